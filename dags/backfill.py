@@ -1,0 +1,54 @@
+"""# Process a range of the past again
+
+**Does:** triggered by hand. `plan` prints what would be read and replaced. That is all, unless `dry_run` is
+switched off: then `apply` starts a driver of its own beside the live stream, and replaces exactly the planned
+rows. Running the same range twice changes nothing.
+
+**Healthy:** read the plan of a dry run first. `apply` returns rows and version of each table.
+
+**Not healthy:** `plan` refuses a range that cannot be processed again exactly, and says which one can.
+`apply` fails with the driver's own error and the path of its log; it is safe to run it again.
+Page: backfill.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param
+
+from tidemill.names import BACKFILL_DAG_ID
+from tidemill_airflow.bounded_operators import BackfillPlan, BackfillRun
+from tidemill_airflow.declared import backfillable
+from tidemill_airflow.place import place_of
+
+# `format` makes the form show a calendar; Airflow's server does not check it, so the pattern does.
+MOMENT = {
+    "type": ["null", "string"],
+    "format": "date-time",
+    "pattern": r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})?)?"
+    r"(Z|[+-]\d{2}:\d{2})$",
+}
+
+PLACE = place_of(__file__)
+PIPELINES = backfillable(PLACE)
+
+if PIPELINES:
+    with DAG(
+        BACKFILL_DAG_ID,
+        schedule=None,
+        doc_md=__doc__,
+        tags=["tidemill", "backfill"],
+        params={
+            "pipeline": Param(type="string", enum=PIPELINES, description="What to process again."),
+            "from": Param(
+                None,
+                **MOMENT,
+                description="First moment of event time; empty only for a table made from everything.",
+            ),
+            "to": Param(None, **MOMENT, description="End of event time, exclusive."),
+            "dry_run": Param(True, type="boolean", description="Only print the plan."),
+        },
+    ):
+        plan = BackfillPlan(task_id="plan", place=PLACE, retries=1)
+        plan >> BackfillRun(task_id="apply", place=PLACE, retries=2, retry_delay=timedelta(minutes=1))

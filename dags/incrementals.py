@@ -1,0 +1,46 @@
+"""# One incremental pipeline, by schedule or by hand
+
+**Does:** starts a driver that reads what the source has now and ends. The task waits without a worker.
+A retry, or a cleared task, finds the driver that is still at work instead of starting another one.
+
+**Healthy:** the task returns rows, version and batches of each table, and each table's asset gets an
+event with them. "Nothing new to write" is healthy too.
+
+**Not healthy:** the task fails with the driver's own error and the path of its log. It is retried where
+that can help (source away, driver killed), and not where it cannot (wrong declaration, bad data, gate).
+Page: stream-does-not-start.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from airflow.sdk import DAG
+
+from tidemill.names import incremental_dag_id
+from tidemill_airflow.bounded_operators import IncrementalRun
+from tidemill_airflow.declared import declared
+from tidemill_airflow.place import place_of
+
+PLACE = place_of(__file__)
+
+for name, spec in declared(PLACE, "incremental"):
+    with DAG(
+        incremental_dag_id(name),
+        description=spec.description,
+        schedule=spec.run.schedule,
+        start_date=datetime(2026, 1, 1, tzinfo=UTC),
+        # One run reads all that is new, however many schedules were missed.
+        catchup=False,
+        max_active_runs=1,
+        doc_md=f"{__doc__}\n**This pipeline:** {spec.description} Owner: {spec.owner}.",
+        tags=["tidemill", "incremental", spec.owner],
+    ):
+        IncrementalRun(
+            task_id="run",
+            place=PLACE,
+            pipeline=name,
+            tables=[sink.table for sink in spec.delta_sinks],
+            retries=2,
+            retry_delay=timedelta(minutes=1),
+        )

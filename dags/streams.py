@@ -1,0 +1,51 @@
+"""# One stream: start, stop or restart
+
+**Does:** triggered by hand. `act` writes what you want (a stop stays a stop until somebody starts again)
+and asks the driver; `prove` waits, without a worker, for the proof.
+
+**Healthy:** start and restart end with a batch that the new driver committed, or with its word that the
+source is empty; stop ends with the driver's receipt. The evidence is what `prove` returns.
+
+**Not healthy:** `prove` fails with the driver's own error and the path of its log. A stop that had to be
+forced fails too: the next start repeats that batch, and nothing is lost.
+Pages: stream-does-not-start, drain-overdue.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param
+
+from tidemill.names import stream_dag_id
+from tidemill_airflow.declared import declared
+from tidemill_airflow.place import place_of
+from tidemill_airflow.stream_operators import ProveStream, StreamAction
+
+PLACE = place_of(__file__)
+RETRY_DELAY = timedelta(seconds=10)
+
+for name, spec in declared(PLACE, "stream"):
+    with DAG(
+        stream_dag_id(name),
+        description=spec.description,
+        schedule=None,
+        max_active_runs=1,
+        doc_md=f"{__doc__}\n**This stream:** {spec.description} Owner: {spec.owner}.",
+        tags=["tidemill", "stream", spec.owner],
+        params={
+            "action": Param(
+                "start", type="string", enum=["start", "stop", "restart"], description="What to do."
+            ),
+            "reason": Param(
+                "",
+                type="string",
+                maxLength=200,
+                pattern=r"^[^\x00-\x1f]*$",
+                description="Why; shown in status.",
+            ),
+        },
+    ):
+        act = StreamAction(task_id="act", place=PLACE, pipeline=name, retries=2, retry_delay=RETRY_DELAY)
+        # Proving changes nothing, so it is repeated when Airflow loses sight of it.
+        ProveStream(task_id="prove", place=PLACE, goal=act.output, retries=2, retry_delay=RETRY_DELAY)

@@ -1,0 +1,62 @@
+"""The pipelines that conf declares, as DAG files need them: the good ones, and what is wrong with the others.
+
+Airflow shows either the DAGs of a file or its import error, never both. So files that make DAGs use
+the good pipelines only, and `conf_errors.py`, which makes none, shows what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tidemill.errors import SpecError
+from tidemill.spec.pipeline import PipelineSpec
+from tidemill.spec.project import Project, load_environment
+from tidemill_airflow.place import Place
+
+# Sources without a past: nothing can be read again.
+_CLOCKS = frozenset({"rate", "rate_per_batch"})
+
+
+def declared(place: Place, mode: str) -> Iterator[tuple[str, PipelineSpec]]:
+    """Name and declaration of each pipeline of a mode; broken files are left out."""
+    for name, spec, _ in _read_all(place):
+        if spec is not None and spec.run.mode == mode:
+            yield name, spec
+
+
+def backfillable(place: Place) -> list[str]:
+    """Names of the pipelines whose source has a past and which write a table."""
+    return [
+        name
+        for name, spec, _ in _read_all(place)
+        if spec is not None and spec.delta_sinks and spec.source.kind not in _CLOCKS
+    ]
+
+
+def raise_conf_errors(place: Place) -> None:
+    """Raise if the environment or a pipeline file is broken.
+
+    Raises:
+        SpecError: The error itself, or TIDE-SPEC-030 with one paragraph for each of several.
+    """
+    load_environment(Project(Path(place.project)), place.environment)
+    errors = [error for _, _, error in _read_all(place) if error is not None]
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise SpecError(
+            "TIDE-SPEC-030",
+            f"{len(errors)} files in conf/pipelines are broken; all other pipelines are loaded.",
+            facts={"files": "\n\n" + "\n\n".join(str(error) for error in errors)},
+            fix="correct each; `tidemill validate` shows the same",
+        )
+
+
+def _read_all(place: Place) -> Iterator[tuple[str, PipelineSpec | None, SpecError | None]]:
+    project = Project(Path(place.project))
+    for name in project.pipeline_names():
+        try:
+            yield name, project.load_pipeline(name), None
+        except SpecError as error:
+            yield name, None, error

@@ -1,0 +1,117 @@
+"""The two tasks of an action on one stream: act, then prove."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from tidemill_airflow.place import Place
+from tidemill_airflow.waiting import evidence_or_raise, wait_for
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from tidemill.control.plane import ControlPlane
+    from tidemill.control.stream_request import StreamRequest
+
+# Longest wait for an old driver's drain: the runtime kills it after 120 s, and then it is gone.
+DRAIN_TIMEOUT = timedelta(minutes=5)
+
+# Longest wait for the first proof. A first batch takes up to 25 s on a busy machine, a large backlog minutes.
+PROOF_TIMEOUT = timedelta(minutes=10)
+
+
+class StreamAction(BaseOperator):
+    """Ask for a stream to be started, stopped or restarted, as the trigger form says.
+
+    Repeating it (a retry, a cleared task) continues the same request: it never starts a second driver.
+
+    Args:
+        place: Project and environment.
+        pipeline: The stream.
+    """
+
+    def __init__(self, *, place: Place, pipeline: str, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.place = place
+        self.pipeline = pipeline
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Take the next step; returns the goal that is left to prove."""
+        return self._step(context, self.place.open())
+
+    def go_on(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+        """The old driver is gone, or has to go: take the step after that."""
+        from tidemill.control.goal import Goal
+        from tidemill.control.stream_request import end_overdue
+
+        plane = self.place.open()
+        if event["state"] == "overdue":
+            end_overdue(plane, Goal(pipeline=self.pipeline, kind="stopped", final=False))
+        else:
+            evidence_or_raise(event)
+        return self._step(context, plane)
+
+    def _step(self, context: Context, plane: ControlPlane) -> dict[str, Any]:
+        from tidemill.control.stream_request import begin
+
+        request = request_of(context, self.pipeline)
+        goal = begin(plane, request)
+        self.log.info("%s %s: next, %s", request.verb, request.pipeline, goal.kind)
+        if not goal.final:
+            wait_for(self, self.place, goal, "go_on", DRAIN_TIMEOUT)
+        return goal.model_dump(mode="json")
+
+
+class ProveStream(BaseOperator):
+    """Wait for the proof of an action: a committed batch of the new driver, or the old one's receipt.
+
+    Args:
+        place: Project and environment.
+        goal: What the action returned.
+    """
+
+    template_fields = ("goal",)
+
+    def __init__(self, *, place: Place, goal: Any, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.place = place
+        self.goal = goal
+
+    def execute(self, context: Context) -> None:  # noqa: ARG002  # Airflow's signature
+        """Wait."""
+        from tidemill.control.goal import Goal
+
+        wait_for(self, self.place, Goal.model_validate(self.goal), "conclude", PROOF_TIMEOUT)
+
+    def conclude(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        """Succeed with the evidence, or fail with the reason."""
+        from tidemill.control.goal import Goal
+        from tidemill.control.stream_request import end_overdue
+
+        if event["state"] == "overdue":
+            proof = end_overdue(self.place.open(), Goal.model_validate(self.goal))
+            event = {"state": proof.state, "message": proof.message, "evidence": {}}
+        evidence = evidence_or_raise(event)
+        self.log.info("Proven: %s", evidence)
+        return evidence
+
+
+def request_of(context: Context, pipeline: str) -> StreamRequest:
+    """The request that this DAG run is: the same in every try of every task of it."""
+    from tidemill.control.run_id import run_id_of
+    from tidemill.control.stream_request import StreamRequest
+
+    run = context["dag_run"]
+    # `run_after` stays as it is when the run is cleared: an old request does not become a new one.
+    who = getattr(run, "triggering_user_name", None) or "airflow"
+    return StreamRequest(
+        pipeline=pipeline,
+        verb=context["params"]["action"],
+        run_id=run_id_of(f"{run.run_id}-{pipeline}"),
+        at=run.run_after,
+        by=f"{who}, DAG run {run.run_id}",
+        reason=context["params"]["reason"],
+    )

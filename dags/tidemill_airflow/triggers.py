@@ -1,0 +1,85 @@
+"""The one trigger: waits in the triggerer, holding no worker, until a goal is proven."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from tidemill_airflow.place import Place
+
+if TYPE_CHECKING:
+    from tidemill.control.plane import ControlPlane
+
+# Looks in a row that may fail before the trigger gives up: at 2 s a look, five minutes of a storage that
+# does not answer. The driver itself goes on meanwhile.
+TOLERATED_FAILURES = 150
+
+
+class GoalTrigger(BaseTrigger):
+    """Fires when a goal is proven, has failed, or its time is over.
+
+    Args:
+        place: Project and environment, as plain data.
+        goal: A `tidemill.control.goal.Goal`, as plain data.
+        deadline: When to stop waiting (ISO 8601); None waits as long as the driver runs.
+        poll_seconds: Time between two looks.
+    """
+
+    def __init__(
+        self, place: dict[str, str], goal: dict[str, Any], deadline: str | None, poll_seconds: float = 2.0
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # Airflow has no types here
+        self.place = place
+        self.goal = goal
+        self.deadline = deadline
+        self.poll_seconds = poll_seconds
+        self._plane: ControlPlane | None = None
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """What the triggerer needs to make this trigger again."""
+        arguments = {
+            "place": self.place,
+            "goal": self.goal,
+            "deadline": self.deadline,
+            "poll_seconds": self.poll_seconds,
+        }
+        return f"{type(self).__module__}.{type(self).__qualname__}", arguments
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Look until there is something to say. All I/O is in threads: one loop serves all triggers.
+
+        The first look comes after a pause. A task that resumes before Airflow's scheduler has taken note of
+        its deferral is failed by Airflow 3.3 (apache/airflow#72716).
+        """
+        failures, told = 0, ""
+        while True:
+            await asyncio.sleep(self.poll_seconds)
+            try:
+                event = await asyncio.to_thread(self._look)
+                failures = 0
+            except Exception as error:
+                failures += 1
+                if failures > TOLERATED_FAILURES:
+                    raise
+                event = {"state": "pending", "message": f"cannot look now: {error}", "evidence": {}}
+            if event["state"] != "pending" or self._is_over():
+                yield TriggerEvent(event)  # type: ignore[no-untyped-call]
+                return
+            if event["message"] != told:
+                told = event["message"]
+                self.log.info("%s: %s", self.goal["pipeline"], told)
+
+    def _look(self) -> dict[str, Any]:
+        from tidemill.control.goal import Goal, prove
+
+        if self._plane is None:
+            self._plane = Place(**self.place).open()
+        proof = prove(self._plane, Goal.model_validate(self.goal))
+        return {"state": proof.state, "message": proof.message, "evidence": dict(proof.evidence)}
+
+    def _is_over(self) -> bool:
+        return self.deadline is not None and datetime.now(UTC) >= datetime.fromisoformat(self.deadline)

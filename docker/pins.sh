@@ -1,0 +1,38 @@
+#!/bin/sh
+# Writes the pin files anew from docker/versions.env, pyproject.toml and docker/jars.xml (`make pins`).
+# Keeps what is pinned already where that is allowed; UPGRADE=1 takes the newest of everything.
+set -eu
+cd "$(dirname "$0")/.."
+. docker/versions.env
+
+constraints=.cache/constraints.txt
+mkdir -p .cache
+cat > "$constraints" <<END
+apache-airflow==$AIRFLOW_VERSION
+confluent-kafka==$CONFLUENT_KAFKA_VERSION
+delta-spark==$DELTA_SPARK_VERSION
+deltalake==$DELTALAKE_VERSION
+obstore==$OBSTORE_VERSION
+pyarrow==$PYARROW_VERSION
+pydantic==$PYDANTIC_VERSION
+pyspark==$PYSPARK_VERSION
+uv==$UV_VERSION
+END
+
+# Universal: one file for every Python from PYTHON_VERSION on and every system.
+# No registry address is written, so the files install from whatever registry a machine has.
+compile() {
+    output=docker/requirements-$1.txt
+    shift
+    .venv/bin/uv pip compile --quiet --universal --python-version "$PYTHON_VERSION" --generate-hashes \
+        --no-emit-index-url --no-header --constraints "$constraints" ${UPGRADE:+--upgrade} -o "$output" "$@"
+}
+compile spark --extra spark pyproject.toml
+compile airflow --extra airflow pyproject.toml
+compile dev --all-extras pyproject.toml
+# What set-up needs before it can install the rest.
+grep -E '^setuptools==' docker/requirements-dev.txt | cut -d ' ' -f 1 > .cache/requirements-setup.in
+echo "uv==$UV_VERSION" >> .cache/requirements-setup.in
+compile setup .cache/requirements-setup.in
+
+docker/setup.sh --pin-jars

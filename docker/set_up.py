@@ -1,0 +1,293 @@
+"""Sets up a checkout: the virtual environment, the jars, and the few lines of Java.
+
+Each step is skipped while the content of its inputs is what it was when the step last ran, so a
+second run takes a moment and needs no network. Nothing but Python's standard library is used here.
+
+    docker/setup.sh               what is missing
+    docker/setup.sh --pin-jars    resolve docker/jars.xml anew and write docker/jars.sha256
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCKER = ROOT / "docker"
+VENV = ROOT / ".venv"
+JARS = ROOT / ".cache" / "jars"
+JAR_HASHES = DOCKER / "jars.sha256"
+JVM_SOURCES = ROOT / "spark_apps" / "jvm" / "src" / "main" / "java"
+JVM_JAR = JARS / "spark" / "tidemill-jvm.jar"
+
+# The versions that Spark 4.2 supports.
+JAVA_VERSIONS = (17, 21)
+
+# Time stamp of every entry of our jar: the first that zip can hold, so equal sources give equal jars.
+ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+INSTALL = {
+    "java": ("Java 17 or 21", "openjdk-17-jdk-headless", "openjdk@17"),
+    "javac": ("A Java compiler (javac)", "openjdk-17-jdk-headless", "openjdk@17"),
+    "mvn": ("Maven (mvn)", "maven", "maven"),
+    "make": ("make", "make", "make"),
+    "git": ("git", "git", "git"),
+    "venv": ("Python's venv module", "python3-venv", "python@3.11"),
+}
+
+
+class SetupError(Exception):
+    """Set-up cannot go on; the message is one line for the person who typed `make`."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that set-up makes, and when it has to be made again."""
+
+    title: str
+    stamp: Path
+    inputs: tuple[Path, ...]
+    outputs: tuple[Path, ...]
+    tools: tuple[str, ...]
+    make: Callable[[], None]
+
+    def is_done(self) -> bool:
+        """Whether the outputs are there and were made from these inputs."""
+        fresh = self.stamp.is_file() and self.stamp.read_text() == self.fingerprint()
+        return fresh and all(path.exists() for path in self.outputs)
+
+    def fingerprint(self) -> str:
+        """Digest of the inputs' names and contents, and of the Python that runs this."""
+        digest = hashlib.sha256(f"{sys.version_info[:2]} {ROOT}".encode())
+        for path in self.inputs:
+            digest.update(f"{path.relative_to(ROOT)} {sha256(path)}\n".encode())
+        return digest.hexdigest()
+
+    def run(self) -> None:
+        """Make the outputs. A step that fails half-way has no stamp and runs again."""
+        print(f"set-up: {self.title}", flush=True)
+        self.stamp.unlink(missing_ok=True)
+        self.make()
+        self.stamp.parent.mkdir(parents=True, exist_ok=True)
+        self.stamp.write_text(self.fingerprint())
+
+
+def main(arguments: list[str]) -> int:
+    """Do what was asked; what stands in the way is said without a traceback."""
+    try:
+        if arguments == ["--pin-jars"]:
+            pin_jars()
+        else:
+            set_up()
+    except SetupError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def set_up() -> None:
+    """Run the steps that are not done, after a look at all the tools that they need."""
+    steps = [step for step in all_steps() if not step.is_done()]
+    require_tools(["java", "make", "git", *(tool for step in steps for tool in step.tools)])
+    for step in steps:
+        step.run()
+
+
+def all_steps() -> list[Step]:
+    """Environment, jars, Java; each needs the one before."""
+    stamps = ROOT / ".cache" / "stamps"
+    pins = (DOCKER / "requirements-setup.txt", DOCKER / "requirements-dev.txt")
+    sources = tuple(sorted(JVM_SOURCES.rglob("*.java")))
+    jars = tuple(JARS / name for name in pinned_jars())
+    return [
+        Step(
+            title="Python packages into .venv",
+            # Inside .venv: whoever removes the folder gets a new one.
+            stamp=VENV / "tidemill-set-up",
+            inputs=(*pins, ROOT / "pyproject.toml"),
+            outputs=(VENV / "bin" / "python", VENV / "bin" / "tidemill"),
+            tools=("venv",),
+            make=make_environment,
+        ),
+        Step(
+            title="jars into .cache/jars",
+            stamp=stamps / "jars",
+            inputs=(DOCKER / "jars.xml", JAR_HASHES),
+            outputs=jars,
+            tools=("mvn",),
+            make=make_jars,
+        ),
+        Step(
+            title="spark_apps/jvm into tidemill-jvm.jar",
+            stamp=stamps / "jvm",
+            inputs=(*sources, JAR_HASHES, DOCKER / "versions.env"),
+            outputs=(JVM_JAR,),
+            tools=("javac",),
+            make=make_jvm_jar,
+        ),
+    ]
+
+
+def make_environment() -> None:
+    """Install the pinned packages, each with its hash, then the project itself as it lies here."""
+    python = VENV / "bin" / "python"
+    if not runs_this_python(python):
+        run(sys.executable, "-m", "venv", "--clear", VENV)
+    pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    run(*pip, "--require-hashes", "-r", DOCKER / "requirements-setup.txt")
+    # No build isolation: it would fetch build tools that no pin file names.
+    uv = VENV / "bin" / "uv"
+    into = ("--quiet", "--python", python, "--no-build-isolation")
+    run(uv, "pip", "sync", *into, "--require-hashes", DOCKER / "requirements-dev.txt")
+    run(uv, "pip", "install", *into, "--no-deps", "--editable", ROOT)
+
+
+def runs_this_python(python: Path) -> bool:
+    """Whether the environment exists and has the version of the Python that runs this."""
+    version = "import sys; print(sys.version_info[:2])"
+    try:
+        found = subprocess.run([python, "-c", version], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return found.strip() == str(sys.version_info[:2])
+
+
+def make_jars() -> None:
+    """Copy the jars that are missing and compare each with its pinned hash."""
+    pinned = pinned_jars()
+    if any(not is_pinned(name, digest) for name, digest in pinned.items()):
+        copy_jars(JARS)
+    wrong = [name for name, digest in pinned.items() if not is_pinned(name, digest)]
+    if wrong:
+        raise SetupError(f"These jars are not what docker/jars.sha256 pins: {', '.join(wrong)}")
+    for jar in JARS.glob("*/*.jar"):
+        if jar != JVM_JAR and jar.relative_to(JARS).as_posix() not in pinned:
+            jar.unlink()  # from an earlier jars.xml; it would stand on the class path
+
+
+def copy_jars(folder: Path) -> None:
+    """Copy what docker/jars.xml lists below `folder`; Maven takes from its own cache what is there."""
+    goals = ("dependency:copy@spark", "dependency:copy@broker")
+    options = ("-q", "-B", f"-Djars={folder}")
+    run("mvn", *options, "-f", DOCKER / "jars.xml", *goals)
+
+
+def pin_jars() -> None:
+    """Write the hashes of the jars that docker/jars.xml lists now."""
+    require_tools(["java", "mvn"])
+    folder = ROOT / ".cache" / "pinning"
+    shutil.rmtree(folder, ignore_errors=True)
+    copy_jars(folder)
+    jars = sorted(folder.glob("*/*.jar"))
+    JAR_HASHES.write_text("".join(f"{sha256(jar)}  {jar.relative_to(folder).as_posix()}\n" for jar in jars))
+    shutil.rmtree(folder)
+
+
+def pinned_jars() -> dict[str, str]:
+    """Digest of each jar by its place below .cache/jars, such as `spark/delta-storage-4.4.0.jar`."""
+    lines = JAR_HASHES.read_text().splitlines()
+    return {name: digest for digest, name in (line.split() for line in lines)}
+
+
+def is_pinned(name: str, digest: str) -> bool:
+    """Whether the jar is there with this digest."""
+    return (JARS / name).is_file() and sha256(JARS / name) == digest
+
+
+def make_jvm_jar() -> None:
+    """Compile spark_apps/jvm against pyspark's jars and ours."""
+    classes = ROOT / ".cache" / "classes"
+    shutil.rmtree(classes, ignore_errors=True)
+    pyspark_jars = next(VENV.glob("lib/python*/site-packages/pyspark/jars"))
+    class_path = os.pathsep.join([f"{pyspark_jars}/*", f"{JARS / 'spark'}/*"])
+    sources = sorted(JVM_SOURCES.rglob("*.java"))
+    lint = "-Xlint:all,-path,-classfile"  # not about what is missing in others' jars
+    options = ("--release", "17", lint, "-Werror", "-cp", class_path, "-d", classes)
+    run(java_tool("javac"), *options, *sources)
+    write_jar(JVM_JAR, classes)
+
+
+def write_jar(jar: Path, classes: Path) -> None:
+    """Zip the classes; the jar appears whole or not at all."""
+    unfinished = jar.with_suffix(".unfinished")
+    with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(classes.rglob("*.class")):
+            entry = zipfile.ZipInfo(path.relative_to(classes).as_posix(), ZIP_EPOCH)
+            archive.writestr(entry, path.read_bytes())
+    unfinished.replace(jar)
+
+
+def require_tools(tools: Iterable[str]) -> None:
+    """Refuse to start while a tool is missing, and say how to install it.
+
+    Raises:
+        SetupError: with one line for each missing tool.
+    """
+    missing = [line for tool in dict.fromkeys(tools) if (line := missing_tool(tool))]
+    if missing:
+        raise SetupError("\n".join(missing))
+
+
+def missing_tool(tool: str) -> str:
+    """One line that says what is missing and how to install it, or nothing."""
+    found = ""
+    if tool == "java":
+        version = java_version()
+        present = version in JAVA_VERSIONS
+        found = f" (found {version})" if version else ""
+    elif tool == "venv":
+        present = importlib.util.find_spec("ensurepip") is not None
+    else:
+        present = shutil.which(java_tool(tool) if tool == "javac" else tool) is not None
+    if present:
+        return ""
+    name, debian, homebrew = INSTALL[tool]
+    install = f"sudo apt-get install {debian} (macOS: brew install {homebrew})"
+    return f"{name} is missing{found}. To install it: {install}"
+
+
+def java_tool(name: str) -> str:
+    """The program of JAVA_HOME, where Spark looks first, or the one on PATH."""
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home) / "bin" / name) if home else name
+
+
+def java_version() -> int:
+    """Major version of the Java that Spark would start; 0 if there is none."""
+    try:
+        command = [java_tool("java"), "-version"]
+        told = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    except OSError:
+        return 0
+    version = re.search(r'version "(\d+)', told)
+    return int(version[1]) if version else 0
+
+
+def sha256(path: Path) -> str:
+    """Digest of a file's content."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def run(*command: str | Path) -> None:
+    """Run a command here, its output going to the terminal.
+
+    Raises:
+        SetupError: if it fails.
+    """
+    if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
+        raise SetupError(
+            f"Set-up stopped: {Path(command[0]).name} failed, see above. Run `make setup` again."
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,133 @@
+package io.tidemill.delta;
+
+import io.delta.storage.HadoopFileSystemLogStore;
+import java.io.BufferedOutputStream;
+import java.io.File;
+import java.io.FileNotFoundException;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.Files;
+import java.util.Iterator;
+import java.util.UUID;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+
+/**
+ * A Delta log store whose commit files have exactly one writer.
+ *
+ * <p>Delta's own stores look whether the commit file exists and then create it, so on local disks,
+ * volumes and S3 two drivers can both be told that they won. Here the store itself decides: a hard
+ * link on {@code file:}, a conditional create on {@code s3a:}. Where neither is possible (a volume
+ * without hard links) the commit fails; it never falls back to the race.
+ *
+ * <p>Set as {@code spark.delta.logStore.file.impl} and {@code spark.delta.logStore.s3a.impl}. Names
+ * no class of hadoop-aws, so that it loads without that jar.
+ */
+public class ExclusiveLogStore extends HadoopFileSystemLogStore {
+
+  /** Sends {@code If-None-Match: *} with the upload; since Hadoop 3.4.2. */
+  private static final String CONDITIONAL_CREATE = "fs.option.create.conditional.overwrite";
+
+  /** Thrown by s3a when the store answers 412: another writer was first. */
+  private static final String LOST_RACE = "org.apache.hadoop.fs.s3a.RemoteFileChangedException";
+
+  /** Called by Delta through reflection. */
+  public ExclusiveLogStore(Configuration initialConf) {
+    super(initialConf);
+  }
+
+  @Override
+  public void write(Path path, Iterator<String> actions, Boolean overwrite, Configuration conf)
+      throws IOException {
+    FileSystem fileSystem = path.getFileSystem(conf);
+    String scheme = fileSystem.getUri().getScheme();
+    if (!overwrite && scheme.equals("file")) {
+      linkCommit(new File(fileSystem.makeQualified(path).toUri().getPath()), actions);
+    } else if (!overwrite && scheme.equals("s3a")) {
+      createConditionally(fileSystem, path, actions);
+    } else {
+      // Overwriting needs no winner (_last_checkpoint); and abfs renames exclusively by itself.
+      writeWithRename(path, actions, overwrite, conf);
+    }
+  }
+
+  @Override
+  public Boolean isPartialWriteVisible(Path path, Configuration conf) throws IOException {
+    String scheme = path.getFileSystem(conf).getUri().getScheme();
+    return !scheme.equals("file") && !scheme.equals("s3a");
+  }
+
+  /**
+   * Creates a complete commit file or nothing.
+   *
+   * <ol>
+   *   <li>Write a hidden file that no reader of the log looks at.
+   *   <li>Bring it to disk, so that a power cut cannot leave an empty commit.
+   *   <li>Link it under the commit's name; the file system lets exactly one writer do this.
+   *   <li>Remove the hidden name, whoever won.
+   * </ol>
+   */
+  private static void linkCommit(File commit, Iterator<String> actions) throws IOException {
+    File log = commit.getParentFile();
+    if (!log.isDirectory()) {
+      throw new FileNotFoundException("No such directory: " + log);
+    }
+    File hidden = new File(log, "." + commit.getName() + "." + UUID.randomUUID() + ".tmp");
+    try {
+      try (FileOutputStream out = new FileOutputStream(hidden)) {
+        writeLines(actions, out); // 1
+        out.getFD().sync(); // 2
+      }
+      Files.createLink(commit.toPath(), hidden.toPath()); // 3
+    } finally {
+      Files.deleteIfExists(hidden.toPath()); // 4
+    }
+  }
+
+  private static void createConditionally(FileSystem s3a, Path path, Iterator<String> actions)
+      throws IOException {
+    FSDataOutputStreamBuilder<?, ?> builder = s3a.createFile(path);
+    // Overwrite skips s3a's own look at the path; the condition of the upload decides.
+    builder.recursive();
+    builder.overwrite(true);
+    builder.must(CONDITIONAL_CREATE, true);
+    try {
+      upload(builder.build(), actions);
+    } catch (IOException e) {
+      if (!isLostRace(e)) {
+        throw e;
+      }
+      throw (IOException) new FileAlreadyExistsException(path.toString()).initCause(e);
+    }
+  }
+
+  /** On s3a, close publishes what was written: so a half-written commit is aborted instead. */
+  private static void upload(FSDataOutputStream out, Iterator<String> actions) throws IOException {
+    try {
+      writeLines(actions, out);
+    } catch (IOException | RuntimeException e) {
+      out.abort();
+      throw e;
+    }
+    out.close();
+  }
+
+  private static boolean isLostRace(IOException e) {
+    return e instanceof org.apache.hadoop.fs.FileAlreadyExistsException
+        || e.getClass().getName().equals(LOST_RACE);
+  }
+
+  private static void writeLines(Iterator<String> lines, OutputStream out) throws IOException {
+    OutputStream buffered = new BufferedOutputStream(out);
+    while (lines.hasNext()) {
+      buffered.write((lines.next() + "\n").getBytes(StandardCharsets.UTF_8));
+    }
+    buffered.flush();
+  }
+}

@@ -1,0 +1,47 @@
+package io.tidemill.hadoop;
+
+import java.io.IOException;
+import java.net.URI;
+import java.net.URISyntaxException;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.ChecksumFs;
+import org.apache.hadoop.fs.DelegateToFileSystem;
+import org.apache.hadoop.fs.FsConstants;
+
+/**
+ * What FileContext opens {@code file:} paths with: Hadoop's LocalFs, checksum files included, on top
+ * of {@link RawLocalFileSystemWithoutForks}.
+ *
+ * <p>Set as {@code fs.AbstractFileSystem.file.impl}. Spark's default checkpoint files go this way.
+ */
+public class LocalFsWithoutForks extends ChecksumFs {
+
+  /** Called by Hadoop through reflection. */
+  public LocalFsWithoutForks(URI uri, Configuration conf) throws IOException, URISyntaxException {
+    super(new RawLocalFs(uri, conf));
+  }
+
+  /** Hadoop's own class of this name has no constructor that others may call. */
+  private static final class RawLocalFs extends DelegateToFileSystem {
+
+    // The argument `false`: a local path has no host in it.
+    RawLocalFs(URI uri, Configuration conf) throws IOException, URISyntaxException {
+      super(
+          uri,
+          new RawLocalFileSystemWithoutForks(),
+          conf,
+          FsConstants.LOCAL_FS_URI.getScheme(),
+          false);
+    }
+
+    @Override
+    public int getUriDefaultPort() {
+      return -1; // A local path has no port.
+    }
+
+    @Override
+    public boolean isValidName(String src) {
+      return true; // Hadoop would refuse names with a colon, which local files may have.
+    }
+  }
+}

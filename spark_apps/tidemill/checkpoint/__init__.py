@@ -1,0 +1,1 @@
+"""What lies below `state/<pipeline>/`: generations, epochs, receipts, status and the gate. No JVM."""

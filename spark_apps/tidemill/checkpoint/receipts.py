@@ -1,0 +1,49 @@
+"""Receipts: how the last driver of a pipeline ended, for the next start to read."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from tidemill.names import Layout
+from tidemill.storage.store import Store
+
+
+class Receipt(BaseModel):
+    """What a stopped driver leaves.
+
+    `clean`: the running batch was finished and committed. `forced`: the drain deadline passed.
+    `failed`: the driver ended with `error`. A driver that was killed leaves no receipt.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    v: int = 1
+    pipeline: str
+    run_id: str
+    mode: str
+    result: Literal["clean", "forced", "failed"]
+    exit_code: int
+    stopped_at: datetime
+    generation: str | None = None
+    epoch: int | None = None
+    batch_id: int | None = None
+    offsets: dict[str, Any] | None = None
+    watermark: datetime | None = None
+    error: dict[str, Any] | None = None
+
+
+def write_receipt(store: Store, layout: Layout, receipt: Receipt) -> None:
+    """Leave a receipt; names sort by time."""
+    name = f"{receipt.stopped_at:%Y%m%dT%H%M%S.%fZ}.json"
+    store.write_json(f"{layout.receipts(receipt.pipeline)}/{name}", receipt.model_dump(mode="json"))
+
+
+def newest_receipt(store: Store, layout: Layout, pipeline: str) -> Receipt | None:
+    """How the last driver that could say so ended."""
+    folder = layout.receipts(pipeline)
+    names = store.list_names(folder)
+    document = store.read_json(f"{folder}/{names[-1]}") if names else None
+    return None if document is None else Receipt.model_validate(document)

@@ -1,0 +1,58 @@
+"""`status.json`: what a driver says of itself after each batch. A snapshot, replaced as a whole."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from tidemill.names import Layout
+from tidemill.storage.store import Store
+
+DriverState = Literal["starting", "running", "waiting", "draining", "stopped", "failed"]
+
+
+class Status(BaseModel):
+    """The state of one driver.
+
+    `waiting` means that the driver has read all that the source has. `rows` and the other totals
+    count since the driver started; `lag` is in records over all partitions.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    v: int = 1
+    pipeline: str
+    mode: Literal["stream", "incremental", "backfill"]
+    state: DriverState
+    run_id: str
+    generation: str | None = None
+    epoch: int | None = None
+    started_at: datetime
+    updated_at: datetime
+    batch_id: int | None = None
+    batch_committed_at: datetime | None = None
+    batch_milliseconds: int | None = None
+    rows: int = 0
+    rows_by_output: dict[str, int] = {}
+    quarantined_rows: int = 0
+    late_rows: int = 0
+    lag: int | None = None
+    watermark: datetime | None = None
+    error: dict[str, Any] | None = None
+
+    def age(self, now: datetime | None = None) -> timedelta:
+        """Time since the driver last wrote this."""
+        return (now or datetime.now(UTC)) - self.updated_at
+
+
+def read_status(store: Store, layout: Layout, pipeline: str) -> Status | None:
+    """The newest status; None if no driver of the pipeline ever wrote one."""
+    document = store.read_json(layout.status(pipeline))
+    return None if document is None else Status.model_validate(document)
+
+
+def write_status(store: Store, path: str, status: Status) -> None:
+    """Replace the status at `path`: `Layout.status`, or `Layout.backfill_status` of a backfill."""
+    store.write_json(path, status.model_dump(mode="json"))

@@ -1,0 +1,111 @@
+"""`tidemill`: the entry point, the global options, and the one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from tidemill import __version__
+from tidemill.cli import (
+    backfill,
+    dev,
+    graph,
+    init,
+    ledger,
+    plan,
+    quarantine,
+    run,
+    status,
+    streams,
+    validate,
+)
+from tidemill.cli.invocation import Invocation, invocation_of
+from tidemill.errors import InternalError, SpecError, TidemillError, UsageError
+
+# Characters shown of an unforeseen error's text: enough to recognize it, no page of Java.
+SHOWN_CHARACTERS = 600
+
+# Plain help: rich would take longer to import than everything else together.
+app = typer.Typer(
+    name="tidemill",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for verbs in (init, validate, plan, run, status, streams, ledger, graph):
+    verbs.add_to(app)
+for group in (backfill, quarantine, dev):
+    group.add_to(app)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"tidemill {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def global_options(
+    context: typer.Context,
+    env: Annotated[
+        str | None,
+        typer.Option(help="Name in conf/environments/, or a file. Default: TIDEMILL_ENV, else local."),
+    ] = None,
+    project: Annotated[
+        str | None,
+        typer.Option(help="Project folder. Default: TIDEMILL_PROJECT, else found upwards from here."),
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the trace of an error.")] = False,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Run PySpark pipelines as streams, incrementally, and over the past: one declaration, one result."""
+    invocation = invocation_of(context)
+    invocation.environment_name = env
+    invocation.project_folder = project
+    invocation.debug = debug
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line; returns 0 done, 1 refused or failed, 2 wrong usage or wrong file."""
+    invocation = Invocation()
+    try:
+        app(arguments, prog_name="tidemill", obj=invocation)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except TidemillError as error:
+        return _tell(error, invocation)
+    except Exception as error:  # noqa: BLE001  # the entry point: whatever it is, the exit code and the text are ours
+        text = " ".join(str(error).split())[:SHOWN_CHARACTERS]
+        unforeseen = InternalError(
+            "TIDE-CLI-001",
+            "Tidemill met an error that it did not foresee.",
+            facts={"error": f"{type(error).__name__}: {text}"},
+            fix="if the text does not explain it, report it with the trace that --debug shows",
+        )
+        unforeseen.__cause__ = error
+        return _tell(unforeseen, invocation)
+    return 0
+
+
+def exit_status(error: TidemillError) -> int:
+    """2 for wrong usage or a wrong file, 1 for everything else."""
+    return 2 if isinstance(error, SpecError | UsageError) else 1
+
+
+def _tell(error: TidemillError, invocation: Invocation) -> int:
+    if invocation.debug:
+        traceback.print_exception(error)
+    sys.stderr.write(f"{error}\n")
+    return exit_status(error)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""`tidemill dev …`: a broker, events, and generated files, for a developer's machine."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidemill.cli.demo import demo, demo_stop
+from tidemill.cli.invocation import invocation_of
+from tidemill.cli.output import say
+
+if TYPE_CHECKING:
+    from tidemill.dev.broker_process import BrokerProcess
+    from tidemill.dev.produce import ProduceReport
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the group."""
+    group = typer.Typer(help="For a developer's machine.", no_args_is_help=True, rich_markup_mode=None)
+    for verb in (demo, demo_stop, broker, produce, generate):
+        group.command()(verb)
+    app.add_typer(group, name="dev")
+
+
+def broker(
+    folder: Annotated[Path, typer.Option(help="Folder of its records and log.")] = Path(".data/broker"),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes any free one.")] = 9092,
+    topic: Annotated[list[str] | None, typer.Option(help="Make this topic; may be repeated.")] = None,
+    partitions: Annotated[int, typer.Option(min=1, help="Partitions of new topics.")] = 4,
+) -> None:
+    """Run a real single-node Kafka broker until CTRL-C."""
+    from tidemill.dev.broker import serve_broker
+    from tidemill.dev.broker_config import BrokerConfig
+    from tidemill.dev.stop_request import stop_on_signals
+    from tidemill.dev.topics import create_topic
+
+    def tell(process: BrokerProcess) -> None:
+        for name in topic or []:
+            create_topic(process.bootstrap_servers, name, partitions)
+        say(f"Kafka answers at {process.bootstrap_servers}, pid {process.pid}, log {process.log}")
+
+    with stop_on_signals() as stop:
+        serve_broker(BrokerConfig(folder, port), stop, tell)
+
+
+def produce(  # noqa: PLR0913  # the options of a command line
+    topic: Annotated[str, typer.Argument(help="Topic that exists.")] = "iot_events",
+    servers: Annotated[str, typer.Option(help="Brokers, host:port.")] = "localhost:9092",
+    rate: Annotated[float | None, typer.Option(help="Events per second; none: as fast as they go.")] = 100.0,
+    count: Annotated[int | None, typer.Option(min=1, help="End after so many events.")] = None,
+    seed: Annotated[int, typer.Option(help="The same seed makes the same events.")] = 0,
+    interval_ms: Annotated[int, typer.Option(min=0, help="Event time between two events.")] = 100,
+    start: Annotated[str | None, typer.Option(help="First event time, ISO 8601. Default: now.")] = None,
+    late: Annotated[float, typer.Option(min=0, max=1, help="Share of late events.")] = 0.0,
+    too_late: Annotated[float, typer.Option(min=0, max=1, help="Share beyond the watermark.")] = 0.0,
+    duplicate: Annotated[float, typer.Option(min=0, max=1, help="Share of repeated events.")] = 0.0,
+    broken: Annotated[float, typer.Option(min=0, max=1, help="Share of unreadable records.")] = 0.0,
+) -> None:
+    """Send generated IoT events to a topic until CTRL-C or the count."""
+    from tidemill.dev.iot_events import IotSettings
+    from tidemill.dev.produce import Pace, Target
+    from tidemill.dev.produce import produce as send
+    from tidemill.dev.stop_request import stop_on_signals
+
+    settings = IotSettings(
+        start=_moment(start),
+        seed=seed,
+        interval=timedelta(milliseconds=interval_ms),
+        late_rate=late,
+        too_late_rate=too_late,
+        duplicate_rate=duplicate,
+        broken_rate=broken,
+    )
+    pace = Pace(events_per_second=rate or None, count=count)
+    with stop_on_signals() as stop:
+        _tell(send(Target(servers, topic), settings, pace, stop, _tell), end="\n")
+
+
+def generate(
+    context: typer.Context,
+    check: Annotated[bool, typer.Option("--check", help="Change nothing; fail if a file differs.")] = False,
+) -> None:
+    """Write conf/README.md and the JSON Schemas of conf files from the models."""
+    from tidemill.spec.reference import differing_files, write_generated
+
+    folder = invocation_of(context).project().folder
+    if not check:
+        for file in write_generated(folder):
+            say(f"wrote {file}")
+        return
+    differing = differing_files(folder)
+    for file in differing:
+        sys.stderr.write(f"{file} differs from what the models say; run: tidemill dev generate\n")
+    if differing:
+        raise typer.Exit(1)
+
+
+def _moment(text: str | None) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text) if text else datetime.now(UTC).replace(microsecond=0)
+    except ValueError as error:
+        raise typer.BadParameter("--start is not ISO 8601") from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _tell(report: ProduceReport, end: str = "\r") -> None:
+    kinds = " ".join(f"{kind}={number}" for kind, number in report.sent.items() if number)
+    sys.stderr.write(f"{report.total} events in {report.seconds:.0f} s  {kinds}{end}")
+    sys.stderr.flush()

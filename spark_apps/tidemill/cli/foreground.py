@@ -1,0 +1,85 @@
+"""A driver run that a person watches: started like any other, its log shown, CTRL-C drains it.
+
+The driver is a process of its own that holds its pipeline's slot. So a run by hand and one by Airflow
+never write the same table at once, and a terminal that closes does not tear a batch apart.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidemill.cli.output import say
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+    from tidemill.control.driver_command import Mode
+    from tidemill.control.plane import ControlPlane
+    from tidemill.control.runtime import StartedDriver
+
+# Seconds between two looks at the log and the process: short enough to read along and to feel CTRL-C.
+FOLLOW_SECONDS = 0.2
+
+
+def run_in_foreground(
+    plane: ControlPlane, pipeline: str, mode: Mode, arguments: tuple[str, ...] = ()
+) -> bool:
+    """Run a driver to its end; whether it ended well.
+
+    Raises:
+        SpecError: If the declaration is wrong; nothing was started.
+        UnavailableError: If another driver of the pipeline is at work.
+    """
+    from tidemill.control.bounded_run import start_bounded
+    from tidemill.control.driver_command import DriverRun
+    from tidemill.control.run_id import new_run_id
+    from tidemill.control.runtime import slot_of
+
+    run = DriverRun(pipeline, mode, new_run_id(mode, datetime.now(UTC)), arguments)
+    driver = start_bounded(plane, run)
+    sys.stderr.write(f"{driver.process}, run {driver.run_id}, log {driver.log}; CTRL-C drains it\n")
+    _follow(plane, driver)
+    ending = plane.last_ending(pipeline, slot_of(mode))
+    if ending is None or ending.run_id != driver.run_id:
+        say("another run has taken the slot; see the log")
+        return False
+    _tell_tables(plane, pipeline, driver.run_id)
+    say("finished" if ending.exit_code == 0 else f"failed: {ending.cause}; log {driver.log}")
+    return ending.exit_code == 0
+
+
+def _follow(plane: ControlPlane, driver: StartedDriver) -> None:
+    """Show the log until the driver has ended; the first CTRL-C drains it, a second one leaves it alone."""
+    from tidemill.control.runtime import slot_of
+    from tidemill.dev.stop_request import stop_on_signals
+
+    drained = False
+    with Path(driver.log).open("rb") as log, stop_on_signals() as stop:
+        while True:
+            newest = plane.runtime.last_start(driver.pipeline, slot_of(driver.mode))
+            ended = newest is None or not newest.alive or newest.run_id != driver.run_id
+            # After the look at the process: its last lines are then in the log.
+            _copy(log)
+            if ended:
+                return
+            if stop.is_set() and not drained:
+                sys.stderr.write("draining: the driver finishes its batch\n")
+                drained = plane.runtime.drain(driver)
+            time.sleep(FOLLOW_SECONDS)
+
+
+def _copy(log: BinaryIO) -> None:
+    # The driver's own words, also those of Spark's JVM, which are not always valid UTF-8.
+    sys.stderr.write(log.read().decode("utf-8", "replace"))
+    sys.stderr.flush()
+
+
+def _tell_tables(plane: ControlPlane, pipeline: str, run_id: str) -> None:
+    from tidemill.control.bounded_run import tables_written
+
+    for result in tables_written(plane, pipeline, run_id):
+        say(f"{result.table}: {result.rows} rows, now at version {result.version}")

@@ -1,0 +1,29 @@
+"""`tidemill init`: a project folder of one's own, with a pipeline that runs at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidemill.cli.output import say
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the verb."""
+    app.command()(init)
+
+
+def init(folder: Annotated[Path, typer.Argument(metavar="DIR", help="New or empty folder.")]) -> None:
+    """Make a project folder whose pipeline runs."""
+    from tidemill.dev.new_project import FIRST_PIPELINE, make_project
+
+    for file in make_project(folder):
+        say(f"wrote {file}")
+    say("")
+    say("Next:")
+    say(f"  cd {folder}")
+    say("  tidemill validate")
+    say(f"  tidemill run {FIRST_PIPELINE} --mode incremental")
+    say(f"  tidemill ledger {FIRST_PIPELINE}")

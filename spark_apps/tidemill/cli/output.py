@@ -1,0 +1,84 @@
+"""What a verb prints: a table or tree for people, JSON for programs. Errors go to stderr, elsewhere."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# Columns of output that goes into a pipe or file: wide enough that no table line is folded.
+PIPE_WIDTH = 240
+
+
+def console() -> Console:
+    """Standard output, as wide as the terminal."""
+    from rich.console import Console
+
+    return Console() if sys.stdout.isatty() else Console(width=PIPE_WIDTH)
+
+
+def say(text: str) -> None:
+    """One line for people, without markup."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def print_json(document: Any) -> None:
+    """One JSON document."""
+    say(json.dumps(document, indent=2, default=_plain))
+
+
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table; empty cells for None."""
+    console().print(table(headings, rows))
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Any:
+    """A rich table whose cells are plain text."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(*headings, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for row in rows:
+        made.add_row(*(Text(shown(cell)) for cell in row))
+    return made
+
+
+def shown(value: object) -> str:
+    """A value as a person reads it."""
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}"
+    if isinstance(value, timedelta):
+        return short_duration(value)
+    return str(value)
+
+
+def short_duration(duration: timedelta) -> str:
+    """`12 s`, `5 min`, `3.5 h`, `2 days`: an age at a glance."""
+    seconds = duration.total_seconds()
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:.0f} days"
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, set | frozenset | tuple):
+        return sorted(value)
+    raise TypeError(f"{type(value).__name__} has no plain form")

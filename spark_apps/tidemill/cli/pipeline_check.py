@@ -1,0 +1,191 @@
+"""All that can be known to be wrong with a project before anything runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidemill.errors import SpecError, TidemillError
+from tidemill.spec.ddl import column_types
+from tidemill.spec.near_key import near_key
+from tidemill.spec.project import Environment, Pipeline, resolve_pipeline
+from tidemill.spec.table_graph import build_graph
+
+if TYPE_CHECKING:
+    from tidemill.payload.json_schema import PayloadSchema
+
+# Schemas of one project, each read once however many pipelines share it.
+_KEPT_SCHEMAS = 1024
+
+# Columns that every Kafka record brings beside the payload's (payload/decode.py).
+LINEAGE_PREFIX = "kafka_"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found about one pipeline or file: what it is, or what is wrong with it."""
+
+    name: str
+    file: Path
+    error: TidemillError | None = None
+    pipeline: Pipeline | None = None
+
+
+def check_all(environment: Environment) -> list[Finding]:
+    """Check every pipeline of the project, misnamed files, and what only shows between pipelines."""
+    project = environment.project
+    findings = check_named(environment, project.pipeline_names())
+    findings += [Finding(file.name, file, _misnamed(file)) for file in project.misnamed_files()]
+    specs = {finding.name: finding.pipeline.spec for finding in findings if finding.pipeline is not None}
+    if len(specs) == len(findings):
+        try:
+            build_graph(specs).order()
+        except SpecError as error:
+            findings.append(Finding("(all pipelines)", project.pipelines, error))
+    return findings
+
+
+def check_named(environment: Environment, names: Sequence[str]) -> list[Finding]:
+    """Check some pipelines; an unknown name is a finding, too."""
+    return [_check(environment, name) for name in names]
+
+
+def check_pipeline(environment: Environment, name: str) -> Pipeline:
+    """Read a pipeline and check all that needs no Spark.
+
+    Raises:
+        SpecError: With file, key and fix.
+    """
+    pipeline = resolve_pipeline(environment, name)
+    columns = decoded_columns(pipeline)
+    if columns is not None:
+        _check_columns(pipeline, columns)
+    return pipeline
+
+
+def decoded_columns(pipeline: Pipeline) -> dict[str, str] | None:
+    """Columns and types that the transform gets; None where only the running source knows them.
+
+    Raises:
+        SpecError: If the payload schema or the DDL is wrong.
+    """
+    source = pipeline.spec.source
+    if pipeline.spec.payload is not None:
+        file = pipeline.environment.project.schemas / pipeline.spec.payload.chosen.schema_
+        schema = _payload_schema(file, file.stat().st_mtime_ns)
+        return {field.name: str(field.type) for field in schema.arrow_schema}
+    if source.files is not None:
+        file = pipeline.environment.project.pipeline_file(pipeline.name)
+        ddl = source.files.schema_
+        return {"value": "string"} if ddl is None else column_types(ddl, file)
+    if source.kind in ("rate", "rate_per_batch"):
+        return {"timestamp": "timestamp", "value": "long"}
+    return {} if source.is_kafka else None
+
+
+def lineage_columns(pipeline: Pipeline) -> list[str]:
+    """Columns that say where a Kafka record came from, as payload/decode.py adds them; empty for others."""
+    spec = pipeline.spec
+    if not spec.source.is_kafka:
+        return []
+    keeps_value = spec.payload is None or spec.payload.chosen.keep_raw
+    names = ["key", *(["value"] if keeps_value else []), "topic", "partition", "offset", "timestamp"]
+    return [LINEAGE_PREFIX + name for name in [*names, *(["headers"] if spec.source.chosen.headers else [])]]
+
+
+def _check(environment: Environment, name: str) -> Finding:
+    file = environment.project.pipelines / f"{name}.yaml"
+    try:
+        return Finding(name, file, pipeline=check_pipeline(environment, name))
+    except TidemillError as error:
+        return Finding(name, file, error)
+
+
+def _check_columns(pipeline: Pipeline, columns: dict[str, str]) -> None:
+    """The event-time column exists and is a timestamp; without a transform, sinks name existing columns."""
+    event_time = pipeline.spec.event_time
+    if event_time is not None:
+        found = _check_column(pipeline, columns, "event_time.column", event_time.column)
+        if found is not None and not found.startswith("timestamp"):
+            raise _wrong_column(
+                pipeline, "event_time.column", event_time.column, f"it is {found}, not a timestamp", None
+            )
+    if pipeline.spec.transform is not None:
+        return
+    for index, sink in enumerate(pipeline.spec.delta_sinks):
+        for key in ("key", "partition_by", "cluster_by"):
+            for column in getattr(sink, key):
+                _check_column(pipeline, columns, f"sinks[{index}].delta.{key}", column.partition(".")[0])
+
+
+def _check_column(pipeline: Pipeline, columns: dict[str, str], key: str, column: str) -> str | None:
+    """Type of a column; None for lineage, which only a running source types."""
+    # Spark does not tell columns apart by case.
+    by_lower = {name.lower(): kind for name, kind in columns.items()}
+    if column.lower() in by_lower:
+        return by_lower[column.lower()]
+    lineage = lineage_columns(pipeline)
+    if column.lower() in lineage:
+        return None
+    known = ", ".join([*columns, *lineage])
+    raise _wrong_column(
+        pipeline,
+        key,
+        column,
+        f"there is no such column; there are {known}",
+        near_key(column, [*columns, *lineage]),
+    )
+
+
+def _wrong_column(pipeline: Pipeline, key: str, column: str, reason: str, near: str | None) -> SpecError:
+    return SpecError(
+        "TIDE-SPEC-026",
+        f"A column cannot be used: {reason}.",
+        facts={
+            "file": pipeline.environment.project.pipeline_file(pipeline.name),
+            "key": key,
+            "column": column,
+        },
+        fix=f"did you mean {near}?" if near else "correct the pipeline file or the schema",
+    )
+
+
+@lru_cache(maxsize=_KEPT_SCHEMAS)
+def _payload_schema(file: Path, _modified: int) -> PayloadSchema:
+    from tidemill.payload.json_schema import load_payload_schema
+
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", None)
+        raise SpecError(
+            "TIDE-SPEC-028",
+            "The payload schema is not JSON.",
+            facts={
+                "file": f"{file}:{line}" if line else file,
+                "reason": getattr(error, "msg", None) or type(error).__name__,
+            },
+            fix="correct the file",
+        ) from error
+    if not isinstance(document, dict):
+        raise SpecError(
+            "TIDE-SPEC-028",
+            "The payload schema is not a JSON object.",
+            facts={"file": file, "found": type(document).__name__},
+            fix="write a JSON Schema with type, properties and required",
+        )
+    return load_payload_schema(document, file.name)
+
+
+def _misnamed(file: Path) -> SpecError:
+    return SpecError(
+        "TIDE-SPEC-029",
+        "A file in the pipelines folder is no pipeline because of its name.",
+        facts={"file": file},
+        fix="rename it: lower-case letters, digits and underscores, a letter first, 40 at most, then .yaml; "
+        "or move it away",
+    )

@@ -1,0 +1,132 @@
+"""`tidemill plan`: what would run, from where, with which conf. Starts nothing and writes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidemill.cli.invocation import invocation_of
+from tidemill.cli.output import print_json, say
+
+if TYPE_CHECKING:
+    from tidemill.spec.project import Pipeline
+    from tidemill.spec.sinks import Sink
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the verb."""
+    app.command()(plan)
+
+
+def plan(
+    context: typer.Context,
+    pipeline: Annotated[str, typer.Argument(help="Name of the pipeline.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show what would run, from where, how."""
+    from tidemill.cli.pipeline_check import check_pipeline
+
+    document = plan_document(check_pipeline(invocation_of(context).environment(), pipeline))
+    if as_json:
+        print_json(document)
+    else:
+        for line in _lines(document, ""):
+            say(line)
+
+
+def plan_document(pipeline: Pipeline) -> dict[str, Any]:
+    """Everything that a driver of this pipeline would do and use, as plain data."""
+    from tidemill.cli.pipeline_check import decoded_columns, lineage_columns
+    from tidemill.engine.session_conf import session_conf
+
+    spec, environment = pipeline.spec, pipeline.environment
+    source = spec.source.chosen.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return {
+        "pipeline": pipeline.name,
+        "description": spec.description,
+        "owner": spec.owner,
+        "file": str(environment.project.pipeline_file(pipeline.name)),
+        "digest": pipeline.digest,
+        "environment": environment.name,
+        "run": spec.run.model_dump(mode="json", exclude_none=True),
+        "output_mode": spec.output_mode,
+        "source": {"kind": spec.source.kind, **source},
+        "decoded_columns": decoded_columns(pipeline),
+        "lineage_columns": lineage_columns(pipeline),
+        "event_time": spec.event_time and spec.event_time.model_dump(mode="json", exclude_none=True),
+        "transform": spec.transform,
+        "sinks": [_sink(pipeline, sink) for sink in spec.sinks],
+        "paths": _paths(pipeline),
+        "checkpoint": _position(pipeline),
+        "session_conf": session_conf(pipeline),
+    }
+
+
+def _sink(pipeline: Pipeline, sink: Sink) -> dict[str, Any]:
+    declared = sink.chosen.model_dump(mode="json", exclude_defaults=True, exclude={"writer"})
+    if sink.delta is None:
+        repeated = "at least once: a batch that is repeated after a crash is sent again"
+        return {"kind": sink.kind, "delivery": repeated, **declared}
+    writer, reason = sink.delta.writer_and_reason
+    return {
+        "kind": "delta",
+        "mode": sink.delta.mode,
+        "writer": f"{writer} ({reason})",
+        "delivery": "exactly once",
+        "path": pipeline.layout.table(sink.delta.table),
+        **declared,
+    }
+
+
+def _paths(pipeline: Pipeline) -> dict[str, str]:
+    layout = pipeline.layout
+    paths = {"state": layout.state(pipeline.name), "status": layout.status(pipeline.name)}
+    if pipeline.spec.payload is not None:
+        paths["quarantine"] = layout.quarantine(pipeline.name)
+    return paths
+
+
+def _position(pipeline: Pipeline) -> dict[str, Any] | None:
+    """Where the live checkpoint stands; None before the first start."""
+    from pathlib import Path
+
+    from tidemill.checkpoint.batches import CheckpointBatches
+    from tidemill.storage.store import Store
+
+    layout = pipeline.layout
+    # Opening a store makes its folder, and a plan makes nothing.
+    if "://" not in layout.root and not Path(layout.root).is_dir():
+        return None
+    store = Store(layout.root)
+    current = store.read_json(layout.current(pipeline.name))
+    if current is None:
+        return None
+    generation = str(current["generation"])
+    batches = CheckpointBatches(store, layout.checkpoint(pipeline.name, generation))
+    planned = batches.last_planned()
+    newest = batches.planned(planned) if planned is not None else None
+    return {
+        "generation": generation,
+        "path": batches.path,
+        "planned_batch": planned,
+        "committed_batch": batches.last_committed(),
+        "offsets": list(newest.ends) if newest else None,
+        "watermark": newest.watermark if newest else None,
+    }
+
+
+def _lines(value: Any, indent: str) -> list[str]:
+    """Nested maps and lists as indented lines; empty parts are left out."""
+    lines: list[str] = []
+    for name, part in value.items():
+        if isinstance(part, dict) and part:
+            lines += [f"{indent}{name}:", *_lines(part, indent + "  ")]
+        elif isinstance(part, list) and part and all(isinstance(item, dict) for item in part):
+            lines.append(f"{indent}{name}:")
+            for item in part:
+                first, *rest = _lines(item, indent + "    ")
+                lines += [f"{indent}  - {first.lstrip()}", *rest]
+        elif part not in (None, [], {}, ""):
+            lines.append(f"{indent}{name}: {part}")
+    return lines

@@ -1,0 +1,85 @@
+"""`tidemill quarantine list | show`: records that could not be decoded, with the reason."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidemill.cli.invocation import invocation_of
+from tidemill.cli.output import print_json, print_table, say
+
+if TYPE_CHECKING:
+    from tidemill.spec.project import Environment
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+# Characters of a raw record that are shown in a table row; --json shows all of it.
+SHOWN_RAW_CHARACTERS = 200
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the group."""
+    group = typer.Typer(
+        help="Records that could not be decoded.", no_args_is_help=True, rich_markup_mode=None
+    )
+    group.command("list")(list_reasons)
+    group.command()(show)
+    app.add_typer(group, name="quarantine")
+
+
+def list_reasons(
+    context: typer.Context,
+    pipeline: Annotated[str | None, typer.Argument(help="Name; all if none is given.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Count rejected records by pipeline and reason."""
+    from tidemill.cli.quarantine_rows import count_reasons
+
+    environment = invocation_of(context).environment()
+    counts = [
+        {"pipeline": name, **count}
+        for name in _names(environment, pipeline)
+        for count in count_reasons(environment.layout.quarantine(name))
+    ]
+    if as_json:
+        print_json(counts)
+    elif counts:
+        print_table(
+            ("pipeline", "reason", "records", "newest (UTC)"), (tuple(count.values()) for count in counts)
+        )
+    else:
+        say("nothing is in quarantine")
+
+
+def show(
+    context: typer.Context,
+    pipeline: Annotated[str, typer.Argument(help="Name of the pipeline.")],
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Most records shown, newest first.")] = 20,
+    raw: Annotated[bool, typer.Option("--raw", help="Show the records themselves, too.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show rejected records: where each lies in its topic, and why it was rejected."""
+    from tidemill.cli.quarantine_rows import newest_rejected
+
+    environment = invocation_of(context).environment()
+    [name] = _names(environment, pipeline)
+    rows = newest_rejected(environment.layout.quarantine(name), limit, raw=raw)
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_table(tuple(rows[0]), (tuple(_short(value) for value in row.values()) for row in rows))
+    else:
+        say(f"nothing of {name} is in quarantine")
+
+
+def _names(environment: Environment, pipeline: str | None) -> list[str]:
+    if pipeline is None:
+        return environment.project.pipeline_names()
+    environment.project.pipeline_file(pipeline)
+    return [pipeline]
+
+
+def _short(value: Any) -> Any:
+    is_long = isinstance(value, str) and len(value) > SHOWN_RAW_CHARACTERS
+    return value[:SHOWN_RAW_CHARACTERS] + "…" if is_long else value

@@ -1,0 +1,153 @@
+"""`tidemill status`: desired and actual state, batch, age and lag."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidemill.cli.invocation import invocation_of
+from tidemill.cli.output import console, print_json, table
+
+if TYPE_CHECKING:
+    from tidemill.control.plane import ControlPlane
+    from tidemill.control.stream_status import PipelineState
+
+# Seconds between two looks of --watch: the shortest usual trigger.
+WATCH_SECONDS = 2.0
+
+HEADINGS = (
+    "pipeline",
+    "mode",
+    "desired",
+    "actual",
+    "batch",
+    "committed",
+    "rows",
+    "quarantined",
+    "lag",
+    "note",
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the verb."""
+    app.command()(status)
+
+
+def status(
+    context: typer.Context,
+    pipeline: Annotated[str | None, typer.Argument(help="Name; all if none is given.")] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Look again every 2 s until CTRL-C.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show desired and actual state, and lag."""
+    plane = invocation_of(context).control_plane()
+    if pipeline is not None:
+        plane.environment.project.pipeline_file(pipeline)
+    if watch and as_json:
+        raise typer.BadParameter("--watch is for people; call --json again instead")
+    if as_json:
+        print_json([_document(state) for state in _states(plane, pipeline)])
+    elif watch:
+        _watch(plane, pipeline)
+    else:
+        console().print(_table(plane, pipeline))
+
+
+def _states(plane: ControlPlane, pipeline: str | None) -> list[PipelineState]:
+    from tidemill.control.stream_status import pipeline_state
+
+    names = plane.environment.project.pipeline_names()
+    chosen = [pipeline] if pipeline is not None else sorted({*names, *plane.runtime.running_pipelines()})
+    return [pipeline_state(plane, name) for name in chosen]
+
+
+def _watch(plane: ControlPlane, pipeline: str | None) -> None:
+    from rich.live import Live
+
+    # CTRL-C is how a person ends this; that is no failure.
+    live = Live(_table(plane, pipeline), console=console(), auto_refresh=False)
+    with contextlib.suppress(KeyboardInterrupt), live:
+        while True:
+            time.sleep(WATCH_SECONDS)
+            live.update(_table(plane, pipeline), refresh=True)
+
+
+def _table(plane: ControlPlane, pipeline: str | None) -> Any:
+    now = datetime.now(UTC)
+    return table(HEADINGS, (_row(state, now) for state in _states(plane, pipeline)))
+
+
+def _row(state: PipelineState, now: datetime) -> tuple[object, ...]:
+    seen = state.status
+    if seen is None:
+        return (
+            state.facts.pipeline,
+            state.facts.mode,
+            _desired(state),
+            _actual(state),
+            *[None] * 5,
+            _note(state),
+        )
+    committed = None if seen.batch_committed_at is None else now - seen.batch_committed_at
+    return (
+        state.facts.pipeline,
+        state.facts.mode,
+        _desired(state),
+        _actual(state),
+        seen.batch_id,
+        committed,
+        seen.rows,
+        seen.quarantined_rows,
+        seen.lag,
+        _note(state),
+    )
+
+
+def _desired(state: PipelineState) -> str:
+    asked = state.facts.desired
+    if asked is not None:
+        return f"{asked.state} ({asked.by})"
+    return {"stream": "running", "incremental": "by schedule", None: "nothing"}[state.facts.mode]
+
+
+def _actual(state: PipelineState) -> str:
+    """What the running driver says of itself; what the last one came to if none runs."""
+    running, seen = state.facts.running, state.status
+    if running is not None:
+        own = seen is not None and seen.run_id == running.run_id and seen.updated_at >= running.started_at
+        return seen.state if own and seen is not None else "starting"
+    if state.facts.endings:
+        return state.facts.endings[-1].result
+    return "never ran" if seen is None else seen.state
+
+
+def _note(state: PipelineState) -> str:
+    return state.decision.reason.splitlines()[0] if state.decision.reason else ""
+
+
+def _document(state: PipelineState) -> dict[str, Any]:
+    facts, seen = state.facts, state.status
+    running = facts.running
+    return {
+        "pipeline": facts.pipeline,
+        "mode": facts.mode,
+        "desired": _desired(state),
+        "actual": _actual(state),
+        "problem": None if facts.problem is None else facts.problem.error_id,
+        "next": {"action": state.decision.action, "reason": state.decision.reason},
+        "driver": None
+        if running is None
+        else {
+            "run_id": running.run_id,
+            "mode": running.mode,
+            "process": running.process,
+            "started_at": running.started_at,
+            "log": running.log,
+        },
+        "status": None if seen is None else seen.model_dump(mode="json"),
+    }

@@ -1,0 +1,68 @@
+"""`tidemill validate`: conf only, no Spark, no network."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidemill.cli.invocation import invocation_of
+from tidemill.cli.output import print_json, say
+
+if TYPE_CHECKING:
+    from tidemill.cli.pipeline_check import Finding
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the verb."""
+    app.command()(validate)
+
+
+def validate(
+    context: typer.Context,
+    pipelines: Annotated[list[str] | None, typer.Argument(help="Names; all if none is given.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Check conf files, without Spark."""
+    # Payload schemas and transforms, too: see pipeline_check.
+    from tidemill.cli.pipeline_check import check_all, check_named
+
+    environment = invocation_of(context).environment()
+    findings = check_named(environment, pipelines) if pipelines else check_all(environment)
+    wrong = [finding for finding in findings if finding.error is not None]
+    if as_json:
+        print_json(
+            {"environment": environment.name, "findings": [_document(finding) for finding in findings]}
+        )
+    else:
+        _print(findings)
+        say(f"{len(findings) - len(wrong)} right, {len(wrong)} wrong, environment {environment.name}")
+    if wrong:
+        raise typer.Exit(2)
+
+
+def _print(findings: list[Finding]) -> None:
+    for finding in findings:
+        if finding.error is None:
+            say(f"ok     {finding.name}")
+        else:
+            say(f"wrong  {finding.name}")
+            sys.stderr.write(f"{finding.error}\n\n")
+
+
+def _document(finding: Finding) -> dict[str, Any]:
+    error = finding.error
+    return {
+        "name": finding.name,
+        "file": str(finding.file),
+        "ok": error is None,
+        "error": None
+        if error is None
+        else {
+            "id": error.error_id,
+            "problem": error.problem,
+            "facts": {name: str(value) for name, value in error.facts.items()},
+            "fix": error.fix,
+        },
+    }

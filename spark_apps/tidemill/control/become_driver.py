@@ -1,0 +1,32 @@
+"""`python -m tidemill.control.become_driver RECORD PROGRAM ARGUMENT…`: sign the record, become the driver.
+
+Run by the local runtime only. The process writes its own identity into its record and then replaces itself
+with the driver (`exec`): pid and start time stay, and so does the inherited descriptor that holds the slot's
+lock. The starter may be killed at any moment; the record is right all the same.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from tidemill.control.drain_note import drain_requested_at
+from tidemill.control.driver_record import read_record, write_record
+from tidemill.control.process_identity import ProcessIdentity
+
+
+def main(arguments: list[str]) -> None:
+    """Sign and become; end at once if the run was asked to stop before it began."""
+    file, (program, *rest) = Path(arguments[0]), arguments[1:]
+    record = read_record(file)
+    if record is None:
+        raise FileNotFoundError(file)
+    identity = ProcessIdentity.of(os.getpid())
+    write_record(file, record.model_copy(update={"identity": identity}))
+    if drain_requested_at(file, record) is None:
+        os.execv(program, [program, *rest])  # noqa: S606  # a list of arguments; no shell is wanted
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,111 @@
+"""Runs that end by themselves, incremental and backfill: started once per request, proven by receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tidemill.control.driver_command import DriverRun
+from tidemill.control.endings import ending_of
+from tidemill.control.goal import Goal
+from tidemill.control.plane import ControlPlane
+from tidemill.control.runtime import StartedDriver, slot_of
+from tidemill.errors import UnavailableError
+from tidemill.ledger.entry import LedgerEntry
+from tidemill.ledger.read import Commit, read_ledger
+from tidemill.spec.project import resolve_pipeline
+
+# Commits of a table looked through for those of one run. An incremental run makes one a batch, a backfill
+# one a chunk; a stream beside it makes up to one every trigger.
+SEARCHED_COMMITS = 1000
+
+
+@dataclass(frozen=True)
+class TableResult:
+    """What a run did to one table: its newest version, rows, batches, and what it read of each source."""
+
+    table: str
+    version: int
+    rows: int
+    batch_ids: list[int]
+    sources: dict[str, Any]
+
+
+def start_bounded(plane: ControlPlane, run: DriverRun, earlier: Collection[str] = ()) -> StartedDriver:
+    """Start a bounded run, or find it again: at work, or already finished well under the same run id.
+
+    Args:
+        plane: Where.
+        run: The run.
+        earlier: Run ids of earlier requests for the same; one of these that is at work is as good.
+
+    Raises:
+        SpecError: If the declaration is wrong; nothing was started.
+        UnavailableError: TIDE-CTRL-008, if another run of the pipeline holds the slot.
+    """
+    pipeline = resolve_pipeline(plane.environment, run.pipeline)
+    last = plane.runtime.last_start(run.pipeline, slot_of(run.mode))
+    if last is not None and not last.alive and last.run_id == run.run_id:
+        # Airflow may repeat a task whose driver it has not seen end (apache/airflow#72716).
+        ending = ending_of(plane.store, plane.layout, last)
+        if ending.exit_code == 0:
+            return last
+    driver = plane.runtime.start(run, pipeline.digest).driver
+    if driver.run_id not in (run.run_id, *earlier):
+        raise UnavailableError(
+            "TIDE-CTRL-008",
+            "Another driver of this pipeline is at work.",
+            facts={
+                "pipeline": run.pipeline,
+                "mode": driver.mode,
+                "run_id": driver.run_id,
+                "since": driver.started_at,
+            },
+            fix="wait for its end; a stream is stopped with: tidemill stop PIPELINE",
+        )
+    return driver
+
+
+def finish_of(driver: StartedDriver) -> Goal:
+    """The goal that a bounded run has finished."""
+    return Goal(
+        pipeline=driver.pipeline, kind="finished", slot=slot_of(driver.mode), started_at=driver.started_at
+    )
+
+
+def tables_written(plane: ControlPlane, pipeline: str, run_id: str) -> list[TableResult]:
+    """What a run committed, table by table, from the ledger; a table without a commit is left out."""
+    spec = plane.environment.project.load_pipeline(pipeline)
+    results = []
+    for sink in spec.delta_sinks:
+        commits = read_ledger(plane.layout.table(sink.table), SEARCHED_COMMITS)
+        own = [commit for commit in commits if commit.entry is not None and commit.entry.run_id == run_id]
+        if own:
+            results.append(_sum_up(sink.table, own))
+    return results
+
+
+def as_document(result: TableResult) -> dict[str, Any]:
+    """Plain data, for an asset event or `--json`."""
+    return asdict(result)
+
+
+def _sum_up(table: str, newest_first: list[Commit]) -> TableResult:
+    batches = {c.entry.batch_id for c in newest_first if c.entry is not None and c.entry.batch_id is not None}
+    return TableResult(
+        table=table,
+        version=newest_first[0].version,
+        rows=sum(commit.rows or 0 for commit in newest_first),
+        batch_ids=sorted(batches),
+        sources=_range_read([commit.entry for commit in newest_first if commit.entry is not None]),
+    )
+
+
+def _range_read(newest_first: list[LedgerEntry]) -> dict[str, Any]:
+    """First start and last end of each source."""
+    newest, oldest = newest_first[0].sources, newest_first[-1].sources
+    return {
+        name: {"start": oldest[name].start if name in oldest else None, "end": newest[name].end}
+        for name in newest
+    }

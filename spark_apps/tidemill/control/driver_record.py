@@ -1,0 +1,77 @@
+"""The record of a driver process on this machine: which run, since when, which process.
+
+Only the holder of the slot's lock writes it: the starter before it makes the process (without an
+identity), then the process itself (with its own). So at any moment of a crash the record tells of the
+newest start.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from tidemill.control.process_identity import ProcessIdentity
+from tidemill.errors import UsageError
+
+# How long a start without an identity counts as running: from making the process until it has written
+# its own identity. Python's start takes 0.1 s, ten times that on a busy machine; afterwards the
+# process died before it could write.
+START_GRACE = timedelta(seconds=30)
+
+
+class DriverRecord(BaseModel):
+    """What `<slot>.json` holds."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    v: int = 1
+    pipeline: str
+    mode: Literal["stream", "incremental", "backfill"]
+    run_id: str
+    digest: str
+    started_at: datetime
+    log: str
+    identity: ProcessIdentity | None = None
+
+    def is_alive(self) -> bool:
+        """Whether the process runs, or is just being made."""
+        if self.identity is not None:
+            return self.identity.is_alive()
+        return datetime.now(UTC) - self.started_at < START_GRACE
+
+
+def read_record(file: Path) -> DriverRecord | None:
+    """The newest start; None if there never was one.
+
+    Raises:
+        UsageError: TIDE-CTRL-001, if the record is damaged.
+    """
+    try:
+        return DriverRecord.model_validate_json(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValidationError as error:
+        raise UsageError(
+            "TIDE-CTRL-001",
+            "The record of a driver process cannot be read.",
+            facts={"file": file, "cause": error.errors()[0]["msg"]},
+            fix="look whether a driver of this pipeline still runs, end it, then delete the file",
+            runbook="stream-does-not-start",
+        ) from error
+
+
+def write_record(file: Path, record: DriverRecord) -> None:
+    """Replace the record; a reader sees the old or the new one, never a part."""
+    replace_file(file, record.model_dump_json(indent=1))
+
+
+def replace_file(file: Path, text: str) -> None:
+    """Write a file for its owner only, as a whole."""
+    new = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    new.touch(mode=0o600)
+    new.write_text(text, encoding="utf-8")
+    new.replace(file)

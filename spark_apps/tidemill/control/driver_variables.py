@@ -1,0 +1,37 @@
+"""The environment variables that a driver gets: a list of what it needs, never all that the caller has.
+
+Airflow's own variables hold its database, its keys and its connections; a driver runs other people's
+transforms and must not see them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+KEPT = frozenset(
+    {
+        "PATH",
+        "JAVA_HOME",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "TMPDIR",
+        "PYTHONPATH",
+        "VIRTUAL_ENV",
+    }
+)
+KEPT_PREFIXES = ("LC_", "TIDEMILL_")
+
+# Marks every process of a run, so that what a killed driver left behind (its JVM) is told from others.
+RUN_ID_VARIABLE = "TIDEMILL_RUN_ID"
+
+
+def driver_variables(variables: Mapping[str, str], run_id: str) -> dict[str, str]:
+    """The variables of a driver, from those of its starter."""
+    kept = {
+        name: value for name, value in variables.items() if name in KEPT or name.startswith(KEPT_PREFIXES)
+    }
+    return {**kept, RUN_ID_VARIABLE: run_id}

@@ -1,0 +1,102 @@
+"""How a driver ended, as far as anybody can know: from its receipt, or from the lack of one."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from tidemill.checkpoint.receipts import Receipt
+from tidemill.checkpoint.status import Status, read_status
+from tidemill.control.runtime import StartedDriver
+from tidemill.names import Layout
+from tidemill.storage.store import Store
+
+# Receipts looked through for one run. Newest first; a backfill beside a stream puts a handful in between.
+SEARCHED_RECEIPTS = 50
+
+Result = Literal["clean", "forced", "failed", "killed"]
+
+
+class Ending(BaseModel):
+    """The end of one start of a driver.
+
+    `killed`: it left no receipt (SIGKILL, out of memory, power). `progressed`: it committed a batch, or
+    found nothing to read.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    run_id: str
+    digest: str
+    started_at: datetime
+    ended_at: datetime
+    result: Result
+    exit_code: int | None = None
+    progressed: bool = False
+    epoch: int | None = None
+    error: dict[str, Any] | None = None
+
+    @property
+    def lived(self) -> timedelta:
+        """How long it ran, at least: the end of a killed driver is its last sign of life."""
+        return self.ended_at - self.started_at
+
+    @property
+    def cause(self) -> str:
+        """Why, in a few words."""
+        if self.result == "killed":
+            return "killed without a receipt"
+        error = self.error or {}
+        words = " ".join(str(error[key]) for key in ("id", "problem") if error.get(key))
+        return f"exit {self.exit_code}" + (f", {words}" if words else "")
+
+
+def ending_of(store: Store, layout: Layout, start: StartedDriver) -> Ending:
+    """How a driver that runs no more has ended."""
+    receipt = find_receipt(store, layout, start)
+    status = read_status(store, layout, start.pipeline)
+    return conclude(start, receipt, status)
+
+
+def find_receipt(store: Store, layout: Layout, start: StartedDriver) -> Receipt | None:
+    """The receipt that this very start left; None if it was killed."""
+    folder = layout.receipts(start.pipeline)
+    for name in reversed(store.list_names(folder)[-SEARCHED_RECEIPTS:]):
+        document = store.read_json(f"{folder}/{name}")
+        receipt = None if document is None else Receipt.model_validate(document)
+        if receipt is None:
+            continue
+        if receipt.stopped_at < start.started_at:
+            return None
+        if receipt.run_id == start.run_id:
+            return receipt
+    return None
+
+
+def conclude(start: StartedDriver, receipt: Receipt | None, status: Status | None) -> Ending:
+    """The ending that the documents tell of; a status of another start says nothing."""
+    own = status if status is not None and is_status_of(status, start) else None
+    signs_of_life = [start.started_at] + ([own.updated_at] if own else [])
+    return Ending(
+        run_id=start.run_id,
+        digest=start.digest,
+        started_at=start.started_at,
+        ended_at=receipt.stopped_at if receipt else max(signs_of_life),
+        result=receipt.result if receipt else "killed",
+        exit_code=receipt.exit_code if receipt else None,
+        progressed=own is not None and (own.batch_committed_at is not None or found_nothing_to_read(own)),
+        epoch=receipt.epoch if receipt else (own.epoch if own else None),
+        error=receipt.error if receipt else None,
+    )
+
+
+def found_nothing_to_read(status: Status) -> bool:
+    """Whether the driver waits for new data; one that waits for a source to come back has an error."""
+    return status.state == "waiting" and status.error is None
+
+
+def is_status_of(status: Status, start: StartedDriver) -> bool:
+    """Whether this very start wrote the status; an earlier one may have had the same run id."""
+    return status.run_id == start.run_id and status.updated_at >= start.started_at

@@ -1,0 +1,41 @@
+"""What somebody waits for after a request; plain data, so that it can wait in Airflow's database."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from tidemill.control.plane import ControlPlane
+from tidemill.control.proof import Proof, prove_finished, prove_progress, prove_stopped
+from tidemill.control.runtime import Slot
+
+
+class Goal(BaseModel):
+    """One goal.
+
+    `progress`: the stream commits, by a driver not older than `started_after`. `stopped`: no driver runs; if
+    that is not `final`, the request has another step. `finished`: the bounded run that was started at
+    `started_at` in `slot` has left its receipt.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    pipeline: str
+    kind: Literal["progress", "stopped", "finished"]
+    final: bool = True
+    started_after: datetime | None = None
+    slot: Slot = "main"
+    started_at: datetime | None = None
+
+
+def prove(plane: ControlPlane, goal: Goal) -> Proof:
+    """How far the goal has come."""
+    match goal.kind:
+        case "progress":
+            return prove_progress(plane, goal.pipeline, goal.started_after)
+        case "stopped":
+            return prove_stopped(plane, goal.pipeline, datetime.now(UTC), forced_is_failure=goal.final)
+        case "finished":
+            return prove_finished(plane, goal.pipeline, goal.slot, goal.started_at)

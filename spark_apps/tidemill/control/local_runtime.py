@@ -1,0 +1,223 @@
+"""Drivers as processes of this machine: they outlive their starter and are never started twice.
+
+In `Environment.run_folder`, for each slot (`<pipeline>`, `<pipeline>.backfill`):
+
+    <slot>.lock         held by the driver for its whole life; the kernel is the judge
+    <slot>.json         the newest start: run, process identity, log
+    <slot>.drain        the run that was asked to stop, and when
+    logs/<slot>/        one file per start, the newest kept
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tidemill.control.drain_note import drain_requested_at, write_drain_note
+from tidemill.control.driver_command import DriverRun, driver_command
+from tidemill.control.driver_record import DriverRecord, read_record, write_record
+from tidemill.control.driver_variables import RUN_ID_VARIABLE, driver_variables
+from tidemill.control.own_children import adopt, collect
+from tidemill.control.process_identity import POLL_SECONDS
+from tidemill.control.process_session import kill_marked_processes
+from tidemill.control.runtime import Slot, StartedDriver, StartResult, slot_of
+from tidemill.control.slot_lock import try_lock
+from tidemill.errors import UnavailableError
+from tidemill.spec.project import Environment
+
+BECOME_DRIVER = "tidemill.control.become_driver"
+
+# Logs kept of one slot. A driver logs a few lines a batch; a crash loop of a day (backoff 5 minutes at
+# most) must not push out the log of its first crash within an hour.
+KEPT_LOGS = 30
+
+# Seconds that a killed driver's JVM may take to vanish: SIGKILL acts at once unless a disk hangs.
+KILL_TIMEOUT_SECONDS = 10
+
+# Seconds that a starter may take from the lock to the record: two small writes.
+RECORD_TIMEOUT_SECONDS = 10
+
+CommandBuilder = Callable[[Environment, DriverRun], list[str]]
+
+
+@dataclass
+class LocalRuntime:
+    """Drivers as detached processes.
+
+    Args:
+        environment: Whose drivers.
+        command: Builds the command line of a driver.
+        variables: Where the driver's variables are chosen from.
+    """
+
+    environment: Environment
+    command: CommandBuilder = driver_command
+    variables: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+    def start(self, run: DriverRun, digest: str) -> StartResult:
+        """Start a driver unless one holds the slot.
+
+        1. Take the slot's lock. 2. End what a killed driver left. 3. Write the record. 4. Make the
+        process, which inherits the lock and signs the record. A starter that dies in between has either
+        started nothing, or a driver that is found by its record.
+
+        Raises:
+            UnavailableError: TIDE-CTRL-002, if processes of a killed driver cannot be ended; TIDE-CTRL-003,
+                if the slot is held by something that is not a driver.
+        """
+        slot = slot_of(run.mode)
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with try_lock(self._file(run.pipeline, slot, "lock")) as descriptor:
+            if descriptor is None:
+                return StartResult(self._holder(run.pipeline, slot), started=False)
+            self._end_remains(run.pipeline, slot)
+            record = DriverRecord(
+                pipeline=run.pipeline,
+                mode=run.mode,
+                run_id=run.run_id,
+                digest=digest,
+                started_at=datetime.now(UTC),
+                log=str(self._new_log(run.pipeline, slot)),
+            )
+            write_record(self._file(run.pipeline, slot, "json"), record)
+            process = self._launch(run, record, descriptor)
+        return StartResult(_describe(record, f"pid {process.pid}", alive=True), started=True)
+
+    def last_start(self, pipeline: str, slot: Slot = "main") -> StartedDriver | None:
+        """The newest start in a slot, running or ended; None if there never was one."""
+        collect()
+        file = self._file(pipeline, slot, "json")
+        record = read_record(file)
+        if record is None:
+            return None
+        process = f"pid {record.identity.pid}" if record.identity else "starting"
+        return _describe(record, process, record.is_alive(), drain_requested_at(file, record))
+
+    def drain(self, driver: StartedDriver) -> bool:
+        """Ask a driver to finish its batch and stop; False if it has ended.
+
+        The request is noted before the signal, and a noted driver gets no second one: a driver may take a
+        second SIGTERM for impatience. If we die in between, the note grows old and the driver is killed.
+        """
+        record = self._record_of(driver)
+        if record is None or not record.is_alive():
+            return False
+        file = self._file(driver.pipeline, slot_of(driver.mode), "json")
+        if drain_requested_at(file, record) is not None:
+            return True
+        write_drain_note(file, record)
+        signed = self._record_of(driver)
+        # Not signed yet: the process finds the note before it becomes the driver.
+        return signed is None or signed.identity is None or signed.identity.signal(signal.SIGTERM)
+
+    def kill(self, driver: StartedDriver) -> bool:
+        """End a driver at once, with all it started; False if it has ended."""
+        record = self._record_of(driver)
+        if record is None or record.identity is None:
+            return False
+        killed = record.identity.signal(signal.SIGKILL)
+        record.identity.wait_until_gone(KILL_TIMEOUT_SECONDS)
+        self._end_remains(driver.pipeline, slot_of(driver.mode))
+        return killed
+
+    def running_pipelines(self) -> list[str]:
+        """Pipelines whose main slot is held, declared or not."""
+        names = sorted(file.stem for file in self._folder.glob("*.json") if "." not in file.stem)
+        starts = [self.last_start(name) for name in names]
+        return [start.pipeline for start in starts if start is not None and start.alive]
+
+    @property
+    def _folder(self) -> Path:
+        return self.environment.run_folder
+
+    def _file(self, pipeline: str, slot: Slot, ending: str) -> Path:
+        return self._folder / f"{_slot_name(pipeline, slot)}.{ending}"
+
+    def _holder(self, pipeline: str, slot: Slot) -> StartedDriver:
+        """The driver that holds the slot; its starter may be about to write the record."""
+        deadline = time.monotonic() + RECORD_TIMEOUT_SECONDS
+        while time.monotonic() < deadline:
+            holder = self.last_start(pipeline, slot)
+            if holder is not None and holder.alive:
+                return holder
+            time.sleep(POLL_SECONDS)
+        raise UnavailableError(
+            "TIDE-CTRL-003",
+            "The slot of a driver is held by a process that is not the driver of its record.",
+            facts={"pipeline": pipeline, "lock": self._file(pipeline, slot, "lock")},
+            fix="see who holds it with lsof, end that process, then start again",
+            runbook="stream-does-not-start",
+        )
+
+    def _record_of(self, driver: StartedDriver) -> DriverRecord | None:
+        """The record, if it still tells of this very start."""
+        record = read_record(self._file(driver.pipeline, slot_of(driver.mode), "json"))
+        same = record is not None and (record.run_id, record.started_at) == (driver.run_id, driver.started_at)
+        return record if same else None
+
+    def _launch(self, run: DriverRun, record: DriverRecord, lock: int) -> subprocess.Popen[bytes]:
+        record_file = self._file(run.pipeline, slot_of(run.mode), "json")
+        with Path(record.log).open("xb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", BECOME_DRIVER, str(record_file), *self.command(self.environment, run)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.environment.project.folder,
+                env=driver_variables(self.variables, run.run_id),
+                # A session of its own: neither a closed terminal nor Airflow's signals to its own
+                # process groups reach the driver.
+                start_new_session=True,
+                pass_fds=[lock],
+            )
+        adopt(process)
+        return process
+
+    def _new_log(self, pipeline: str, slot: Slot) -> Path:
+        folder = self._folder / "logs" / _slot_name(pipeline, slot)
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in sorted(folder.glob("*.log"))[: -KEPT_LOGS + 1]:
+            old.unlink(missing_ok=True)
+        return folder / f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}.log"
+
+    def _end_remains(self, pipeline: str, slot: Slot) -> None:
+        """End what the slot's last driver left when it was killed: its JVM may still be writing."""
+        record = read_record(self._file(pipeline, slot, "json"))
+        if record is None or record.identity is None:
+            return
+        mark = f"{RUN_ID_VARIABLE}={record.run_id}"
+        if not kill_marked_processes(record.identity.pid, mark, KILL_TIMEOUT_SECONDS):
+            raise UnavailableError(
+                "TIDE-CTRL-002",
+                "Processes of a killed driver cannot be ended, so no new one is started.",
+                facts={"pipeline": pipeline, "session": record.identity.pid, "run_id": record.run_id},
+                fix="they wait for a disk or a network mount; look at them with ps -s SESSION",
+                runbook="stream-does-not-start",
+            )
+
+
+def _slot_name(pipeline: str, slot: Slot) -> str:
+    return pipeline if slot == "main" else f"{pipeline}.{slot}"
+
+
+def _describe(
+    record: DriverRecord, process: str, alive: bool, drain_requested_at: datetime | None = None
+) -> StartedDriver:
+    return StartedDriver(
+        pipeline=record.pipeline,
+        mode=record.mode,
+        run_id=record.run_id,
+        digest=record.digest,
+        started_at=record.started_at,
+        log=record.log,
+        process=process,
+        alive=alive,
+        drain_requested_at=drain_requested_at,
+    )

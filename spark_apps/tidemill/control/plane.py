@@ -1,0 +1,72 @@
+"""The control plane of one environment: where its documents are and where its drivers run."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from tidemill.control.driver_command import driver_command
+from tidemill.control.endings import Ending, ending_of
+from tidemill.control.local_runtime import CommandBuilder, LocalRuntime
+from tidemill.control.restart_history import RestartHistory
+from tidemill.control.runtime import Runtime, Slot, StartedDriver
+from tidemill.errors import UsageError
+from tidemill.names import Layout
+from tidemill.spec.project import Environment
+from tidemill.storage.store import Store
+
+# `module:function` that builds a driver's command line, for a wrapper (nice, systemd-run) around it.
+COMMAND_VARIABLE = "TIDEMILL_DRIVER_COMMAND"
+
+
+@dataclass(frozen=True)
+class ControlPlane:
+    """What start, stop and reconcile work on."""
+
+    environment: Environment
+    store: Store
+    runtime: Runtime
+
+    @property
+    def layout(self) -> Layout:
+        """Paths below the storage root."""
+        return self.environment.layout
+
+    def running(self, pipeline: str, slot: Slot = "main") -> StartedDriver | None:
+        """The driver that runs in a slot now."""
+        start = self.runtime.last_start(pipeline, slot)
+        return start if start is not None and start.alive else None
+
+    def history(self, pipeline: str) -> RestartHistory:
+        """How the pipeline's drivers ended."""
+        return RestartHistory(self.environment.run_folder, pipeline)
+
+    def last_ending(self, pipeline: str, slot: Slot = "main") -> Ending | None:
+        """How the newest driver of a slot ended; None if it runs or there never was one."""
+        start = self.runtime.last_start(pipeline, slot)
+        return None if start is None or start.alive else ending_of(self.store, self.layout, start)
+
+
+def open_control_plane(environment: Environment, variables: Mapping[str, str] = os.environ) -> ControlPlane:
+    """The control plane of an environment; creates its storage root if that is a folder."""
+    runtime = LocalRuntime(environment, _command_builder(variables), variables)
+    return ControlPlane(environment, Store(environment.layout.root), runtime)
+
+
+def _command_builder(variables: Mapping[str, str]) -> CommandBuilder:
+    named = variables.get(COMMAND_VARIABLE)
+    if not named:
+        return driver_command
+    module, _, function = named.partition(":")
+    try:
+        return cast(CommandBuilder, getattr(importlib.import_module(module), function))
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(
+            "TIDE-CTRL-004",
+            "The command builder of drivers cannot be imported.",
+            facts={COMMAND_VARIABLE: named, "cause": error},
+            fix="name it as module:function, importable here, or unset the variable",
+        ) from error

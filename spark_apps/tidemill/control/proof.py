@@ -1,0 +1,142 @@
+"""Proof that a request was carried out: of progress, never of mere life."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from tidemill.checkpoint.status import Status, read_status
+from tidemill.control.endings import Ending, found_nothing_to_read, is_status_of
+from tidemill.control.plane import ControlPlane
+from tidemill.control.reconcile import DRAIN_DEADLINE
+from tidemill.control.restart_policy import class_of
+from tidemill.control.runtime import Slot, StartedDriver
+from tidemill.errors import SpecError
+from tidemill.ledger.read import read_ledger
+
+# Commits of a table looked through for one of a given run. It is asked within seconds of the first
+# batch, so the entry is among the newest; maintenance may have put a few commits on top.
+SEARCHED_COMMITS = 20
+
+
+@dataclass(frozen=True)
+class Proof:
+    """How far a request has come.
+
+    `overdue`: a drain that will not end by itself. `evidence` is plain data, for XCom and `--json`.
+    """
+
+    state: Literal["pending", "done", "failed", "overdue"]
+    message: str
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+
+def prove_progress(plane: ControlPlane, pipeline: str, started_after: datetime | None) -> Proof:
+    """Whether the running driver has made progress.
+
+    Proven by a batch committed by this very driver, or, where the source has nothing to read, by its
+    status `waiting`. With `started_after` an older driver does not count (restart).
+    """
+    start = plane.runtime.last_start(pipeline)
+    if start is None or (started_after is not None and start.started_at < started_after):
+        return Proof("pending", "no driver was started yet")
+    if not start.alive:
+        ending = plane.last_ending(pipeline)
+        return _ended_before_proof(start, ending) if ending else Proof("pending", "ending")
+    status = read_status(plane.store, plane.layout, pipeline)
+    if status is None or not is_status_of(status, start):
+        return Proof("pending", f"driver {start.run_id} ({start.process}) is starting")
+    return _judge_status(plane, start, status)
+
+
+def prove_stopped(
+    plane: ControlPlane, pipeline: str, now: datetime, *, forced_is_failure: bool = True
+) -> Proof:
+    """Whether no driver runs any more, and how the last one ended."""
+    start = plane.runtime.last_start(pipeline)
+    if start is None:
+        return Proof("done", "no driver ever ran here")
+    if start.alive:
+        since = start.drain_requested_at
+        if since is not None and now - since > DRAIN_DEADLINE:
+            return Proof("overdue", f"{start.process} did not drain within {DRAIN_DEADLINE.seconds} s")
+        return Proof("pending", f"{start.process} is draining" if since else f"{start.process} runs")
+    ending = plane.last_ending(pipeline)
+    if ending is None:
+        return Proof("pending", "a driver was started meanwhile")
+    evidence = {"run_id": ending.run_id, "result": ending.result, "ended_at": ending.ended_at.isoformat()}
+    if ending.result == "forced" and forced_is_failure:
+        return Proof(
+            "failed", "the driver did not finish its batch in time; the next start repeats it", evidence
+        )
+    return Proof("done", f"stopped, {ending.result}: {ending.cause}", evidence)
+
+
+def prove_finished(plane: ControlPlane, pipeline: str, slot: Slot, started_at: datetime | None) -> Proof:
+    """Whether the run that was started then has finished: by its receipt, never by the process alone."""
+    start = plane.runtime.last_start(pipeline, slot)
+    if start is None or start.started_at != started_at:
+        return Proof("failed", "another run has taken the slot; nothing is known of this one")
+    ending = plane.last_ending(pipeline, slot)
+    if ending is None:
+        return Proof("pending", f"{start.process} is at work")
+    evidence = {
+        "run_id": ending.run_id,
+        "result": ending.result,
+        "exit_code": ending.exit_code,
+        "error": ending.error,
+    }
+    if ending.result == "clean" and ending.exit_code == 0:
+        return Proof("done", "finished", evidence)
+    return Proof(
+        "failed", f"{ending.cause}. Log: {start.log}", {**evidence, "retry": _is_worth_a_retry(ending)}
+    )
+
+
+def _judge_status(plane: ControlPlane, start: StartedDriver, status: Status) -> Proof:
+    evidence = {
+        "run_id": start.run_id,
+        "epoch": status.epoch,
+        "batch_id": status.batch_id,
+        "process": start.process,
+    }
+    if status.batch_committed_at is not None and status.batch_committed_at >= start.started_at:
+        commit = _commit_of(plane, start)
+        if commit:
+            return Proof("done", f"batch {commit['batch_id']} is in the ledger", {**evidence, **commit})
+        # A batch without rows for any table (a window still open, a Kafka sink) leaves no commit.
+        return Proof("done", f"batch {status.batch_id} is committed; no table had rows yet", evidence)
+    if found_nothing_to_read(status):
+        return Proof("done", "the driver waits: its source has nothing to read", evidence)
+    error = f", {status.error.get('id')} {status.error.get('problem')}" if status.error else ""
+    return Proof("pending", f"{status.state}, no batch is committed yet{error}", evidence)
+
+
+def _commit_of(plane: ControlPlane, start: StartedDriver) -> dict[str, Any]:
+    try:
+        spec = plane.environment.project.load_pipeline(start.pipeline)
+    except SpecError:
+        return {}
+    for sink in spec.delta_sinks:
+        for commit in read_ledger(plane.layout.table(sink.table), SEARCHED_COMMITS):
+            if commit.entry is not None and commit.entry.run_id == start.run_id:
+                return {"table": sink.table, "version": commit.version, "batch_id": commit.entry.batch_id}
+    return {}
+
+
+def _ended_before_proof(start: StartedDriver, ending: Ending) -> Proof:
+    evidence = {
+        "run_id": start.run_id,
+        "result": ending.result,
+        "exit_code": ending.exit_code,
+        "error": ending.error,
+    }
+    return Proof(
+        "failed", f"the driver ended before its first proof: {ending.cause}. Log: {start.log}", evidence
+    )
+
+
+def _is_worth_a_retry(ending: Ending) -> bool:
+    return class_of(ending) in ("unavailable", "crash")

@@ -1,0 +1,72 @@
+"""What the control plane needs from a place where drivers run, and the words for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol
+
+from tidemill.control.driver_command import DriverRun, Mode
+
+# A stream and an incremental run of one pipeline exclude each other: both move its checkpoint. A
+# backfill has a slot of its own, so that it can run beside the stream.
+Slot = Literal["main", "backfill"]
+
+
+def slot_of(mode: Mode) -> Slot:
+    """Which place of its pipeline a driver occupies."""
+    return "backfill" if mode == "backfill" else "main"
+
+
+@dataclass(frozen=True)
+class StartedDriver:
+    """One start of a driver, whether it still runs or not.
+
+    Args:
+        pipeline: Its pipeline.
+        mode: Its mode.
+        run_id: Names the run in status, receipts and ledger.
+        digest: Digest of the declaration it was started with.
+        started_at: When. With `run_id` it tells one start from a later one of the same run.
+        log: Where its output goes, for a person to read.
+        process: Where it runs, for a person to read: `pid 4711`.
+        alive: Whether it runs.
+        drain_requested_at: When it was asked to stop.
+    """
+
+    pipeline: str
+    mode: Mode
+    run_id: str
+    digest: str
+    started_at: datetime
+    log: str
+    process: str
+    alive: bool
+    drain_requested_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class StartResult:
+    """The driver that runs now, and whether this call started it."""
+
+    driver: StartedDriver
+    started: bool
+
+
+class Runtime(Protocol):
+    """A place where drivers run. Every method returns at once; nothing waits for a driver."""
+
+    def start(self, run: DriverRun, digest: str) -> StartResult:
+        """Start a driver unless one holds the slot; of racing callers one starts, all see its driver."""
+
+    def last_start(self, pipeline: str, slot: Slot = "main") -> StartedDriver | None:
+        """The newest start in a slot, running or ended; None if there never was one."""
+
+    def drain(self, driver: StartedDriver) -> bool:
+        """Ask a driver to finish its batch and stop; False if it has ended."""
+
+    def kill(self, driver: StartedDriver) -> bool:
+        """End a driver at once, with all it started; False if it has ended."""
+
+    def running_pipelines(self) -> list[str]:
+        """Pipelines whose main slot is held, declared or not."""

@@ -1,0 +1,147 @@
+"""A person's request about one stream: start, stop or restart; the same for command line and DAG.
+
+`begin` may be called any number of times for one request: it does what is still to be done and says what to
+wait for. So a task that is retried, or cleared, starts no second driver and stops none that is newer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from tidemill.checkpoint.desired import Desired, read_desired, write_desired
+from tidemill.control.goal import Goal, prove
+from tidemill.control.plane import ControlPlane
+from tidemill.control.proof import Proof
+from tidemill.control.runtime import StartedDriver
+from tidemill.control.streams import start_stream
+from tidemill.errors import UsageError
+from tidemill.spec.project import Pipeline, resolve_pipeline
+
+Verb = Literal["start", "stop", "restart"]
+
+# Seconds between two looks of a waiting command. A look reads one small file.
+POLL_SECONDS = 0.25
+
+
+@dataclass(frozen=True)
+class StreamRequest:
+    """What is asked, by whom, when and why.
+
+    Args:
+        pipeline: Which stream.
+        verb: What to do.
+        run_id: Names the request, and the driver that it starts.
+        at: When it was asked; a wish written later by somebody else wins.
+        by: Who asks.
+        reason: Why.
+    """
+
+    pipeline: str
+    verb: Verb
+    run_id: str
+    at: datetime
+    by: str
+    reason: str = ""
+
+
+def begin(plane: ControlPlane, request: StreamRequest) -> Goal:
+    """Do the next step of a request.
+
+    1. Write the wish, unless a later one stands. 2. Drain a driver that must go. 3. Start one if none
+    runs and one should.
+
+    Raises:
+        SpecError: If the declaration is wrong; nothing was changed.
+        UsageError: TIDE-CTRL-006 if the pipeline is no stream, TIDE-CTRL-007 if a later wish stands.
+    """
+    pipeline = None if request.verb == "stop" else _stream(plane, request.pipeline)
+    _write_wish(plane, request)
+    driver = plane.running(request.pipeline)
+    if request.verb == "stop":
+        if driver is not None:
+            plane.runtime.drain(driver)
+        return Goal(pipeline=request.pipeline, kind="stopped")
+    if driver is not None and _must_go(driver, request):
+        plane.runtime.drain(driver)
+        return Goal(pipeline=request.pipeline, kind="stopped", final=False)
+    if driver is None and pipeline is not None:
+        start_stream(plane, request.pipeline, pipeline.digest, request.run_id)
+    started_after = request.at if request.verb == "restart" else None
+    return Goal(pipeline=request.pipeline, kind="progress", started_after=started_after)
+
+
+def end_overdue(plane: ControlPlane, goal: Goal) -> Proof:
+    """End a driver that does not drain: a failure for who asked it to stop, a step for a restart."""
+    driver = plane.running(goal.pipeline)
+    if driver is not None:
+        plane.runtime.kill(driver)
+    message = "the driver did not drain and was killed; the next start repeats its batch"
+    return Proof("failed" if goal.final else "done", message)
+
+
+def carry_out(
+    plane: ControlPlane, request: StreamRequest, timeout_seconds: float, tell: Callable[[str], None]
+) -> Proof:
+    """Carry out a request and wait for its proof; `tell` hears each new state once."""
+    deadline = time.monotonic() + timeout_seconds
+    goal, told = begin(plane, request), ""
+    while True:
+        proof = prove(plane, goal)
+        if proof.state == "overdue":
+            proof = end_overdue(plane, goal)
+        if proof.state == "done" and not goal.final:
+            goal = begin(plane, request)
+            continue
+        if proof.state != "pending":
+            return proof
+        if time.monotonic() >= deadline:
+            return Proof(
+                "failed", f"no proof within {timeout_seconds:.0f} s: {proof.message}", proof.evidence
+            )
+        if proof.message != told:
+            tell(told := proof.message)
+        time.sleep(POLL_SECONDS)
+
+
+def _must_go(driver: StartedDriver, request: StreamRequest) -> bool:
+    """Whether a start or restart has to wait for the end of the driver that runs."""
+    return driver.drain_requested_at is not None or (
+        request.verb == "restart" and driver.started_at < request.at
+    )
+
+
+def _stream(plane: ControlPlane, name: str) -> Pipeline:
+    pipeline = resolve_pipeline(plane.environment, name)
+    if pipeline.spec.run.mode != "stream":
+        raise UsageError(
+            "TIDE-CTRL-006",
+            "This pipeline is not a stream.",
+            facts={"pipeline": name, "mode": pipeline.spec.run.mode},
+            fix=f"run it once: tidemill run {name} --mode {pipeline.spec.run.mode}",
+        )
+    return pipeline
+
+
+def _write_wish(plane: ControlPlane, request: StreamRequest) -> None:
+    state: Literal["running", "stopped"] = "stopped" if request.verb == "stop" else "running"
+    standing = read_desired(plane.store, plane.layout, request.pipeline)
+    if standing is not None and standing.at > request.at:
+        if (standing.by, standing.state) == (request.by, state):
+            return
+        raise UsageError(
+            "TIDE-CTRL-007",
+            "A later request about this stream stands; this one was not carried out.",
+            facts={
+                "pipeline": request.pipeline,
+                "asked_at": request.at,
+                "standing": standing.state,
+                "by": standing.by,
+            },
+            fix="ask anew if you still want it",
+        )
+    desired = Desired(state=state, by=request.by, reason=request.reason)
+    write_desired(plane.store, plane.layout, request.pipeline, desired)

@@ -1,0 +1,73 @@
+"""The environment variables of a standalone Airflow, each with its reason."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tidemill.dev.ports import LOOPBACK
+from tidemill.spec.project import ENVIRONMENT_VARIABLE, PROJECT_VARIABLE
+
+# Marks every process of one Airflow; drivers do not get it.
+HOME_VARIABLE = "AIRFLOW_HOME"
+
+
+@dataclass(frozen=True)
+class AirflowConfig:
+    """What to start.
+
+    Args:
+        home: AIRFLOW_HOME; made if missing.
+        dags: Folder with the DAG files.
+        project: Project folder that the DAGs run for.
+        environment: Name or file of the environment.
+        port: Port of UI and API; if not given, 8080 or, where that is taken, a free one.
+        open_to_all: Everybody on this machine is administrator, without a login. For tests only.
+        variables: More variables for Airflow; drivers get those that begin with TIDEMILL_.
+    """
+
+    home: Path
+    dags: Path
+    project: Path
+    environment: str = "local"
+    port: int | None = None
+    open_to_all: bool = False
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+def airflow_variables(
+    config: AirflowConfig, program: Path, ports: tuple[int, int, int], base: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """The whole environment; `ports` are those of the API, the worker's and the triggerer's log servers."""
+    api, worker_log, trigger_log = (str(port) for port in ports)
+    url = f"http://{LOOPBACK}:{api}"
+    # Settings of another Airflow on this machine must not leak in.
+    kept = {name: value for name, value in base.items() if not name.startswith("AIRFLOW")}
+    return {
+        **kept,
+        HOME_VARIABLE: str(config.home),
+        PROJECT_VARIABLE: str(config.project),
+        ENVIRONMENT_VARIABLE: config.environment,
+        # Standalone starts its parts as `airflow …`.
+        "PATH": os.pathsep.join([str(program.parent), kept.get("PATH", os.defpath)]),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(config.dags),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        # A new file shows up within seconds; by default it takes five minutes.
+        "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
+        "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "10",
+        # Only this machine can reach it, and tasks find it where it really listens.
+        "AIRFLOW__API__HOST": LOOPBACK,
+        "AIRFLOW__API__PORT": api,
+        "AIRFLOW__API__BASE_URL": url,
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
+        "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": worker_log,
+        "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": trigger_log,
+        # One worker serves a person and a demo; each costs 200 MB.
+        "AIRFLOW__API__WORKERS": "1",
+        # Tasks are short (a stream holds none); two cores run no more of them at once.
+        "AIRFLOW__CORE__PARALLELISM": "4",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": str(config.open_to_all),
+        **config.variables,
+    }

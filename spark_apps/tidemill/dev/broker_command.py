@@ -1,0 +1,77 @@
+"""How Kafka's own programs are called: the storage formatter and the server."""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from tidemill.dev.java import java_tool
+from tidemill.errors import InternalError
+
+# MB of Java heap. Measured: 223 MB resident when idle, 266 MB after a million records of 188 bytes.
+HEAP_MEGABYTES = 320
+
+# MB of heap for the formatter, which writes two small files.
+FORMAT_HEAP_MEGABYTES = 128
+
+# Seconds that formatting an empty folder may take; about 1 on an idle machine.
+FORMAT_TIMEOUT_SECONDS = 60
+
+_LOGGING = "-Dorg.slf4j.simpleLogger"
+
+
+def class_path(jars: Sequence[Path]) -> str:
+    """Java's `-cp` value of these jars."""
+    return os.pathsep.join(str(jar) for jar in jars)
+
+
+def server_command(jars: Sequence[Path], properties: Path) -> list[str]:
+    """Command of the broker itself. It writes warnings and errors to its output, nothing else."""
+    return [
+        java_tool("java"),
+        "-Xms64m",
+        f"-Xmx{HEAP_MEGABYTES}m",
+        "-XX:+UseSerialGC",
+        # A broker without memory must end; half alive it would keep its clients waiting.
+        "-XX:+ExitOnOutOfMemoryError",
+        f"-XX:ErrorFile={properties.parent}/java_error_%p.log",
+        "-Djava.net.preferIPv4Stack=true",
+        f"{_LOGGING}.defaultLogLevel=warn",
+        f"{_LOGGING}.showDateTime=true",
+        f"{_LOGGING}.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS",
+        *("-cp", class_path(jars), "kafka.Kafka", str(properties)),
+    ]
+
+
+def format_storage(jars: Sequence[Path], properties: Path) -> None:
+    """Make the empty metadata log and the cluster id that KRaft wants to find.
+
+    Raises:
+        InternalError: TIDE-DEV-006, with Kafka's answer.
+    """
+    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    java = [java_tool("java"), f"-Xmx{FORMAT_HEAP_MEGABYTES}m", "-XX:TieredStopAtLevel=1"]
+    # Option and value in one argument: an id may begin with `-`.
+    tool = ["kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "--config", str(properties)]
+    answer = subprocess.run(
+        [*java, f"{_LOGGING}.defaultLogLevel=error", "-cp", class_path(jars), *tool],
+        capture_output=True,
+        text=True,
+        timeout=FORMAT_TIMEOUT_SECONDS,
+        check=False,
+    )
+    if answer.returncode != 0:
+        raise InternalError(
+            "TIDE-DEV-006",
+            "Kafka could not format the broker's folder.",
+            facts={
+                "folder": properties.parent,
+                "jars": jars[0].parent,
+                "answer": answer.stdout + answer.stderr,
+            },
+            fix="run `make setup` again for complete jars, or use an empty folder",
+        )

@@ -1,0 +1,243 @@
+"""`make demo`: a real broker, events, Airflow and the shipped pipelines on one machine.
+
+Everything is below `.tidemill/demo/` of the project, apart from what a user may have there already:
+
+    demo.yaml           the environment `local` with the demo's broker and storage
+    broker/  airflow/   their own folders
+    generator/          log and record of the process that sends events, and when event time began
+    data/               storage root: tables, checkpoints, control files
+
+A second `make demo` finds what runs and shows it; `make demo-stop` ends all of it and keeps the data.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from signal import SIGTERM
+
+import yaml
+
+from tidemill.control.plane import ControlPlane, open_control_plane
+from tidemill.control.process_identity import ProcessIdentity, start_detached
+from tidemill.dev.airflow_api import AirflowApi, log_in
+from tidemill.dev.airflow_standalone import (
+    AirflowConfig,
+    AirflowServer,
+    find_airflow,
+    start_airflow,
+    stop_airflow,
+)
+from tidemill.dev.broker import start_broker, stop_broker
+from tidemill.dev.broker_config import BrokerConfig
+from tidemill.dev.broker_process import BrokerProcess, find_broker
+from tidemill.dev.ports import is_free
+from tidemill.dev.topics import create_topic
+from tidemill.errors import UnavailableError
+from tidemill.names import BACKFILL_DAG_ID, STREAMS_DAG_ID, incremental_dag_id, stream_dag_id
+from tidemill.spec.project import Project, load_environment
+
+USUAL_BROKER_PORT = 9092
+
+TOPICS = {"iot_events": 4, "iot_alerts": 1}
+
+# 200 events a second are a stream to look at and a small part of one core; at 60 event seconds a second,
+# a 5-minute window closes 15 s after its watermark's 10 minutes began.
+EVENTS_PER_SECOND = 200
+EVENT_SECONDS_PER_SECOND = 60
+
+# Shares of events: enough of each kind that it shows within a minute.
+GENERATOR_RATES = {"late": 0.02, "too-late": 0.002, "duplicate": 0.02, "broken": 0.01}
+
+# Streams of the demo, in the order of the data.
+STREAMS = ("iot_events_bronze", "iot_device_windows")
+
+# Scheduled pipelines of the demo.
+INCREMENTALS = ("iot_daily_summary",)
+
+# Seconds until Airflow has parsed the DAG files; its first pass begins within a few seconds of the start.
+DAGS_TIMEOUT_SECONDS = 120
+
+# Seconds a drained driver may take, as the local runtime counts before it kills.
+DRAIN_TIMEOUT_SECONDS = 120
+
+POLL_SECONDS = 1.0
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Demo:
+    """The demo of one project."""
+
+    project: Project
+
+    @property
+    def folder(self) -> Path:
+        """All that the demo keeps."""
+        return self.project.folder / ".tidemill" / "demo"
+
+    @property
+    def environment_file(self) -> Path:
+        """The demo's environment, usable with `--env`."""
+        return self.folder / "demo.yaml"
+
+    def plane(self) -> ControlPlane:
+        """The control plane of the demo's environment."""
+        return open_control_plane(load_environment(self.project, str(self.environment_file)))
+
+
+def start_demo(demo: Demo, say: Say) -> AirflowServer:
+    """Start what does not run yet, in the order in which one needs the other.
+
+    1. Broker and topics. 2. Environment file. 3. Generator. 4. Airflow, which starts the streams.
+
+    Raises:
+        TidemillError: If a part does not come up; what runs goes on until `stop_demo`.
+    """
+    demo.folder.mkdir(parents=True, exist_ok=True)
+    # 1.
+    broker = find_broker(demo.folder / "broker") or _start_broker(demo)
+    for topic, partitions in TOPICS.items():
+        create_topic(broker.bootstrap_servers, topic, partitions)
+    say(f"broker      {broker.bootstrap_servers}")
+    # 2.
+    _write_environment(demo, broker)
+    # 3.
+    _start_generator(demo, broker)
+    say(f"generator   {EVENTS_PER_SECOND} events/s, {EVENT_SECONDS_PER_SECOND} event seconds a second")
+    # 4.
+    say("airflow     starting, about half a minute")
+    airflow = find_airflow(demo.folder / "airflow") or start_airflow(
+        AirflowConfig(
+            demo.folder / "airflow",
+            demo.project.folder / "dags",
+            demo.project.folder,
+            str(demo.environment_file),
+        )
+    )
+    say(f"airflow     {airflow.url}  user {airflow.user}  password {airflow.password}")
+    _unpause(log_in(airflow.url, airflow.user, airflow.password))
+    say("streams     started by the DAG tidemill_streams")
+    return airflow
+
+
+def stop_demo(demo: Demo, say: Say) -> bool:
+    """End all that the demo started; data stay. False if something had to be killed.
+
+    Airflow first, or it would start the drained streams again; the broker last, because drivers that
+    finish their batch still read from it.
+    """
+    clean = True
+    airflow = find_airflow(demo.folder / "airflow")
+    if airflow is not None:
+        stop_airflow(airflow)
+        say("airflow     stopped")
+    if demo.environment_file.exists():
+        clean &= _stop_drivers(demo, say)
+    generator = _generator(demo)
+    if generator is not None and generator.signal(SIGTERM):
+        clean &= generator.wait_until_gone(DRAIN_TIMEOUT_SECONDS)
+        say("generator   stopped")
+    broker = find_broker(demo.folder / "broker")
+    if broker is not None:
+        clean &= stop_broker(broker)
+        say("broker      stopped")
+    return clean
+
+
+def _start_broker(demo: Demo) -> BrokerProcess:
+    port = USUAL_BROKER_PORT if is_free(USUAL_BROKER_PORT) else 0
+    return start_broker(BrokerConfig(demo.folder / "broker", port))
+
+
+def _write_environment(demo: Demo, broker: BrokerProcess) -> None:
+    local = demo.project.folder / "conf" / "environments" / "local.yaml"
+    document = yaml.safe_load(local.read_text(encoding="utf-8"))
+    document["kafka"] = {"bootstrap_servers": broker.bootstrap_servers}
+    document["root"] = str((demo.folder / "data").relative_to(demo.project.folder))
+    text = "# Written by `make demo` from conf/environments/local.yaml.\n" + yaml.safe_dump(document)
+    demo.environment_file.write_text(text, encoding="utf-8")
+
+
+def _start_generator(demo: Demo, broker: BrokerProcess) -> None:
+    """Send events unless that is being done; event time goes on where the last run must have been."""
+    if _generator(demo) is not None:
+        return
+    now = datetime.now(UTC).replace(microsecond=0)
+    record = _generator_record(demo)
+    record.parent.mkdir(parents=True, exist_ok=True)
+    began = now
+    if record.exists():
+        began = datetime.fromisoformat(json.loads(record.read_text(encoding="utf-8"))["began"])
+    rates = (text for name, rate in GENERATOR_RATES.items() for text in (f"--{name}", str(rate)))
+    command = [
+        *(sys.executable, "-m", "tidemill.cli.app", "dev", "produce", "iot_events"),
+        *("--servers", broker.bootstrap_servers, "--rate", str(EVENTS_PER_SECOND)),
+        *("--interval-ms", str(1000 * EVENT_SECONDS_PER_SECOND // EVENTS_PER_SECOND)),
+        *("--start", (began + (now - began) * EVENT_SECONDS_PER_SECOND).isoformat()),
+        # Another seed for each run: the same one would repeat the ids of the run before.
+        *("--seed", str(int(now.timestamp()))),
+        *rates,
+    ]
+    identity = start_detached(command, record.with_name("generator.log"))
+    record.write_text(json.dumps({"v": 1, "began": began.isoformat(), "process": asdict(identity)}))
+
+
+def _generator(demo: Demo) -> ProcessIdentity | None:
+    record = _generator_record(demo)
+    if not record.exists():
+        return None
+    identity = ProcessIdentity(**json.loads(record.read_text(encoding="utf-8"))["process"])
+    return identity if identity.is_alive() else None
+
+
+def _generator_record(demo: Demo) -> Path:
+    return demo.folder / "generator" / "process.json"
+
+
+def _unpause(api: AirflowApi) -> None:
+    """Let the demo's DAGs run, and reconcile at once instead of at the next full minute."""
+    wanted = {
+        STREAMS_DAG_ID,
+        BACKFILL_DAG_ID,
+        *map(stream_dag_id, STREAMS),
+        *map(incremental_dag_id, INCREMENTALS),
+    }
+    deadline = time.monotonic() + DAGS_TIMEOUT_SECONDS
+    while not wanted <= set(found := api.dag_ids()):
+        if time.monotonic() > deadline:
+            raise UnavailableError(
+                "TIDE-DEV-031",
+                "Airflow does not show the DAGs.",
+                facts={
+                    "missing": ", ".join(sorted(wanted - set(found))),
+                    "found": ", ".join(found) or "none",
+                },
+                fix="look at the import errors on Airflow's start page",
+            )
+        time.sleep(POLL_SECONDS)
+    for dag_id in wanted:
+        api.unpause(dag_id)
+    api.trigger(STREAMS_DAG_ID)
+
+
+def _stop_drivers(demo: Demo, say: Say) -> bool:
+    plane = demo.plane()
+    running = [driver for name in plane.runtime.running_pipelines() if (driver := plane.running(name))]
+    for driver in running:
+        plane.runtime.drain(driver)
+    deadline = time.monotonic() + DRAIN_TIMEOUT_SECONDS
+    for driver in running:
+        while plane.running(driver.pipeline) is not None and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        drained = plane.running(driver.pipeline) is None
+        if not drained:
+            plane.runtime.kill(driver)
+        say(f"stream      {driver.pipeline} {'drained' if drained else 'killed'}")
+    return all(plane.running(driver.pipeline) is None for driver in running)

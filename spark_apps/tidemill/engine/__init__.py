@@ -1,0 +1,1 @@
+"""The driver process: session, run loop of the three modes, drain, progress."""

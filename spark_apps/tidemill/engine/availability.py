@@ -1,0 +1,84 @@
+"""Waiting for a source that does not answer, and trying again after one that went away."""
+
+from __future__ import annotations
+
+import random
+
+from tidemill.engine.drain import Drain
+from tidemill.engine.reporter import Reporter
+from tidemill.errors import UnavailableError
+from tidemill.ledger.read import open_table
+from tidemill.sources.kafka_clients import kafka_client
+from tidemill.sources.offsets import KafkaOffsets
+from tidemill.sources.read import files_path
+from tidemill.spec.project import Pipeline
+from tidemill.storage.store import Store
+
+# Waits between attempts, in seconds: quick at first, for a broker that restarts, then gentle.
+FIRST_WAIT_SECONDS = 1.0
+LONGEST_WAIT_SECONDS = 30.0
+
+# How long one driver keeps trying before it gives up with exit 69, in seconds. The control plane starts it
+# again after a pause; a new process also gets rid of whatever the old one had wrong about the network.
+PATIENCE_SECONDS = 600.0
+
+
+class Backoff:
+    """Growing waits with jitter, until the patience is used up; a success starts anew."""
+
+    def __init__(self, drain: Drain, reporter: Reporter) -> None:
+        self._drain = drain
+        self._reporter = reporter
+        self._attempt = 0
+        self._waited = 0.0
+
+    def succeeded(self) -> None:
+        """Start anew: the source answered."""
+        self._attempt, self._waited = 0, 0.0
+
+    def wait(self, error: UnavailableError) -> bool:
+        """Say why and wait; False if a drain came meanwhile.
+
+        Raises:
+            UnavailableError: The error itself, once the patience is used up.
+        """
+        if self._waited >= PATIENCE_SECONDS:
+            raise error
+        seconds = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2**self._attempt) * random.uniform(0.8, 1.2)  # noqa: S311  # jitter
+        self._attempt += 1
+        self._waited += seconds
+        self._reporter.state("waiting", error)
+        return not self._drain.wait(seconds)
+
+
+def check_source(pipeline: Pipeline) -> None:
+    """See that the source is there, before Spark needs minutes to say so or fails for good.
+
+    Raises:
+        UnavailableError: TIDE-SRC-001 or -002 for brokers and topics, TIDE-SRC-005 for a table or folder
+            that nobody has made yet.
+    """
+    source = pipeline.spec.source
+    if source.is_kafka:
+        with KafkaOffsets(kafka_client(pipeline)) as offsets:
+            offsets.partitions(offsets.matching(source.topics_or_pattern))
+    elif source.delta is not None and open_table(pipeline.layout.table(source.delta.table)) is None:
+        raise _not_there_yet("table", source.delta.table, "run the pipeline that writes it")
+    elif source.files is not None and not _has_files(pipeline, files_path(pipeline, source.files)):
+        raise _not_there_yet("folder", files_path(pipeline, source.files), "put the first file there")
+
+
+def _has_files(pipeline: Pipeline, path: str) -> bool:
+    """Whether a folder below the root has anything in it; other places are Spark's to look at."""
+    root = pipeline.layout.root
+    return not path.startswith(f"{root}/") or bool(Store(root).list_names(path))
+
+
+def _not_there_yet(kind: str, name: str, fix: str) -> UnavailableError:
+    return UnavailableError(
+        "TIDE-SRC-005",
+        f"The {kind} to read is not there yet.",
+        facts={kind: name},
+        fix=f"{fix}; the driver goes on by itself then",
+        runbook="source-unavailable",
+    )

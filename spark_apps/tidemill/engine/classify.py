@@ -1,0 +1,155 @@
+"""Any exception -> the Tidemill error that says what to do about it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import tidemill.errors
+from tidemill.errors import DataError, InternalError, SpecError, TidemillError, UnavailableError
+
+# Longest reason kept, in characters: the first lines of a Java exception say it, the rest is in the log.
+REASON_CHARACTERS = 600
+
+
+@dataclass(frozen=True)
+class _Known:
+    pattern: str
+    kind: type[TidemillError]
+    error_id: str
+    problem: str
+    fix: str
+    runbook: str = ""
+
+
+# The first match decides, so the more special ones come first.
+_KNOWN = (
+    _Known(
+        r"No space left on device|Disk quota exceeded|File too large",
+        UnavailableError,
+        "TIDE-STOR-003",
+        "The disk is full, or takes no more of a file.",
+        "free space; the batch is repeated and nothing is lost",
+        "disk-full",
+    ),
+    _Known(
+        r"SaslAuthenticationException|SASL authentication error|Authentication failed",
+        SpecError,
+        "TIDE-SRC-003",
+        "The broker refuses the credentials.",
+        "correct the secret that the environment or the source names",
+        "source-unavailable",
+    ),
+    _Known(
+        r"Some data may have been lost|KAFKA_DATA_LOSS|OffsetOutOfRange|fetch.*[Dd]ata[Ll]oss",
+        DataError,
+        "TIDE-SRC-004",
+        "The broker no longer has records that the checkpoint has not read.",
+        "see the runbook; accepting the loss is a decision, not a default",
+        "retention-expired",
+    ),
+    _Known(
+        r"UnknownTopicOrPartition|Timed out waiting for a node assignment|DisconnectException|"
+        r"org\.apache\.kafka\.common\.errors\.TimeoutException|BrokerNotAvailable|"
+        r"Failed to (?:construct|create new) (?:kafka|Kafka)|KAFKA_\w*TIMEOUT|NetworkException|"
+        r"NotEnoughReplicas|Connection refused",
+        UnavailableError,
+        "TIDE-SRC-001",
+        "No Kafka broker answers, or the topic is gone.",
+        "start the broker or create the topic; the driver goes on where it was",
+        "source-unavailable",
+    ),
+    _Known(
+        r"CONCURRENT_STREAM_LOG_UPDATE|ConcurrentTransactionException",
+        UnavailableError,
+        "TIDE-CKPT-008",
+        "Another driver writes the same checkpoint or table.",
+        "see which drivers run: tidemill status; stop the one that should not",
+        "two-drivers",
+    ),
+    _Known(
+        r"Concurrent(?:Append|DeleteRead|DeleteDelete|Write)Exception|(?:Metadata|Protocol)ChangedException",
+        UnavailableError,
+        "TIDE-SINK-002",
+        "Another writer changed the table at the same time.",
+        "a repeated batch is safe; the driver tries again",
+    ),
+)
+
+
+# An error of ours that a task raised comes back as text in Spark's own: `TidemillError.__str__`.
+_RAISED_IN_A_TASK = re.compile(
+    r"tidemill\.errors\.(?P<kind>\w+): (?P<error_id>TIDE-[A-Z]+-\d{3})  (?P<problem>[^\n]+)"
+    r"(?:\n  (?P<facts>\w+=[^\n]*))?(?:\n  To fix: (?P<fix>[^\n]+))?"
+)
+_FACT = re.compile(r"(\w+)=(.*?)(?= \w+=|$)")
+
+
+# What Spark says of data and of expressions that it refuses: data exception (22), constraint (23), code of
+# a user (38), syntax or unknown name (42), `raise_error` (P0).
+_DATA = re.compile(
+    r"SQLSTATE: (?:22|23|38|42|P0)|PythonException|AnalysisException|ParseException|SparkRuntimeException"
+)
+
+# How Spark begins a message, `[CAST_INVALID_INPUT] The value …`, but for those that only wrap another.
+_CONDITION = r"\[(?!TASK_WRITE_FAILED|STREAM_FAILED)[A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*\] "
+
+# The line after a Python traceback's indented ones: the error itself.
+_PYTHON_ERROR = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
+
+
+def classify(error: BaseException) -> TidemillError:
+    """The error itself if it is ours, else the first known pattern in its text, else TIDE-INT-001."""
+    if isinstance(error, TidemillError):
+        return error
+    text = _text(error)
+    if (ours := _RAISED_IN_A_TASK.search(text)) is not None:
+        return _rebuilt(ours)
+    for known in _KNOWN:
+        if re.search(known.pattern, text):
+            return known.kind(
+                known.error_id,
+                known.problem,
+                facts={"reason": _reason(error, known.pattern)},
+                fix=known.fix,
+                runbook=known.runbook,
+            )
+    if _DATA.search(text) is not None:
+        return DataError(
+            "TIDE-DATA-003",
+            "Spark cannot process the data as the pipeline says.",
+            facts={"reason": _reason(error, _CONDITION)},
+            fix="see the driver's log for the whole trace; correct the transform",
+        )
+    return InternalError(
+        "TIDE-INT-001",
+        "Something unexpected happened.",
+        facts={"reason": _reason(error, ".")},
+        fix="see the driver's log for the whole trace, and report it",
+    )
+
+
+def _rebuilt(found: re.Match[str]) -> TidemillError:
+    kind: type[TidemillError] = getattr(tidemill.errors, found["kind"], TidemillError)
+    facts = dict(_FACT.findall(found["facts"] or ""))
+    return kind(found["error_id"], found["problem"], facts=facts, fix=found["fix"] or "")
+
+
+def _text(error: BaseException) -> str:
+    parts = []
+    cause: BaseException | None = error
+    while cause is not None:
+        parts.append(f"{type(cause).__name__}: {cause}")
+        cause = cause.__cause__ or cause.__context__
+    return "\n".join(parts)
+
+
+def _reason(error: BaseException, pattern: str) -> str:
+    """The line that shows the cause; one line, so that a payload cannot forge log lines."""
+    text = _text(error)
+    raised_in_python = _PYTHON_ERROR.findall(text)
+    if raised_in_python:
+        return str(raised_in_python[-1])[:REASON_CHARACTERS]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    line = next((line for line in lines if re.search(pattern, line)), lines[0] if lines else "")
+    return line[:REASON_CHARACTERS]

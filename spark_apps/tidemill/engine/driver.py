@@ -1,0 +1,196 @@
+"""The driver process: `python -m tidemill.engine.driver --pipeline NAME --mode MODE …`.
+
+Exit codes are those of design: 0 finished or drained, else the `exit_code` of the error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import structlog
+from pyspark.sql import SparkSession
+
+from tidemill.backfill.bounds import Bounds, parse_bounds
+from tidemill.backfill.plan import plan_backfill
+from tidemill.checkpoint.current import read_or_create_current
+from tidemill.checkpoint.epochs import claim_epoch
+from tidemill.checkpoint.gate import check, gather_facts
+from tidemill.checkpoint.receipts import Receipt, write_receipt
+from tidemill.checkpoint.status import Status
+from tidemill.engine.availability import Backoff, check_source
+from tidemill.engine.backfill import run_backfill
+from tidemill.engine.classify import classify
+from tidemill.engine.drain import Drain
+from tidemill.engine.log_lines import log_json_lines
+from tidemill.engine.reporter import Reporter, error_document
+from tidemill.engine.run_context import RunContext
+from tidemill.engine.session import start_session
+from tidemill.engine.streaming import Ending, run_query
+from tidemill.engine.transform import code_of
+from tidemill.errors import FencedError, TidemillError, UnavailableError
+from tidemill.spec.project import Pipeline, Project, find_project, load_environment, resolve_pipeline
+from tidemill.storage.store import Store
+
+log = structlog.get_logger()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one pipeline in this process until it ends; returns the exit code."""
+    arguments = _parse(argv)
+    log_json_lines()
+    try:
+        project: Project = find_project(arguments.project)
+        pipeline = resolve_pipeline(load_environment(project, arguments.env), arguments.pipeline)
+        _bounds(arguments)
+    except TidemillError as error:
+        _log_error(error, None)
+        return error.exit_code
+    drain = Drain()
+    drain.on_signals()
+    return _run(pipeline, arguments, drain)
+
+
+def _run(pipeline: Pipeline, arguments: argparse.Namespace, drain: Drain) -> int:
+    """Run and leave a receipt, whatever happens short of being killed.
+
+    1. Gate: refuse rather than lose or double a row.
+    2. Epoch: claimed only by a driver that may start.
+    3. Run.
+    4. Receipt, then the final status: who reads `stopped` finds the receipt.
+    """
+    store = Store(pipeline.layout.root)
+    reporter = _reporter(store, pipeline, arguments)
+    failure: TidemillError | None = None
+    ending: Ending = "finished"
+    try:
+        run = RunContext(pipeline, arguments.mode, arguments.run_id, store, drain, code_of(pipeline))
+        if run.mode != "backfill":
+            # 1.
+            generation = read_or_create_current(store, pipeline.layout, pipeline.name).generation
+            check(gather_facts(store, pipeline, generation))
+            # 2.
+            epoch = claim_epoch(store, pipeline.layout, pipeline.name, arguments.run_id)
+            run = replace(run, generation=generation, epoch=epoch)
+            reporter.state("starting", generation=generation, epoch=epoch)
+        # 3.
+        ending = _run_mode(run, reporter, arguments)
+    except Exception as error:  # noqa: BLE001  # the entry point: log once, exit with the right code
+        failure = classify(error)
+        _log_error(failure, error)
+    # 4.
+    return _finish(store, pipeline, reporter, ending, failure)
+
+
+def _reporter(store: Store, pipeline: Pipeline, arguments: argparse.Namespace) -> Reporter:
+    now = datetime.now(UTC)
+    status = Status(
+        pipeline=pipeline.name,
+        mode=arguments.mode,
+        state="starting",
+        run_id=arguments.run_id,
+        started_at=now,
+        updated_at=now,
+    )
+    path = pipeline.layout.status(pipeline.name)
+    if arguments.mode == "backfill":
+        path = pipeline.layout.backfill_status(_bounds(arguments).backfill_id(pipeline.name))
+    reporter = Reporter(store, path, status)
+    reporter.state("starting")
+    return reporter
+
+
+def _run_mode(run: RunContext, reporter: Reporter, arguments: argparse.Namespace) -> Ending:
+    """Start Spark, run, and try again after a source or sink that went away."""
+    backoff = Backoff(run.drain, reporter)
+    spark: SparkSession | None = None
+    try:
+        while not run.drain.requested:
+            try:
+                check_source(run.pipeline)
+                if spark is None:
+                    spark = start_session(run.pipeline)
+                    spark.streams.addListener(reporter)
+                if run.mode == "backfill":
+                    run_backfill(spark, run, reporter, plan_backfill(run.pipeline, _bounds(arguments)))
+                    return "finished"
+                return run_query(spark, run, reporter)
+            except Exception as error:
+                unavailable = classify(error)
+                if not isinstance(unavailable, UnavailableError):
+                    raise
+                log.warning(
+                    "unavailable",
+                    pipeline=run.pipeline.name,
+                    error=unavailable.error_id,
+                    reason=str(unavailable),
+                )
+                if reporter.progressed():
+                    backoff.succeeded()
+                backoff.wait(unavailable)
+        return "drained"
+    finally:
+        if spark is not None:
+            # A driver with a live JVM does not exit.
+            spark.stop()
+
+
+def _finish(
+    store: Store, pipeline: Pipeline, reporter: Reporter, ending: Ending, failure: TidemillError | None
+) -> int:
+    exit_code = 0 if failure is None else failure.exit_code
+    document = None if failure is None else error_document(failure)
+    status = reporter.status
+    receipt = Receipt(
+        pipeline=pipeline.name,
+        run_id=status.run_id,
+        mode=status.mode,
+        result="failed" if failure else "forced" if ending == "forced" else "clean",
+        exit_code=exit_code,
+        stopped_at=datetime.now(UTC),
+        generation=status.generation,
+        epoch=status.epoch,
+        batch_id=status.batch_id,
+        watermark=status.watermark,
+        error=document,
+    )
+    try:
+        write_receipt(store, pipeline.layout, receipt)
+    except Exception as error:  # noqa: BLE001  # a full disk must not hide how the driver ended
+        log.warning("receipt_not_written", reason=f"{type(error).__name__}: {error}")
+    # The status is the newer driver's by now.
+    if not isinstance(failure, FencedError):
+        reporter.state("stopped" if failure is None else "failed", failure)
+    log.info("stopped", pipeline=pipeline.name, result=receipt.result, exit_code=exit_code)
+    return exit_code
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tidemill.engine.driver", description=__doc__)
+    parser.add_argument("--project", help="folder that holds conf/ and spark_apps/transforms/")
+    parser.add_argument("--env", help="name or file of the environment")
+    parser.add_argument("--pipeline", required=True)
+    parser.add_argument("--mode", required=True, choices=["stream", "incremental", "backfill"])
+    parser.add_argument("--run-id", default=f"manual-{datetime.now(UTC):%Y%m%dT%H%M%S}")
+    parser.add_argument("--from", dest="start", help="first moment of a backfill, ISO 8601")
+    parser.add_argument("--to", dest="end", help="end of a backfill, exclusive, ISO 8601")
+    parser.add_argument("--from-offsets", help='first offsets of a backfill: {"topic": {"0": 5}}')
+    parser.add_argument("--to-offsets", help="end offsets of a backfill, exclusive")
+    return parser.parse_args(argv)
+
+
+def _bounds(arguments: argparse.Namespace) -> Bounds:
+    return parse_bounds(arguments.start, arguments.end, arguments.from_offsets, arguments.to_offsets)
+
+
+def _log_error(error: TidemillError, cause: BaseException | None) -> None:
+    # The trace of an error of our own says nothing that its facts do not; others need theirs.
+    trace = None if cause is None or isinstance(cause, TidemillError) else cause
+    log.error("failed", **error_document(error), exc_info=trace)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+"""What a driver says of itself: status after each batch, and log lines. Never fails a stream."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from tidemill.checkpoint.status import DriverState, Status, write_status
+from tidemill.engine.batch import BatchResult
+from tidemill.errors import TidemillError
+from tidemill.storage.store import Store
+
+log = structlog.get_logger()
+
+
+class Reporter(StreamingQueryListener):
+    """Keeps `status.json` up to date from the batches' results and Spark's progress events."""
+
+    def __init__(self, store: Store, path: str, status: Status) -> None:
+        self._store = store
+        self._path = path
+        self._lock = threading.Lock()
+        self.status = status
+        # When Spark last said anything of the query, on the monotonic clock.
+        self.heard_at = time.monotonic()
+        # Newest batch of which Spark reported the end, so that its commit file is there.
+        self.last_progress: int | None = None
+        self._seen_progress: int | None = None
+
+    def state(self, state: DriverState, error: TidemillError | None = None, **changes: Any) -> None:
+        """Change the state and say so."""
+        self._update(state=state, error=None if error is None else error_document(error), **changes)
+
+    def progressed(self) -> bool:
+        """Whether a batch ended since the last call."""
+        progressed = self.last_progress != self._seen_progress
+        self._seen_progress = self.last_progress
+        return progressed
+
+    def batch(self, result: BatchResult) -> None:
+        """Count what a batch wrote."""
+        rows = dict(self.status.rows_by_output)
+        for output, written in result.written.items():
+            rows[output] = rows.get(output, 0) + (written.rows or 0)
+        self._update(
+            batch_id=result.batch_id,
+            batch_committed_at=datetime.now(UTC),
+            rows_by_output=rows,
+            quarantined_rows=self.status.quarantined_rows + result.quarantined,
+        )
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: ARG002, N802  # Spark's name
+        """Spark's event; nothing to report yet."""
+        self.heard_at = time.monotonic()
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  # Spark's name
+        """Take over what Spark measured of a finished batch."""
+        self.heard_at = time.monotonic()
+        try:
+            self._take_over(json.loads(event.progress.json))
+        except Exception as error:  # noqa: BLE001  # reporting must never stop a stream
+            log.warning("progress_not_reported", reason=f"{type(error).__name__}: {error}")
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: ARG002, N802  # Spark's signature
+        """Nothing new at the source."""
+        self.heard_at = time.monotonic()
+        # A source that was away and has nothing new answers again by this event alone.
+        if self.status.state in ("starting", "running", "waiting"):
+            self.state("waiting", lag=0 if self.status.lag is not None else None)
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  # Spark's name
+        """Spark's event; the driver itself reports how it ended."""
+
+    def _take_over(self, progress: dict[str, Any]) -> None:
+        late = sum(op.get("numRowsDroppedByWatermark", 0) for op in progress.get("stateOperators", []))
+        watermark = progress.get("eventTime", {}).get("watermark")
+        lag = _lag(progress)
+        milliseconds = progress.get("durationMs", {}).get("triggerExecution")
+        running = self.status.state in ("starting", "running", "waiting")
+        self._update(
+            state=("waiting" if lag == 0 else "running") if running else self.status.state,
+            rows=self.status.rows + int(progress.get("numInputRows", 0)),
+            late_rows=self.status.late_rows + late,
+            batch_milliseconds=milliseconds,
+            watermark=watermark if watermark and not watermark.startswith("1970") else self.status.watermark,
+            lag=lag,
+            error=None,
+        )
+        self.last_progress = int(progress["batchId"])
+        log.info(
+            "batch",
+            pipeline=self.status.pipeline,
+            batch_id=progress["batchId"],
+            rows=progress.get("numInputRows"),
+            milliseconds=milliseconds,
+            lag=lag,
+            late_rows=late,
+        )
+
+    def _update(self, **changes: Any) -> None:
+        with self._lock:
+            changed = {**self.status.model_dump(), **changes, "updated_at": datetime.now(UTC)}
+            self.status = Status.model_validate(changed)
+            try:
+                write_status(self._store, self._path, self.status)
+            except Exception as error:  # noqa: BLE001  # reporting must never stop a stream
+                log.warning("status_not_written", reason=f"{type(error).__name__}: {error}")
+
+
+def error_document(error: TidemillError) -> dict[str, Any]:
+    """An error as it stands in status and receipts."""
+    return {
+        "id": error.error_id,
+        "problem": error.problem,
+        "facts": {name: str(value) for name, value in error.facts.items()},
+        "fix": error.fix,
+        "runbook": error.runbook,
+    }
+
+
+def _lag(progress: dict[str, Any]) -> int | None:
+    """Records behind the newest offset over all partitions; None for sources that do not tell."""
+    total = None
+    for source in progress.get("sources", []):
+        end, latest = _document(source.get("endOffset")), _document(source.get("latestOffset"))
+        if isinstance(end, dict) and isinstance(latest, dict):
+            behind = [
+                offset - end.get(topic, {}).get(partition, 0)
+                for topic, partitions in latest.items()
+                if isinstance(partitions, dict)
+                for partition, offset in partitions.items()
+            ]
+            if behind:
+                total = (total or 0) + sum(behind)
+    return total
+
+
+def _document(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, str) and value.startswith("{") else value

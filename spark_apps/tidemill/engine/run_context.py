@@ -1,0 +1,82 @@
+"""What every part of a driver's run needs to know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tidemill.checkpoint.batches import CheckpointBatches
+from tidemill.checkpoint.epochs import newest_epoch
+from tidemill.engine.drain import Drain
+from tidemill.errors import FencedError
+from tidemill.ledger.entry import Code, LedgerEntry, OffsetRange
+from tidemill.sources.read import SOURCE_NAME
+from tidemill.spec.project import Pipeline
+from tidemill.storage.store import Store
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """One run of one driver.
+
+    Args:
+        pipeline: What runs.
+        mode: How.
+        run_id: Names the run.
+        store: Control files.
+        drain: Set when a stop is asked for.
+        code: What runs, for the ledger.
+        generation: Live checkpoint generation; empty for a backfill, which has no checkpoint.
+        epoch: Claimed by this driver; 0 for a backfill, which fences nobody off.
+    """
+
+    pipeline: Pipeline
+    mode: Literal["stream", "incremental", "backfill"]
+    run_id: str
+    store: Store
+    drain: Drain
+    code: Code
+    generation: str = ""
+    epoch: int = 0
+
+    @property
+    def checkpoint(self) -> str:
+        """Spark's checkpoint directory."""
+        return self.pipeline.layout.checkpoint(self.pipeline.name, self.generation)
+
+    def entry(self, batch_id: int) -> LedgerEntry:
+        """The ledger entry of a batch; the caller names the output.
+
+        Inside foreachBatch the running batch's end offsets are already in `offsets/<batch_id>`.
+
+        Raises:
+            FencedError: TIDE-RUN-001, if a newer driver has started; the batch is its to write.
+        """
+        self._check_epoch()
+        batches = CheckpointBatches(self.store, self.checkpoint)
+        start, end = batches.range_of(batch_id)
+        planned = batches.planned(batch_id)
+        return LedgerEntry(
+            pipeline=self.pipeline.name,
+            output="",
+            mode=self.mode,
+            run_id=self.run_id,
+            generation=self.generation,
+            query_id=batches.query_id(),
+            epoch=self.epoch,
+            batch_id=batch_id,
+            sources={SOURCE_NAME: OffsetRange(start=start, end=end)},
+            watermark=planned.watermark if planned else None,
+            code=self.code,
+        )
+
+    def _check_epoch(self) -> None:
+        newest = newest_epoch(self.store, self.pipeline.layout, self.pipeline.name)
+        if newest > self.epoch:
+            raise FencedError(
+                "TIDE-RUN-001",
+                "A newer driver of this pipeline has started. This one ends, and wrote nothing since.",
+                facts={"pipeline": self.pipeline.name, "epoch": self.epoch, "newest_epoch": newest},
+                fix="nothing, if the newer one was meant; else see who started it: tidemill status",
+                runbook="two-drivers",
+            )

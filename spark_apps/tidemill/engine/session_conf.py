@@ -1,0 +1,96 @@
+"""Spark's configuration for one pipeline. Decided here, without Spark, so that `plan` can show it."""
+
+from __future__ import annotations
+
+from tidemill.spec.project import Pipeline
+from tidemill.spec.units import format_size
+
+_CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
+_STATE = "org.apache.spark.sql.execution.streaming.state"
+
+# Spark's default misses JAAS lines, account keys, connection strings and SAS signatures.
+REDACTION_PATTERN = (
+    r"(?i)secret|password|passwd|token|access[._-]?key|account[._-]?key|jaas|connection[._-]?string|"
+    r"credential|signature|sig="
+)
+
+# Delta's snapshot state is rebuilt by a Spark job of this many tasks at each commit; the default of 50
+# costs seconds a batch on few cores, and the small tables' logs of a stream need no more than two.
+SNAPSHOT_PARTITIONS = 2
+
+# Rows in one Arrow batch between the JVM and a Python worker. A batch and its decoded copy must fit the
+# worker's memory: 50,000 records of 1 kB are 50 MB; larger records are capped by bytes, below.
+ARROW_BATCH_RECORDS = 50_000
+ARROW_BATCH_BYTES = 32 * 2**20
+
+
+def session_conf(pipeline: Pipeline) -> dict[str, str]:
+    """All Spark settings of a driver of `pipeline`."""
+    size = pipeline.size.driver
+    return {
+        "spark.master": f"local[{size.cores}]",
+        "spark.app.name": f"tidemill-{pipeline.name}",
+        "spark.driver.memory": format_size(size.memory),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "localhost",
+        "spark.driver.bindAddress": "127.0.0.1",
+        **_sql_conf(),
+        **_state_conf(pipeline.spec.run.shuffle_partitions),
+        **_delta_conf(),
+        **_safety_conf(),
+    }
+
+
+def _sql_conf() -> dict[str, str]:
+    return {
+        # One meaning of a timestamp everywhere, whatever the machine's zone.
+        "spark.sql.session.timeZone": "UTC",
+        # As the arrow writer does. Spark's default, INT96, has no statistics, and other readers take it for
+        # a time without a zone.
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_BATCH_RECORDS),
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(ARROW_BATCH_BYTES),
+        # Adaptive execution is off in streams anyway; off in backfills too, so that plans are the same.
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
+    }
+
+
+def _state_conf(shuffle_partitions: int) -> dict[str, str]:
+    return {
+        "spark.sql.shuffle.partitions": str(shuffle_partitions),
+        "spark.sql.streaming.stateStore.providerClass": f"{_STATE}.RocksDBStateStoreProvider",
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        # Format 2 names state files by a unique id, so state left behind by another history is never read.
+        "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+        # The default manager renames through FileContext, which forks a process for each file on a
+        # local disk. Both rename atomically.
+        "spark.sql.streaming.checkpointFileManagerClass": (
+            f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager"
+        ),
+        "spark.sql.streaming.checkpoint.renamedFileCheck.enabled": "true",
+        "spark.sql.streaming.metricsEnabled": "false",
+        "spark.sql.streaming.numRecentProgressUpdates": "10",
+        # At most one run of a query in a driver; a second start would be our bug, not something to take over.
+        "spark.sql.streaming.stopActiveRunOnRestart": "false",
+    }
+
+
+def _delta_conf() -> dict[str, str]:
+    return {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.databricks.delta.snapshotPartitions": str(SNAPSHOT_PARTITIONS),
+        # Delta's own log store lets two drivers both win a commit on local disks and volumes.
+        "spark.delta.logStore.file.impl": "io.tidemill.delta.ExclusiveLogStore",
+        "spark.delta.logStore.s3a.impl": "io.tidemill.delta.ExclusiveLogStore",
+        "spark.hadoop.fs.file.impl": "io.tidemill.hadoop.LocalFileSystemWithoutForks",
+    }
+
+
+def _safety_conf() -> dict[str, str]:
+    return {
+        "spark.redaction.regex": REDACTION_PATTERN,
+        "spark.sql.redaction.options.regex": REDACTION_PATTERN,
+    }

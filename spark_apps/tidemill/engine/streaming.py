@@ -1,0 +1,120 @@
+"""Running a pipeline as a stream or an incremental run: one query, from start to stop."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tidemill.engine.batch import BatchProcessor, DrainedError
+from tidemill.engine.drain import DRAIN_TIMEOUT_SECONDS
+from tidemill.engine.flow import build_flow
+from tidemill.engine.outputs import build_outputs
+from tidemill.engine.reporter import Reporter
+from tidemill.engine.run_context import RunContext
+from tidemill.engine.source_watch import SourceWatch
+from tidemill.names import query_name
+from tidemill.payload.quarantine import Quarantine
+from tidemill.sinks.batch_commit import StepDone, nothing_more
+from tidemill.sources.read import read_stream
+from tidemill.spec.units import format_duration
+
+# How often the driver looks whether the query ended or a stop was asked for, in seconds: the wait that
+# a person notices after `stop`, against wake-ups of an idle process.
+POLL_SECONDS = 0.25
+
+Ending = Literal["finished", "drained", "forced"]
+
+
+@dataclass(frozen=True)
+class RunningQuery:
+    """A started query and the processor of its batches."""
+
+    query: StreamingQuery
+    processor: BatchProcessor
+
+
+def run_query(
+    spark: SparkSession, run: RunContext, reporter: Reporter, step_done: StepDone = nothing_more
+) -> Ending:
+    """Run until the source is read (incremental), a drain, or an error.
+
+    Raises:
+        BaseException: What ended the query: our own error where one caused it, else Spark's.
+    """
+    running = start_query(spark, run, reporter, step_done)
+    watch = SourceWatch(run.pipeline, reporter)
+    ending: Ending = "finished"
+    try:
+        while ending == "finished" and running.query.isActive:
+            if run.drain.requested:
+                ending = _drain(running, reporter)
+            else:
+                running.query.awaitTermination(POLL_SECONDS)  # type: ignore[arg-type]  # may be a fraction
+                watch.look()
+    except StreamingQueryException:
+        pass  # raised below, as what caused it
+    finally:
+        running.query.stop()
+    failure = running.processor.failure or running.query.exception()
+    if isinstance(failure, DrainedError):
+        return "drained"
+    # A batch that a forced stop interrupted has failed, too; it is not what ended the query.
+    if failure is not None and ending != "forced":
+        raise failure
+    return ending
+
+
+def start_query(
+    spark: SparkSession, run: RunContext, reporter: Reporter, step_done: StepDone
+) -> RunningQuery:
+    """Build the flow and start its query."""
+    pipeline = run.pipeline
+    quarantine = Quarantine.at(spark.sparkContext, pipeline.layout.quarantine(pipeline.name), run.run_id)
+    flow = build_flow(pipeline, read_stream(spark, pipeline), quarantine)
+    outputs = build_outputs(pipeline, run.generation, flow, step_done)
+    processor = BatchProcessor(outputs, quarantine, run.entry, run.drain, reporter.batch)
+    writer = (
+        flow.frame.writeStream.queryName(query_name(pipeline.name))
+        .outputMode(pipeline.spec.output_mode)
+        .option("checkpointLocation", run.checkpoint)
+        .foreachBatch(processor)
+    )
+    if run.mode == "incremental":
+        writer = writer.trigger(availableNow=True)
+    else:
+        writer = writer.trigger(processingTime=format_duration(pipeline.spec.run.trigger))
+    return RunningQuery(writer.start(), processor)
+
+
+def _drain(running: RunningQuery, reporter: Reporter) -> Ending:
+    """Stop after the running batch.
+
+    1. Wait until no batch is writing; one that would start now ends the query by itself.
+    2. Wait until Spark has recorded the end of the last written batch, so that it is not repeated.
+    3. Stop the query.
+    """
+    deadline = time.monotonic() + DRAIN_TIMEOUT_SECONDS
+    reporter.state("draining")
+    # 1.
+    if not running.processor.writing.acquire(timeout=DRAIN_TIMEOUT_SECONDS):
+        return "forced"
+    running.processor.writing.release()
+    # 2.
+    while running.query.isActive and not _end_is_recorded(running.processor.last_finished, reporter):
+        if time.monotonic() > deadline:
+            return "forced"
+        time.sleep(POLL_SECONDS / 5)
+    # 3. happens in the caller's finally.
+    return "drained"
+
+
+def _end_is_recorded(last_written: int | None, reporter: Reporter) -> bool:
+    """Whether Spark has reported the end of the newest batch that this driver wrote."""
+    if last_written is None:
+        return True
+    return reporter.last_progress is not None and reporter.last_progress >= last_written

@@ -1,0 +1,110 @@
+"""Loading and applying the pure function of a pipeline."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import TimestampType
+
+from tidemill import __version__
+from tidemill.errors import DataError, SpecError
+from tidemill.ledger.entry import Code
+from tidemill.spec.pipeline import EventTime
+from tidemill.spec.project import Pipeline
+from tidemill.spec.units import format_duration
+
+Transform = Callable[[DataFrame], DataFrame]
+
+
+def apply_transform(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
+    """Rows of the source -> rows of the sinks; the same call for streams and batches.
+
+    Raises:
+        SpecError: If the event-time column or the function is missing.
+        DataError: TIDE-DATA-002, if the function fails or returns no DataFrame.
+    """
+    if pipeline.spec.event_time is not None:
+        check_event_time(pipeline, pipeline.spec.event_time, rows)
+    if pipeline.spec.transform is None:
+        return rows
+    if pipeline.spec.event_time is not None:
+        delay = format_duration(pipeline.spec.event_time.watermark)
+        rows = rows.withWatermark(pipeline.spec.event_time.column, delay)
+    transform = load_transform(pipeline)
+    try:
+        result: object = transform(rows)
+        if not isinstance(result, DataFrame):
+            raise TypeError(f"it returns {type(result).__name__} instead of a DataFrame")
+    except Exception as error:  # a user's function can fail in any way
+        first_line = str(error).strip().partition("\n")[0]
+        raise DataError(
+            "TIDE-DATA-002",
+            "The transform cannot be applied.",
+            facts={
+                "pipeline": pipeline.name,
+                "transform": pipeline.spec.transform,
+                "reason": f"{type(error).__name__}: {first_line}",
+            },
+            fix="correct the transform; the columns it gets are listed by: tidemill plan " + pipeline.name,
+        ) from error
+    return result
+
+
+def load_transform(pipeline: Pipeline) -> Transform:
+    """Import the function from its file; nothing of the file is cached between drivers.
+
+    Raises:
+        SpecError: TIDE-SPEC-016, if the file does not define it or fails to load.
+    """
+    file, _, function = (pipeline.spec.transform or "").partition(":")
+    path = pipeline.environment.project.transforms / f"{file}.py"
+    spec = importlib.util.spec_from_file_location(f"tidemill_transform_{file}", path)
+    try:
+        if spec is None or spec.loader is None:
+            raise ImportError(f"{path} is not a Python file")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        loaded: Transform = getattr(module, function)
+    except Exception as error:  # a user's file can fail in any way
+        raise SpecError(
+            "TIDE-SPEC-016",
+            "The transform cannot be loaded.",
+            facts={"file": path, "function": function, "reason": f"{type(error).__name__}: {error}"},
+            fix=f"define `def {function}(rows: DataFrame) -> DataFrame` in the file",
+        ) from error
+    return loaded
+
+
+def check_event_time(pipeline: Pipeline, event_time: EventTime, rows: DataFrame) -> None:
+    """Refuse an event-time column that is missing or no timestamp.
+
+    Raises:
+        SpecError: TIDE-SPEC-017, with the columns that there are.
+    """
+    types = {field.name: field.dataType for field in rows.schema}
+    if not isinstance(types.get(event_time.column), TimestampType):
+        raise SpecError(
+            "TIDE-SPEC-017",
+            "The event-time column is not a timestamp column of the source.",
+            facts={
+                "pipeline": pipeline.name,
+                "event_time.column": event_time.column,
+                "columns": ", ".join(f"{name} {kind.simpleString()}" for name, kind in types.items()),
+            },
+            fix="name a timestamp column; in a JSON Schema that is a string with `format: date-time`",
+        )
+
+
+def code_of(pipeline: Pipeline) -> Code:
+    """What runs, for the ledger: digest over transform and schema files, digest of the declaration."""
+    project = pipeline.environment.project
+    digest = hashlib.sha256()
+    if pipeline.spec.transform is not None:
+        file = pipeline.spec.transform.partition(":")[0]
+        digest.update((project.transforms / f"{file}.py").read_bytes())
+    if pipeline.spec.payload is not None:
+        digest.update((project.schemas / pipeline.spec.payload.chosen.schema_).read_bytes())
+    return Code(tidemill=__version__, digest=digest.hexdigest()[:16], spec=pipeline.digest)

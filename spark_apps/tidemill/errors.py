@@ -1,0 +1,101 @@
+"""Every error that Tidemill raises on purpose.
+
+TidemillError               exit  what the caller does differently
+├── UsageError                64  corrects the command's arguments
+├── SpecError                 64  corrects a conf file
+├── DataError                 65  looks at the data or the transform
+├── GateRefusedError          66  follows the runbook; nothing was started, read or written
+├── UnavailableError          69  waits and tries again: source, sink or storage is away
+├── InternalError             70  reports a bug
+└── FencedError               75  does nothing: a newer driver runs
+
+Each error has a stable id, the facts as fields, the fix and, where one exists, its runbook.
+The command line shows 1 for a refusal and 2 for wrong usage or a wrong file; a driver exits with
+`exit_code` (sysexits), which the restart policy reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+class TidemillError(Exception):
+    """An error with its problem, facts and fix.
+
+    Args:
+        error_id: Stable id such as `TIDE-CKPT-004`.
+        problem: One sentence that says what is wrong.
+        facts: What was found, as named values. Never a payload, never a secret.
+        fix: What the reader can do now.
+        runbook: Name of a page in `dags/runbooks/`, without the ending.
+    """
+
+    exit_code = 70
+
+    def __init__(
+        self,
+        error_id: str,
+        problem: str,
+        *,
+        facts: Mapping[str, object] | None = None,
+        fix: str = "",
+        runbook: str = "",
+    ) -> None:
+        super().__init__(error_id, problem)
+        self.error_id = error_id
+        self.problem = problem
+        self.facts = dict(facts or {})
+        self.fix = fix
+        self.runbook = runbook
+
+    def __str__(self) -> str:
+        lines = [f"{self.error_id}  {self.problem}"]
+        if self.facts:
+            lines.append("  " + " ".join(f"{name}={value}" for name, value in self.facts.items()))
+        if self.fix:
+            lines.append(f"  To fix: {self.fix}")
+        if self.runbook:
+            lines.append(f"  Runbook: {self.runbook}")
+        return "\n".join(lines)
+
+
+class UsageError(TidemillError):
+    """The command was given something it cannot use."""
+
+    exit_code = 64
+
+
+class SpecError(TidemillError):
+    """A pipeline, environment or schema file is wrong."""
+
+    exit_code = 64
+
+
+class DataError(TidemillError):
+    """Data, a table or a transform cannot be processed as declared."""
+
+    exit_code = 65
+
+
+class GateRefusedError(TidemillError):
+    """The gate or a hold forbids the start. Nothing was started, read or written."""
+
+    exit_code = 66
+
+
+class UnavailableError(TidemillError):
+    """A source, sink or storage does not answer; trying again later can help."""
+
+    exit_code = 69
+
+
+class InternalError(TidemillError):
+    """A state that Tidemill believed impossible."""
+
+    exit_code = 70
+
+
+class FencedError(TidemillError):
+    """A newer driver of this pipeline has started; this one must not write."""
+
+    exit_code = 75

@@ -1,0 +1,49 @@
+"""Where the jars are that set-up resolved.
+
+`make setup` copies what `docker/jars.xml` lists into `.cache/jars/spark` and `.cache/jars/broker`
+of the checkout; an image names its own folder in `TIDEMILL_JARS`. Nothing is downloaded here.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tidemill.errors import UnavailableError
+
+JARS_VARIABLE = "TIDEMILL_JARS"
+
+# spark_apps/tidemill/jars.py -> the checkout. An installed copy has no .cache there, and says so.
+_CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def spark_jars() -> list[Path]:
+    """Jars that a driver and its executors need beside pyspark's own, sorted by name.
+
+    Raises:
+        UnavailableError: TIDE-JARS-001, if there are none.
+    """
+    return _jars("spark")
+
+
+def broker_jars() -> list[Path]:
+    """The class path of the local Kafka broker, sorted by name.
+
+    Raises:
+        UnavailableError: TIDE-JARS-001, if there are none.
+    """
+    return _jars("broker")
+
+
+def _jars(purpose: str) -> list[Path]:
+    named = os.environ.get(JARS_VARIABLE)
+    folder = (Path(named) if named else _CHECKOUT / ".cache" / "jars") / purpose
+    jars = sorted(folder.glob("*.jar"))
+    if not jars:
+        raise UnavailableError(
+            "TIDE-JARS-001",
+            f"There are no jars for {purpose}.",
+            facts={"looked_in": folder, JARS_VARIABLE: named or "not set"},
+            fix=f"make setup, or set {JARS_VARIABLE} to a folder that holds spark/ and broker/",
+        )
+    return jars

@@ -1,0 +1,125 @@
+"""Every name and path rule, once.
+
+Nothing else in Tidemill builds a path below the storage root, a DAG id, a Kubernetes name or a
+transaction id; `tests/unit/test_names.py` pins what is here, because stored data depends on it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tidemill.errors import SpecError
+
+PIPELINE_PATTERN = r"[a-z][a-z0-9_]{0,39}"
+ENVIRONMENT_PATTERN = r"[a-z][a-z0-9_-]{0,39}"
+TABLE_PATTERN = r"(bronze|silver|gold)/[a-z][a-z0-9_]{0,63}"
+GENERATION_PATTERN = r"g[0-9]{4}"
+
+FIRST_GENERATION = "g0001"
+QUARANTINE_OUTPUT = "quarantine"
+
+
+def check_pipeline_name(name: str) -> str:
+    """Return `name` if it can name a pipeline.
+
+    Raises:
+        SpecError: TIDE-SPEC-010, if the name could not be used as a path, DAG id and metric label.
+    """
+    if re.fullmatch(PIPELINE_PATTERN, name) is None:
+        raise SpecError(
+            "TIDE-SPEC-010",
+            "This is not a pipeline name.",
+            facts={"name": ascii(name[:80]), "pattern": PIPELINE_PATTERN},
+            fix="use lower-case letters, digits and underscores, starting with a letter, 40 at most",
+        )
+    return name
+
+
+def transaction_id(pipeline: str, generation: str, output: str) -> str:
+    """Delta `txnAppId` of one output of a pipeline, e.g. `orders:g0001:bronze/orders`."""
+    return f"{pipeline}:{generation}:{output}"
+
+
+def query_name(pipeline: str) -> str:
+    """Name of the Spark streaming query."""
+    return pipeline
+
+
+def consumer_group_prefix(pipeline: str) -> str:
+    """Kafka `groupIdPrefix`, so that a broker's ACLs and metrics can name the pipeline."""
+    return f"tidemill-{pipeline}"
+
+
+def stream_dag_id(pipeline: str) -> str:
+    """DAG of the actions on one stream."""
+    return f"stream__{pipeline}"
+
+
+def incremental_dag_id(pipeline: str) -> str:
+    """DAG of a scheduled incremental pipeline."""
+    return f"incremental__{pipeline}"
+
+
+STREAMS_DAG_ID = "tidemill_streams"
+BACKFILL_DAG_ID = "backfill"
+
+
+def asset_uri(table: str) -> str:
+    """Airflow Asset of a table, e.g. `tidemill://tables/silver/orders`."""
+    return f"tidemill://tables/{table}"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where everything of one environment lives.
+
+    Args:
+        root: Storage root without a trailing slash: an absolute local path or a URI.
+    """
+
+    root: str
+
+    def table(self, table: str) -> str:
+        """Delta table `<zone>/<table>`."""
+        return f"{self.root}/tables/{table}"
+
+    def quarantine(self, pipeline: str) -> str:
+        """Delta table of the rejected records of a pipeline."""
+        return f"{self.root}/quarantine/{pipeline}"
+
+    def state(self, pipeline: str) -> str:
+        """Folder with all control files and checkpoints of a pipeline."""
+        return f"{self.root}/state/{pipeline}"
+
+    def checkpoint(self, pipeline: str, generation: str) -> str:
+        """Spark checkpoint directory of a generation; touched by Spark only."""
+        return f"{self.state(pipeline)}/{generation}"
+
+    def current(self, pipeline: str) -> str:
+        """Which generation is live, and why."""
+        return f"{self.state(pipeline)}/current.json"
+
+    def status(self, pipeline: str) -> str:
+        """What the driver says of itself after each batch."""
+        return f"{self.state(pipeline)}/status.json"
+
+    def desired(self, pipeline: str) -> str:
+        """What a person asked for: running, stopped or suspended."""
+        return f"{self.state(pipeline)}/desired.json"
+
+    def epochs(self, pipeline: str) -> str:
+        """Folder of the epochs that drivers claimed."""
+        return f"{self.state(pipeline)}/epochs"
+
+    def receipts(self, pipeline: str) -> str:
+        """Folder of what stopped drivers left."""
+        return f"{self.state(pipeline)}/receipts"
+
+    def backfill(self, backfill_id: str) -> str:
+        """Folder with everything about one backfill."""
+        return f"{self.root}/backfills/{backfill_id}"
+
+    def backfill_status(self, backfill_id: str) -> str:
+        """What a backfill's driver says of itself."""
+        return f"{self.backfill(backfill_id)}/status.json"

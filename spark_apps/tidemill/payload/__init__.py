@@ -1,0 +1,1 @@
+"""Payloads: the bytes of a record become typed columns, or a reason why they cannot."""

@@ -1,0 +1,132 @@
+r"""JSON records become typed columns, or a reason: the one decoder of every mode and writer.
+
+A record's fate and its values depend on the record and the schema only, never on its neighbours, on the
+batch's size or on the mode. `pyarrow.json` decodes whole blocks of records (`json_block.py`); how a
+block's rows are matched to its records is argued in `json_framing.py`.
+
+What is accepted and refused (pinned by `tests/unit/payload/test_json_semantics.py`):
+
+| record                                                         | result                                    |
+|----------------------------------------------------------------|-------------------------------------------|
+| null; longer than the limit; not UTF-8                         | `null_value`; `oversized`; `invalid_utf8` |
+| empty or blank; an array, number, string or `null`             | `empty`; `not_an_object`                  |
+| not JSON; two objects; a byte order mark in front              | `malformed_json`                          |
+| a raw control character in a string; half a surrogate; NUL     | `malformed_json`                          |
+| blanks and line breaks around it and between its tokens        | good                                      |
+| `\u0000` in a string                                           | good, the string holds U+0000             |
+| a declared name twice in one object                            | `duplicate_field:<path>`                  |
+| an undeclared name, also twice, any value, any depth           | ignored                                   |
+| a name in another case (`Id` for `id`)                         | undeclared                                |
+| a value of another JSON type (`"1"` or `true` for 1)           | `wrong_type:<path>`                       |
+| integer: `-0`, the ends of int64                               | good                                      |
+| integer: beyond int64; `1.0`, `1e2` (JSON Schema allows these) | `wrong_type:<path>`                       |
+| number: `1`, `-0`, 30 digits, `1e-400`                         | 1.0, -0.0, the nearest, 0.0               |
+| number: `NaN`, `Infinity`, `Inf`, with or without `-`          | good, as in Spark's own reader            |
+| number: too large for float64 (`2e308`, 400 digits)            | infinity                                  |
+| any number with an exponent above 308, also undeclared         | `not_decodable`                           |
+| date-time that is not an instant (`timestamps.py`)             | `wrong_type:<path>`                       |
+| required and missing, or null where the type forbids it        | `missing_required:<path>`                 |
+
+A record has one reason, the first of: null, size, encoding, braces, JSON and types (`malformed_json`,
+`duplicate_field`, `wrong_type`), instants, required fields; within a step, the schema's order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidemill.errors import SpecError
+from tidemill.payload.json_block import BlockDecoder
+from tidemill.payload.json_framing import frame
+from tidemill.payload.json_rules import apply_rules, textual_schema
+from tidemill.payload.json_schema import PayloadSchema
+from tidemill.payload.sieve import Sieve
+
+# Bytes of input that are decoded in one piece. Arrow's string offsets end at 2 GiB and the parser keeps
+# several copies; far below both, and above what Spark hands over at once (some 10 MB).
+MAX_BLOCK_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """The two heaps of one input array; each input position is in exactly one of them.
+
+    Args:
+        rows: Columns of the schema for the good records, in input order.
+        kept: Position in the input of each row.
+        rejected: Positions in the input of the other records, ascending.
+        reasons: Why, for each of `rejected`; a stable code, with a field's path behind a colon.
+    """
+
+    rows: pa.RecordBatch
+    kept: pa.Int64Array
+    rejected: pa.Int64Array
+    reasons: list[str]
+
+
+class JsonDecoder:
+    """Decodes arrays of JSON records.
+
+    Args:
+        schema: What a record must look like.
+        max_record_bytes: A longer record is refused before it is parsed; at most `MAX_BLOCK_BYTES`.
+
+    Raises:
+        SpecError: TIDE-SPEC-025, if the limit is not usable.
+    """
+
+    def __init__(self, schema: PayloadSchema, max_record_bytes: int) -> None:
+        if not 0 < max_record_bytes <= MAX_BLOCK_BYTES:
+            raise SpecError(
+                "TIDE-SPEC-025",
+                "The largest record size is out of range.",
+                facts={"max_record_bytes": max_record_bytes, "schema": schema.name},
+                fix=f"use 1 to {MAX_BLOCK_BYTES} bytes",
+            )
+        self.schema = schema
+        self._max_record_bytes = max_record_bytes
+        self._blocks = BlockDecoder(textual_schema(schema.arrow_schema))
+
+    def decode(self, values: pa.BinaryArray | pa.LargeBinaryArray) -> Decoded:
+        """Decode every record or say why not; never raises because of a record."""
+        pieces = [(start, self._sift(piece)) for start, piece in _pieces(values, 0)]
+        if len(pieces) == 1:
+            rows, sieve = pieces[0][1]
+            positions, reasons = sieve.fallen()
+            return Decoded(rows, sieve.positions, pa.array(positions, pa.int64()), reasons)
+        return _joined(pieces)
+
+    def _sift(self, values: pa.Array) -> tuple[pa.RecordBatch, Sieve]:
+        # The order of these steps is the precedence of the reasons.
+        sieve = Sieve(values)
+        frame(sieve, self._max_record_bytes)
+        parsed = self._blocks.decode(sieve)
+        rows, reasons = apply_rules(parsed, sieve.records, self.schema)
+        stays = sieve.drop(reasons)
+        return rows if stays is None else rows.filter(stays), sieve
+
+
+def _pieces(values: pa.Array, start: int) -> Iterator[tuple[int, pa.Array]]:
+    """Cut the input into pieces of at most `MAX_BLOCK_BYTES`, or of one record."""
+    if values.nbytes <= MAX_BLOCK_BYTES or len(values) <= 1:
+        yield start, values
+        return
+    middle = len(values) // 2
+    yield from _pieces(values.slice(0, middle), start)
+    yield from _pieces(values.slice(middle), start + middle)
+
+
+def _joined(pieces: list[tuple[int, tuple[pa.RecordBatch, Sieve]]]) -> Decoded:
+    kept: list[int] = []
+    rejected: list[int] = []
+    reasons: list[str] = []
+    for start, (_, sieve) in pieces:
+        positions, why = sieve.fallen()
+        kept += [start + position for position in sieve.positions.to_pylist()]
+        rejected += [start + position for position in positions]
+        reasons += why
+    rows = pa.concat_batches([rows for _, (rows, _) in pieces])
+    return Decoded(rows, pa.array(kept, pa.int64()), pa.array(rejected, pa.int64()), reasons)

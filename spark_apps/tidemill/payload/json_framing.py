@@ -1,0 +1,104 @@
+"""Which records may be joined to one block of text, one JSON object each.
+
+`pyarrow.json` reads a block of objects and says how many it found, not where each began. `frame` leaves
+only records for which the answer is known before: if a block of framed records, joined by newlines,
+parses at all, then row i is record i.
+
+Why. A framed record begins with `{` and ends with `}`, so between two records stands `}` newline `{`. The
+parser refuses a newline inside a string, and outside strings `}` followed by `{` is right only between
+two objects of the block. So each record is a sequence of whole values of which the first is an object. A
+second value in the same record would begin after the object's `}`, with something other than `,` `]` `}`
+(which are wrong there); `frame` drops a record that has this anywhere outside its strings.
+
+The same rule keeps the process alive: `pyarrow.json` dies of a segmentation fault when it meets `null`
+where an object of the block should begin.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.payload.sieve import Sieve
+
+NULL_VALUE = "null_value"
+OVERSIZED = "oversized"
+INVALID_UTF8 = "invalid_utf8"
+EMPTY = "empty"
+NOT_AN_OBJECT = "not_an_object"
+MALFORMED_JSON = "malformed_json"
+
+_JSON_WHITESPACE = " \t\r\n"
+# A brace that closes and is followed by something that cannot follow it inside one object.
+_STRAY_AFTER_BRACE = r"\}[ \t\r\n]*[^ \t\r\n,\]}]"
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+
+def frame(sieve: Sieve, max_record_bytes: int) -> None:
+    """Drop what cannot be one JSON object; the survivors become strings without blanks around them."""
+    if sieve.records.null_count:
+        sieve.drop_where(sieve.records.is_null(), NULL_VALUE)
+    _drop_oversized(sieve, max_record_bytes)
+    _drop_invalid_utf8(sieve)
+    _drop_without_braces(sieve)
+    _drop_with_second_value(sieve)
+
+
+def _drop_oversized(sieve: Sieve, max_record_bytes: int) -> None:
+    lengths = pc.binary_length(sieve.records)
+    if (pc.max(lengths).as_py() or 0) > max_record_bytes:
+        sieve.drop_where(pc.greater(lengths, max_record_bytes), OVERSIZED)
+
+
+def _drop_invalid_utf8(sieve: Sieve) -> None:
+    try:
+        sieve.records = sieve.records.cast(pa.string())
+    except pa.ArrowInvalid:
+        records = sieve.records.to_pylist()
+        sieve.drop({offset: INVALID_UTF8 for offset, record in enumerate(records) if not _is_utf8(record)})
+        sieve.records = sieve.records.cast(pa.string())
+
+
+def _is_utf8(record: bytes) -> bool:
+    try:
+        record.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _drop_without_braces(sieve: Sieve) -> None:
+    if pc.all(_has_braces(sieve.records)).as_py():
+        return
+    sieve.records = pc.ascii_trim(sieve.records, _JSON_WHITESPACE)
+    bare = pc.indices_nonzero(pc.invert(_has_braces(sieve.records)))
+    texts = sieve.records.take(bare).to_pylist()
+    reasons = map(_reason_without_braces, texts)
+    sieve.drop(dict(zip(bare.to_pylist(), reasons, strict=True)))
+
+
+def _has_braces(texts: pa.StringArray) -> pa.BooleanArray:
+    return pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
+
+
+def _reason_without_braces(text: str) -> str:
+    if not text:
+        return EMPTY
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return MALFORMED_JSON
+    return NOT_AN_OBJECT
+
+
+def _drop_with_second_value(sieve: Sieve) -> None:
+    doubtful = pc.indices_nonzero(pc.match_substring_regex(sieve.records, _STRAY_AFTER_BRACE))
+    if len(doubtful) == 0:
+        return
+    texts = zip(doubtful.to_pylist(), sieve.records.take(doubtful).to_pylist(), strict=True)
+    # The doubt is often only a brace inside a string.
+    stray = [offset for offset, text in texts if re.search(_STRAY_AFTER_BRACE, _STRING.sub('""', text))]
+    sieve.drop(dict.fromkeys(stray, MALFORMED_JSON))

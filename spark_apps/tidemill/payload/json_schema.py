@@ -1,0 +1,194 @@
+"""A payload's declaration: the part of JSON Schema (draft 2020-12) that Tidemill enforces, as Arrow types.
+
+| JSON Schema                                       | column                            |
+|---------------------------------------------------|-----------------------------------|
+| `string`                                          | string                            |
+| `string` with `format: date-time`                 | timestamp, microseconds, UTC      |
+| `integer`                                         | int64                             |
+| `number`                                          | float64                           |
+| `boolean`                                         | boolean                           |
+| `object` with `properties` (and `required`)       | struct                            |
+| `array` with `items`                              | list                              |
+| `[X, "null"]`                                     | like X; see below                 |
+
+A required property must be present and, unless its type allows null, not null. Any other property may
+be missing or null, and both are read as null. Properties that are not declared are ignored. Annotations
+are allowed. Every other keyword is refused, because a schema that promises more than it checks is worse
+than none.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidemill.errors import SpecError
+from tidemill.payload.timestamps import INSTANT
+
+# One step of a path: a property's name, or this for "each item of the list".
+EACH_ITEM = "[]"
+
+Path = tuple[str, ...]
+
+_ANNOTATIONS = frozenset({"$schema", "$id", "$comment", "title", "description", "examples"})
+_KEYWORDS_BY_TYPE: Mapping[str, frozenset[str]] = {
+    "object": frozenset({"properties", "required", "additionalProperties"}),
+    "array": frozenset({"items"}),
+    "string": frozenset({"format"}),
+    "integer": frozenset(),
+    "number": frozenset(),
+    "boolean": frozenset(),
+}
+_SCALARS: Mapping[str, pa.DataType] = {
+    "string": pa.string(),
+    "integer": pa.int64(),
+    "number": pa.float64(),
+    "boolean": pa.bool_(),
+}
+# Delta and Parquet refuse these in a column's name.
+_FORBIDDEN_IN_NAMES = frozenset(" ,;{}()\n\t=")
+
+
+@dataclass(frozen=True)
+class PayloadSchema:
+    """What a payload must look like and the columns it becomes.
+
+    Args:
+        name: File name, for messages.
+        arrow_schema: The decoded columns; all nullable, because `required` is checked by the decoder.
+        required: Paths that must be present, e.g. `("device", "id")` or `("readings", "[]", "value")`. A
+            path below an optional object or list only counts where that is present.
+        required_nullable: Those of `required` that may be null but not missing.
+    """
+
+    name: str
+    arrow_schema: pa.Schema
+    required: tuple[Path, ...]
+    required_nullable: frozenset[Path]
+
+
+def load_payload_schema(document: Mapping[str, object], name: str) -> PayloadSchema:
+    """Build the schema that `document`, the parsed JSON of the file `name`, declares.
+
+    Raises:
+        SpecError: TIDE-SPEC-020 a keyword that Tidemill does not check; 021 a part is missing or has the
+            wrong shape; 022 an unsupported type or format; 023 `required` names no property; 024 a
+            property's name cannot name a column.
+    """
+    reader = _SchemaReader(name)
+    if document.get("type") != "object":
+        raise reader.error("021", "A payload schema describes an object.", (), fix='write "type": "object"')
+    fields = reader.fields(document, ())
+    return PayloadSchema(name, pa.schema(fields), tuple(reader.required), frozenset(reader.required_nullable))
+
+
+def path_text(path: Path) -> str:
+    """A path as people write it: `device.id`, `readings[].value`."""
+    return ".".join(path).replace("." + EACH_ITEM, EACH_ITEM)
+
+
+class _SchemaReader:
+    """Walks one document and collects the required paths on the way."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.required: list[Path] = []
+        self.required_nullable: set[Path] = set()
+
+    def fields(self, node: Mapping[str, object], path: Path) -> list[pa.Field]:
+        """Columns of an object's properties, in the order of the document."""
+        self._check_keywords(node, "object", path)
+        properties = node.get("properties")
+        if not isinstance(properties, Mapping) or not properties:
+            raise self.error("021", "An object must declare its properties.", path, fix='add "properties"')
+        self._check_names(properties, path)
+        self._collect_required(node.get("required", []), properties, path)
+        return [pa.field(key, self._type(value, (*path, key))) for key, value in properties.items()]
+
+    def _type(self, node: object, path: Path) -> pa.DataType:
+        if not isinstance(node, Mapping):
+            raise self.error("021", "A property is described by an object.", path, fix='write {"type": …}')
+        kind, _ = self._kind(node, path)
+        if kind == "object":
+            return pa.struct(self.fields(node, path))
+        self._check_keywords(node, kind, path)
+        if kind == "array":
+            if "items" not in node:
+                raise self.error("021", "An array must declare its items.", path, fix='add "items"')
+            return pa.list_(self._type(node["items"], (*path, EACH_ITEM)))
+        if "format" not in node:
+            return _SCALARS[kind]
+        if node["format"] != "date-time":
+            facts = {"format": node["format"]}
+            fix = "use date-time, or remove it: Tidemill would not check it"
+            raise self.error("022", "This format is not supported.", path, facts, fix)
+        return INSTANT
+
+    def _kind(self, node: Mapping[str, object], path: Path) -> tuple[str, bool]:
+        """The type's name and whether null is allowed."""
+        declared = node.get("type")
+        names = [declared] if isinstance(declared, str) else declared
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            others = [name for name in names if name != "null"]
+            if len(others) == 1 and len(names) <= 2 and others[0] in _KEYWORDS_BY_TYPE:
+                return others[0], len(names) == 2
+        facts = {"type": declared, "supported": ", ".join(_KEYWORDS_BY_TYPE)}
+        raise self.error("022", "This type is not supported.", path, facts, 'use one type, or [type, "null"]')
+
+    def _check_keywords(self, node: Mapping[str, object], kind: str, path: Path) -> None:
+        allowed = _ANNOTATIONS | {"type"} | _KEYWORDS_BY_TYPE[kind]
+        for keyword in node:
+            if keyword not in allowed:
+                near = difflib.get_close_matches(keyword, sorted(allowed), n=1)
+                fix = f"did you mean {near[0]}? " if near else ""
+                fix += "Remove it, or check it in the transform: Tidemill would not check it"
+                problem = f"This keyword is not supported on type {kind}."
+                raise self.error("020", problem, path, {"keyword": keyword}, fix)
+        if node.get("additionalProperties", True) is not True:
+            facts = {"keyword": "additionalProperties"}
+            fix = "remove it: properties that are not declared are ignored, Tidemill would not check it"
+            raise self.error("020", "Only additionalProperties: true is supported.", path, facts, fix)
+
+    def _check_names(self, properties: Mapping[str, object], path: Path) -> None:
+        seen: dict[str, str] = {}
+        for key in properties:
+            if not key or key == EACH_ITEM or _FORBIDDEN_IN_NAMES & set(key):
+                fix = "use letters, digits and underscores"
+                raise self.error("024", "This name cannot name a column.", path, {"property": repr(key)}, fix)
+            # Spark does not tell columns apart by case.
+            twin = seen.setdefault(key.lower(), key)
+            if twin != key:
+                facts = {"property": key, "other": twin}
+                raise self.error(
+                    "024", "Two properties differ only by case.", path, facts, "declare one of them"
+                )
+
+    def _collect_required(self, names: object, properties: Mapping[str, object], path: Path) -> None:
+        if not isinstance(names, list):
+            raise self.error(
+                "021", "required is a list of property names.", path, fix='write "required": […]'
+            )
+        for key in names:
+            if key not in properties:
+                near = difflib.get_close_matches(str(key), list(properties), n=1)
+                fix = f"did you mean {near[0]}?" if near else "declare it in properties"
+                raise self.error("023", "required names no property.", path, {"required": key}, fix)
+            self.required.append((*path, key))
+            node = properties[key]
+            if isinstance(node, Mapping) and self._kind(node, (*path, key))[1]:
+                self.required_nullable.add((*path, key))
+
+    def error(
+        self,
+        number: str,
+        problem: str,
+        path: Path,
+        facts: Mapping[str, object] | None = None,
+        fix: str = "",
+    ) -> SpecError:
+        """An error that names the file and the place in it."""
+        where = {"schema": self.name, "at": path_text(path) or "the top"}
+        return SpecError(f"TIDE-SPEC-{number}", problem, facts={**where, **(facts or {})}, fix=fix)

@@ -1,0 +1,46 @@
+"""The records that are still good, each with its position in the input, and why the others fell out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+class Sieve:
+    """Records pass through checks that make some fall; the first reason a record falls for is its only one.
+
+    Args:
+        records: The input.
+
+    `records` holds the survivors in input order (a step may replace it by another form of the same
+    records) and `positions` their places in the input. Steps speak of survivors by their offset in
+    `records`.
+    """
+
+    def __init__(self, records: pa.Array) -> None:
+        self.records = records
+        self.positions = pa.arange(0, len(records))
+        self._fallen: dict[int, str] = {}
+
+    def drop(self, reasons: Mapping[int, str]) -> pa.BooleanArray | None:
+        """Let the survivors at these offsets fall; return the mask of those that stay, None if all do."""
+        if not reasons:
+            return None
+        offsets = pa.array(reasons, pa.int64())
+        self._fallen.update(zip(self.positions.take(offsets).to_pylist(), reasons.values(), strict=True))
+        everyone = pa.arange(0, len(self.records))
+        stays = pc.invert(pc.is_in(everyone, value_set=offsets))
+        self.records = self.records.filter(stays)
+        self.positions = self.positions.filter(stays)
+        return stays
+
+    def drop_where(self, mask: pa.BooleanArray, reason: str) -> None:
+        """Let the survivors fall for which `mask` is true."""
+        self.drop(dict.fromkeys(pc.indices_nonzero(mask).to_pylist(), reason))
+
+    def fallen(self) -> tuple[list[int], list[str]]:
+        """Positions in the input, ascending, and the reason of each."""
+        positions = sorted(self._fallen)
+        return positions, [self._fallen[position] for position in positions]

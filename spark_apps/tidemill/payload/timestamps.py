@@ -1,0 +1,89 @@
+"""Texts become instants: `date-time` of RFC 3339, in microseconds UTC, a whole column at a time.
+
+Beyond RFC 3339 this is accepted: a blank instead of `T`, lower-case `t` and `z`, an offset without colon
+(`+0530`) or without minutes (`+05`), and no offset at all, which is taken as UTC. Digits below the
+microsecond are cut off, never rounded. Not an instant: dates without a time, times without seconds, leap
+seconds, days that the calendar does not have, and instants outside the years 0001 to 9999 (which Spark
+and Python cannot hold).
+"""
+
+from __future__ import annotations
+
+import functools
+from datetime import date
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+INSTANT = pa.timestamp("us", tz="UTC")
+
+_SHAPE = (
+    r"^(\d{4}-\d{2}-\d{2})[Tt ]"
+    r"((?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d)"
+    r"(?:(\.\d{1,6})\d*)?"
+    r"(?:[Zz]|([+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?))?$"
+)
+_ENDS_WITH_OFFSET = r"[+-]\d{2}(?::?\d{2})?$"
+
+# Length of "2026-01-01T00:00:00Z". Arrow also reads times without seconds; they are all shorter.
+_SHORTEST = 20
+
+# 0001-01-01T00:00:00Z and 9999-12-31T23:59:59.999999Z in microseconds since 1970.
+_FIRST = -62_135_596_800_000_000
+_LAST = 253_402_300_799_999_999
+
+
+def read_instants(texts: pa.StringArray) -> pa.TimestampArray:
+    """Return the instant of each text, null where the text is null or not an instant."""
+    if texts.null_count == len(texts):
+        return pa.nulls(len(texts), INSTANT)
+    instants = _read_uniform(texts)
+    if instants is None:
+        instants = _read_mixed(texts)
+    first, last = _bounds()
+    in_range = pc.and_(pc.greater_equal(instants, first), pc.less_equal(instants, last))
+    if pc.all(in_range).as_py() is False:
+        instants = pc.if_else(in_range, instants, pa.scalar(None, INSTANT))
+    return instants
+
+
+@functools.cache
+def _bounds() -> tuple[pa.TimestampScalar, pa.TimestampScalar]:
+    # Not made at import: the first value that pyarrow converts imports pandas, which `tidemill validate`
+    # should not wait for.
+    return pa.scalar(_FIRST, INSTANT), pa.scalar(_LAST, INSTANT)
+
+
+def _read_uniform(texts: pa.StringArray) -> pa.TimestampArray | None:
+    """The usual column in one cast: all texts end in Z. What passes here passes `_read_mixed` alike."""
+    if pc.min(pc.binary_length(texts)).as_py() < _SHORTEST or not pc.all(pc.ends_with(texts, "Z")).as_py():
+        return None
+    try:
+        return texts.cast(INSTANT)
+    except pa.ArrowInvalid:
+        return None
+
+
+def _read_mixed(texts: pa.StringArray) -> pa.TimestampArray:
+    well_formed = pc.match_substring_regex(texts, _SHAPE)
+    texts = pc.if_else(well_formed, texts, pa.scalar(None, pa.string()))
+    texts = pc.if_else(_on_calendar(texts), texts, pa.scalar(None, pa.string()))
+    texts = pc.replace_substring_regex(texts, _SHAPE, r"\1T\2\3\4")
+    has_offset = pc.match_substring_regex(texts, _ENDS_WITH_OFFSET)
+    in_utc = pc.binary_join_element_wise(texts, "Z", "")
+    return pc.if_else(has_offset, texts, in_utc).cast(INSTANT)
+
+
+def _on_calendar(texts: pa.StringArray) -> pa.BooleanArray:
+    """Whether the first ten characters are a day that exists; a column has few distinct days."""
+    days = pc.utf8_slice_codeunits(texts, 0, 10)
+    existing = [day for day in pc.unique(days).to_pylist() if day is not None and _exists(day)]
+    return pc.is_in(days, value_set=pa.array(existing, pa.string()))
+
+
+def _exists(day: str) -> bool:
+    try:
+        date.fromisoformat(day)
+    except ValueError:
+        return False
+    return True

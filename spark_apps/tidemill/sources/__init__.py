@@ -1,0 +1,1 @@
+"""Source specs -> DataFrames, as a stream or as a bounded batch."""

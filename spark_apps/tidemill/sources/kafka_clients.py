@@ -1,0 +1,121 @@
+"""Kafka client settings from an environment or an event hub: for Spark's source and sink, and for offsets.
+
+The values hold passwords. They go straight into reader options or a client and are never logged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidemill.sources.secrets import read_secret
+from tidemill.spec.project import Environment, Pipeline
+from tidemill.spec.sources import EventHubsSource
+
+_PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+# Event Hubs cuts idle connections after 240 s, and Kafka's defaults (540 s, 300 s) would find out by
+# failed requests; the other two are what its documentation recommends.
+_EVENT_HUBS_CLIENT = {
+    "connections.max.idle.ms": "180000",
+    "metadata.max.age.ms": "180000",
+    "request.timeout.ms": "60000",
+    "session.timeout.ms": "30000",
+}
+
+
+@dataclass(frozen=True)
+class KafkaClient:
+    """How to reach brokers.
+
+    Args:
+        bootstrap_servers: `host:port[,host:port…]`.
+        protocol: Kafka's security protocol.
+        mechanism: SASL mechanism, with SASL protocols.
+        username: SASL user.
+        password: Value of the secret; never shown.
+        ca_file: PEM file with the certificate authority.
+        client_options: Further settings of every client.
+    """
+
+    bootstrap_servers: str
+    protocol: str = "PLAINTEXT"
+    mechanism: str | None = None
+    username: str = ""
+    password: str = ""
+    ca_file: str | None = None
+    client_options: tuple[tuple[str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        return f"KafkaClient({self.bootstrap_servers!r}, {self.protocol})"
+
+    def spark_options(self) -> dict[str, str]:
+        """Options of Spark's Kafka source and sink, with the prefix `kafka.`."""
+        options = {"bootstrap.servers": self.bootstrap_servers, **dict(self.client_options)}
+        if self.protocol != "PLAINTEXT":
+            options["security.protocol"] = self.protocol
+        if self.mechanism is not None:
+            options["sasl.mechanism"] = self.mechanism
+            options["sasl.jaas.config"] = self._jaas()
+        if self.ca_file is not None:
+            options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": self.ca_file}
+        return {f"kafka.{name}": value for name, value in options.items()}
+
+    def librdkafka_config(self) -> dict[str, str]:
+        """Settings of confluent-kafka's clients, for reading offsets and topic metadata."""
+        config = {"bootstrap.servers": self.bootstrap_servers, "security.protocol": self.protocol}
+        if self.mechanism is not None:
+            config |= {
+                "sasl.mechanisms": self.mechanism,
+                "sasl.username": self.username,
+                "sasl.password": self.password,
+            }
+        if self.ca_file is not None:
+            config["ssl.ca.location"] = self.ca_file
+        return config
+
+    def _jaas(self) -> str:
+        """One JAAS line. An unescaped `"` of a password would make Kafka's error print the rest of it."""
+        module = _PLAIN_MODULE if self.mechanism == "PLAIN" else _SCRAM_MODULE
+        return f'{module} required username="{_escaped(self.username)}" password="{_escaped(self.password)}";'
+
+
+def kafka_client(pipeline: Pipeline) -> KafkaClient:
+    """The client of the pipeline's own source, or of the environment's brokers.
+
+    Raises:
+        SpecError: If the environment names no brokers, or a secret has no value here.
+    """
+    if pipeline.spec.source.eventhubs is not None:
+        return _event_hubs_client(pipeline.spec.source.eventhubs, pipeline.environment)
+    return environment_client(pipeline.environment)
+
+
+def environment_client(environment: Environment) -> KafkaClient:
+    """The client of the environment's brokers."""
+    security = environment.kafka.security
+    return KafkaClient(
+        environment.kafka.bootstrap_servers,
+        security.protocol,
+        security.mechanism,
+        security.username or "",
+        read_secret(environment, security.password) if security.password else "",
+        security.ca_file,
+    )
+
+
+def _event_hubs_client(hub: EventHubsSource, environment: Environment) -> KafkaClient:
+    return KafkaClient(
+        hub.endpoint or f"{hub.namespace}.servicebus.windows.net:9093",
+        "SASL_SSL",
+        "PLAIN",
+        # This literal user name tells Event Hubs that the password is a whole connection string.
+        "$ConnectionString",
+        read_secret(environment, hub.connection_string),
+        hub.ca_file,
+        tuple(_EVENT_HUBS_CLIENT.items()),
+    )
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,0 +1,155 @@
+"""Kafka positions: which topics and partitions there are, where they begin and end, where a time lies.
+
+Positions are `{topic: {partition: offset}}`, as Spark writes them; an end is exclusive.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
+
+from tidemill.errors import SpecError, UnavailableError
+from tidemill.sources.kafka_clients import KafkaClient
+
+Positions = dict[str, dict[str, int]]
+
+# Longest wait for one answer, in seconds. Longer than a leader election of a healthy cluster, shorter
+# than a person at a prompt would wait.
+ANSWER_TIMEOUT_SECONDS = 10.0
+
+
+class KafkaOffsets:
+    """Reads topic metadata and offsets; commits nothing and joins no group."""
+
+    def __init__(self, client: KafkaClient) -> None:
+        self._servers = client.bootstrap_servers
+        self._errors: dict[int, str] = {}
+        config: dict[str, Any] = {
+            **client.librdkafka_config(),
+            # librdkafka demands a name; without subscribe and commit no group of it ever exists.
+            "group.id": "tidemill-offsets",
+            "enable.auto.commit": False,
+            # librdkafka prints to stderr by itself; what goes wrong is raised below.
+            "log_level": 0,
+            "error_cb": lambda error: self._errors.setdefault(error.code(), error.str()),
+        }
+        self._consumer = Consumer(config)
+
+    def __enter__(self) -> KafkaOffsets:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+
+    def partitions(self, topics: Iterable[str]) -> dict[str, list[int]]:
+        """Partitions of each topic.
+
+        Raises:
+            UnavailableError: TIDE-SRC-001 if no broker answers, TIDE-SRC-002 if a topic is missing.
+        """
+        known = self._known()
+        wanted = list(topics)
+        missing = [topic for topic in wanted if topic not in known or known[topic].error is not None]
+        if missing:
+            raise UnavailableError(
+                "TIDE-SRC-002",
+                "A topic does not exist.",
+                facts={
+                    "topic": ", ".join(missing),
+                    "bootstrap_servers": self._servers,
+                    "known": ", ".join(sorted(t for t in known if not t.startswith("__"))[:20]) or "none",
+                },
+                fix="create the topic, or correct its name in the pipeline file",
+                runbook="source-unavailable",
+            )
+        return {topic: sorted(known[topic].partitions) for topic in wanted}
+
+    def matching(self, topics: Iterable[str] | re.Pattern[str]) -> list[str]:
+        """The topics themselves, or all whose whole name matches a pattern."""
+        if not isinstance(topics, re.Pattern):
+            return list(topics)
+        return sorted(name for name in self._known() if topics.fullmatch(name))
+
+    def ends(self, topics: Iterable[str]) -> Positions:
+        """First offset after the last record of each partition."""
+        return self._watermarks(topics, 1)
+
+    def beginnings(self, topics: Iterable[str]) -> Positions:
+        """Offset of the oldest record of each partition that the broker still has."""
+        return self._watermarks(topics, 0)
+
+    def at_time(self, topics: Iterable[str], moment: datetime) -> Positions:
+        """First offset of each partition whose Kafka timestamp is not before `moment`; else its end."""
+        ends = self.ends(topics)
+        milliseconds = int(moment.timestamp() * 1000)
+        wanted = [TopicPartition(t, int(p), milliseconds) for t, ps in ends.items() for p in ps]
+        with self._answering():
+            found = self._consumer.offsets_for_times(wanted, timeout=ANSWER_TIMEOUT_SECONDS)
+        positions: Positions = {topic: dict(partitions) for topic, partitions in ends.items()}
+        for partition in found:
+            if partition.offset not in (OFFSET_END, -1001):
+                positions[partition.topic][str(partition.partition)] = partition.offset
+        return positions
+
+    def _known(self) -> dict[str, Any]:
+        with self._answering():
+            topics: dict[str, Any] = self._consumer.list_topics(timeout=ANSWER_TIMEOUT_SECONDS).topics
+        return topics
+
+    def _watermarks(self, topics: Iterable[str], which: int) -> Positions:
+        partitions = self.partitions(topics)
+        with self._answering():
+            return {
+                topic: {
+                    str(number): self._consumer.get_watermark_offsets(
+                        TopicPartition(topic, number), timeout=ANSWER_TIMEOUT_SECONDS
+                    )[which]
+                    for number in numbers
+                }
+                for topic, numbers in partitions.items()
+            }
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """Turn a missing answer into what it means.
+
+        Raises:
+            UnavailableError: TIDE-SRC-001, if no broker answers.
+            SpecError: TIDE-SRC-003, if one answers that the credentials are wrong.
+        """
+        try:
+            yield
+        except KafkaException as error:
+            # The call only says that time is up; why, librdkafka tells its callback at the next poll.
+            self._consumer.poll(0)
+            refused = self._errors.get(KafkaError._AUTHENTICATION)
+            if refused is not None:
+                raise SpecError(
+                    "TIDE-SRC-003",
+                    "The broker refuses the credentials.",
+                    facts={"bootstrap_servers": self._servers, "reason": refused},
+                    fix="correct the secret that the environment or the source names",
+                    runbook="source-unavailable",
+                ) from error
+            raise UnavailableError(
+                "TIDE-SRC-001",
+                "No Kafka broker answers.",
+                facts={"bootstrap_servers": self._servers, "reason": error.args[0].str()},
+                fix="start the broker (on a laptop: tidemill dev broker), "
+                "or correct the environment's `kafka`",
+                runbook="source-unavailable",
+            ) from error
+
+
+def records_between(start: Positions, end: Positions) -> int:
+    """How many offsets lie between two positions; a partition that is new in `end` counts from 0."""
+    return sum(
+        max(0, offset - start.get(topic, {}).get(partition, 0))
+        for topic, partitions in end.items()
+        for partition, offset in partitions.items()
+    )

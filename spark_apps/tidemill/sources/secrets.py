@@ -1,0 +1,32 @@
+"""The value of a secret, read by the driver only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from tidemill.errors import SpecError
+from tidemill.spec.project import Environment
+
+
+def read_secret(environment: Environment, name: str, variables: Mapping[str, str] = os.environ) -> str:
+    """Read a mounted file, or the variable TIDEMILL_SECRET_<NAME>. A relative folder is the project's.
+
+    Raises:
+        SpecError: TIDE-SPEC-030, naming where was looked; never the value.
+    """
+    variable = "TIDEMILL_SECRET_" + name.upper().replace("-", "_")
+    looked_in = [f"variable {variable}"]
+    if environment.spec.secrets.folder is not None:
+        file = environment.project.folder / environment.spec.secrets.folder / name
+        looked_in.insert(0, f"file {file}")
+        if file.is_file():
+            return file.read_text(encoding="utf-8").strip()
+    if value := variables.get(variable):
+        return value
+    raise SpecError(
+        "TIDE-SPEC-030",
+        "A secret has no value here.",
+        facts={"secret": name, "looked_in": ", ".join(looked_in)},
+        fix="mount the file or set the variable for the driver; the value never belongs into conf",
+    )

@@ -1,0 +1,1 @@
+"""YAML files -> frozen models. No Spark, no Airflow, no network."""

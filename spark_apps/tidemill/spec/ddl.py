@@ -1,0 +1,60 @@
+"""The columns of a Spark DDL text such as `device string, position struct<x: double, y: double>`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tidemill.errors import SpecError
+
+_OPENING, _CLOSING = "<(", ">)"
+
+
+def column_types(ddl: str, file: Path) -> dict[str, str]:
+    """Top-level columns and their types in lower case, in order. Types are Spark's to check.
+
+    Args:
+        ddl: The text.
+        file: Where it stands, for errors.
+
+    Raises:
+        SpecError: TIDE-SPEC-031, if a column has no type, stands twice, or brackets do not match.
+    """
+    try:
+        return _columns(ddl)
+    except ValueError as error:
+        raise SpecError(
+            "TIDE-SPEC-031",
+            "The columns of a files source cannot be read.",
+            facts={"file": file, "key": "source.files.schema", "reason": error},
+            fix="write Spark DDL, e.g. `device string, signal double, at timestamp`",
+        ) from error
+
+
+def _columns(ddl: str) -> dict[str, str]:
+    columns: dict[str, str] = {}
+    for part in _split(ddl):
+        match = re.match(r"\s*(?:`([^`]+)`|(\w+))(?:\s*:\s*|\s+)(\S.*?)\s*$", part, re.DOTALL)
+        if match is None:
+            raise ValueError(f"each column is `name type`; this is not: {part.strip()[:60]!a}")
+        name = match.group(1) or match.group(2)
+        if name.lower() in (known.lower() for known in columns):
+            raise ValueError(f"the column {name!a} stands twice")
+        columns[name] = match.group(3).lower()
+    return columns
+
+
+def _split(ddl: str) -> list[str]:
+    """The text between the commas that stand outside of brackets."""
+    parts, depth = [""], 0
+    for character in ddl:
+        depth += (character in _OPENING) - (character in _CLOSING)
+        if depth < 0:
+            break
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    if depth != 0:
+        raise ValueError("its brackets do not match")
+    return parts

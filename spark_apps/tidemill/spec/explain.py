@@ -1,0 +1,101 @@
+"""Pydantic's findings in a conf file, told as problem, key, near key and fix. Values are never shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from tidemill.errors import SpecError
+from tidemill.spec.near_key import near_key
+
+if TYPE_CHECKING:
+    from tidemill.spec.yaml_file import YamlFile
+
+# Characters of a key that are shown: longer ones are a mistake that must not flood a terminal.
+SHOWN_KEY_CHARACTERS = 60
+
+# What a writer of YAML calls the things that pydantic names in Python's words.
+_WORDS = {
+    "missing": "missing",
+    "model_type": "expected keys and values below this key",
+    "dict_type": "expected keys and values below this key",
+    "list_type": "expected a list; start each item with `- `",
+    "string_type": "expected text; put a number, true or false that is meant as text in quotes",
+}
+
+
+def explain(file: YamlFile, model: type[BaseModel], error: ValidationError) -> SpecError:
+    """The error of a file that does not fit `model`: every problem, and the fix of the first."""
+    # An unknown key comes first: it is why another one is missing.
+    details = sorted(
+        error.errors(include_input=False, include_url=False),
+        key=lambda detail: detail["type"] != "extra_forbidden",
+    )
+    first = details[0]
+    near = _near(first, model)
+    fix = (
+        f"write `{near}` instead of `{_shown(first['loc'][-1])}`"
+        if near
+        else "correct the key; all keys are in conf/README.md"
+    )
+    facts = {"file": file.path, "key": _key_path(first["loc"]) or "(file)"}
+    return SpecError(
+        "TIDE-SPEC-003",
+        "\n  ".join(["A conf file is wrong.", *(_problem(file, model, detail) for detail in details)]),
+        facts={**facts, "near_key": near} if near else facts,
+        fix=fix,
+    )
+
+
+def _problem(file: YamlFile, model: type[BaseModel], detail: ErrorDetails) -> str:
+    location = tuple(detail["loc"])
+    where = f"{file.path.name}:{file.line_of(location)}  {_key_path(location) or '(file)'}"
+    if detail["type"] == "extra_forbidden":
+        near = _near(detail, model)
+        return f"{where}: unknown key" + (f"; did you mean `{near}`?" if near else "")
+    message = _WORDS.get(detail["type"]) or detail["msg"].removeprefix("Value error, ")
+    return f"{where}: {message}"
+
+
+def _key_path(location: Iterable[int | str]) -> str:
+    path = ""
+    for part in location:
+        path += f"[{part}]" if isinstance(part, int) else f".{_shown(part)}" if path else _shown(part)
+    return path
+
+
+def _shown(key: int | str) -> str:
+    text = str(key)
+    printable = text if text.isprintable() else ascii(text)[1:-1]
+    return printable if len(printable) <= SHOWN_KEY_CHARACTERS else printable[:SHOWN_KEY_CHARACTERS] + "…"
+
+
+def _near(detail: ErrorDetails, model: type[BaseModel]) -> str | None:
+    if detail["type"] != "extra_forbidden":
+        return None
+    *parents, key = detail["loc"]
+    return near_key(str(key), _keys_at(model, parents))
+
+
+def _keys_at(model: type[BaseModel], parents: Iterable[int | str]) -> list[str]:
+    """The keys that are allowed at a place, found by walking the model's JSON Schema."""
+    schema = model.model_json_schema(by_alias=True)
+    definitions = schema.get("$defs", {})
+    node = schema
+    for part in parents:
+        child = node.get("items", {}) if isinstance(part, int) else node.get("properties", {}).get(part)
+        if child is None:
+            child = node.get("additionalProperties") or {}
+        node = _resolve(child, definitions)
+    return list(node.get("properties", {}))
+
+
+def _resolve(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    for choice in node.get("anyOf", []):
+        if "$ref" in choice or choice.get("type") in ("object", "array"):
+            node = choice
+    reference = node.get("$ref")
+    return definitions[reference.rpartition("/")[2]] if reference else node

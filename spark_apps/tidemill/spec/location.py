@@ -1,0 +1,78 @@
+"""Where data lies: a folder below the storage root or a URI. A location never climbs out of its folder."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Annotated
+from urllib.parse import unquote
+
+from pydantic import AfterValidator, Field
+
+# Object stores end a key at 1,024 bytes; the root and our own folders need their part of it.
+MAX_LOCATION = 700
+
+# What Spark reads here with the jars of docker/jars.xml (abfss, file), or with hadoop-aws added (s3a).
+DATA_SCHEMES = ("abfss", "abfs", "s3a", "file")
+# What the storage root may be: also obstore must know it, and it says s3 where Spark says s3a.
+ROOT_SCHEMES = ("abfss", "abfs", "s3", "s3a", "file")
+
+
+def check_folder(location: str) -> str:
+    """Return the path of data: relative to the storage root, or a URI.
+
+    An absolute local path is refused: it would mean another folder on each machine without anyone
+    noticing. `file:///…` says the same on purpose.
+
+    Raises:
+        ValueError: Says what is wrong with it, without showing it.
+    """
+    _check_characters(location)
+    if "://" in location:
+        _check_scheme(location, DATA_SCHEMES)
+    elif location.startswith(("/", "~")):
+        raise ValueError(
+            "expected a path relative to the storage root, or a URI such as file:///data or abfss://…"
+        )
+    if any(_climbs(part) for part in location.split("/")):
+        raise ValueError("`..` is refused: a path stays below its folder")
+    return location
+
+
+def check_root(location: str) -> str:
+    """Return the storage root: a folder of this machine, relative to the project or absolute, or a URI.
+
+    Raises:
+        ValueError: Says what is wrong with it, without showing it.
+    """
+    _check_characters(location)
+    if "://" in location:
+        _check_scheme(location, ROOT_SCHEMES)
+        if any(_climbs(part) for part in location.split("/")):
+            raise ValueError("`..` is refused in a URI")
+    elif location.startswith("~"):
+        raise ValueError(
+            "`~` is not expanded here; write the whole path, or one relative to the project folder"
+        )
+    return location
+
+
+def _check_characters(location: str) -> None:
+    if not location.isprintable() or "\\" in location:
+        raise ValueError("a control character or backslash stands in this path; remove it")
+
+
+def _check_scheme(location: str, known: tuple[str, ...]) -> None:
+    scheme = location.partition("://")[0]
+    if scheme not in known:
+        raise ValueError(f"expected one of {', '.join(f'{name}://' for name in known)}")
+
+
+def _climbs(part: str) -> bool:
+    """Whether a path segment means the folder above, also in a disguise that some layer may undo."""
+    plain = unicodedata.normalize("NFKC", unquote(unquote(part)))
+    return plain.strip() == ".." or re.search(r"(^|[/\\])\.\.([/\\]|$)", plain) is not None
+
+
+Folder = Annotated[str, Field(min_length=1, max_length=MAX_LOCATION), AfterValidator(check_folder)]
+Root = Annotated[str, Field(min_length=1, max_length=MAX_LOCATION), AfterValidator(check_root)]

@@ -1,0 +1,136 @@
+"""Spark's own options below `options:`, without those that the platform owns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
+
+from tidemill.spec.kafka_options import (
+    CONSUMER_OPTIONS,
+    PRODUCER_OPTIONS,
+    SPARK_SINK_OPTIONS,
+    SPARK_SOURCE_OPTIONS,
+)
+from tidemill.spec.near_key import near_key
+from tidemill.spec.text import MAX_EXPRESSION, MAX_NAME
+
+# Setting one of these by hand would break exactly-once, leak a secret or point at another place.
+# Lower case: Spark reads option names without regard to case.
+_OWNED = {
+    "checkpointlocation": "derived from the pipeline's name",
+    "queryname": "derived from the pipeline's name",
+    "txnappid": "written by the Delta sink",
+    "txnversion": "written by the Delta sink",
+    "usermetadata": "holds the ledger entry",
+    "datachange": "written by the Delta sink",
+    "replacewhere": "set by a backfill's range",
+    "partitionoverwritemode": "set by a backfill's range",
+    "overwriteschema": "a table's columns never change silently",
+    "path": "write `path:` or `table:` of the source or sink",
+    "subscribe": "write `topic:` or `topics:`",
+    "subscribepattern": "write `pattern:`",
+    "assign": "write `assign:`",
+    "includeheaders": "write `headers:`",
+    "startingoffsets": "write `starting_offsets:`",
+    "endingoffsets": "set by a backfill's range",
+    "endingoffsetsbytimestamp": "set by a backfill's range",
+    "endingtimestamp": "set by a backfill's range",
+    "maxoffsetspertrigger": "write `max_offsets_per_batch:`",
+    "maxfilespertrigger": "write `max_files_per_batch:`",
+    "latestfirst": "write `order:`",
+    "startingversion": "write `starting_version:`",
+    "skipchangecommits": "write `changes: skip`",
+    "ignorechanges": "write `changes: skip`",
+    "ignoredeletes": "write `changes: skip`",
+    "failondataloss": "stays true: losing data is never silent",
+    "groupidprefix": "derived from the pipeline's name",
+    "topic": "write `topic:`",
+    "kafka.bootstrap.servers": "set in the environment",
+    "kafka.security.protocol": "set in the environment's `security:`",
+    "kafka.sasl.mechanism": "set in the environment's `security:`",
+    "kafka.sasl.jaas.config": "made from secrets that the environment names",
+    "kafka.ssl.truststore.location": "write `ca_file:`",
+    "kafka.ssl.key.password": "a secret has no place in conf",
+    "kafka.ssl.keystore.key": "a secret has no place in conf",
+    "kafka.ssl.keystore.password": "a secret has no place in conf",
+    "kafka.ssl.truststore.password": "a secret has no place in conf",
+    "kafka.auto.offset.reset": "write `starting_offsets:`",
+    "kafka.enable.auto.commit": "fixed by Spark: offsets are in the checkpoint",
+    "kafka.key.deserializer": "fixed by Spark",
+    "kafka.value.deserializer": "fixed by Spark",
+    "kafka.key.serializer": "fixed by Spark",
+    "kafka.value.serializer": "fixed by Spark",
+    "kafka.transactional.id": "Spark's Kafka sink opens no transactions",
+}
+
+
+def check_options(options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return `options` if none is owned by the platform.
+
+    Raises:
+        ValueError: Names each owned option and where its value comes from.
+    """
+    for name, value in options.items():
+        if not name.isprintable() or not 0 < len(name) <= MAX_NAME or " " in name:
+            raise ValueError(f"an option's name is a word of at most {MAX_NAME} characters")
+        if "\x00" in value or len(value) > MAX_EXPRESSION:
+            raise ValueError(f"{name}: its value is too long or holds a NUL")
+    owned = [f"{name} ({_OWNED[name.lower()]})" for name in options if name.lower() in _OWNED]
+    if owned:
+        raise ValueError("the platform owns " + ", ".join(owned))
+    return options
+
+
+def check_kafka_source_options(options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return `options` if Spark's Kafka source or a Kafka consumer knows every name."""
+    return _check_known(check_options(options), SPARK_SOURCE_OPTIONS, CONSUMER_OPTIONS)
+
+
+def check_kafka_sink_options(options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return `options` if Spark's Kafka sink or a Kafka producer knows every name."""
+    return _check_known(check_options(options), SPARK_SINK_OPTIONS, PRODUCER_OPTIONS)
+
+
+def _check_known(
+    options: Mapping[str, str], spark: frozenset[str], client: frozenset[str]
+) -> Mapping[str, str]:
+    # Spark reads its own names without regard to case, but hands `kafka.…` names on as they are written.
+    of_spark = {name.lower() for name in spark}
+    of_client = {f"kafka.{name}" for name in client}
+    for name in options:
+        if name in of_client or name.lower() in of_spark:
+            continue
+        usable = [known for known in sorted(spark | of_client) if known.lower() not in _OWNED]
+        near = near_key(name, usable)
+        raise ValueError(
+            f"{name}: no option of Spark for Kafka, nor (with `kafka.`) of its client; both would ignore it "
+            "in silence" + (f"; did you mean {near}?" if near else "")
+        )
+    return options
+
+
+def _as_text(options: object) -> object:
+    """Spark's options are text; YAML gives numbers and booleans too."""
+    if not isinstance(options, Mapping):
+        return options
+    nested = [str(name) for name, value in options.items() if not isinstance(value, str | int | float)]
+    if nested:
+        raise ValueError(f"an option's value is text, a number, true or false: {nested[0][:MAX_NAME]}")
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()
+    }
+
+
+_JSON_SCHEMA = WithJsonSchema(
+    {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
+)
+
+Options = Annotated[dict[str, str], BeforeValidator(_as_text), AfterValidator(check_options), _JSON_SCHEMA]
+KafkaSourceOptions = Annotated[
+    dict[str, str], BeforeValidator(_as_text), AfterValidator(check_kafka_source_options), _JSON_SCHEMA
+]
+KafkaSinkOptions = Annotated[
+    dict[str, str], BeforeValidator(_as_text), AfterValidator(check_kafka_sink_options), _JSON_SCHEMA
+]

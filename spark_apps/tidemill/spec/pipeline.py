@@ -1,0 +1,156 @@
+"""One pipeline file: source -> payload -> transform -> sinks."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from tidemill.spec.schedule import Schedule
+from tidemill.spec.sinks import DeltaSink, Sink
+from tidemill.spec.sources import Source
+from tidemill.spec.strict import OneOf, Strict
+from tidemill.spec.text import SCHEMA_FILE_PATTERN, TRANSFORM_PATTERN, Column, Line, Sentence, SizeName
+from tidemill.spec.units import Count, Duration, Size
+
+OutputMode = Literal["append", "update", "complete"]
+
+_OUTPUT_MODE_OF: dict[str, OutputMode] = {"append": "append", "merge": "update", "replace": "complete"}
+
+
+class JsonPayload(Strict):
+    """Each record is one JSON object."""
+
+    schema_: str = Field(
+        alias="schema",
+        description="File in conf/schemas/ with the record's JSON Schema.",
+        pattern=SCHEMA_FILE_PATTERN,
+    )
+    on_invalid: Literal["quarantine", "fail"] = Field(
+        "quarantine",
+        description="Records that do not fit the schema: put them into the quarantine table and go on, "
+        "or stop.",
+    )
+    # Kafka's default limit is 1 MB; a larger record is nearly always a mistake, and one of them in each
+    # partition at once must fit the Python worker's memory beside a whole batch.
+    max_record_bytes: Size = Field(
+        2**20, description="Longest record that is decoded; longer ones are invalid.", validate_default=True
+    )
+    keep_raw: bool = Field(False, description="Keep the undecoded record as the column kafka_value.")
+
+
+class Payload(OneOf):
+    """Exactly one format of the records; without `payload:` they stay bytes."""
+
+    json_: JsonPayload | None = Field(None, alias="json", description="Each record is one JSON object.")
+
+
+class EventTime(Strict):
+    """The column that says when something happened, and how late it may arrive."""
+
+    column: Column = Field(description="Timestamp column, after decoding.")
+    watermark: Duration = Field(description="How far behind the latest event an event may still arrive.")
+    window: Duration | None = Field(
+        None, description="Length of the result's windows; a backfill's range must start and end on them."
+    )
+
+    @field_validator("window")
+    @classmethod
+    def _window_has_a_length(cls, window: timedelta | None) -> timedelta | None:
+        if window is not None and window <= timedelta(0):
+            raise ValueError("a window is longer than nothing")
+        return window
+
+
+class Run(Strict):
+    """How the pipeline runs."""
+
+    mode: Literal["stream", "incremental"] = Field("stream", description="Long-running, or by schedule.")
+    trigger: Duration = Field(
+        timedelta(seconds=10), description="Shortest time between the starts of two batches of a stream."
+    )
+    schedule: Schedule | None = Field(
+        None, description="Cron expression in UTC or preset such as @daily; for mode incremental only."
+    )
+    size: SizeName = Field("small", description="Driver size named in the environment.")
+    # Each partition of a stateful operator is a state store of its own: thousands are a wrong unit.
+    shuffle_partitions: Count = Field(
+        2,
+        le=4096,
+        description="Partitions of stateful operators. Fixed when the checkpoint is born: Spark ignores a "
+        "later change.",
+    )
+
+    @model_validator(mode="after")
+    def _schedule_fits_mode(self) -> Self:
+        if self.schedule is not None and self.mode != "incremental":
+            raise ValueError("`schedule` is for mode incremental; a stream runs all the time")
+        return self
+
+
+class PipelineSpec(Strict):
+    """One declared flow. Its name is the name of its file."""
+
+    description: Sentence = Field(description="One sentence: what the result is.")
+    owner: Line = Field(description="Team that answers for it.")
+    source: Source = Field(description="Where records come from.")
+    payload: Payload | None = Field(None, description="How Kafka or Event Hubs records are decoded.")
+    event_time: EventTime | None = Field(
+        None, description="When things happened, and how late they may come."
+    )
+    transform: str | None = Field(
+        None,
+        description="file:function in spark_apps/transforms, a pure function DataFrame -> DataFrame.",
+        pattern=TRANSFORM_PATTERN,
+    )
+    # Each sink reads the batch again from the cache; more than this wants pipelines of their own.
+    sinks: list[Sink] = Field(
+        description="Where the result goes; each row to every sink that takes it.",
+        min_length=1,
+        max_length=20,
+    )
+    run: Run = Field(Run(), description="How it runs.")
+
+    @field_validator("run", mode="before")
+    @classmethod
+    def _empty_run_is_default(cls, run: object) -> object:
+        return {} if run is None else run
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Self:
+        tables = [sink.table for sink in self.delta_sinks]
+        repeated = sorted({table for table in tables if tables.count(table) > 1})
+        if repeated:
+            raise ValueError(f"two sinks write the same table: {', '.join(repeated)}")
+        modes = {sink.mode for sink in self.delta_sinks}
+        if len(modes) > 1:
+            raise ValueError(
+                "sinks of one pipeline share one result, so their modes must agree; "
+                f"found {', '.join(sorted(modes))}"
+            )
+        if self.payload is not None and not self.source.is_kafka:
+            raise ValueError("`payload` decodes Kafka or Event Hubs records; a files source has `format`")
+        return self
+
+    @model_validator(mode="after")
+    def _output_is_not_input(self) -> Self:
+        read = self.source.delta.table if self.source.delta else None
+        if any(sink.table == read for sink in self.delta_sinks):
+            raise ValueError(f"the pipeline would read what it writes: table {read}")
+        topics = self.source.kafka.named_topics if self.source.kafka else []
+        looped = [sink.kafka.topic for sink in self.sinks if sink.kafka and sink.kafka.topic in topics]
+        if looped:
+            raise ValueError(f"the pipeline would read what it writes: topic {looped[0]}")
+        return self
+
+    @property
+    def delta_sinks(self) -> list[DeltaSink]:
+        """The tables that this pipeline writes."""
+        return [sink.delta for sink in self.sinks if sink.delta is not None]
+
+    @property
+    def output_mode(self) -> OutputMode:
+        """Spark's output mode, as the table modes need it; append without a table."""
+        modes = {sink.mode for sink in self.delta_sinks}
+        return _OUTPUT_MODE_OF[modes.pop()] if modes else "append"

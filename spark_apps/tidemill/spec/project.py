@@ -1,0 +1,254 @@
+"""A project folder, one environment of it, and pipelines resolved against both."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tidemill.errors import SpecError, UsageError
+from tidemill.names import ENVIRONMENT_PATTERN, PIPELINE_PATTERN, Layout, check_pipeline_name
+from tidemill.spec.environment import DriverSize, EnvironmentSpec, KafkaConnection
+from tidemill.spec.near_key import near_key
+from tidemill.spec.pipeline import PipelineSpec
+from tidemill.spec.transform_file import check_transform
+from tidemill.spec.yaml_file import read_model
+
+PROJECT_VARIABLE = "TIDEMILL_PROJECT"
+ENVIRONMENT_VARIABLE = "TIDEMILL_ENV"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder that holds `conf/` and `spark_apps/transforms/`."""
+
+    folder: Path
+
+    @property
+    def transforms(self) -> Path:
+        """Folder with one file per transform."""
+        return self.folder / "spark_apps" / "transforms"
+
+    @property
+    def schemas(self) -> Path:
+        """Folder with the payload schemas."""
+        return self.folder / "conf" / "schemas"
+
+    @property
+    def pipelines(self) -> Path:
+        """Folder with one file per pipeline."""
+        return self.folder / "conf" / "pipelines"
+
+    @property
+    def environments(self) -> Path:
+        """Folder with one file per environment."""
+        return self.folder / "conf" / "environments"
+
+    def pipeline_names(self) -> list[str]:
+        """Names of all pipelines, sorted.
+
+        A file that cannot name a pipeline is left out, so that it stops no other; see `misnamed_files`.
+        """
+        return sorted(file.stem for file in self._pipeline_files() if _is_pipeline_file(file))
+
+    def misnamed_files(self) -> list[Path]:
+        """Files in the pipelines folder that look like pipelines and cannot be, for `validate` to tell."""
+        return sorted(file for file in self._pipeline_files() if not _is_pipeline_file(file))
+
+    def _pipeline_files(self) -> list[Path]:
+        # A leading dot is an editor's lock or swap file.
+        files = (file for file in self.pipelines.iterdir() if not file.name.startswith("."))
+        return [file for file in files if file.suffix.lower() in (".yaml", ".yml")]
+
+    def pipeline_file(self, name: str) -> Path:
+        """File that declares a pipeline.
+
+        Raises:
+            SpecError: TIDE-SPEC-010 for an impossible name, TIDE-SPEC-011 for an unknown pipeline.
+        """
+        path = self.pipelines / f"{check_pipeline_name(name)}.yaml"
+        if not path.is_file():
+            known = self.pipeline_names()
+            near = near_key(name, known)
+            raise SpecError(
+                "TIDE-SPEC-011",
+                "There is no such pipeline.",
+                facts={"pipeline": name, "file": path, "known": ", ".join(known) or "none"},
+                fix=f"did you mean {near}?"
+                if near
+                else "create the file, or name another project with --project",
+            )
+        return path
+
+    def load_pipeline(self, name: str) -> PipelineSpec:
+        """Read one pipeline file."""
+        return read_model(self.pipeline_file(name), PipelineSpec)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """One environment of a project, with its paths made absolute."""
+
+    name: str
+    file: Path
+    spec: EnvironmentSpec
+    project: Project
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Paths below the storage root."""
+        root = self.spec.root
+        absolute = root if "://" in root else str((self.project.folder / root).resolve())
+        return Layout(absolute.rstrip("/"))
+
+    @property
+    def run_folder(self) -> Path:
+        """Folder on this machine with locks, process records and logs of the local runtime."""
+        return self.project.folder / ".tidemill" / self.name
+
+    @property
+    def kafka(self) -> KafkaConnection:
+        """The brokers.
+
+        Raises:
+            SpecError: TIDE-SPEC-013, if the environment names none.
+        """
+        if self.spec.kafka is None:
+            raise SpecError(
+                "TIDE-SPEC-013",
+                "The environment names no Kafka brokers.",
+                facts={"file": self.file},
+                fix='add `kafka: {bootstrap_servers: "host:port"}`',
+            )
+        return self.spec.kafka
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A pipeline resolved in an environment: everything a driver needs to know."""
+
+    name: str
+    spec: PipelineSpec
+    environment: Environment
+
+    @property
+    def layout(self) -> Layout:
+        """Paths below the storage root."""
+        return self.environment.layout
+
+    @property
+    def size(self) -> DriverSize:
+        """Resources of the driver."""
+        return self.environment.spec.sizes[self.spec.run.size]
+
+    @cached_property
+    def digest(self) -> str:
+        """First 16 hex digits of SHA-256 over the declaration, independent of key order and comments."""
+        document = json.dumps(self.spec.model_dump(mode="json", by_alias=True), sort_keys=True)
+        return hashlib.sha256(document.encode()).hexdigest()[:16]
+
+
+def _is_pipeline_file(file: Path) -> bool:
+    return file.suffix == ".yaml" and re.fullmatch(PIPELINE_PATTERN, file.stem) is not None and file.is_file()
+
+
+def find_project(folder: str | None = None, variables: Mapping[str, str] = os.environ) -> Project:
+    """Find the project folder: named, by TIDEMILL_PROJECT, or upwards from the working directory.
+
+    Raises:
+        UsageError: TIDE-USE-001, naming where was looked.
+    """
+    named = folder or variables.get(PROJECT_VARIABLE)
+    candidates = [Path(named)] if named else [Path.cwd(), *Path.cwd().parents]
+    for candidate in candidates:
+        if os.path.isdir(candidate / "conf" / "pipelines"):  # noqa: PTH112  # False for an impossible path
+            return Project(candidate.resolve())
+    raise UsageError(
+        "TIDE-USE-001",
+        "No project folder was found.",
+        facts={"looked_in": candidates[0] if named else f"{candidates[0]} and all folders above it"},
+        fix="name a folder that holds conf/pipelines/ by --project or "
+        f"{PROJECT_VARIABLE}, or make one: tidemill init DIR",
+    )
+
+
+def load_environment(
+    project: Project, name: str | None = None, variables: Mapping[str, str] = os.environ
+) -> Environment:
+    """Read an environment: a name in conf/environments/, or the path of a file; `local` by default.
+
+    Raises:
+        SpecError: TIDE-SPEC-012 for an unknown environment.
+    """
+    wanted = name or variables.get(ENVIRONMENT_VARIABLE) or "local"
+    path = Path(wanted) if wanted.endswith(".yaml") else project.environments / f"{wanted}.yaml"
+    # The name is a folder's and a label's, too.
+    named_well = re.fullmatch(ENVIRONMENT_PATTERN, path.stem) is not None
+    if not named_well or not os.path.isfile(path):  # noqa: PTH113  # False for an impossible path
+        known = sorted(p.stem for p in project.environments.glob("*.yaml"))
+        raise SpecError(
+            "TIDE-SPEC-012",
+            "There is no such environment.",
+            facts={"environment": ascii(wanted[:80])[1:-1], "known": ", ".join(known) or "none"},
+            fix=f"did you mean {near}?"
+            if (near := near_key(wanted, known))
+            else f"create {project.environments}/<name>.yaml; a name is {ENVIRONMENT_PATTERN}",
+        )
+    return Environment(path.stem, path.resolve(), read_model(path, EnvironmentSpec), project)
+
+
+def resolve_pipeline(environment: Environment, name: str) -> Pipeline:
+    """Read a pipeline and check what it names: size, brokers, schema file, transform function.
+
+    Raises:
+        SpecError: With the file, what is missing and where was looked.
+    """
+    spec = environment.project.load_pipeline(name)
+    pipeline = Pipeline(name, spec, environment)
+    _check_size(pipeline)
+    if spec.source.kafka is not None or any(sink.kafka for sink in spec.sinks):
+        _ = environment.kafka
+    if spec.payload is not None:
+        _check_file(
+            pipeline, "payload.json.schema", environment.project.schemas / spec.payload.chosen.schema_
+        )
+    if spec.transform is not None:
+        module, _, function = spec.transform.partition(":")
+        file = environment.project.transforms / f"{module}.py"
+        _check_file(pipeline, "transform", file)
+        check_transform(file, function)
+    return pipeline
+
+
+def _check_size(pipeline: Pipeline) -> None:
+    sizes = pipeline.environment.spec.sizes
+    if pipeline.spec.run.size not in sizes:
+        raise SpecError(
+            "TIDE-SPEC-014",
+            "The environment has no such size.",
+            facts={"pipeline": pipeline.name, "size": pipeline.spec.run.size, "known": ", ".join(sizes)},
+            fix=f"use one of them, or add it to {pipeline.environment.file}",
+        )
+
+
+def _check_file(pipeline: Pipeline, key: str, path: Path) -> None:
+    if not path.is_file():
+        known = sorted(p.name for p in path.parent.glob(f"*{path.suffix}"))
+        near = near_key(path.name, known)
+        raise SpecError(
+            "TIDE-SPEC-015",
+            "A file that the pipeline names is missing.",
+            facts={"pipeline": pipeline.name, "key": key, "file": path},
+            fix=f"did you mean {near}?" if near else "create it, or correct the name",
+        )
+
+
+def describe(pipeline: Pipeline) -> dict[str, Any]:
+    """The declaration with all defaults, as plain data."""
+    return pipeline.spec.model_dump(mode="json", by_alias=True, exclude_none=True)

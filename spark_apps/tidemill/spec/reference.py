@@ -1,0 +1,174 @@
+"""Files that are made from the models: the conf reference and the JSON Schemas that editors use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from tidemill.spec.environment import EnvironmentSpec
+from tidemill.spec.pipeline import PipelineSpec
+
+GENERATE_COMMAND = "tidemill dev generate"
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_SCHEMAS: dict[str, type[BaseModel]] = {
+    "conf/pipeline.schema.json": PipelineSpec,
+    "conf/environment.schema.json": EnvironmentSpec,
+}
+
+_HEAD = f"""# conf: what runs, and where
+
+Made by `{GENERATE_COMMAND}` from the models in `tidemill/spec`; do not edit.
+
+| folder | holds |
+|---|---|
+| `pipelines/` | one file per pipeline; the file's name is the pipeline's name |
+| `environments/` | one file per environment: storage root, brokers, sizes, names of secrets |
+| `schemas/` | JSON Schemas of the payloads |
+
+`tidemill validate` checks all of it without Spark. An editor with a YAML language server completes and checks
+keys by the first line of each file:
+
+    # yaml-language-server: $schema=../pipeline.schema.json
+
+Values: a scalar is text unless it is a number, `true`, `false` or null, so `no` and `10:30` stay text.
+Durations are a number and a unit (`10 minutes`, `30s`, `1.5h`), sizes too (`200 MB`, `1g`; multiples of
+1024). Unknown keys, keys given twice, anchors and tags are refused. Paths of tables, checkpoints and state
+are derived from names and never written. A path of data is relative to the storage root or a URI
+(`abfss://…`, `s3a://…`, `file:///…`) and never climbs out of its folder.
+
+**A secret never stands here, only its name**: a driver finds the value in `secrets.folder` or in the variable
+`TIDEMILL_SECRET_<NAME>`.
+"""
+
+
+def generated_files() -> dict[str, str]:
+    """Content of every generated file, by its path in a project folder."""
+    files = {path: _schema_text(model) for path, model in _SCHEMAS.items()}
+    return {**files, "conf/README.md": _reference()}
+
+
+def write_generated(folder: Path) -> list[Path]:
+    """Write all generated files into a project folder; returns them."""
+    written = []
+    for path, text in generated_files().items():
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        written.append(file)
+    return written
+
+
+def differing_files(folder: Path) -> list[Path]:
+    """Generated files of a project folder that are missing or not what the models say."""
+    files = {folder / path: text for path, text in generated_files().items()}
+    return [file for file, text in files.items() if not file.is_file() or file.read_text("utf-8") != text]
+
+
+def json_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """JSON Schema of a conf file, without what pydantic adds for Python's sake."""
+    document: dict[str, Any] = _tidy(model.model_json_schema(by_alias=True))
+    return {"$schema": _DRAFT, **document}
+
+
+def _schema_text(model: type[BaseModel]) -> str:
+    return json.dumps(json_schema(model), indent=2, ensure_ascii=False) + "\n"
+
+
+def _tidy(node: Any, *, is_names: bool = False) -> Any:
+    """Without titles made of key names, and without null beside the type of a key that may be left out.
+
+    `is_names`: the keys of this map are names of the file format, not words of JSON Schema.
+    """
+    if isinstance(node, list):
+        return [_tidy(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if is_names:
+        return {name: _tidy(part) for name, part in node.items()}
+    kept = {
+        key: _tidy(part, is_names=key in ("properties", "$defs"))
+        for key, part in node.items()
+        if key != "title"
+    }
+    choices = [choice for choice in kept.get("anyOf", []) if choice != {"type": "null"}]
+    if len(choices) == 1:
+        del kept["anyOf"]
+        kept = {**choices[0], **kept}
+    if kept.get("default", ...) is None:
+        del kept["default"]
+    return kept
+
+
+def _reference() -> str:
+    parts = [_HEAD]
+    for title, model in (("Pipeline files", PipelineSpec), ("Environment files", EnvironmentSpec)):
+        schema = json_schema(model)
+        parts.append(f"## {title}\n\n{schema['description']}\n")
+        parts += _sections(schema, schema["$defs"], "")
+    return "\n".join(parts)
+
+
+def _sections(node: dict[str, Any], definitions: dict[str, Any], path: str) -> Iterator[str]:
+    """A table of the keys of this map, then one section for each map below."""
+    below: list[tuple[str, dict[str, Any]]] = []
+    required = node.get("required", [])
+    lines = ["| key | value | default | |", "|---|---|---|---|"]
+    for key, part in node.get("properties", {}).items():
+        inner, step = _model_below(part, definitions)
+        if inner is not None:
+            below.append((f"{path}.{key}{step}".lstrip("."), inner))
+        default = "**required**" if key in required else _default(part)
+        lines.append(f"| `{key}` | {_kind(part)} | {default} | {_cell(part.get('description', ''))} |")
+    if path:
+        yield f"### {path}\n\n{node.get('description', '')}\n"
+    if len(lines) > 2:
+        yield "\n".join(lines) + "\n"
+    for inner_path, inner in below:
+        yield from _sections(inner, definitions, inner_path)
+
+
+def _model_below(part: dict[str, Any], definitions: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
+    """The model that a key holds, directly, in a list or in a map, and how that shows in a path."""
+    candidates = (
+        (part, ""),
+        (part.get("items", {}), "[]"),
+        (part.get("additionalProperties", {}), ".<name>"),
+        *((pattern, ".<name>") for pattern in part.get("patternProperties", {}).values()),
+    )
+    for node, step in candidates:
+        if isinstance(node, dict) and "$ref" in node:
+            return definitions[node["$ref"].rpartition("/")[2]], step
+    return None, ""
+
+
+def _kind(part: dict[str, Any]) -> str:
+    """What stands behind a key, in a writer's words."""
+    if "$ref" in part:
+        return "keys below"
+    if "enum" in part or "const" in part:
+        return " or ".join(f"`{value}`" for value in part.get("enum", [part.get("const")]))
+    if "anyOf" in part:
+        return " or ".join(_kind(choice) for choice in part["anyOf"])
+    kind = part.get("type", "")
+    if kind == "array":
+        return f"list of {_kind(part.get('items', {}))}"
+    if "examples" in part:
+        return f"such as `{part['examples'][0]}`"
+    words = {"string": "text", "integer": "whole number", "boolean": "`true` or `false`", "object": "map"}
+    return words[kind]
+
+
+def _default(part: dict[str, Any]) -> str:
+    default = part.get("default")
+    if default in (None, {}, []) or isinstance(default, dict):
+        return ""
+    return f"`{json.dumps(default) if not isinstance(default, str) else default}`"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")

@@ -1,0 +1,173 @@
+"""Where a pipeline reads: `source: {<kind>: {...}}`."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from tidemill.names import TABLE_PATTERN
+from tidemill.spec.location import Folder
+from tidemill.spec.options import KafkaSourceOptions, Options
+from tidemill.spec.starting_offsets import CheckedStartingOffsets
+from tidemill.spec.starting_offsets import StartingOffsets as StartingOffsets
+from tidemill.spec.strict import OneOf, Strict
+from tidemill.spec.text import HUB_PATTERN, NAMESPACE_PATTERN, Expression, SecretName, Servers, Topic
+from tidemill.spec.units import Count, NonNegative
+
+
+class KafkaSource(Strict):
+    """Topics of the environment's Kafka brokers."""
+
+    topic: Topic | None = Field(None, description="One topic.")
+    topics: list[Topic] | None = Field(None, description="Several topics.", min_length=1)
+    pattern: Expression | None = Field(None, description="All topics whose name matches this Java regex.")
+    assign: dict[Topic, list[NonNegative]] | None = Field(
+        None, description="Certain partitions: {topic: [0, 1]}.", min_length=1
+    )
+    starting_offsets: CheckedStartingOffsets = Field(
+        "earliest",
+        description="Where a new checkpoint starts: earliest, latest, or {topic: {partition: offset}} "
+        "naming every partition (-2 earliest, -1 latest). A checkpoint that exists goes on from its own.",
+    )
+    max_offsets_per_batch: Count | None = Field(None, description="Most records in one batch.")
+    headers: bool = Field(False, description="Keep record headers as the column kafka_headers.")
+    options: KafkaSourceOptions = Field({}, description="Spark's and the Kafka client's own options.")
+
+    @model_validator(mode="after")
+    def _one_choice_of_topics(self) -> Self:
+        given = [n for n in ("topic", "topics", "pattern", "assign") if getattr(self, n) is not None]
+        if len(given) != 1:
+            raise ValueError(
+                "expected exactly one of topic, topics, pattern, assign; "
+                f"found {' and '.join(given) or 'none'}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _starts_where_it_reads(self) -> Self:
+        named = self.named_topics
+        if named and isinstance(self.starting_offsets, dict) and set(self.starting_offsets) != set(named):
+            raise ValueError(
+                f"starting_offsets must name exactly the topics that are read: {', '.join(named)}"
+            )
+        return self
+
+    @field_validator("pattern")
+    @classmethod
+    def _pattern_is_a_regex(cls, pattern: str | None) -> str | None:
+        # Spark matches it in Java, and lag is computed in Python: it must mean the same in both.
+        try:
+            re.compile(pattern or "")
+        except re.error as error:
+            raise ValueError(f"not a regular expression: {error.msg}") from error
+        return pattern
+
+    @property
+    def named_topics(self) -> list[str]:
+        """Topics that are read by name; empty for a pattern."""
+        return [self.topic] if self.topic else list(self.topics or self.assign or [])
+
+
+class EventHubsSource(Strict):
+    """One event hub, read through its Kafka endpoint (Standard tier and up)."""
+
+    namespace: str = Field(
+        description="Namespace without its domain, e.g. `plant-north`.", pattern=NAMESPACE_PATTERN
+    )
+    hub: str = Field(description="Name of the event hub.", pattern=HUB_PATTERN)
+    connection_string: SecretName = Field(
+        description="Name of the secret that holds the SAS connection string; never the string itself."
+    )
+    endpoint: Servers | None = Field(
+        None, description="host:port of the Kafka endpoint, if not <namespace>.servicebus.windows.net:9093."
+    )
+    ca_file: Expression | None = Field(
+        None, description="PEM file with the certificate authority, if not one that Java trusts."
+    )
+    starting_offsets: CheckedStartingOffsets = Field("earliest", description="As for kafka.")
+    max_offsets_per_batch: Count | None = Field(None, description="Most events in one batch.")
+    headers: bool = Field(False, description="Keep application properties as the column kafka_headers.")
+    options: KafkaSourceOptions = Field({}, description="Spark's and the Kafka client's own options.")
+
+
+class FilesSource(Strict):
+    """Files that arrive in a folder and are never changed afterwards."""
+
+    path: Folder = Field(description="Folder, relative to the storage root, or a URI; it may hold `*`.")
+    format: Literal["json", "csv", "parquet", "orc", "text"] = Field(description="Format of every file.")
+    schema_: Expression | None = Field(
+        None,
+        alias="schema",
+        description="Columns as Spark DDL, e.g. `device string, signal double`. A stream cannot infer them.",
+    )
+    max_files_per_batch: Count | None = Field(None, description="Most files in one batch.")
+    order: Literal["oldest", "newest"] = Field("oldest", description="Which new files come first.")
+    options: Options = Field({}, description="Spark's own options of the format.")
+
+    @model_validator(mode="after")
+    def _schema_is_given(self) -> Self:
+        if self.schema_ is None and self.format != "text":
+            raise ValueError(
+                f"`schema` is missing: a stream cannot infer the columns of {self.format} files, because "
+                "files that arrive later could change them; write it as Spark DDL"
+            )
+        return self
+
+
+class DeltaSource(Strict):
+    """A Delta table of this platform, read as a stream of its appends."""
+
+    table: Annotated[str, Field(pattern=f"^{TABLE_PATTERN}$", description="Table as <zone>/<name>.")]
+    starting_version: NonNegative | None = Field(
+        None, description="First table version of a new checkpoint; by default a snapshot, then changes."
+    )
+    changes: Literal["fail", "skip"] = Field(
+        "fail",
+        description="What to do when rows of the table were updated or deleted: stop with the reason, or "
+        "skip those commits.",
+    )
+    max_files_per_batch: Count | None = Field(None, description="Most data files in one batch.")
+    options: Options = Field({}, description="Delta's own options.")
+
+
+class RateSource(Strict):
+    """Rows made from the clock, for trying out."""
+
+    rows_per_second: Count = Field(1, description="Rows per second.")
+
+
+class RatePerBatchSource(Strict):
+    """The same number of rows in every batch, for tests and benchmarks."""
+
+    rows_per_batch: Count = Field(1000, description="Rows in each batch.")
+
+
+class Source(OneOf):
+    """Exactly one kind of source."""
+
+    kafka: KafkaSource | None = Field(None, description="Topics of the environment's Kafka brokers.")
+    eventhubs: EventHubsSource | None = Field(None, description="An event hub through its Kafka endpoint.")
+    files: FilesSource | None = Field(None, description="Files that arrive in a folder.")
+    delta: DeltaSource | None = Field(None, description="A table of this platform.")
+    rate: RateSource | None = Field(None, description="Rows made from the clock.")
+    rate_per_batch: RatePerBatchSource | None = Field(
+        None, description="A fixed number of rows in every batch."
+    )
+
+    @property
+    def is_kafka(self) -> bool:
+        """Whether records come with topic, partition and offset."""
+        return self.kind in ("kafka", "eventhubs")
+
+    @property
+    def topics_or_pattern(self) -> list[str] | re.Pattern[str]:
+        """What a Kafka or Event Hubs source reads: names, or a pattern of names."""
+        if self.eventhubs is not None:
+            return [self.eventhubs.hub]
+        if self.kafka is None:
+            return []
+        if self.kafka.pattern is not None:
+            return re.compile(self.kafka.pattern)
+        return self.kafka.named_topics

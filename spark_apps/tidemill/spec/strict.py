@@ -1,0 +1,38 @@
+"""The two model shapes of conf files: strict keys, and a map with exactly one known key."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+
+class Strict(BaseModel):
+    """A frozen model that refuses keys it does not know and never shows a value in an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class OneOf(Strict):
+    """A map with exactly one of its keys, such as `{kafka: {...}}`."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        names = {name: field.alias or name for name, field in type(self).model_fields.items()}
+        given = [key for name, key in names.items() if getattr(self, name) is not None]
+        if len(given) != 1:
+            found = " and ".join(given) or "none"
+            raise ValueError(f"expected exactly one of {', '.join(names.values())}; found {found}")
+        return self
+
+    @property
+    def kind(self) -> str:
+        """The key that was given."""
+        return next(name for name in type(self).model_fields if getattr(self, name) is not None)
+
+    @property
+    def chosen(self) -> Any:
+        """The model below that key."""
+        return getattr(self, self.kind)

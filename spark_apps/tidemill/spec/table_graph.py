@@ -1,0 +1,112 @@
+"""Which pipeline feeds which: pipelines and tables in dependency order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+
+from tidemill.errors import SpecError
+from tidemill.spec.pipeline import PipelineSpec
+
+
+@dataclass(frozen=True)
+class Links:
+    """What one pipeline reads and writes, as `<kind> <name>`: `table silver/orders`, `topic orders`."""
+
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TableGraph:
+    """Links by pipeline."""
+
+    links: Mapping[str, Links]
+
+    def order(self) -> list[str]:
+        """Pipelines, each after all that write what it reads; names decide among equals.
+
+        Raises:
+            SpecError: TIDE-SPEC-027, if pipelines feed each other in a circle.
+        """
+        sorter = TopologicalSorter({name: self.upstream(name) for name in sorted(self.links)})
+        try:
+            sorter.prepare()
+        except CycleError as error:
+            raise SpecError(
+                "TIDE-SPEC-027",
+                "Pipelines feed each other in a circle; each batch would cause the next.",
+                facts={"circle": " -> ".join(error.args[1])},
+                fix="write to another table or topic in one of them",
+            ) from error
+        order: list[str] = []
+        while sorter.is_active():
+            ready = sorted(sorter.get_ready())
+            order += ready
+            sorter.done(*ready)
+        return order
+
+    def upstream(self, pipeline: str) -> list[str]:
+        """Pipelines that write what this one reads."""
+        reads = set(self.links[pipeline].reads)
+        return sorted(name for name, links in self.links.items() if reads & set(links.writes))
+
+    def readers(self, what: str) -> list[str]:
+        """Pipelines that read a table or topic."""
+        return sorted(name for name, links in self.links.items() if what in links.reads)
+
+    def roots(self) -> list[str]:
+        """What is read and not written by any pipeline: where data comes from."""
+        written = {what for links in self.links.values() for what in links.writes}
+        return sorted({what for links in self.links.values() for what in links.reads} - written)
+
+
+def build_graph(pipelines: Mapping[str, PipelineSpec]) -> TableGraph:
+    """Link pipelines by the tables and topics they share.
+
+    Raises:
+        SpecError: TIDE-SPEC-032, if two pipelines write a table that one of them replaces as a whole.
+    """
+    _check_replaced_tables(pipelines)
+    return TableGraph({name: Links(_reads(spec), _writes(spec)) for name, spec in pipelines.items()})
+
+
+def _reads(spec: PipelineSpec) -> tuple[str, ...]:
+    source = spec.source
+    if source.kafka is not None:
+        named = source.kafka.named_topics
+        return tuple(f"topic {topic}" for topic in named) or (f"topics {source.kafka.pattern}",)
+    if source.eventhubs is not None:
+        return (f"event hub {source.eventhubs.namespace}/{source.eventhubs.hub}",)
+    if source.files is not None:
+        return (f"files {source.files.path}",)
+    if source.delta is not None:
+        return (f"table {source.delta.table}",)
+    return (source.kind,)
+
+
+def _writes(spec: PipelineSpec) -> tuple[str, ...]:
+    tables = [f"table {sink.table}" for sink in spec.delta_sinks]
+    return (
+        *tables,
+        *dict.fromkeys(f"topic {sink.kafka.topic}" for sink in spec.sinks if sink.kafka is not None),
+    )
+
+
+def _check_replaced_tables(pipelines: Mapping[str, PipelineSpec]) -> None:
+    writers: dict[str, list[str]] = {}
+    replaced: set[str] = set()
+    for name, spec in sorted(pipelines.items()):
+        for sink in spec.delta_sinks:
+            writers.setdefault(sink.table, []).append(name)
+            if sink.mode == "replace":
+                replaced.add(sink.table)
+    for table in sorted(replaced):
+        if len(writers[table]) > 1:
+            raise SpecError(
+                "TIDE-SPEC-032",
+                "A table is replaced as a whole by one pipeline and written by another: rows would vanish.",
+                facts={"table": table, "pipelines": ", ".join(writers[table])},
+                fix="give each a table of its own",
+            )

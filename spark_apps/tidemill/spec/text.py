@@ -1,0 +1,59 @@
+"""Texts that become a path, a topic, a column or a line of output: what each may hold.
+
+Every text is bounded and free of control characters, so that none can break a path, a log line, a
+terminal or an index. Patterns are anchored: pydantic searches, it does not match whole.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+# Longest texts, in characters. A file name ends at 255 bytes on every file system in use and gets
+# endings from us; a SQL condition or a DDL is read by people; a sentence is one line on a page.
+MAX_NAME = 100
+MAX_SENTENCE = 500
+MAX_EXPRESSION = 10_000
+
+# Kafka's own rule (Topic.LEGAL_CHARS, 249 at most), and what Azure allows for an event hub.
+TOPIC_PATTERN = r"^[a-zA-Z0-9._-]{1,249}$"
+HUB_PATTERN = r"^[a-zA-Z0-9](?:[a-zA-Z0-9._-]{0,254}[a-zA-Z0-9])?$"
+NAMESPACE_PATTERN = r"^[a-zA-Z][a-zA-Z0-9-]{0,49}$"
+SERVERS_PATTERN = r"^\s*[^\s,:/@]+:[0-9]{1,5}(?:\s*,\s*[^\s,:/@]+:[0-9]{1,5})*\s*$"
+# Names of secrets and of sizes.
+REFERENCE_PATTERN = r"^[a-z][a-z0-9_-]{0,63}$"
+SCHEMA_FILE_PATTERN = r"^[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,90}\.json$"
+TRANSFORM_PATTERN = r"^[a-z][a-z0-9_]{0,63}:[A-Za-z_][A-Za-z0-9_]{0,63}$"
+# Delta and Parquet refuse ` ,;{}()\n\t=` in a column's name; a backtick ends a quoted name in Spark.
+COLUMN_PATTERN = r"^[^ ,;{}()=`\x00-\x1f\x7f]{1,255}$"
+
+
+def _printable(text: str) -> str:
+    # A YAML block of several lines is fine where an expression stands; other control characters are not.
+    if re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", text):
+        raise ValueError("a control character stands in this text; remove it")
+    return text
+
+
+def _one_line(text: str) -> str:
+    if not text.strip().isprintable() or not text.strip():
+        raise ValueError("expected one line of text without control characters")
+    return text.strip()
+
+
+def _no_special_topic(topic: str) -> str:
+    if topic in (".", ".."):
+        raise ValueError("`.` and `..` cannot name a topic")
+    return topic
+
+
+Sentence = Annotated[str, Field(max_length=MAX_SENTENCE), AfterValidator(_one_line)]
+Line = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_one_line)]
+Expression = Annotated[str, Field(min_length=1, max_length=MAX_EXPRESSION), AfterValidator(_printable)]
+Topic = Annotated[str, Field(pattern=TOPIC_PATTERN), AfterValidator(_no_special_topic)]
+Servers = Annotated[str, Field(pattern=SERVERS_PATTERN, max_length=MAX_EXPRESSION)]
+SecretName = Annotated[str, Field(pattern=REFERENCE_PATTERN)]
+SizeName = Annotated[str, Field(pattern=REFERENCE_PATTERN)]
+Column = Annotated[str, Field(pattern=COLUMN_PATTERN)]

@@ -1,0 +1,69 @@
+"""A transform's contract, checked from its source text: no code of the user runs, no Spark is needed."""
+
+from __future__ import annotations
+
+import ast
+from functools import lru_cache
+from pathlib import Path
+
+from tidemill.errors import SpecError
+from tidemill.spec.near_key import near_key
+
+# Files of one project; each is parsed once, however many pipelines share it.
+_KEPT_FILES = 1024
+
+
+def check_transform(file: Path, function: str) -> None:
+    """Check that `file` defines `function` with exactly one positional parameter: the DataFrame.
+
+    Raises:
+        SpecError: TIDE-SPEC-018 if the file is not Python, TIDE-SPEC-019 if the function is missing or has
+            other parameters.
+    """
+    functions = _functions(file, file.stat().st_mtime_ns)
+    facts = {"file": file, "function": function}
+    if function not in functions:
+        near = near_key(function, functions)
+        raise SpecError(
+            "TIDE-SPEC-019",
+            "The transform file has no such function.",
+            facts={**facts, "known": ", ".join(functions) or "none"},
+            fix=f"did you mean {near}?" if near else "define it at the top level of the file, with `def`",
+        )
+    problem = _wrong_parameters(functions[function])
+    if problem:
+        raise SpecError(
+            "TIDE-SPEC-019",
+            f"A transform takes one DataFrame and returns one: {problem}.",
+            facts={**facts, "line": functions[function].lineno},
+            fix=f"write `def {function}(records: DataFrame) -> DataFrame:`; constants belong into the file",
+        )
+
+
+@lru_cache(maxsize=_KEPT_FILES)
+def _functions(file: Path, _modified: int) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
+    """The functions at the top level of a file."""
+    try:
+        module = ast.parse(file.read_bytes(), filename=file.name)
+    except (SyntaxError, ValueError, OSError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", None)
+        raise SpecError(
+            "TIDE-SPEC-018",
+            "The transform file is not Python.",
+            facts={
+                "file": f"{file}:{line}" if line else file,
+                "reason": getattr(error, "msg", None) or type(error).__name__,
+            },
+            fix="correct the file",
+        ) from error
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return {node.name: node for node in module.body if isinstance(node, kinds)}
+
+
+def _wrong_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    if isinstance(function, ast.AsyncFunctionDef):
+        return "it is async"
+    parameters = function.args
+    positional = len(parameters.posonlyargs) + len(parameters.args)
+    others = len(parameters.kwonlyargs) + bool(parameters.vararg) + bool(parameters.kwarg)
+    return "" if (positional, others) == (1, 0) else f"this one has {positional + others} parameters"

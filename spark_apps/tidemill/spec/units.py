@@ -1,0 +1,123 @@
+"""Numbers as people write them: durations (`10 minutes`, `1.5h`), sizes (`200 MB`, `1g`), counts."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+
+_MILLISECONDS = {
+    "ms": 1,
+    "millisecond": 1,
+    "s": 1_000,
+    "sec": 1_000,
+    "second": 1_000,
+    "m": 60_000,
+    "min": 60_000,
+    "minute": 60_000,
+    "h": 3_600_000,
+    "hour": 3_600_000,
+    "d": 86_400_000,
+    "day": 86_400_000,
+    "w": 604_800_000,
+    "week": 604_800_000,
+}
+# Binary multiples, as the JVM (`-Xmx1g`), Spark (`spark.driver.memory`) and Kafka (1 MB = 1048576) read them.
+_BYTES = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+# A plural of a word has an s, an abbreviation has none: `5 ms` are milliseconds.
+_DURATION_PATTERN = r"^\s*([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*([a-zA-Z]{1,12})\s*$"
+_SIZE_PATTERN = r"^\s*([0-9]{1,16}(?:\.[0-9]{1,9})?)\s*([bkmgtBKMGT])(?:i?[bB])?\s*$"
+
+# Nothing waits or looks back longer than ten years, and nothing here is larger than 1,024 TB: a larger
+# value is a wrong unit, and Spark's and Java's 64-bit arithmetic must not overflow on it.
+MAX_DURATION = timedelta(days=3653)
+MAX_SIZE = 2**50
+# Largest count that fits Java's int, which several of Spark's options are.
+MAX_COUNT = 2**31 - 1
+
+
+def parse_duration(text: object) -> timedelta:
+    """Read `10 minutes`, `30s`, `1.5 hours`.
+
+    Raises:
+        ValueError: If the unit is missing or unknown, or it is longer than MAX_DURATION.
+    """
+    if isinstance(text, timedelta):
+        return text
+    match = re.match(_DURATION_PATTERN, text) if isinstance(text, str) else None
+    unit = match.group(2).lower() if match else ""
+    factor = _MILLISECONDS.get(unit) or _MILLISECONDS.get(unit.removesuffix("s"))
+    if match is None or factor is None:
+        raise ValueError(
+            "expected a duration: a number and a unit of "
+            "milliseconds, seconds, minutes, hours, days or weeks, e.g. 10 minutes"
+        )
+    milliseconds = float(match.group(1)) * factor
+    if milliseconds > MAX_DURATION / timedelta(milliseconds=1):
+        raise ValueError(f"longer than {MAX_DURATION.days} days; is the unit right?")
+    return timedelta(milliseconds=round(milliseconds))
+
+
+def format_duration(duration: timedelta) -> str:
+    """Write a duration in Spark's interval words, in the largest unit that stays whole."""
+    milliseconds = round(duration / timedelta(milliseconds=1))
+    for unit in ("week", "day", "hour", "minute", "second"):
+        count, rest = divmod(milliseconds, _MILLISECONDS[unit])
+        if milliseconds and rest == 0:
+            return f"{count} {unit}" + ("s" if count != 1 else "")
+    return f"{milliseconds} milliseconds"
+
+
+def parse_size(text: object) -> int:
+    """Read `1g`, `200 MB`, `512k`, or a number of bytes; multiples of 1024.
+
+    Raises:
+        ValueError: If the unit is unknown, or it is negative or larger than MAX_SIZE.
+    """
+    match = re.match(_SIZE_PATTERN, text) if isinstance(text, str) else None
+    if match is not None:
+        size = round(float(match.group(1)) * _BYTES[match.group(2).lower()])
+    elif isinstance(text, int) and not isinstance(text, bool):
+        size = text
+    else:
+        raise ValueError("expected a size: a number and a unit of b, k, m, g or t, e.g. 200 MB")
+    if not 0 <= size <= MAX_SIZE:
+        raise ValueError(f"expected a size from 0 to {format_size(MAX_SIZE)}; is the unit right?")
+    return size
+
+
+def format_size(size: int) -> str:
+    """Write bytes as the JVM reads them, e.g. `512m`, in the largest unit that stays whole."""
+    for unit in ("t", "g", "m", "k"):
+        if size and size % _BYTES[unit] == 0:
+            return f"{size // _BYTES[unit]}{unit}"
+    return f"{size}b"
+
+
+def _is_count(value: object) -> object:
+    # Python counts true as 1.
+    if isinstance(value, bool):
+        raise ValueError("expected a whole number")
+    # Not `le=`: pydantic would prefer it to a model's own, lower limit.
+    if isinstance(value, int) and value > MAX_COUNT:
+        raise ValueError(f"expected at most {MAX_COUNT}")
+    return value
+
+
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(parse_duration),
+    PlainSerializer(format_duration, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": _DURATION_PATTERN, "examples": ["10 minutes"]}),
+]
+Size = Annotated[
+    int,
+    BeforeValidator(parse_size),
+    PlainSerializer(format_size, return_type=str),
+    WithJsonSchema({"type": ["string", "integer"], "pattern": _SIZE_PATTERN, "examples": ["1g"]}),
+]
+Count = Annotated[int, Field(gt=0), BeforeValidator(_is_count)]
+NonNegative = Annotated[int, Field(ge=0), BeforeValidator(_is_count)]

@@ -1,0 +1,44 @@
+"""One real broker for the run, with a plain listener and the two that Event Hubs' clients need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.kafka import CONNECTION_STRING, EVENT_HUBS_USER, Kafka
+from tidemill.dev.broker import running_broker, start_broker, stop_broker
+from tidemill.dev.broker_config import BrokerConfig, PlainLogin
+from tidemill.dev.broker_process import find_broker
+from tidemill.dev.certificates import make_certificates
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    folder = tmp_path_factory.mktemp("kafka")
+    certificates = make_certificates(folder / "certificates")
+    config = BrokerConfig(
+        folder / "broker",
+        login=PlainLogin(EVENT_HUBS_USER, CONNECTION_STRING),
+        key_store=certificates.key_store,
+    )
+    with running_broker(config) as broker:
+        yield Kafka(broker, certificates.authority)
+
+
+@pytest.fixture(scope="session")
+def _restartable_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("restartable")
+    yield folder
+    if (broker := find_broker(folder)) is not None:
+        stop_broker(broker)
+
+
+@pytest.fixture
+def restartable(_restartable_folder: Path) -> BrokerConfig:
+    """Another broker, to stop and kill; it runs when the test begins."""
+    config = BrokerConfig(_restartable_folder)
+    if find_broker(config.data_dir) is None:
+        start_broker(config)
+    return config

@@ -1,0 +1,169 @@
+"""The real driver process through what happens to it: outages, kills, a second driver, a drain."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.support.driver_process import START_TIMEOUT_SECONDS, DriverProcess, Drivers, drivers_of
+from tests.support.eventually import eventually
+from tests.support.iot_lake import (
+    START,
+    IotLake,
+    accepted,
+    assert_bronze_holds,
+    closing_event,
+    counts_by_window,
+    iot_topic,
+    send_events,
+    take,
+)
+from tests.support.kafka import Kafka
+from tests.support.kill_story import Kills, flowing
+from tidemill.dev.broker import kill_broker, start_broker, stop_broker
+from tidemill.dev.broker_config import BrokerConfig
+from tidemill.dev.broker_process import find_broker
+from tidemill.dev.iot_events import IotSettings
+from tidemill.dev.produce import Target
+from tidemill.dev.topics import create_topic
+from tidemill.errors import FencedError
+
+SETTINGS = IotSettings(
+    start=START,
+    seed=11,
+    interval=timedelta(milliseconds=200),
+    devices=8,
+    late_rate=0.05,
+    duplicate_rate=0.05,
+    broken_rate=0.02,
+)
+
+# Of the moments of the kills.
+SEED = 20261121
+
+BRONZE, WINDOWS = "iot_events_bronze", "iot_device_windows"
+
+
+@pytest.fixture
+def topic(kafka: Kafka) -> str:
+    return iot_topic(kafka, partitions=4)
+
+
+@pytest.fixture
+def iot(tmp_path: Path, kafka: Kafka, topic: str) -> IotLake:
+    return IotLake(tmp_path / "lake", None, kafka.bootstrap_servers, topic)
+
+
+@pytest.fixture
+def drivers(iot: IotLake) -> Iterator[Drivers]:
+    with drivers_of(iot.lake.folder) as drivers:
+        yield drivers
+
+
+def test_no_kill_loses_or_doubles_an_event(kafka: Kafka, topic: str, iot: IotLake, drivers: Drivers) -> None:
+    with flowing(Target(kafka.bootstrap_servers, topic), SETTINGS, events_per_second=100) as flow:
+        # Both at once, each on a core of its own.
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(lambda name: kill_three_times(drivers, name), (BRONZE, WINDOWS)))
+        events = take(SETTINGS, flow.stop())
+    send_events(kafka.bootstrap_servers, topic, [closing_event()])
+
+    last = [drivers.start(name, "incremental") for name in (BRONZE, WINDOWS)]
+    assert [driver.wait(START_TIMEOUT_SECONDS) for driver in last] == [0, 0]
+
+    assert_bronze_holds(iot, [*events, closing_event()])
+    assert iot.counts() == counts_by_window(events)
+
+
+def kill_three_times(drivers: Drivers, name: str) -> None:
+    kills = Kills(drivers, name, random.Random(f"{SEED} {name}"))
+    kills.after_batch(kills.chance.uniform(0, 1))
+    kills.after_start(kills.chance.uniform(5, 12))
+    kills.after_batch(kills.chance.uniform(0, 4))
+
+
+def test_two_drivers_of_one_pipeline_write_every_event_once_and_the_older_one_gives_way(
+    kafka: Kafka, topic: str, iot: IotLake, drivers: Drivers
+) -> None:
+    with flowing(Target(kafka.bootstrap_servers, topic), SETTINGS, events_per_second=200) as flow:
+        both = [drivers.start(BRONZE), drivers.start(BRONZE)]
+        eventually(lambda: not all(d.is_running() for d in both), "one gives way", START_TIMEOUT_SECONDS)
+        (staying,) = (driver for driver in both if driver.is_running())
+        drivers.wait_for_batch(BRONZE, staying, drivers.committed(BRONZE) + 1)
+        events = take(SETTINGS, flow.stop())
+    eventually(lambda: len(iot.bronze_rows()) >= len(accepted(events)), "all rows are in bronze")
+
+    assert staying.terminate() == 0
+    (gone,) = (driver for driver in both if driver is not staying)
+    assert gone.wait(0) == FencedError.exit_code
+    assert "TIDE-RUN-001" in gone.output
+    assert_bronze_holds(iot, events)
+
+
+def test_a_drained_driver_leaves_a_clean_receipt_and_the_next_one_repeats_no_batch(
+    kafka: Kafka, topic: str, iot: IotLake, drivers: Drivers
+) -> None:
+    with flowing(Target(kafka.bootstrap_servers, topic), SETTINGS, events_per_second=200) as flow:
+        first = drivers.start(BRONZE)
+        drivers.wait_for_batch(BRONZE, first)
+        assert first.terminate() == 0
+        events = take(SETTINGS, flow.stop())
+    receipt = drivers.receipt(BRONZE)
+    assert receipt is not None
+    assert (receipt.result, receipt.exit_code, receipt.run_id) == ("clean", 0, first.run_id)
+    assert receipt.batch_id == drivers.committed(BRONZE)
+
+    assert drivers.start(BRONZE, "incremental").wait(START_TIMEOUT_SECONDS) == 0
+
+    by_run: dict[str, list[int]] = {}
+    for commit in iot.lake.ledger("bronze/iot_events"):
+        assert commit.entry is not None
+        assert commit.entry.batch_id is not None
+        by_run.setdefault(commit.entry.run_id, []).append(commit.entry.batch_id)
+    assert max(by_run["run-1"]) == receipt.batch_id
+    assert min(by_run["run-2"]) == receipt.batch_id + 1
+    assert_bronze_holds(iot, events)
+
+
+def test_a_driver_outlives_a_missing_broker_a_missing_topic_and_a_crash_of_the_broker(
+    restartable: BrokerConfig, tmp_path: Path
+) -> None:
+    broker = find_broker(restartable.data_dir)
+    assert broker is not None
+    servers = broker.bootstrap_servers
+    stop_broker(broker)
+    iot = IotLake(tmp_path / "lake", None, servers, "outages")
+    events = take(replace(SETTINGS, broken_rate=0.0), 300)
+
+    with drivers_of(iot.lake.folder) as drivers:
+        driver = drivers.start(BRONZE)
+        drivers.wait_for_status(BRONZE, driver, "waiting", "TIDE-SRC-001")
+        broker = start_broker(restartable)
+        drivers.wait_for_status(BRONZE, driver, "waiting", "TIDE-SRC-002")
+        create_topic(servers, "outages", 2)
+        send_events(servers, "outages", events[:100])
+        until_bronze_has(iot, driver, 100)
+
+        kill_broker(broker)
+        drivers.wait_for_status(BRONZE, driver, "waiting", "TIDE-SRC-001")
+        start_broker(restartable)
+        send_events(servers, "outages", events[100:])
+        until_bronze_has(iot, driver, 300)
+
+        drivers.wait_for_status(BRONZE, driver, "waiting")
+        assert driver.terminate() == 0
+    assert_bronze_holds(iot, events)
+
+
+def until_bronze_has(iot: IotLake, driver: DriverProcess, rows: int) -> None:
+    def has() -> bool:
+        assert driver.is_running(), driver.output[-3000:]
+        return len(iot.bronze_rows()) >= rows
+
+    eventually(has, f"bronze has {rows} rows", START_TIMEOUT_SECONDS)

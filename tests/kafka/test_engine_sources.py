@@ -1,0 +1,127 @@
+"""What a Kafka source reads: topics by name and pattern, certain partitions, given offsets, headers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+from pyspark.sql import SparkSession
+
+from tests.support.kafka import Kafka, Record
+from tests.support.lake import Lake, LakePipeline
+from tidemill.engine.classify import classify
+from tidemill.errors import DataError
+
+Position = tuple[str, int, int]
+
+
+@pytest.fixture
+def lake(tmp_path: Path, spark: SparkSession, kafka: Kafka) -> Lake:
+    return Lake(tmp_path / "lake", spark, kafka.bootstrap_servers)
+
+
+def records(lake: Lake, **source: Any) -> LakePipeline:
+    """A pipeline that keeps records as they are."""
+    return lake.pipeline("records", source={"kafka": source}, sinks=[{"delta": {"table": "bronze/records"}}])
+
+
+def positions(lake: Lake) -> list[Position]:
+    rows = lake.rows("bronze/records")
+    return sorted((row["kafka_topic"], row["kafka_partition"], row["kafka_offset"]) for row in rows)
+
+
+def two_topics(kafka: Kafka) -> tuple[str, str]:
+    """Two topics with two records in each of two partitions."""
+    one, two = (kafka.new_topic(name, partitions=2) for name in ("plant_north", "plant_south"))
+    for topic in (one, two):
+        kafka.send(topic, [Record(b"value", b"key", partition) for partition in (0, 0, 1, 1)])
+    return one, two
+
+
+def all_of(*topics: str) -> list[Position]:
+    return sorted((topic, partition, offset) for topic in topics for partition in (0, 1) for offset in (0, 1))
+
+
+def test_several_topics_are_read_by_name(kafka: Kafka, lake: Lake) -> None:
+    one, two = two_topics(kafka)
+    records(lake, topics=[one, two]).run_incremental()
+    assert positions(lake) == all_of(one, two)
+
+
+def test_a_pattern_takes_in_a_topic_that_is_made_later(kafka: Kafka, lake: Lake) -> None:
+    one, two = two_topics(kafka)
+    pattern = f"({one}|{two}|plant_later_.*)"
+    pipeline = records(lake, pattern=pattern)
+    pipeline.run_incremental()
+    assert positions(lake) == all_of(one, two)
+
+    later = kafka.new_topic("plant_later", partitions=1)
+    kafka.send(later, [b"value"])
+    pipeline.run_incremental()
+
+    assert positions(lake) == sorted([*all_of(one, two), (later, 0, 0)])
+
+
+def test_only_assigned_partitions_are_read(kafka: Kafka, lake: Lake) -> None:
+    one, two = two_topics(kafka)
+    records(lake, assign={one: [1], two: [0]}).run_incremental()
+    assert positions(lake) == [(one, 1, 0), (one, 1, 1), (two, 0, 0), (two, 0, 1)]
+
+
+def test_each_partition_starts_where_the_pipeline_says(kafka: Kafka, lake: Lake) -> None:
+    topic, _ = two_topics(kafka)
+    pipeline = records(lake, topic=topic, starting_offsets={topic: {"0": 1, "1": -1}})
+    pipeline.run_incremental()
+    kafka.send(topic, [Record(b"new", partition=1)])
+    pipeline.run_incremental()
+    assert positions(lake) == [(topic, 0, 1), (topic, 1, 2)]
+
+
+def test_a_partition_that_is_added_later_is_read_from_its_beginning(kafka: Kafka, lake: Lake) -> None:
+    topic = kafka.topic_with([b"first"])
+    pipeline = records(lake, topic=topic)
+    pipeline.run_incremental()
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result()
+    kafka.send(topic, [Record(b"second", partition=1)])
+
+    pipeline.run_incremental()
+
+    assert positions(lake) == [(topic, 0, 0), (topic, 1, 0)]
+
+
+def test_headers_are_kept_in_order(kafka: Kafka, lake: Lake) -> None:
+    topic = kafka.new_topic()
+    headers: list[Any] = [("trace", b"1"), ("trace", b"2"), ("empty", None)]
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    producer.produce(topic, b"value", headers=headers)
+    assert producer.flush(20) == 0
+
+    records(lake, topic=topic, headers=True).run_incremental()
+
+    (row,) = lake.rows("bronze/records")
+    assert [(header["key"], header["value"]) for header in row["kafka_headers"]] == headers
+
+
+def test_records_that_expired_unread_stop_the_pipeline_and_nothing_is_skipped(
+    kafka: Kafka, lake: Lake
+) -> None:
+    topic = kafka.topic_with([b"read"])
+    pipeline = records(lake, topic=topic)
+    pipeline.run_incremental()
+    kafka.send(topic, [b"lost", b"lost", b"kept"])
+    expired: list[Any] = [TopicPartition(topic, 0, 3)]
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    for deleted in admin.delete_records(expired).values():
+        deleted.result()
+
+    with pytest.raises(Exception) as failed:  # noqa: PT011  # what the driver makes of it is asserted
+        pipeline.run_incremental()
+
+    error = classify(failed.value)
+    assert isinstance(error, DataError)
+    assert error.error_id == "TIDE-SRC-004"
+    assert positions(lake) == [(topic, 0, 0)]

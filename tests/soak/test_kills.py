@@ -1,0 +1,93 @@
+"""Twenty kills at random moments while events flow: nothing lost, nothing doubled."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.support.driver_process import START_TIMEOUT_SECONDS, Drivers, drivers_of
+from tests.support.iot_lake import (
+    START,
+    IotLake,
+    assert_bronze_holds,
+    closing_event,
+    counts_by_window,
+    iot_topic,
+    send_events,
+    take,
+)
+from tests.support.kafka import Kafka
+from tests.support.kill_story import Kills, flowing
+from tidemill.dev.iot_events import IotSettings
+from tidemill.dev.produce import Target
+
+KILLS = 20
+
+BRONZE, WINDOWS = "iot_events_bronze", "iot_device_windows"
+
+# Seconds from a driver's start to its end: from before Spark is up to well into its batches. A driver that is
+# killed before its first batch ends makes no progress, so a few in a row are followed by one that may.
+EARLIEST, LATEST = 3.0, 25.0
+SEED = 20261121
+
+SETTINGS = IotSettings(
+    start=START,
+    seed=20,
+    interval=timedelta(milliseconds=200),
+    devices=12,
+    late_rate=0.05,
+    duplicate_rate=0.05,
+    broken_rate=0.02,
+)
+
+
+@pytest.fixture
+def topic(kafka: Kafka) -> str:
+    return iot_topic(kafka, partitions=4)
+
+
+@pytest.fixture
+def iot(tmp_path: Path, kafka: Kafka, topic: str) -> IotLake:
+    return IotLake(tmp_path / "lake", None, kafka.bootstrap_servers, topic)
+
+
+@pytest.fixture
+def drivers(iot: IotLake) -> Iterator[Drivers]:
+    with drivers_of(iot.lake.folder) as drivers:
+        yield drivers
+
+
+# Twenty lives of up to 25 s, some of them longer, and a machine that may do something else beside.
+@pytest.mark.timeout(3_600)
+def test_twenty_kills_of_each_driver_lose_and_double_nothing(
+    topic: str, iot: IotLake, drivers: Drivers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    servers = iot.lake.bootstrap_servers
+    both = [Kills(drivers, name, random.Random(f"{SEED} {name}")) for name in (BRONZE, WINDOWS)]
+    with flowing(Target(servers, topic), SETTINGS, events_per_second=100) as flow:
+        # Both at once, each on a core of its own.
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(kill_many_times, both))
+        events = take(SETTINGS, flow.stop())
+    send_events(servers, topic, [closing_event()])
+    last = [drivers.start(kills.pipeline, "incremental") for kills in both]
+    assert [driver.wait(START_TIMEOUT_SECONDS) for driver in last] == [0, 0]
+
+    assert [sum(kills.phases.values()) for kills in both] == [KILLS, KILLS]
+    with capsys.disabled():
+        for kills in both:
+            batches = drivers.committed(kills.pipeline) + 1
+            # A soak shows what it went through.
+            print(f"\n{kills.pipeline}: {len(events)} events, {batches} batches, kills {dict(kills.phases)}")  # noqa: T201
+    assert_bronze_holds(iot, [*events, closing_event()])
+    assert iot.counts() == counts_by_window(events)
+
+
+def kill_many_times(kills: Kills) -> None:
+    for _ in range(KILLS):
+        kills.at_a_random_moment(EARLIEST, LATEST)

@@ -1,0 +1,31 @@
+"""The table writers as fixtures: `case` runs a test once with each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.support.writer_cases import WriterCase
+
+
+@pytest.fixture(params=["arrow", "spark"])
+def case(request: pytest.FixtureRequest, tmp_path: Path, spark: SparkSession) -> WriterCase:
+    return WriterCase(request.param, tmp_path / "tables" / "bronze" / "orders", spark)
+
+
+@pytest.fixture
+def other_case(case: WriterCase) -> WriterCase:
+    """The other writer on the same table."""
+    return WriterCase("spark" if case.name == "arrow" else "arrow", case.path, case.spark)
+
+
+@pytest.fixture
+def arrow_case(tmp_path: Path, spark: SparkSession) -> WriterCase:
+    return WriterCase("arrow", tmp_path / "tables" / "bronze" / "orders", spark)
+
+
+@pytest.fixture
+def spark_case(tmp_path: Path, spark: SparkSession) -> WriterCase:
+    return WriterCase("spark", tmp_path / "tables" / "bronze" / "orders", spark)

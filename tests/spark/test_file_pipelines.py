@@ -1,0 +1,135 @@
+"""The repository's own pipelines over files, run as they are declared."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.support.lake import Lake, LakePipeline
+
+
+def counted(lake: Lake) -> dict[str, int]:
+    rows = lake.rows("gold/word_count")
+    counts = {row["word"]: row["occurrences"] for row in rows}
+    assert len(counts) == len(rows), "a word stands twice"
+    return counts
+
+
+@pytest.fixture
+def word_count(lake: Lake) -> LakePipeline:
+    lake.land("landing/words/1.txt", "The mill fills\nits pond, the pond turns\n")
+    lake.land("landing/words/2.txt", "the wheel. It's THE wheel!\n")
+    return lake.copy_pipeline("word_count")
+
+
+COUNTS = {"the": 4, "mill": 1, "fills": 1, "its": 1, "pond": 2, "turns": 1, "wheel": 2, "it's": 1}
+
+
+def test_words_are_counted_over_all_files_and_runs(lake: Lake, word_count: LakePipeline) -> None:
+    word_count.run_incremental()
+    assert counted(lake) == COUNTS
+    lake.land("landing/words/3.txt", "pond\n")
+    word_count.run_incremental()
+    assert counted(lake) == {**COUNTS, "pond": 3}
+
+
+def test_a_run_without_new_words_changes_nothing(lake: Lake, word_count: LakePipeline) -> None:
+    word_count.run_incremental()
+    ledger = lake.ledger("gold/word_count")
+    word_count.run_incremental()
+    assert lake.ledger("gold/word_count") == ledger
+
+
+def test_words_counted_by_a_backfill_are_the_same_and_the_next_run_goes_on(
+    lake: Lake, word_count: LakePipeline
+) -> None:
+    word_count.run_incremental()
+    word_count.backfill()
+    assert counted(lake) == COUNTS
+    word_count.backfill()
+    assert counted(lake) == COUNTS
+    lake.land("landing/words/3.txt", "pond\n")
+    word_count.run_incremental()
+    assert counted(lake) == {**COUNTS, "pond": 3}
+    modes = [commit.entry.mode for commit in lake.ledger("gold/word_count") if commit.entry]
+    assert modes == ["incremental", "backfill", "backfill", "incremental"]
+
+
+def reading(number: int, **other: Any) -> dict[str, Any]:
+    return {
+        "Arrival_Time": 1_424_686_735_000 + number,
+        "Creation_Time": 1_424_686_733_090_638_193 + number,
+        "Device": "nexus4_1",
+        "Index": 35,
+        "Model": "nexus4",
+        "User": "g",
+        "gt": "stand",
+        "x": 0.0014038086,
+        "y": -number,
+        "z": None,
+        **other,
+    }
+
+
+FILES = 3
+
+
+@pytest.fixture
+def activity_data(lake: Lake) -> LakePipeline:
+    for number in range(FILES):
+        lake.land_rows(f"landing/activity_data/{number}.json", [reading(number), reading(number + 100)])
+    return lake.copy_pipeline("activity_data")
+
+
+def test_each_file_is_a_batch_and_each_batch_a_commit(lake: Lake, activity_data: LakePipeline) -> None:
+    activity_data.run_incremental()
+    ledger = lake.ledger("bronze/activity_data")
+    assert [(c.entry.batch_id, c.rows) for c in ledger if c.entry] == [(2, 2), (1, 2), (0, 2)]
+    assert sorted(-row["y"] for row in lake.rows("bronze/activity_data")) == [0, 1, 2, 100, 101, 102]
+
+
+def test_readings_have_clear_columns(lake: Lake, activity_data: LakePipeline) -> None:
+    activity_data.run_incremental()
+    (row,) = [row for row in lake.rows("bronze/activity_data") if row["y"] == -2]
+    assert row == {
+        "Arrival_Time": datetime(2015, 2, 23, 10, 18, 55, 2000, UTC),
+        "Creation_Time": 1_424_686_733_090_638_195,
+        "Device": "nexus4_1",
+        "User_ID": 35,
+        "Model": "nexus4",
+        "User": "g",
+        "gt": "stand",
+        "x": 0.0014038086,
+        "y": -2.0,
+        "z": None,
+    }
+
+
+def test_a_second_run_reads_new_files_only(lake: Lake, activity_data: LakePipeline) -> None:
+    activity_data.run_incremental()
+    activity_data.run_incremental()
+    assert len(lake.ledger("bronze/activity_data")) == FILES
+    lake.land_rows("landing/activity_data/new.json", [reading(7)])
+    activity_data.run_incremental()
+    assert len(lake.ledger("bronze/activity_data")) == FILES + 1
+    assert len(lake.rows("bronze/activity_data")) == 2 * FILES + 1
+
+
+def test_each_batch_tells_what_it_read_and_what_ran(lake: Lake, activity_data: LakePipeline) -> None:
+    reporter = activity_data.run_incremental()
+    newest = lake.ledger("bronze/activity_data")[0].entry
+    assert newest is not None
+    assert (newest.pipeline, newest.output, newest.mode) == (
+        "activity_data",
+        "bronze/activity_data",
+        "incremental",
+    )
+    assert (newest.generation, newest.epoch) == ("g0001", 1)
+    assert newest.sources["source"].start == {"logOffset": 1}
+    assert newest.sources["source"].end == {"logOffset": 2}
+    assert newest.query_id == activity_data.query_id
+    assert newest.code.spec == activity_data.resolved.digest
+    assert reporter.status.batch_id == FILES - 1
+    assert reporter.status.rows_by_output == {"bronze/activity_data": 2 * FILES}

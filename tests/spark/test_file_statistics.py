@@ -1,0 +1,147 @@
+"""Statistics in the log let queries skip files, and never a file with a row that is asked for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from tests.support.commits import commit_of
+from tests.support.writer_cases import WriterCase
+
+COLUMNS = (
+    "id long, number double, real float, name string, at timestamp, local timestamp_ntz, day date, "
+    "price decimal(12,2), wide decimal(38,10), ok boolean"
+)
+LONG = "z" * 100
+# One file each; what a bound gets wrong is between two of them.
+FILES = [
+    "SELECT 1L id, -1.5D number, float(0.1) real, 'a' name, TIMESTAMP'1969-07-20 20:17:40.123456Z' at, "
+    "TIMESTAMP_NTZ'2024-03-31 02:30:00.000001' local, DATE'1969-07-20' day, -12.34 price, "
+    "12345678901234567890.5 wide, true ok",
+    "SELECT -7L id, double('NaN') number, float('NaN') real, CONCAT(REPEAT('z', 99), 'é') name, "
+    "TIMESTAMP'2024-01-01 00:00:00.000001Z' at, TIMESTAMP_NTZ'2024-01-01 00:00:00' local, "
+    "DATE'2024-02-29' day, 0.10 price, -0.0000000001 wide, false ok",
+    f"SELECT 9007199254740993L id, double('Infinity') number, float('-Infinity') real, '{LONG}' name, "
+    "TIMESTAMP'2024-01-01 00:00:00.000999Z' at, TIMESTAMP_NTZ'1900-01-01 00:00:00' local, "
+    "DATE'0001-01-01' day, 9999999999.99 price, 0 wide, NULL ok",
+    "SELECT NULL id, NULL number, NULL real, NULL name, NULL at, NULL local, NULL day, NULL price, "
+    "NULL wide, NULL ok",
+]
+QUERIES = [
+    "id < 0",
+    "id >= 9007199254740993",
+    "id = 9007199254740992",
+    "id IS NULL",
+    "id IS NOT NULL",
+    "number < -1",
+    "number > 1e300",
+    "number = double('NaN')",
+    "number < double('NaN')",
+    "real = float(0.1)",
+    "real < -1e30",
+    "real > 1",
+    "name = 'a'",
+    f"name = '{LONG}'",
+    f"name > '{LONG}'",
+    f"name > '{LONG[:32]}'",
+    f"name <= '{LONG[:32]}'",
+    "name = CONCAT(REPEAT('z', 99), 'é')",
+    "at = TIMESTAMP'1969-07-20 20:17:40.123456Z'",
+    "at > TIMESTAMP'2024-01-01 00:00:00.000Z'",
+    "at >= TIMESTAMP'2024-01-01 00:00:00.000999Z'",
+    "at > TIMESTAMP'2024-01-01 00:00:00.000999Z'",
+    "at < TIMESTAMP'1970-01-01 00:00:00Z'",
+    "local > TIMESTAMP_NTZ'2024-03-31 02:30:00'",
+    "local = TIMESTAMP_NTZ'2024-03-31 02:30:00.000001'",
+    "local < TIMESTAMP_NTZ'1900-01-01 00:00:01'",
+    "day < DATE'1000-01-01'",
+    "day = DATE'2024-02-29'",
+    "price < 0",
+    "price = 0.1",
+    "price >= 9999999999.99",
+    "wide > 12345678901234567890",
+    "wide < 0",
+    "ok",
+    "NOT ok",
+    "ok IS NULL",
+]
+
+
+def table_of(case: WriterCase) -> DataFrame:
+    return case.spark.read.format("delta").load(str(case.path))
+
+
+def matching(rows: list[Row]) -> list[str]:
+    """Rows as texts, because a NaN differs from itself."""
+    return sorted(str(row) for row in rows)
+
+
+def log_statistics(case: WriterCase) -> list[dict[str, Any]]:
+    """The statistics of each file as they stand in the log."""
+    found = []
+    for commit in sorted((case.path / "_delta_log").glob("*.json")):
+        for line in commit.read_text().splitlines():
+            action = json.loads(line)
+            if "add" in action:
+                found.append(json.loads(action["add"]["stats"]))
+    return found
+
+
+@pytest.fixture(scope="module", params=["arrow", "spark"])
+def written(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession
+) -> WriterCase:
+    """A table with one file for each select."""
+    case = WriterCase(request.param, tmp_path_factory.mktemp("statistics") / "orders", spark)
+    writer = case.writer(columns=COLUMNS)
+    fields = spark.createDataFrame([], COLUMNS).schema
+    casts = [f"CAST({field.name} AS {field.dataType.simpleString()}) AS {field.name}" for field in fields]
+    for batch_id, select in enumerate(FILES):
+        writer.write(spark.sql(select).selectExpr(*casts).repartition(1), commit_of(batch_id))
+    return case
+
+
+def test_a_query_gives_the_same_rows_with_and_without_skipping(written: WriterCase) -> None:
+    table = table_of(written)
+    # Conditions as columns: all files are read, and each row says itself which conditions it meets.
+    rows = table.selectExpr("struct(*) AS row", "array(" + ", ".join(QUERIES) + ") AS met").collect()
+    differing = {}
+    for number, query in enumerate(QUERIES):
+        expected = matching([row["row"] for row in rows if row["met"][number]])
+        found = matching(table.where(query).collect())
+        if found != expected:
+            differing[query] = (found, expected)
+    assert differing == {}
+
+
+def test_files_without_a_matching_row_are_skipped(written: WriterCase) -> None:
+    """The statistics are used, or agreeing with them would prove nothing."""
+    read = {condition: len(table_of(written).where(condition).inputFiles()) for condition in QUERIES}
+    assert read["id < 0"] == 1
+    assert read["name = 'a'"] == 1
+    assert read["at < TIMESTAMP'1970-01-01 00:00:00Z'"] == 1
+    assert read["local < TIMESTAMP_NTZ'1900-01-01 00:00:01'"] == 1
+    assert read["day < DATE'1000-01-01'"] == 1
+    assert read["price < 0"] == 1
+    assert read["id IS NULL"] == 1
+
+
+def test_the_log_holds_counts_bounds_and_nulls_of_each_file(case: WriterCase) -> None:
+    columns = "id long, name string, number double"
+    rows = case.spark.createDataFrame([(3, "b", 0.5), (-7, "a", None), (5, None, -2.5)], columns)
+    case.writer(columns=columns).write(rows.repartition(1), commit_of(0))
+    (found,) = log_statistics(case)
+    assert {name: found[name] for name in ("numRecords", "minValues", "maxValues", "nullCount")} == {
+        "numRecords": 3,
+        "minValues": {"id": -7, "name": "a", "number": -2.5},
+        "maxValues": {"id": 5, "name": "b", "number": 0.5},
+        "nullCount": {"id": 0, "name": 1, "number": 1},
+    }
+
+
+def test_counting_rows_reads_no_file(written: WriterCase) -> None:
+    """Delta answers from numRecords; a wrong one would be a wrong count."""
+    assert table_of(written).count() == len(FILES)

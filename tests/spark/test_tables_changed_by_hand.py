@@ -1,0 +1,129 @@
+"""A table that somebody altered between two batches: refused before writing, or written as it now must be."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.commits import commit_of
+from tests.support.writer_cases import WriterCase
+from tidemill.errors import DataError
+
+# What a person does in a notebook, and what the refusal then names.
+CHANGES = [
+    ("ALTER TABLE {table} ADD COLUMN added int", "unknown_in_table", ["added"]),
+    (
+        "ALTER TABLE {table} ADD COLUMN (added int, also string)",
+        "unknown_in_table",
+        ["added", "also"],
+    ),
+    (
+        "CREATE OR REPLACE TABLE {table} USING delta AS SELECT 1L AS id",
+        "missing_in_table",
+        ["name"],
+    ),
+    (
+        "CREATE OR REPLACE TABLE {table} USING delta AS SELECT 1 AS id, 'a' AS name",
+        "other_type",
+        {"id": 'PrimitiveType("integer") instead of PrimitiveType("long")'},
+    ),
+]
+
+
+def by_hand(case: WriterCase, statement: str) -> None:
+    case.spark.sql(statement.format(table=f"delta.`{case.path}`"))
+
+
+@pytest.fixture
+def written(case: WriterCase) -> WriterCase:
+    """A table with one batch."""
+    case.writer().write(case.frame((1, "a")), commit_of(0))
+    return case
+
+
+@pytest.mark.parametrize(("change", "fact", "value"), CHANGES)
+def test_a_table_with_other_columns_is_refused_before_anything_is_written(
+    written: WriterCase, change: str, fact: str, value: object
+) -> None:
+    writer = written.writer()
+    by_hand(written, change)
+    version, files = written.table.version(), set(written.path.glob("*.parquet"))
+    with pytest.raises(DataError) as refused:
+        writer.write(written.frame((2, "b")), commit_of(1))
+    assert (refused.value.error_id, refused.value.facts[fact]) == ("TIDE-SINK-001", value)
+    assert refused.value.facts["table"] == str(written.path)
+    assert refused.value.facts["table_version"] == version
+    assert refused.value.runbook == "table-schema-changed"
+    assert (written.table.version(), set(written.path.glob("*.parquet"))) == (version, files)
+
+
+def test_a_table_whose_columns_are_put_back_goes_on(arrow_case: WriterCase) -> None:
+    arrow_case.writer().write(arrow_case.frame((1, "a")), commit_of(0))
+    by_hand(arrow_case, CHANGES[0][0])
+    with pytest.raises(DataError):
+        arrow_case.writer().write(arrow_case.frame((2, "b")), commit_of(1))
+    by_hand(arrow_case, "RESTORE TABLE {table} TO VERSION AS OF 1")
+    assert arrow_case.writer().write(arrow_case.frame((2, "b")), commit_of(1)).committed
+    assert arrow_case.ids() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableDeletionVectors' = true)",
+        "ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = true)",
+        "ALTER TABLE {table} SET TBLPROPERTIES ('delta.appendOnly' = true)",
+        "ALTER TABLE {table} SET TBLPROPERTIES ('team' = 'somebody')",
+        "ALTER TABLE {table} SET TBLPROPERTIES ('delta.checkpointPolicy' = 'v2')",
+        "OPTIMIZE {table}",
+    ],
+)
+def test_a_table_with_a_harmless_change_goes_on(written: WriterCase, change: str) -> None:
+    by_hand(written, change)
+    assert written.writer().write(written.frame((2, "b")), commit_of(1)).committed
+    assert written.ids() == [1, 2]
+
+
+def test_rows_deleted_with_a_deletion_vector_stay_deleted(written: WriterCase) -> None:
+    written.writer().write(written.frame((2, "b"), (3, "c")).repartition(1), commit_of(1))
+    by_hand(written, "ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableDeletionVectors' = true)")
+    by_hand(written, "DELETE FROM {table} WHERE id = 2")
+    assert written.writer().write(written.frame((4, "d")), commit_of(2)).committed
+    assert written.ids() == [1, 3, 4]
+
+
+# Rules for rows or files that only Delta's own writer keeps, and what the refusal says of them.
+SPARK_ONLY = {
+    "ALTER TABLE {table} ADD CONSTRAINT positive CHECK (id > 0)": "check positive",
+    "ALTER TABLE {table} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')": "columns have other names",
+    "ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableRowTracking' = true)": "owTracking",
+    "ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableInCommitTimestamps' = true)": "nCommitTimestamp",
+    "ALTER TABLE {table} CLUSTER BY (id)": "ClusteredTable",
+    "CREATE OR REPLACE TABLE {table} USING delta PARTITIONED BY (name) AS SELECT 1L AS id, 'a' AS name": (
+        "partitioned by name"
+    ),
+}
+
+
+@pytest.mark.parametrize("change", SPARK_ONLY)
+def test_a_change_that_only_spark_can_follow_is_refused_by_the_arrow_writer(
+    arrow_case: WriterCase, change: str
+) -> None:
+    arrow_case.writer().write(arrow_case.frame((1, "a")), commit_of(0))
+    by_hand(arrow_case, change)
+    version = arrow_case.table.version()
+    with pytest.raises(DataError) as refused:
+        arrow_case.writer().write(arrow_case.frame((2, "b")), commit_of(1))
+    assert refused.value.error_id == "TIDE-SINK-003"
+    assert SPARK_ONLY[change] in str(refused.value.facts["reason"])
+    assert "writer: spark" in refused.value.fix
+    assert arrow_case.table.version() == version
+
+
+@pytest.mark.parametrize("change", SPARK_ONLY)
+def test_a_change_that_only_spark_can_follow_is_followed_by_the_spark_writer(
+    spark_case: WriterCase, change: str
+) -> None:
+    spark_case.writer().write(spark_case.frame((1, "a")), commit_of(0))
+    by_hand(spark_case, change)
+    assert spark_case.writer().write(spark_case.frame((2, "b")), commit_of(1)).committed
+    assert {"id": 2, "name": "b"} in spark_case.rows()

@@ -1,0 +1,160 @@
+"""One real Airflow for the run: standalone, with its REST API, and fake drivers in place of Spark's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import quote
+
+from tests.support.eventually import eventually
+from tests.support.fake_driver import ROOT
+from tests.support.small_project import STREAM, SmallProject, small_project
+from tidemill.checkpoint.epochs import newest_epoch
+from tidemill.control.plane import COMMAND_VARIABLE
+from tidemill.dev.airflow_api import AirflowApi, log_in
+from tidemill.dev.airflow_standalone import (
+    AirflowConfig,
+    AirflowServer,
+    find_airflow,
+    kill_airflow,
+    start_airflow,
+    stop_airflow,
+)
+from tidemill.errors import UnavailableError
+
+# Seconds for one DAG run of fake drivers: scheduling, two tasks and a deferral take 5-10 on a quiet machine.
+RUN_TIMEOUT_SECONDS = 90
+
+FILES = """
+description: Rows from files.
+owner: tests
+source: {files: {path: landing, format: json, schema: "at timestamp, value long"}}
+event_time: {column: at, watermark: 1 minute}
+sinks:
+  - delta: {table: bronze/%(name)s}
+run: {mode: incremental}
+"""
+
+BY_HAND = STREAM + "run: {mode: incremental}\n"
+
+PIPELINES = {
+    "orders": STREAM,
+    "refusing": STREAM,
+    "restarted": STREAM,
+    "survivor": STREAM,
+    "daily": BY_HAND,
+    "slow": BY_HAND,
+    "patient": BY_HAND,
+    "failing": BY_HAND,
+    "landing": FILES,
+    "broken": "descripton: a typo",
+}
+
+
+class Airflow:
+    """The server, its project and its API."""
+
+    def __init__(self, config: AirflowConfig, project: SmallProject) -> None:
+        self._config = config
+        self.project = project
+        self.server: AirflowServer = start_airflow(config)
+        self.api = self._log_in()
+
+    def kill_and_start_again(self) -> None:
+        kill_airflow(self.server)
+        self.server = start_airflow(self._config)
+        self.api = self._log_in()
+
+    def _log_in(self) -> AirflowApi:
+        return log_in(self.server.url, self.server.user, self.server.password)
+
+    def begin(self, dag_id: str, params: dict[str, Any] | None = None) -> str:
+        """Trigger a run, as a person with the form."""
+        eventually(lambda: dag_id in self.api.dag_ids(), f"{dag_id} is parsed", 60)
+        self.api.unpause(dag_id)
+        return self.api.trigger(dag_id, params)
+
+    def end(self, dag_id: str, run_id: str) -> str:
+        """Wait for the end of a run; returns its state."""
+
+        def ended() -> str | None:
+            state = self.api.run(dag_id, run_id)["state"]
+            return state if state in ("success", "failed") else None
+
+        return eventually(ended, f"{dag_id} {run_id} ends", RUN_TIMEOUT_SECONDS) or ""
+
+    def run(self, dag_id: str, params: dict[str, Any] | None = None) -> tuple[str, str]:
+        """Trigger a run and wait for its end; returns its id and state."""
+        run_id = self.begin(dag_id, params)
+        return run_id, self.end(dag_id, run_id)
+
+    def until_task(self, dag_id: str, run_id: str, task_id: str, state: str) -> None:
+        eventually(
+            lambda: self.tasks(dag_id, run_id).get(task_id) == state,
+            f"{dag_id}.{task_id} is {state}",
+            RUN_TIMEOUT_SECONDS,
+        )
+
+    def tasks(self, dag_id: str, run_id: str) -> dict[str, str | None]:
+        """State of each task of a run."""
+        answer = self.api.call("GET", f"{_path(dag_id, run_id)}/taskInstances")
+        return {task["task_id"]: task["state"] for task in answer["task_instances"]}
+
+    def result(self, dag_id: str, run_id: str, task_id: str) -> Any:
+        """What a task returned."""
+        path = f"{_path(dag_id, run_id)}/taskInstances/{task_id}/xcomEntries/return_value?deserialize=true"
+        return self.api.call("GET", path)["value"]
+
+    def clear(self, dag_id: str, run_id: str) -> None:
+        """Run all tasks of a run again."""
+        self.api.call("POST", f"{_path(dag_id, run_id)}/clear", {"dry_run": False})
+
+    def pause(self, dag_id: str) -> None:
+        self.api.call("PATCH", f"/dags/{dag_id}?update_mask=is_paused", {"is_paused": True})
+
+    def epoch(self, pipeline: str) -> int:
+        """How many drivers of a pipeline have claimed an epoch."""
+        plane = self.project.plane()
+        return newest_epoch(plane.store, plane.layout, pipeline)
+
+    def log_of(self, dag_id: str, task_id: str) -> str:
+        """What all tries of a task in all runs of a DAG wrote."""
+        folder = self.server.home / "logs" / f"dag_id={dag_id}"
+        return "\n".join(p.read_text() for p in sorted(folder.glob(f"*/task_id={task_id}/*.log*")))
+
+
+def status_of(error: UnavailableError) -> int | None:
+    """HTTP status that Airflow answered with."""
+    return error.__cause__.code if isinstance(error.__cause__, HTTPError) else None
+
+
+def _path(dag_id: str, run_id: str) -> str:
+    return f"/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}"
+
+
+@contextmanager
+def airflow_server(folder: Path) -> Iterator[Airflow]:
+    with small_project(folder / "project") as project:
+        for name, text in PIPELINES.items():
+            project.declare(name, text)
+        config = AirflowConfig(
+            home=folder / "airflow",
+            dags=ROOT / "dags",
+            project=project.folder,
+            open_to_all=True,
+            variables={
+                COMMAND_VARIABLE: "tests.support.fake_driver:fake_driver_command",
+                "PYTHONPATH": project.variables["PYTHONPATH"],
+                # By default it rests a second after each look that found nothing: most of a test's time.
+                "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
+            },
+        )
+        try:
+            yield Airflow(config, project)
+        finally:
+            server = find_airflow(config.home)
+            if server is not None:
+                stop_airflow(server)

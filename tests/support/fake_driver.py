@@ -1,0 +1,162 @@
+"""A driver without Spark: the same command line, documents and exit codes, in a second instead of twenty.
+
+What it does is told by the file `behaviour/<pipeline>` in its project folder:
+
+    run          commits one batch, then waits for SIGTERM and drains clean (the default)
+    idle         finds nothing to read and says so, then as `run`
+    away         finds its source away, then as `run` without a batch
+    starting     never gets to its first batch, drains clean
+    forced       as `run`, but its batch does not end in time when drained
+    deaf         as `run`, but does not hear SIGTERM
+    exit N       leaves a receipt with exit code N before the first batch
+    crash        ends itself by SIGKILL before the first batch
+    leave-child  starts a process that outlives it, then as `run`
+
+A bounded run writes its batch as a real Delta commit with its ledger entry and ends; with `wait` it first
+waits for the file `behaviour/<pipeline>.go`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow
+
+from tests.support.eventually import eventually
+from tidemill.checkpoint.epochs import claim_epoch
+from tidemill.checkpoint.receipts import Receipt, write_receipt
+from tidemill.checkpoint.status import Status, write_status
+from tidemill.control.driver_command import DriverRun, driver_command
+from tidemill.ledger.entry import Code, LedgerEntry
+from tidemill.spec.project import Environment, find_project, load_environment
+from tidemill.storage.store import Store
+
+ERROR = {"id": "TIDE-TEST-001", "problem": "As the test wants.", "fix": "ask the test"}
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def fake_driver_command(environment: Environment, run: DriverRun) -> list[str]:
+    """The real command line, with this module for the engine's."""
+    program, flag, _, *arguments = driver_command(environment, run)
+    return [program, flag, "tests.support.fake_driver", *arguments]
+
+
+class FakeDriver:
+    """One run."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.run = arguments
+        project = find_project(arguments.project)
+        self.environment = load_environment(project, arguments.env)
+        self.store = Store(self.environment.layout.root)
+        self.behaviour_file = project.folder / "behaviour" / arguments.pipeline
+        self.started_at = datetime.now(UTC)
+        self.epoch: int | None = None
+        self.drain = threading.Event()
+        signal.signal(signal.SIGTERM, lambda *_: self.drain.set())
+
+    def main(self) -> int:
+        behaviour = self.behaviour_file.read_text() if self.behaviour_file.exists() else "run"
+        sys.stdout.write(f"fake driver {self.run.run_id}: {behaviour}\n")
+        sys.stdout.flush()
+        self.status("starting")
+        if behaviour == "crash":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if behaviour.startswith("exit"):
+            return self.receipt("failed", int(behaviour.split()[1]))
+        self.epoch = claim_epoch(self.store, self.environment.layout, self.run.pipeline, self.run.run_id)
+        return self.stream(behaviour) if self.run.mode == "stream" else self.bounded(behaviour)
+
+    def stream(self, behaviour: str) -> int:
+        if behaviour == "leave-child":
+            subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+        if behaviour == "deaf":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if behaviour == "idle":
+            self.status("waiting")
+        elif behaviour == "away":
+            self.status("waiting", error=ERROR)
+        elif behaviour != "starting":
+            self.status("running", batch_id=0, batch_committed_at=datetime.now(UTC))
+        self.drain.wait()
+        self.status("draining")
+        return self.receipt("forced" if behaviour == "forced" else "clean", 0)
+
+    def bounded(self, behaviour: str) -> int:
+        if behaviour == "wait":
+            eventually(self.behaviour_file.with_suffix(".go").exists, "the test says go", 300)
+        self.commit()
+        self.status("stopped", batch_id=0, batch_committed_at=datetime.now(UTC))
+        return self.receipt("clean", 0)
+
+    def commit(self) -> None:
+        spec = self.environment.project.load_pipeline(self.run.pipeline)
+        for sink in spec.delta_sinks:
+            entry = LedgerEntry(
+                pipeline=self.run.pipeline,
+                output=sink.table,
+                mode=self.run.mode,
+                run_id=self.run.run_id,
+                epoch=self.epoch,
+                batch_id=0,
+                rows=3,
+                code=Code(tidemill="test", digest="", spec=""),
+            )
+            deltalake.write_deltalake(
+                self.environment.layout.table(sink.table),
+                pyarrow.table({"value": [1, 2, 3]}),
+                mode="append",
+                commit_properties=deltalake.CommitProperties(
+                    custom_metadata={"userMetadata": entry.to_text()}
+                ),
+            )
+
+    def status(self, state: str, **facts: Any) -> None:
+        status = Status.model_validate(
+            {
+                "pipeline": self.run.pipeline,
+                "mode": self.run.mode,
+                "state": state,
+                "run_id": self.run.run_id,
+                "epoch": self.epoch,
+                "started_at": self.started_at,
+                "updated_at": datetime.now(UTC),
+                **facts,
+            }
+        )
+        layout = self.environment.layout
+        backfill = self.run.mode == "backfill"
+        path = layout.backfill_status("fake") if backfill else layout.status(self.run.pipeline)
+        write_status(self.store, path, status)
+
+    def receipt(self, result: str, exit_code: int) -> int:
+        receipt = Receipt.model_validate(
+            {
+                "pipeline": self.run.pipeline,
+                "run_id": self.run.run_id,
+                "mode": self.run.mode,
+                "result": result,
+                "exit_code": exit_code,
+                "stopped_at": datetime.now(UTC),
+                "epoch": self.epoch,
+                "error": ERROR if result == "failed" else None,
+            }
+        )
+        write_receipt(self.store, self.environment.layout, receipt)
+        return exit_code
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    for option in ("--project", "--env", "--pipeline", "--mode", "--run-id"):
+        parser.add_argument(option, required=True)
+    sys.exit(FakeDriver(parser.parse_known_args()[0]).main())

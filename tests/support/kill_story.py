@@ -1,0 +1,112 @@
+"""Drivers that are killed at random moments while events flow."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from tests.support.driver_process import DriverProcess, Drivers
+from tidemill.checkpoint.batches import CheckpointBatches
+from tidemill.dev.iot_events import IotSettings
+from tidemill.dev.produce import Pace, ProduceReport, Target, produce
+from tidemill.names import FIRST_GENERATION
+
+# Kills without a committed batch before a driver is given the time for one.
+PATIENCE = 3
+
+
+class Flow:
+    """Generated events that flow into a topic until they are told to stop."""
+
+    def __init__(self, target: Target, settings: IotSettings, events_per_second: float) -> None:
+        self._stop = threading.Event()
+        self._reports: list[ProduceReport] = []
+        self._thread = threading.Thread(target=self._run, args=(target, settings, Pace(events_per_second)))
+        self._thread.start()
+
+    def stop(self) -> int:
+        """Stop; how many events the broker has taken."""
+        self._stop.set()
+        self._thread.join()
+        (report,) = self._reports
+        return report.total
+
+    def _run(self, target: Target, settings: IotSettings, pace: Pace) -> None:
+        self._reports.append(produce(target, settings, pace, self._stop))
+
+
+@contextmanager
+def flowing(target: Target, settings: IotSettings, events_per_second: float) -> Iterator[Flow]:
+    """Events that flow for the length of a `with` block, or until they are stopped in it."""
+    flow = Flow(target, settings, events_per_second)
+    try:
+        yield flow
+    finally:
+        flow.stop()
+
+
+@dataclass
+class Kills:
+    """Kills drivers of one pipeline, each at its moment, and starts the next.
+
+    Args:
+        drivers: Of the project.
+        pipeline: Its name.
+        chance: Decides whether Python alone or its JVM too is killed.
+        phases: How many were killed in which phase.
+        without_progress: Kills since the last committed batch.
+    """
+
+    drivers: Drivers
+    pipeline: str
+    chance: random.Random
+    phases: Counter[str] = field(default_factory=Counter)
+    without_progress: int = 0
+
+    def after_start(self, seconds: float) -> None:
+        """Start a driver and kill it so long after."""
+        self._kill(self.drivers.start(self.pipeline), seconds)
+
+    def at_a_random_moment(self, earliest: float, latest: float) -> None:
+        """Start a driver and kill it between two times after; after some without a batch, wait for one."""
+        before = self.drivers.committed(self.pipeline)
+        seconds = self.chance.uniform(earliest, latest)
+        if self.without_progress < PATIENCE:
+            self.after_start(seconds)
+        else:
+            self.after_batch(seconds - earliest)
+        progressed = self.drivers.committed(self.pipeline) > before
+        self.without_progress = 0 if progressed else self.without_progress + 1
+
+    def after_batch(self, seconds: float) -> None:
+        """Start a driver, and kill it so long after it has committed a batch."""
+        before = self.drivers.committed(self.pipeline)
+        driver = self.drivers.start(self.pipeline)
+        self.drivers.wait_for_batch(self.pipeline, driver, before)
+        self._kill(driver, seconds)
+
+    def _kill(self, driver: DriverProcess, seconds: float) -> None:
+        try:
+            driver.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.phases[self._phase(driver)] += 1
+            if self.chance.random() < 0.5:
+                driver.kill()
+            else:
+                driver.kill_python_only()
+            return
+        raise AssertionError(f"the driver ended by itself: {driver.output[-3000:]}")
+
+    def _phase(self, driver: DriverProcess) -> str:
+        status = self.drivers.status(self.pipeline)
+        path = self.drivers.environment.layout.checkpoint(self.pipeline, FIRST_GENERATION)
+        planned = CheckpointBatches(self.drivers.store, path).last_planned()
+        in_a_batch = planned is not None and planned > self.drivers.committed(self.pipeline)
+        if status is None or status.run_id != driver.run_id or status.state == "starting":
+            return "in its first batch" if in_a_batch else "before its first batch"
+        return "in a later batch" if in_a_batch else "between batches"

@@ -1,0 +1,228 @@
+"""Pipelines in a project of their own, run in the test's Spark session the way a driver runs them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import yaml
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from tidemill.backfill.bounds import parse_bounds
+from tidemill.backfill.plan import BackfillPlan, plan_backfill
+from tidemill.checkpoint.batches import CheckpointBatches
+from tidemill.checkpoint.current import read_or_create_current
+from tidemill.checkpoint.epochs import claim_epoch
+from tidemill.checkpoint.gate import check, gather_facts
+from tidemill.checkpoint.status import Status
+from tidemill.engine.backfill import run_backfill
+from tidemill.engine.drain import Drain
+from tidemill.engine.reporter import Reporter
+from tidemill.engine.run_context import RunContext
+from tidemill.engine.streaming import Ending, run_query
+from tidemill.engine.transform import code_of
+from tidemill.ledger.read import Commit, read_ledger
+from tidemill.sinks.batch_commit import StepDone, nothing_more
+from tidemill.spec.project import Pipeline, Project, load_environment, resolve_pipeline
+from tidemill.storage.store import Store
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+_RUN_NUMBERS = itertools.count(1)
+# Each landed file is a second younger than the one before, and none comes from the future.
+_ARRIVALS = itertools.count()
+_FIRST_ARRIVAL = time.time() - 24 * 3600
+
+
+@dataclass
+class Lake:
+    """A project folder and its storage.
+
+    Args:
+        folder: Empty folder.
+        spark: Session of the test run.
+        bootstrap_servers: The test run's broker; none for tests without Kafka.
+        environment: Further keys of the environment file.
+    """
+
+    folder: Path
+    spark: SparkSession
+    bootstrap_servers: str = ""
+    environment: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for part in ("conf/pipelines", "conf/environments", "conf/schemas", "spark_apps/transforms"):
+            (self.folder / part).mkdir(parents=True, exist_ok=True)
+        document: dict[str, Any] = {"runtime": "local", "root": "data", **self.environment}
+        if self.bootstrap_servers:
+            document.setdefault("kafka", {"bootstrap_servers": self.bootstrap_servers})
+        self._write_yaml("conf/environments/local.yaml", document)
+
+    @property
+    def root(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def store(self) -> Store:
+        return Store(str(self.root))
+
+    def schema(self, name: str, properties: Mapping[str, Any], required: list[str] | None = None) -> str:
+        """Write a payload schema; all properties are required unless named otherwise."""
+        document = {
+            "type": "object",
+            "properties": dict(properties),
+            "required": required or list(properties),
+        }
+        (self.folder / "conf/schemas" / name).write_text(json.dumps(document))
+        return name
+
+    def transform(self, name: str, code: str) -> str:
+        """Write a transform file with a function `transform`."""
+        (self.folder / "spark_apps/transforms" / f"{name}.py").write_text(code)
+        return f"{name}:transform"
+
+    def pipeline(self, name: str, **declaration: Any) -> LakePipeline:
+        """Write a pipeline file and resolve it."""
+        self._write_yaml(
+            f"conf/pipelines/{name}.yaml", {"description": "A test.", "owner": "tests", **declaration}
+        )
+        return LakePipeline(self, name)
+
+    def copy_pipeline(self, name: str) -> LakePipeline:
+        """A pipeline of this repository, with its own transform and schema files."""
+        for file in (REPOSITORY / "spark_apps/transforms").glob("*.py"):
+            shutil.copy(file, self.folder / "spark_apps/transforms")
+        for file in (REPOSITORY / "conf/schemas").iterdir():
+            shutil.copy(file, self.folder / "conf/schemas")
+        shutil.copy(REPOSITORY / f"conf/pipelines/{name}.yaml", self.folder / "conf/pipelines")
+        return LakePipeline(self, name)
+
+    def land(self, path: str, content: str) -> Path:
+        """Put a whole file below the storage root, as a delivery does."""
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        # Spark's file source ignores hidden files, so it never sees half a file.
+        hidden = file.with_name(f".{file.name}")
+        hidden.write_text(content)
+        # It takes files in the order of their times, and several land within one tick of the clock.
+        arrived = _FIRST_ARRIVAL + next(_ARRIVALS)
+        os.utime(hidden, (arrived, arrived))
+        return hidden.rename(file)
+
+    def land_rows(self, path: str, rows: Iterable[Mapping[str, Any]]) -> Path:
+        """Put a file of JSON lines."""
+        return self.land(path, "".join(json.dumps(dict(row)) + "\n" for row in rows))
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """All rows of a table such as `bronze/orders`."""
+        return _rows(self.root / "tables" / table)
+
+    def data_files(self, table: str) -> list[str]:
+        """Data files of the newest version; empty if there is no table."""
+        path = self.root / "tables" / table
+        return DeltaTable(str(path)).file_uris() if (path / "_delta_log").exists() else []
+
+    def quarantined(self, pipeline: str) -> list[dict[str, Any]]:
+        """All rejected records of a pipeline; empty if there never was one."""
+        path = self.root / "quarantine" / pipeline
+        return _rows(path) if (path / "_delta_log").exists() else []
+
+    def ledger(self, table: str) -> list[Commit]:
+        """Commits that Tidemill made to a table, newest first."""
+        return read_ledger(str(self.root / "tables" / table))
+
+    def _write_yaml(self, path: str, document: Mapping[str, Any]) -> None:
+        (self.folder / path).write_text(yaml.safe_dump(dict(document), sort_keys=False))
+
+
+@dataclass(frozen=True)
+class LakePipeline:
+    """One pipeline of a lake."""
+
+    lake: Lake
+    name: str
+
+    @property
+    def resolved(self) -> Pipeline:
+        return resolve_pipeline(load_environment(Project(self.lake.folder), "local", {}), self.name)
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.lake.root / "state" / self.name / "g0001"
+
+    @property
+    def query_id(self) -> str | None:
+        """Id of the Spark query that the checkpoint belongs to."""
+        return CheckpointBatches(self.lake.store, str(self.checkpoint)).query_id()
+
+    def run_incremental(self, step_done: StepDone = nothing_more, drain: Drain | None = None) -> Reporter:
+        """Gate, epoch, then one availableNow run to its end; what the driver does in its process."""
+        return self._run("incremental", step_done, drain or Drain())[1]
+
+    def run_stream(self, drain: Drain, step_done: StepDone = nothing_more) -> tuple[Ending, Reporter]:
+        """The same as a stream, until `drain` is requested (from another thread or a step)."""
+        return self._run("stream", step_done, drain)
+
+    def plan(self, start: str | None = None, end: str | None = None, **offsets: str) -> BackfillPlan:
+        return plan_backfill(self.resolved, parse_bounds(start, end, **offsets))
+
+    def backfill(self, start: str | None = None, end: str | None = None, **offsets: str) -> Reporter:
+        """Plan and apply."""
+        return self.apply(self.plan(start, end, **offsets))
+
+    def apply(self, plan: BackfillPlan) -> Reporter:
+        """Carry out a plan, perhaps an older one."""
+        pipeline = self.resolved
+        run = RunContext(pipeline, "backfill", _run_id(), self.lake.store, Drain(), code_of(pipeline))
+        reporter = self._reporter(run, pipeline.layout.backfill_status(plan.backfill_id))
+        run_backfill(self.lake.spark, run, reporter, plan)
+        return reporter
+
+    def _run(self, mode: Any, step_done: StepDone, drain: Drain) -> tuple[Ending, Reporter]:
+        pipeline, store = self.resolved, self.lake.store
+        generation = read_or_create_current(store, pipeline.layout, self.name).generation
+        check(gather_facts(store, pipeline, generation))
+        epoch = claim_epoch(store, pipeline.layout, self.name, "test")
+        run = RunContext(pipeline, mode, _run_id(), store, drain, code_of(pipeline), generation, epoch)
+        reporter = self._reporter(run, pipeline.layout.status(self.name))
+        self.lake.spark.streams.addListener(reporter)
+        try:
+            return run_query(self.lake.spark, replace(run), reporter, step_done), reporter
+        finally:
+            # As when a driver stops Spark: what the query still had to say is heard first.
+            self.lake.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+            self.lake.spark.streams.removeListener(reporter)
+
+    def _reporter(self, run: RunContext, path: str) -> Reporter:
+        now = datetime.now(UTC)
+        status = Status(
+            pipeline=self.name,
+            mode=run.mode,
+            state="starting",
+            run_id=run.run_id,
+            started_at=now,
+            updated_at=now,
+        )
+        return Reporter(self.lake.store, path, status)
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    """Read the data files of the newest version; tables here have no partitions and no deletion vectors."""
+    # Not `to_pyarrow_table`: its threads can abort the process at exit (pyarrow 26 with deltalake 1.6).
+    files = DeltaTable(str(path)).file_uris()
+    return [row for file in files for row in pq.read_table(file).to_pylist()]
+
+
+def _run_id() -> str:
+    # Names of quarantine files are a function of the run, so two runs never share an id.
+    return f"test-{next(_RUN_NUMBERS)}"

@@ -1,0 +1,60 @@
+"""Letting processes do the same thing at the same moment, again and again."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Barrier
+from typing import TypeVar
+
+T = TypeVar("T")
+
+# Longest wait for the other process, in seconds: its start loads pyarrow and deltalake on a busy machine.
+START_SECONDS = 120
+
+# delta-rs does not survive a fork.
+_CONTEXT = multiprocessing.get_context("spawn")
+
+
+def race(
+    act: Callable[[int, str], T], rounds: int, names: tuple[str, ...] = ("one", "other")
+) -> dict[str, list[T]]:
+    """In each round all call `act(round, name)` at once, each from a process of its own; what it returned.
+
+    Args:
+        act: A module's function, or a `partial` of one; it is sent to the processes.
+        rounds: How often.
+        names: One process each.
+    """
+    barrier = _CONTEXT.Barrier(len(names))
+    contenders = {}
+    for name in names:
+        receiver, sender = _CONTEXT.Pipe(duplex=False)
+        process = _CONTEXT.Process(target=_contend, args=(act, name, rounds, barrier, sender), daemon=True)
+        process.start()
+        sender.close()
+        contenders[name] = (process, receiver)
+    results = {}
+    for name, (process, receiver) in contenders.items():
+        try:
+            results[name] = receiver.recv()
+        except EOFError:
+            raise AssertionError(f"{name} ended before its last round; its error is above") from None
+        process.join()
+    return results
+
+
+def _contend(
+    act: Callable[[int, str], T],
+    name: str,
+    rounds: int,
+    barrier: Barrier,
+    sender: Connection[list[T], object],
+) -> None:
+    results = []
+    for number in range(rounds):
+        barrier.wait(START_SECONDS)
+        results.append(act(number, name))
+    sender.send(results)
+    sender.close()

@@ -1,0 +1,91 @@
+"""A project folder with small pipelines that the fake driver runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.eventually import eventually
+from tests.support.fake_driver import ROOT, fake_driver_command
+from tidemill.control.local_runtime import LocalRuntime
+from tidemill.control.plane import ControlPlane
+from tidemill.spec.project import Environment, Project, load_environment
+from tidemill.storage.store import Store
+
+ENVIRONMENT = """
+root: .data
+kafka: {bootstrap_servers: "localhost:1"}
+"""
+
+STREAM = """
+description: Rows made from the clock.
+owner: tests
+source: {rate: {}}
+sinks:
+  - delta: {table: bronze/%(name)s}
+"""
+
+INCREMENTAL = STREAM + 'run: {mode: incremental, schedule: "@daily"}\n'
+
+
+@dataclass(frozen=True)
+class SmallProject:
+    """A project and what its fake drivers do."""
+
+    folder: Path
+
+    @property
+    def environment(self) -> Environment:
+        return load_environment(Project(self.folder), "local", {})
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """What a driver needs to find the fake driver."""
+        path = os.pathsep.join(str(ROOT / part) for part in ("", "spark_apps", "dags"))
+        return {**os.environ, "PYTHONPATH": path}
+
+    def plane(self) -> ControlPlane:
+        """A control plane of its own, as another process would have."""
+        environment = self.environment
+        runtime = LocalRuntime(environment, fake_driver_command, self.variables)
+        return ControlPlane(environment, Store(environment.layout.root), runtime)
+
+    def declare(self, name: str, text: str = STREAM) -> str:
+        (self.folder / "conf" / "pipelines" / f"{name}.yaml").write_text(text % {"name": name})
+        return name
+
+    def behave(self, name: str, behaviour: str) -> None:
+        """What the next driver of a pipeline does; see the fake driver."""
+        (self.folder / "behaviour" / name).write_text(behaviour)
+
+    def hold_back(self, name: str) -> None:
+        """The next bounded driver of a pipeline waits until `let_go`."""
+        self.behave(name, "wait")
+        (self.folder / "behaviour" / f"{name}.go").unlink(missing_ok=True)
+
+    def let_go(self, name: str) -> None:
+        (self.folder / "behaviour" / f"{name}.go").touch()
+
+    def end_all(self) -> None:
+        """Kill every driver that still runs."""
+        plane = self.plane()
+        for record in self.environment.run_folder.glob("*.json"):
+            pipeline, _, backfill = record.stem.partition(".")
+            driver = plane.running(pipeline, "backfill" if backfill else "main")
+            if driver is not None:
+                eventually(lambda d=driver: plane.runtime.kill(d), "the driver can be killed")
+
+
+@contextmanager
+def small_project(folder: Path) -> Iterator[SmallProject]:
+    for part in ("conf/pipelines", "conf/environments", "behaviour"):
+        (folder / part).mkdir(parents=True)
+    (folder / "conf" / "environments" / "local.yaml").write_text(ENVIRONMENT)
+    project = SmallProject(folder.resolve())
+    try:
+        yield project
+    finally:
+        project.end_all()

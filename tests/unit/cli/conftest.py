@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import CommandLine
+from tests.support.conf_project import ConfProject
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> ConfProject:
+    return ConfProject(tmp_path / "project")
+
+
+@pytest.fixture
+def tidemill(project: ConfProject, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(project.folder, capsys.readouterr)

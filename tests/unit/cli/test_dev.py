@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+from tests.support.command_line import CommandLine
+from tests.support.conf_project import ConfProject
+
+
+def test_generated_files_are_written_and_then_up_to_date(tidemill: CommandLine, project: ConfProject) -> None:
+    assert tidemill("dev", "generate", "--check") == 1
+    assert "run: tidemill dev generate" in tidemill.err
+    assert tidemill("dev", "generate") == 0
+    assert tidemill("dev", "generate", "--check") == 0
+    (project.folder / "conf/README.md").write_text("by hand")
+    assert tidemill("dev", "generate", "--check") == 1
+    assert (project.folder / "conf/README.md").read_text() == "by hand"
+
+
+def test_a_first_event_time_must_be_readable(tidemill: CommandLine) -> None:
+    assert tidemill("dev", "produce", "--start", "soon") == 2
+    assert "ISO 8601" in tidemill.err

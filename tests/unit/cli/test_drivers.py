@@ -1,0 +1,194 @@
+"""Verbs that start, stop and watch drivers, with real processes that run no Spark."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import CommandLine
+from tests.support.eventually import eventually
+from tests.support.fake_driver import ROOT
+from tests.support.small_project import INCREMENTAL, SmallProject, small_project
+from tidemill.checkpoint.desired import read_desired
+
+
+@pytest.fixture
+def drivers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallProject]:
+    monkeypatch.setenv("TIDEMILL_DRIVER_COMMAND", "tests.support.fake_driver:fake_driver_command")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(ROOT / "spark_apps")]))
+    with small_project(tmp_path / "drivers") as made:
+        yield made
+
+
+@pytest.fixture
+def tidemill(drivers: SmallProject, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(drivers.folder, capsys.readouterr)
+
+
+def test_an_incremental_run_ends_with_0_and_tells_what_it_wrote(
+    tidemill: CommandLine, drivers: SmallProject
+) -> None:
+    drivers.declare("orders", INCREMENTAL)
+    assert tidemill("run", "orders") == 0, tidemill.err
+    assert tidemill.out.splitlines() == ["bronze/orders: 3 rows, now at version 0", "finished"]
+    assert "fake driver incremental-" in tidemill.err
+
+
+def test_a_run_that_fails_ends_with_1_and_the_cause(tidemill: CommandLine, drivers: SmallProject) -> None:
+    drivers.declare("orders", INCREMENTAL)
+    drivers.behave("orders", "exit 65")
+    assert tidemill("run", "orders") == 1
+    assert "failed: exit 65, TIDE-TEST-001 As the test wants." in tidemill.out
+
+
+def test_a_run_that_is_killed_ends_with_1(tidemill: CommandLine, drivers: SmallProject) -> None:
+    drivers.declare("orders", INCREMENTAL)
+    drivers.behave("orders", "crash")
+    assert tidemill("run", "orders") == 1
+    assert "killed without a receipt" in tidemill.out
+
+
+def test_a_stream_is_started_proven_seen_and_stopped(tidemill: CommandLine, drivers: SmallProject) -> None:
+    drivers.declare("orders")
+    assert tidemill("start", "orders", "--reason", "test") == 0, tidemill.out
+    [state] = tidemill.json("status")
+    assert (state["pipeline"], state["actual"]) == ("orders", "running")
+    assert state["driver"]["process"].startswith("pid ")
+    assert state["status"]["batch_id"] == 0
+    assert tidemill("stop", "orders", "--reason", "enough") == 0, tidemill.out
+    desired = read_desired(drivers.plane().store, drivers.plane().layout, "orders")
+    assert desired is not None
+    assert (desired.state, desired.reason) == ("stopped", "enough")
+    [state] = tidemill.json("status", "orders")
+    assert state["driver"] is None
+    assert (state["desired"].partition(" ")[0], state["actual"]) == ("stopped", "clean")
+
+
+def test_a_restart_replaces_the_driver(tidemill: CommandLine, drivers: SmallProject) -> None:
+    drivers.declare("orders")
+    assert tidemill("start", "orders") == 0
+    before = tidemill.json("status", "orders")[0]["driver"]["run_id"]
+    assert tidemill("restart", "orders") == 0
+    assert tidemill.json("status", "orders")[0]["driver"]["run_id"] != before
+
+
+def test_a_stream_that_cannot_start_ends_with_1(tidemill: CommandLine, drivers: SmallProject) -> None:
+    drivers.declare("orders")
+    drivers.behave("orders", "exit 66")
+    assert tidemill("start", "orders") == 1
+    assert "exit 66" in tidemill.out
+
+
+@pytest.mark.parametrize("verb", ["start", "stop", "restart"])
+def test_an_unknown_stream_leaves_no_wish_behind(
+    tidemill: CommandLine, drivers: SmallProject, verb: str
+) -> None:
+    assert tidemill(verb, "orders") == 2
+    assert tidemill.err.startswith("TIDE-SPEC-011")
+    assert read_desired(drivers.plane().store, drivers.plane().layout, "orders") is None
+
+
+def test_a_second_driver_of_a_pipeline_is_refused(tidemill: CommandLine, drivers: SmallProject) -> None:
+    drivers.declare("orders")
+    assert tidemill("start", "orders") == 0
+    assert tidemill("run", "orders", "--mode", "incremental") == 1
+    assert tidemill.err.startswith("TIDE-CTRL-008")
+
+
+def test_ctrl_c_drains_a_stream_in_the_foreground(drivers: SmallProject) -> None:
+    drivers.declare("orders")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tidemill.cli.app", "--project", str(drivers.folder), "run", "orders"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+    def committed() -> bool:
+        status = drivers.plane().store.read_json(drivers.environment.layout.status("orders"))
+        return status is not None and status["batch_id"] == 0
+
+    eventually(committed, "the driver commits a batch")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    assert "draining: the driver finishes its batch" in err
+    assert out.splitlines()[-1] == "finished"
+
+
+def test_a_table_of_all_pipelines_is_shown(tidemill: CommandLine, drivers: SmallProject) -> None:
+    drivers.declare("orders")
+    drivers.declare("daily", INCREMENTAL)
+    assert tidemill("status") == 0
+    heading, _, daily, orders = tidemill.out.splitlines()
+    assert heading.split()[:4] == ["pipeline", "mode", "desired", "actual"]
+    assert daily.split()[:4] == ["daily", "incremental", "by", "schedule"]
+    assert orders.split()[:5] == ["orders", "stream", "running", "never", "ran"]
+
+
+def test_the_ledger_lists_what_was_committed(tidemill: CommandLine, drivers: SmallProject) -> None:
+    drivers.declare("orders", INCREMENTAL)
+    assert tidemill("ledger", "orders") == 0
+    assert tidemill.out == "orders has committed nothing yet\n"
+    assert tidemill("run", "orders") == 0
+    assert tidemill("run", "orders") == 0
+    newest, oldest = tidemill.json("ledger", "orders")
+    assert (newest["version"], oldest["version"]) == (1, 0)
+    assert newest["rows"] == 3
+    assert newest["entry"]["mode"] == "incremental"
+    assert len(tidemill.json("ledger", "orders", "--limit", "1")) == 1
+    assert tidemill("ledger", "orders") == 0
+    assert len(tidemill.out.splitlines()) == 4
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "orders", "--from", "2026-01-01"],
+        ["run", "orders", "--apply"],
+        ["run", "orders", "--mode", "both"],
+    ],
+)
+def test_a_range_without_a_backfill_is_wrong_usage(
+    tidemill: CommandLine, drivers: SmallProject, arguments: list[str]
+) -> None:
+    drivers.declare("orders")
+    assert tidemill(*arguments) == 2
+    assert "Usage:" in tidemill.err
+
+
+FILES = """
+description: Readings from files.
+owner: tests
+source:
+  files: {path: landing, format: json, schema: "device string, at timestamp"}
+event_time: {column: at, watermark: 1 hour}
+sinks:
+  - delta: {table: bronze/readings}
+"""
+
+RANGE = ("--from", "2026-01-01T00:00", "--to", "2026-01-02T00:00")
+
+
+def test_a_backfill_is_only_planned_until_it_is_applied(tidemill: CommandLine, drivers: SmallProject) -> None:
+    drivers.declare("readings", FILES)
+    plan = tidemill.json("backfill", "plan", "readings", *RANGE)
+    assert [table["table"] for table in plan["tables"]] == ["bronze/readings"]
+    assert tidemill("run", "readings", "--mode", "backfill", *RANGE) == 0, tidemill.err
+    assert "Nothing was done" in tidemill.out
+    assert tidemill.json("ledger", "readings") == []
+    assert tidemill("backfill", "apply", "readings", *RANGE) == 0, tidemill.err
+    [commit] = tidemill.json("ledger", "readings")
+    assert commit["entry"]["mode"] == "backfill"
+
+
+def test_an_impossible_range_ends_with_2(tidemill: CommandLine, drivers: SmallProject) -> None:
+    drivers.declare("readings", FILES)
+    assert tidemill("backfill", "plan", "readings", "--from", "tomorrow", "--to", "2026-01-02") == 2
+    assert tidemill.err.startswith("TIDE-BACK-001")

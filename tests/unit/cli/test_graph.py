@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from tests.support.command_line import CommandLine
+from tests.support.conf_project import ConfProject
+
+GOLD = """
+description: Orders by day.
+owner: tests
+source: {delta: {table: bronze/orders}}
+sinks:
+  - delta: {table: gold/orders, mode: replace}
+"""
+
+
+def test_pipelines_and_tables_are_shown_in_dependency_order(
+    tidemill: CommandLine, project: ConfProject
+) -> None:
+    project.write("conf/pipelines/a_gold.yaml", GOLD)
+    assert tidemill.json("graph") == {
+        "order": ["orders", "a_gold"],
+        "pipelines": [
+            {"pipeline": "orders", "reads": ["topic orders"], "writes": ["table bronze/orders"], "after": []},
+            {
+                "pipeline": "a_gold",
+                "reads": ["table bronze/orders"],
+                "writes": ["table gold/orders"],
+                "after": ["orders"],
+            },
+        ],
+    }
+    assert tidemill("graph") == 0
+    shown = [line.strip("└─├│ ") for line in tidemill.out.splitlines()]
+    assert shown == ["topic orders", "orders", "table bronze/orders", "a_gold", "table gold/orders"]

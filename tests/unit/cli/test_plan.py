@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.command_line import CommandLine
+from tests.support.conf_project import ConfProject
+from tidemill.checkpoint.current import read_or_create_current
+from tidemill.cli.pipeline_check import lineage_columns
+from tidemill.engine.session_conf import session_conf
+from tidemill.payload.decode import read_payload_schema, rows_schema
+from tidemill.storage.store import Store
+
+
+def test_the_plan_says_what_would_run(tidemill: CommandLine, project: ConfProject) -> None:
+    plan = tidemill.json("plan", "orders")
+    root = f"{project.folder}/.data"
+    assert plan["pipeline"] == "orders"
+    assert plan["source"]["kind"] == "kafka"
+    assert plan["source"]["topic"] == "orders"
+    assert plan["decoded_columns"] == {"id": "string", "at": "timestamp[us, tz=UTC]"}
+    assert plan["run"] == {"mode": "stream", "trigger": "5 seconds", "size": "small", "shuffle_partitions": 2}
+    assert plan["output_mode"] == "append"
+    assert plan["paths"]["quarantine"] == f"{root}/quarantine/orders"
+    assert plan["checkpoint"] is None
+    assert plan["digest"] == project.resolve().digest
+    assert plan["session_conf"] == session_conf(project.resolve())
+
+
+def test_each_sink_tells_its_writer_the_reason_and_the_guarantee(
+    tidemill: CommandLine, project: ConfProject
+) -> None:
+    project.replace(
+        "  - delta: {table: bronze/orders}",
+        "  - delta: {table: bronze/orders}\n"
+        "  - delta: {table: bronze/clustered, cluster_by: [id]}\n"
+        "  - kafka: {topic: copies, key: id}\n"
+        "  - console: {}\n",
+    )
+    plain, clustered, kafka, console = tidemill.json("plan", "orders")["sinks"]
+    assert plain["writer"] == "arrow (a plain append)"
+    assert plain["delivery"] == "exactly once"
+    assert plain["path"] == f"{project.folder}/.data/tables/bronze/orders"
+    assert clustered["writer"].startswith("spark (cluster_by")
+    assert kafka["topic"] == "copies"
+    assert kafka["delivery"].startswith("at least once")
+    assert console["kind"] == "console"
+
+
+def test_the_plan_tells_where_the_checkpoint_stands(tidemill: CommandLine, project: ConfProject) -> None:
+    layout = project.load().layout
+    read_or_create_current(Store(layout.root), layout, "orders")
+    state = ".data/state/orders/g0001"
+    for batch in (0, 1):
+        offsets = {"batchWatermarkMs": 0}
+        ends = {"orders": {"0": 10 * (batch + 1)}}
+        project.write(f"{state}/offsets/{batch}", f"v1\n{json.dumps(offsets)}\n{json.dumps(ends)}")
+    project.write(f"{state}/commits/0", "v1\n{}")
+    assert tidemill.json("plan", "orders")["checkpoint"] == {
+        "generation": "g0001",
+        "path": f"{project.folder}/{state}",
+        "planned_batch": 1,
+        "committed_batch": 0,
+        "offsets": [{"orders": {"0": 20}}],
+        "watermark": None,
+    }
+
+
+def test_the_plan_reads_well(tidemill: CommandLine) -> None:
+    assert tidemill("plan", "orders") == 0
+    lines = tidemill.out.splitlines()
+    assert lines[0] == "pipeline: orders"
+    assert "  topic: orders" in lines
+    assert "    writer: arrow (a plain append)" in lines
+
+
+def test_a_wrong_pipeline_has_no_plan(tidemill: CommandLine, project: ConfProject) -> None:
+    project.replace("{column: at,", "{column: att,")
+    assert tidemill("plan", "orders") == 2
+    assert tidemill.err.startswith("TIDE-SPEC-026")
+    assert tidemill.out == ""
+
+
+def test_a_plan_makes_nothing(tidemill: CommandLine, project: ConfProject) -> None:
+    before = sorted(project.folder.rglob("*"))
+    assert tidemill("plan", "orders") == 0
+    assert sorted(project.folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize("source", ["topic: orders", "topic: orders\n    headers: true"])
+@pytest.mark.parametrize("payload", ["{schema: order.json}", "{schema: order.json, keep_raw: true}"])
+def test_the_lineage_columns_are_those_that_the_decoder_adds(
+    project: ConfProject, source: str, payload: str
+) -> None:
+    project.replace("topic: orders", source)
+    text = (project.folder / "conf/pipelines/orders.yaml").read_text()
+    project.write("conf/pipelines/orders.yaml", text.replace("{schema: order.json}", payload))
+    pipeline = project.resolve()
+    assert pipeline.spec.payload is not None
+    payload_spec = pipeline.spec.payload.chosen
+    decoded = rows_schema(pipeline, payload_spec, read_payload_schema(pipeline, payload_spec)).names
+    assert [name for name in decoded if name.startswith("kafka_")] == lineage_columns(pipeline)

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import CommandLine
+from tests.support.conf_project import PIPELINE, ConfProject
+
+REPOSITORY = Path(__file__).parents[3]
+
+FILES_PIPELINE = """
+description: Readings from files.
+owner: tests
+source:
+  files: {path: landing, format: json, schema: "device string, at timestamp"}
+event_time: {column: at, watermark: 1 hour}
+sinks:
+  - delta: {table: bronze/readings, cluster_by: [device]}
+"""
+
+
+def test_a_right_project_ends_with_0(tidemill: CommandLine) -> None:
+    assert tidemill("validate") == 0
+    assert tidemill.out.splitlines() == ["ok     orders", "1 right, 0 wrong, environment local"]
+
+
+@pytest.mark.parametrize("environment", ["local", "azure"])
+def test_this_repository_is_right(tidemill: CommandLine, environment: str) -> None:
+    tidemill.folder = REPOSITORY
+    assert tidemill("--env", environment, "validate") == 0, tidemill.err
+
+
+def test_every_wrong_pipeline_is_told_and_the_right_ones_too(
+    tidemill: CommandLine, project: ConfProject
+) -> None:
+    project.write("conf/pipelines/bad_key.yaml", PIPELINE.replace("owner", "ower"))
+    project.write("conf/pipelines/bad_yaml.yaml", "a: [")
+    assert tidemill("validate") == 2
+    assert tidemill.out.splitlines() == [
+        "wrong  bad_key",
+        "wrong  bad_yaml",
+        "ok     orders",
+        "1 right, 2 wrong, environment local",
+    ]
+    assert "TIDE-SPEC-003" in tidemill.err
+    assert "TIDE-SPEC-002" in tidemill.err
+
+
+def test_only_named_pipelines_are_checked(tidemill: CommandLine, project: ConfProject) -> None:
+    project.write("conf/pipelines/bad.yaml", "a: [")
+    assert tidemill("validate", "orders") == 0
+    assert tidemill("validate", "bad") == 2
+    assert tidemill("validate", "oders") == 2
+    assert "did you mean orders?" in tidemill.err
+
+
+def findings(tidemill: CommandLine) -> dict[str, str]:
+    """Error ids of what is wrong, by name."""
+    import json
+
+    assert tidemill("validate", "--json") == 2
+    found = json.loads(tidemill.out)["findings"]
+    return {finding["name"]: finding["error"]["id"] for finding in found if not finding["ok"]}
+
+
+def test_json_names_error_facts_and_fix(tidemill: CommandLine, project: ConfProject) -> None:
+    project.replace("owner", "ower")
+    assert findings(tidemill) == {"orders": "TIDE-SPEC-003"}
+    assert '"near_key": "owner"' in tidemill.out
+
+
+def test_misnamed_files_are_findings(tidemill: CommandLine, project: ConfProject) -> None:
+    project.write("conf/pipelines/Orders-2.yaml", PIPELINE)
+    project.write("conf/pipelines/more.yml", PIPELINE)
+    assert findings(tidemill) == {"Orders-2.yaml": "TIDE-SPEC-029", "more.yml": "TIDE-SPEC-029"}
+
+
+def test_a_circle_between_pipelines_is_a_finding(tidemill: CommandLine, project: ConfProject) -> None:
+    circle = (
+        "description: x\nowner: x\n"
+        "source: {delta: {table: bronze/%s}}\nsinks: [{delta: {table: bronze/%s}}]\n"
+    )
+    project.write("conf/pipelines/one.yaml", circle % ("a", "b"))
+    project.write("conf/pipelines/two.yaml", circle % ("b", "a"))
+    assert findings(tidemill) == {"(all pipelines)": "TIDE-SPEC-027"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "error_id"),
+    [
+        ("{", "TIDE-SPEC-028"),
+        ("[]", "TIDE-SPEC-028"),
+        ("[" * 100_000, "TIDE-SPEC-028"),
+        ('{"type": "object", "properties": {"id": {"type": "string", "maxLength": 5}}}', "TIDE-SPEC-020"),
+        ('{"type": "array"}', "TIDE-SPEC-021"),
+        ('{"type": "object", "properties": {"id": {"type": "string"}}, "required": ["di"]}', "TIDE-SPEC-023"),
+    ],
+)
+def test_a_wrong_payload_schema_is_a_finding(
+    tidemill: CommandLine, project: ConfProject, schema: str, error_id: str
+) -> None:
+    project.write("conf/schemas/order.json", schema)
+    assert findings(tidemill) == {"orders": error_id}
+
+
+@pytest.mark.parametrize(
+    ("column", "says"),
+    [("att", "did you mean at?"), ("id", "not a timestamp"), ("kafka_value", "no such column")],
+)
+def test_the_event_time_column_must_be_a_timestamp_of_the_payload(
+    tidemill: CommandLine, project: ConfProject, column: str, says: str
+) -> None:
+    project.replace("{column: at,", f"{{column: {column},")
+    assert tidemill("validate") == 2
+    assert "TIDE-SPEC-026" in tidemill.err
+    assert says in tidemill.err
+
+
+def test_the_broker_s_own_time_may_be_the_event_time(tidemill: CommandLine, project: ConfProject) -> None:
+    project.replace("{column: at,", "{column: kafka_timestamp,")
+    assert tidemill("validate") == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error_id"),
+    [
+        ("column: at", "column: device", "TIDE-SPEC-026"),
+        ("column: at", "column: when", "TIDE-SPEC-026"),
+        ("[device]", "[devise]", "TIDE-SPEC-026"),
+        ("device string", "device", "TIDE-SPEC-031"),
+    ],
+)
+def test_columns_of_files_are_those_of_their_ddl(
+    tidemill: CommandLine, project: ConfProject, old: str, new: str, error_id: str
+) -> None:
+    project.write("conf/pipelines/readings.yaml", FILES_PIPELINE)
+    assert tidemill("validate") == 0, tidemill.err
+    project.write("conf/pipelines/readings.yaml", FILES_PIPELINE.replace(old, new))
+    assert findings(tidemill) == {"readings": error_id}
+
+
+def test_a_transform_may_make_the_columns_that_sinks_name(
+    tidemill: CommandLine, project: ConfProject
+) -> None:
+    project.write(
+        "conf/pipelines/readings.yaml",
+        FILES_PIPELINE.replace("[device]", "[made_up]") + "transform: orders:transform\n",
+    )
+    assert tidemill("validate") == 0, tidemill.err
+
+
+def test_a_wrong_environment_is_told_once(tidemill: CommandLine, project: ConfProject) -> None:
+    project.write("conf/environments/local.yaml", "rot: .data")
+    assert tidemill("validate") == 2
+    assert tidemill.err.count("TIDE-SPEC-003") == 1
+    assert "did you mean `root`?" in tidemill.err
+
+
+def test_validate_makes_nothing(tidemill: CommandLine, project: ConfProject) -> None:
+    before = sorted(project.folder.rglob("*"))
+    assert tidemill("validate") == 0
+    assert sorted(project.folder.rglob("*")) == before

@@ -1,0 +1,204 @@
+"""The decision table: facts in, one decision out."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tidemill.checkpoint.desired import Desired
+from tidemill.checkpoint.receipts import Receipt
+from tidemill.control.endings import Ending
+from tidemill.control.reconcile import DRAIN_DEADLINE, Decision, Facts, Reconciler
+from tidemill.control.restart_policy import RestartPolicy
+from tidemill.control.runtime import StartedDriver
+from tidemill.errors import SpecError
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+POLICY = RestartPolicy()
+
+
+def ago(**span: float) -> datetime:
+    return NOW - timedelta(**span)
+
+
+def driver(**changes: Any) -> StartedDriver:
+    facts: dict[str, Any] = {
+        "pipeline": "orders",
+        "mode": "stream",
+        "run_id": "run-1",
+        "digest": "d1",
+        "started_at": ago(hours=1),
+        "log": "/log",
+        "process": "pid 1",
+        "alive": True,
+    }
+    return StartedDriver(**{**facts, **changes})
+
+
+def ending(
+    exit_code: int | None, at: datetime, *, lived: float = 30, progressed: bool = False, **more: Any
+) -> Ending:
+    result = "killed" if exit_code is None else "clean" if exit_code == 0 else "failed"
+    facts = {"run_id": f"run-{at}", "digest": "d1", "result": result, "exit_code": exit_code, **more}
+    return Ending(started_at=at - timedelta(seconds=lived), ended_at=at, progressed=progressed, **facts)
+
+
+def crashes(*minutes_ago: float, exit_code: int | None = None, progressed: bool = True) -> tuple[Ending, ...]:
+    return tuple(ending(exit_code, ago(minutes=m), progressed=progressed) for m in minutes_ago)
+
+
+def wish(state: str, at: datetime = NOW, reason: str = "") -> Desired:
+    return Desired.model_validate({"state": state, "by": "ann", "at": at, "reason": reason})
+
+
+def decide(**facts: Any) -> Decision:
+    return Reconciler().decide(Facts(**{"pipeline": "orders", "now": NOW, "digest": "d1", **facts}))
+
+
+def test_a_declared_stream_that_nobody_spoke_of_is_started() -> None:
+    assert decide().action == "start"
+
+
+def test_a_running_stream_is_left() -> None:
+    assert decide(running=driver()).action == "leave"
+
+
+def test_a_stopped_stream_stays_stopped_and_says_who_stopped_it_and_why() -> None:
+    decision = decide(desired=wish("stopped", reason="broker move"))
+    assert decision.action == "leave"
+    assert "ann: broker move" in decision.reason
+
+
+def test_a_stream_that_should_be_stopped_is_drained_once() -> None:
+    assert decide(desired=wish("stopped"), running=driver()).action == "stop"
+    assert (
+        decide(desired=wish("stopped"), running=driver(drain_requested_at=ago(seconds=30))).action == "leave"
+    )
+
+
+def test_a_drain_that_does_not_end_is_killed() -> None:
+    overdue = driver(drain_requested_at=NOW - DRAIN_DEADLINE - timedelta(seconds=1))
+    assert decide(desired=wish("stopped"), running=overdue).action == "kill"
+
+
+def test_a_stream_that_became_incremental_is_drained() -> None:
+    assert decide(mode="incremental", running=driver()).action == "stop"
+
+
+def test_an_incremental_run_in_the_place_of_a_stream_is_left_to_finish() -> None:
+    assert decide(mode="incremental", running=driver(mode="incremental")).action == "leave"
+
+
+def test_a_changed_declaration_is_told_not_applied_by_itself() -> None:
+    decision = decide(running=driver(digest="d0"))
+    assert decision.action == "leave"
+    assert "older declaration" in decision.reason
+
+
+def test_a_driver_whose_file_is_gone_is_reported_and_left_running() -> None:
+    decision = decide(mode=None, digest=None, running=driver())
+    assert decision.needs_human
+
+
+def test_a_broken_declaration_is_refused_with_its_own_words() -> None:
+    problem = SpecError("TIDE-SPEC-003", "Wrong key.", facts={"file": "orders.yaml"})
+    for running in (None, driver()):
+        decision = decide(problem=problem, digest=None, running=running)
+        assert decision.action == "refused"
+        assert "orders.yaml" in decision.reason
+
+
+def test_a_drained_driver_is_started_at_once() -> None:
+    assert decide(endings=(ending(0, ago(seconds=1)),)).action == "start"
+    assert decide(endings=(ending(1, ago(seconds=1), result="forced"),)).action == "start"
+
+
+@pytest.mark.parametrize("exit_code", [64, 65, 66])
+def test_a_refusal_is_not_repeated_and_keeps_the_drivers_error_and_runbook(exit_code: int) -> None:
+    error = {
+        "id": "TIDE-CKPT-004",
+        "problem": "Behind.",
+        "fix": "rewind",
+        "runbook": "checkpoint-behind-table",
+    }
+    decision = decide(endings=(ending(exit_code, ago(days=3), error=error),))
+    assert decision.action == "refused"
+    assert "TIDE-CKPT-004 Behind. To fix: rewind" in decision.reason
+    assert decision.runbook == "checkpoint-behind-table"
+
+
+@pytest.mark.parametrize("exit_code", [64, 65, 66])
+def test_a_refusal_ends_when_the_declaration_changes_or_a_person_asks_anew(exit_code: int) -> None:
+    refused = (ending(exit_code, ago(minutes=5)),)
+    assert decide(endings=refused, digest="d2").action == "start"
+    assert decide(endings=refused, desired=wish("running", ago(minutes=1))).action == "start"
+    assert decide(endings=refused, desired=wish("running", ago(minutes=9))).action == "refused"
+
+
+@pytest.mark.parametrize("exit_code", [69, 70, 1, None])
+def test_a_bad_end_is_restarted_after_a_growing_wait(exit_code: int | None) -> None:
+    once = (ending(exit_code, ago(seconds=9), progressed=True),)
+    assert decide(endings=once).action == "wait"
+    assert decide(endings=once).until == ago(seconds=9) + POLICY.first_delay
+    assert decide(endings=once, now=NOW + timedelta(seconds=1)).action == "start"
+    twice = (ending(exit_code, ago(seconds=60), progressed=True), *once)
+    assert decide(endings=twice).until == ago(seconds=9) + 2 * POLICY.first_delay
+
+
+def test_an_unavailable_source_is_tried_for_ever_with_a_bounded_wait() -> None:
+    outage = crashes(*range(600, 0, -5), exit_code=69, progressed=False)
+    decision = decide(endings=outage, now=NOW - timedelta(seconds=59))
+    assert decision.action == "wait"
+    assert decision.until == outage[-1].ended_at + POLICY.longest_delay
+    assert decide(endings=outage, now=NOW + POLICY.longest_delay).action == "start"
+
+
+def test_a_spent_budget_holds_until_the_oldest_crash_leaves_the_window() -> None:
+    spent = crashes(50, 40, 30, 20, 10, 6)
+    decision = decide(endings=spent)
+    assert decision.action == "hold"
+    assert decision.runbook == "restart-budget-spent"
+    assert decision.until == spent[0].ended_at + POLICY.window
+    assert decide(endings=spent, now=decision.until).action == "start"
+
+
+def test_crashes_outside_the_window_cost_nothing() -> None:
+    assert decide(endings=crashes(200, 180, 160, 140, 120, 100, 6)).action == "start"
+
+
+def test_a_healthy_life_clears_what_was_before() -> None:
+    before = crashes(50, 45, 40, 35, 30)
+    healthy = ending(None, ago(minutes=1), lived=20 * 60, progressed=True)
+    assert decide(endings=(*before, healthy)).action == "start"
+    short = ending(None, ago(minutes=1), lived=60, progressed=True)
+    assert decide(endings=(*before, short)).action == "hold"
+
+
+def test_a_person_who_starts_it_gives_a_new_budget() -> None:
+    assert decide(endings=crashes(50, 40, 30, 20, 10, 6), desired=wish("running")).action == "start"
+
+
+def test_a_driver_that_never_reaches_its_first_batch_is_held_however_slowly_it_fails() -> None:
+    loop = crashes(300, 200, 100, 50, progressed=False)
+    decision = decide(endings=loop)
+    assert decision.action == "hold"
+    assert decision.until is None
+    assert decision.runbook == "no-progress-over-restarts"
+    assert decide(endings=loop[1:]).action == "start"
+
+
+def test_one_crash_with_progress_breaks_the_row_without_progress() -> None:
+    loop = crashes(300, 200, progressed=False) + crashes(150) + crashes(100, 70, progressed=False)
+    assert decide(endings=loop).action == "start"
+
+
+def test_a_fenced_driver_is_left_until_the_newer_one_has_ended() -> None:
+    fenced = (ending(75, ago(minutes=1), epoch=7),)
+    newer = Receipt(
+        pipeline="orders", run_id="x", mode="stream", result="clean", exit_code=0, stopped_at=NOW, epoch=8
+    )
+    assert decide(endings=fenced).action == "leave"
+    assert decide(endings=fenced, newest_receipt=newer).action == "start"
+    assert decide(endings=fenced, newest_receipt=newer.model_copy(update={"epoch": 7})).action == "leave"

@@ -1,0 +1,50 @@
+"""Log lines: one JSON document each, and never the reason for a stop."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+
+from tidemill.engine.log_lines import log_json_lines
+
+
+@pytest.fixture(autouse=True)
+def _configured_here_only() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+
+
+def log_to(path: Path, *values: object) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
+    try:
+        log_json_lines(descriptor)
+        for value in values:
+            structlog.get_logger().warning("batch", value=value)
+    finally:
+        os.close(descriptor)
+
+
+def test_each_line_is_a_document(tmp_path: Path) -> None:
+    log_to(tmp_path / "log", 1, "two\nlines", "ü\ud800")
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    assert [line["value"] for line in lines] == [1, "two\nlines", "ü\ud800"]
+    assert {(line["event"], line["level"]) for line in lines} == {("batch", "warning")}
+
+
+def test_a_full_disk_loses_lines_and_stops_nothing() -> None:
+    log_to(Path("/dev/full"), 1, 2)
+
+
+def test_a_reader_that_went_away_stops_nothing() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        log_json_lines(writer)
+        structlog.get_logger().warning("batch")
+    finally:
+        os.close(writer)

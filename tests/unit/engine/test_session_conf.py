@@ -1,0 +1,89 @@
+"""Spark's settings. Each was measured or costs correctness when it changes, so each is pinned here."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.declared import declared
+from tidemill.engine.session_conf import REDACTION_PATTERN, session_conf
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> dict[str, str]:
+    return session_conf(declared(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        # Two drivers never both win a commit, on local disks and S3 too.
+        ("spark.delta.logStore.file.impl", "io.tidemill.delta.ExclusiveLogStore"),
+        ("spark.delta.logStore.s3a.impl", "io.tidemill.delta.ExclusiveLogStore"),
+        # State of another history is never read, and a batch of state costs milliseconds.
+        (
+            "spark.sql.streaming.stateStore.providerClass",
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        ),
+        ("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true"),
+        ("spark.sql.streaming.stateStore.checkpointFormatVersion", "2"),
+        # No process is forked for a file on a local disk.
+        ("spark.hadoop.fs.file.impl", "io.tidemill.hadoop.LocalFileSystemWithoutForks"),
+        (
+            "spark.sql.streaming.checkpointFileManagerClass",
+            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+        ),
+        ("spark.sql.streaming.checkpoint.renamedFileCheck.enabled", "true"),
+        # The floor of a commit, and of a VACUUM.
+        ("spark.databricks.delta.snapshotPartitions", "2"),
+        ("spark.sql.sources.parallelPartitionDiscovery.parallelism", "2"),
+        # A timestamp means the same on every machine.
+        ("spark.sql.session.timeZone", "UTC"),
+        ("spark.sql.streaming.stopActiveRunOnRestart", "false"),
+    ],
+)
+def test_settings_that_results_or_times_depend_on(conf: dict[str, str], name: str, value: str) -> None:
+    assert conf[name] == value
+
+
+def test_nothing_is_downloaded_or_opened_to_the_network(conf: dict[str, str]) -> None:
+    assert not [name for name in conf if name in ("spark.jars.packages", "spark.jars.repositories")]
+    assert conf["spark.ui.enabled"] == "false"
+    assert conf["spark.driver.bindAddress"] == "127.0.0.1"
+
+
+def test_the_declaration_decides_cores_memory_and_partitions(tmp_path: Path) -> None:
+    sizes = {"large": {"driver": {"cores": 3, "memory": "2g"}}}
+    run = {"size": "large", "shuffle_partitions": 7}
+    conf = session_conf(declared(tmp_path, "orders", {"sizes": sizes}, run=run))
+    assert conf["spark.master"] == "local[3]"
+    assert conf["spark.driver.memory"] == "2g"
+    assert conf["spark.sql.shuffle.partitions"] == "7"
+    assert conf["spark.app.name"] == "tidemill-orders"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kafka.sasl.jaas.config",
+        "kafka.ssl.key.password",
+        "fs.azure.account.key.plant.dfs.core.windows.net",
+        "connection_string",
+        "connectionString",
+        "sas_token",
+        "spark.hadoop.fs.s3a.secret.key",
+        "spark.hadoop.fs.s3a.access.key",
+        "credentials",
+        "clientSecret",
+    ],
+)
+def test_settings_that_hold_a_secret_are_redacted(conf: dict[str, str], name: str) -> None:
+    assert conf["spark.redaction.regex"] == conf["spark.sql.redaction.options.regex"] == REDACTION_PATTERN
+    assert re.search(REDACTION_PATTERN, name) is not None
+
+
+@pytest.mark.parametrize("name", ["kafka.bootstrap.servers", "subscribe", "spark.sql.shuffle.partitions"])
+def test_other_settings_stay_readable(name: str) -> None:
+    assert re.search(REDACTION_PATTERN, name) is None

@@ -1,0 +1,172 @@
+"""Whatever stands beside a record, its fate and values are its own."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import datetime
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidemill.payload.json_block import BlockDecoder
+from tidemill.payload.json_decoder import Decoded, JsonDecoder
+from tidemill.payload.json_explain import Expected, explain
+from tidemill.payload.json_framing import frame
+from tidemill.payload.json_rules import textual_schema
+from tidemill.payload.json_schema import load_payload_schema
+from tidemill.payload.sieve import Sieve
+
+DEVICE = {
+    "type": "object",
+    "properties": {"x": {"type": "integer"}, "t": {"type": "string", "format": "date-time"}},
+    "required": ["x"],
+}
+SCHEMA = load_payload_schema(
+    {
+        "type": "object",
+        "properties": {
+            "s": {"type": "string"},
+            "i": {"type": "integer"},
+            "f": {"type": "number"},
+            "b": {"type": "boolean"},
+            "t": {"type": "string", "format": "date-time"},
+            "o": DEVICE,
+            "l": {"type": "array", "items": {"type": "integer"}},
+            "m": {"type": "array", "items": DEVICE},
+            "r": {"type": ["integer", "null"]},
+        },
+        "required": ["r"],
+    },
+    "properties.json",
+)
+DECODER = JsonDecoder(SCHEMA, max_record_bytes=300)
+
+# A pyarrow call can wait for a thread on a busy machine; no example is judged by its time.
+PATIENT = settings(deadline=None)
+
+NAMES = ["s", "i", "f", "b", "t", "o", "l", "m", "r", "x", "u", "S", ""]
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**64), 2**64),
+    st.floats(),
+    st.text(max_size=8),
+    st.sampled_from(["2026-01-01T00:00:00Z", "2026-01-01 00:00:00.123456789", "2026-02-30T00:00:00Z"]),
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=3),
+    max_leaves=6,
+)
+DEVICES = st.fixed_dictionaries({"x": st.integers(0, 9)}, optional={"t": st.just("2026-01-01T00:00:00Z")})
+# Mostly right, so that good rows are common.
+LIKELY = st.fixed_dictionaries(
+    {"r": st.none() | st.integers(0, 9)},
+    optional={
+        "s": st.text(max_size=8) | SCALARS,
+        "i": st.integers(-(2**63), 2**63 - 1) | SCALARS,
+        "f": st.floats() | SCALARS,
+        "b": st.booleans() | SCALARS,
+        "t": st.datetimes().map(datetime.isoformat) | SCALARS,
+        "o": DEVICES | VALUES,
+        "l": st.lists(st.integers(0, 9) | st.none(), max_size=3) | VALUES,
+        "m": st.lists(DEVICES | st.none(), max_size=3) | VALUES,
+        "u": VALUES,
+    },
+)
+
+
+@st.composite
+def json_texts(draw: st.DrawFn) -> str:
+    document = draw(LIKELY | st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=4) | VALUES)
+    indent = draw(st.sampled_from([None, None, 1]))
+    return json.dumps(document, indent=indent, ensure_ascii=draw(st.booleans()))
+
+
+PUNCTUATION = [*'{}[]:,"\\ \n\r\t\0-é\ufeff']
+WORDS = ["null", "true", "1", "1.0", "1e999", "NaN", "Inf", "}{", "} null {", r"\ud800", r"\u0000"]
+MEMBERS = ['"s"', '"i":', '"s":"a",', '"l":[', '"o":{', r'"\u0069":1,']
+TOKENS = st.sampled_from([*PUNCTUATION, *WORDS, *MEMBERS])
+
+
+@st.composite
+def damaged_texts(draw: st.DrawFn) -> str:
+    text = draw(json_texts())
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, len(text)))
+        width = draw(st.sampled_from([0, 0, 1, 2]))
+        text = text[:at] + draw(TOKENS | st.just("")) + text[at + width :]
+    return text
+
+
+RECORDS = st.one_of(
+    json_texts().map(lambda text: text.encode("utf-8", "surrogatepass")),
+    damaged_texts().map(lambda text: text.encode("utf-8", "surrogatepass")),
+    st.lists(TOKENS, max_size=8).map(lambda tokens: ("{" + "".join(tokens) + "}").encode()),
+    st.binary(max_size=20),
+    st.none(),
+)
+
+
+def decode(records: list[bytes | None]) -> Decoded:
+    return DECODER.decode(pa.array(records, pa.binary()))
+
+
+def printable(rows: pa.RecordBatch) -> list[str]:
+    return [repr(row) for row in rows.to_pylist()]  # NaN equals nothing, its repr does
+
+
+@PATIENT
+@given(st.lists(RECORDS, max_size=12))
+def test_a_batch_decodes_to_what_its_records_decode_to_alone(records: list[bytes | None]):
+    together = decode(records)
+    alone = [decode([record]) for record in records]
+    assert printable(together.rows) == [row for one in alone for row in printable(one.rows)]
+    assert together.reasons == [reason for one in alone for reason in one.reasons]
+    assert together.rejected.to_pylist() == [n for n, one in enumerate(alone) if one.reasons]
+    assert together.kept.to_pylist() == [n for n, one in enumerate(alone) if not one.reasons]
+
+
+@PATIENT
+@given(st.lists(RECORDS, max_size=12))
+def test_every_record_is_kept_or_rejected_once(records: list[bytes | None]):
+    decoded = decode(records)
+    assert sorted(decoded.kept.to_pylist() + decoded.rejected.to_pylist()) == list(range(len(records)))
+    assert len(decoded.rows) == len(decoded.kept)
+    assert len(decoded.reasons) == len(decoded.rejected)
+
+
+def same(decoded: object, read: object) -> bool:
+    """Whether a decoded value is what the standard library read, where that has a say."""
+    if isinstance(decoded, dict) and isinstance(read, dict):
+        return all(same(value, read.get(name)) for name, value in decoded.items())
+    if isinstance(decoded, list) and isinstance(read, list):
+        return len(decoded) == len(read) and all(map(same, decoded, read))
+    if isinstance(decoded, float) and isinstance(read, int | float):
+        return decoded == float(read) or (math.isnan(decoded) and math.isnan(read))
+    if isinstance(decoded, datetime):
+        return isinstance(read, str)
+    return decoded == read and type(decoded) is type(read)
+
+
+@PATIENT
+@given(st.lists(json_texts(), max_size=6))
+def test_good_rows_hold_what_the_standard_library_reads(texts: list[str]):
+    decoded = decode([text.encode("utf-8", "surrogatepass") for text in texts])
+    for position, row in zip(decoded.kept.to_pylist(), decoded.rows.to_pylist(), strict=True):
+        assert same(row, json.loads(texts[position]))
+
+
+@PATIENT
+@given(st.one_of(json_texts(), damaged_texts()))
+def test_an_explained_record_is_one_that_pyarrow_refuses_alone(text: str):
+    sieve = Sieve(pa.array([text.encode("utf-8", "surrogatepass")], pa.binary()))
+    frame(sieve, max_record_bytes=300)
+    if len(sieve.records) == 0:
+        return
+    schema = textual_schema(SCHEMA.arrow_schema)
+    explained = explain(sieve.records[0].as_py(), Expected.of(pa.struct(schema)))
+    if explained is not None:
+        assert len(BlockDecoder(schema).decode(sieve)) == 0

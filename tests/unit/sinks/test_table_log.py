@@ -1,0 +1,230 @@
+"""The log of one table: each batch committed once, to the table that is there now."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, Field, write_deltalake
+
+from tests.support.commits import commit_of
+from tests.support.race import race
+from tidemill.errors import DataError, UnavailableError
+from tidemill.ledger.read import read_commits, transaction_version
+from tidemill.sinks.batch_commit import Written
+from tidemill.sinks.table_log import TableLog
+from tidemill.storage.parquet_part import PartFile, write_part
+
+COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string())])
+RACES = 20
+
+
+def part(table: Path, *ids: int) -> PartFile:
+    rows = pa.RecordBatch.from_pydict({"id": list(ids), "name": ["x"] * len(ids)}, schema=COLUMNS)
+    written = write_part(str(table), f"part-{'-'.join(map(str, ids))}.parquet", COLUMNS, [rows])
+    assert written is not None
+    return written
+
+
+def append(log: TableLog, batch_id: int) -> Written:
+    """The batch is the row of the same number."""
+    log.create(COLUMNS)
+    return log.commit([part(Path(log.path), batch_id)], commit_of(batch_id), COLUMNS)
+
+
+def ids(table: Path) -> list[int]:
+    files = DeltaTable(str(table)).file_uris()
+    return sorted(row for file in files for row in pq.read_table(file).column("id").to_pylist())
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return tmp_path / "orders"
+
+
+@pytest.fixture
+def log(table: Path) -> TableLog:
+    return TableLog(str(table))
+
+
+def test_a_missing_table_has_no_view_and_looking_makes_none(log: TableLog, table: Path) -> None:
+    assert log.refresh() is None
+    assert log.last_batch(commit_of(0).app_id) is None
+    assert not table.exists()
+
+
+def test_a_commit_says_its_rows_and_version(log: TableLog, table: Path) -> None:
+    log.create(COLUMNS)
+    parts = [part(table, 1, 2), part(table, 3)]
+    assert log.commit(parts, commit_of(0), COLUMNS) == Written(committed=True, rows=3, version=1)
+    assert ids(table) == [1, 2, 3]
+
+
+def test_another_writers_commits_are_seen(log: TableLog, table: Path) -> None:
+    append(log, 0)
+    append(TableLog(str(table)), 1)
+    log.refresh()
+    assert log.last_batch(commit_of(0).app_id) == 1
+
+
+def test_a_batch_that_another_driver_committed_meanwhile_is_not_committed_again(
+    log: TableLog, table: Path
+) -> None:
+    log.create(COLUMNS)
+    file = part(table, 1)
+    append(TableLog(str(table)), 0)
+    assert log.commit([file], commit_of(0), COLUMNS) == Written(committed=False)
+    assert ids(table) == [0]
+
+
+def test_a_dropped_table_is_made_again(log: TableLog, table: Path) -> None:
+    append(log, 0)
+    shutil.rmtree(table)
+    assert log.refresh() is None
+    assert append(log, 1) == Written(committed=True, rows=1, version=1)
+    assert ids(table) == [1]
+
+
+@pytest.mark.parametrize("versions", [1, 2, 5], ids=["shorter", "as long", "longer"])
+def test_a_table_made_again_with_a_log_of_any_length_is_opened_anew(
+    log: TableLog, table: Path, versions: int
+) -> None:
+    append(log, 0)
+    shutil.rmtree(table)
+    for version in range(versions):
+        write_deltalake(str(table), pa.table({"id": [100 + version], "name": ["by hand"]}), mode="append")
+    log.refresh()
+    assert log.last_batch(commit_of(0).app_id) is None
+    assert append(log, 1).version == versions
+    assert ids(table) == [1, *range(100, 100 + versions)]
+
+
+def test_a_table_dropped_before_the_commit_is_an_error_not_a_batch_that_is_there(
+    log: TableLog, table: Path
+) -> None:
+    log.create(COLUMNS)
+    file = part(table, 1)
+    shutil.rmtree(table)
+    with pytest.raises(UnavailableError) as refused:
+        log.commit([file], commit_of(0), COLUMNS)
+    assert refused.value.error_id == "TIDE-SINK-005"
+
+
+def test_a_table_restored_to_an_older_version_is_followed(log: TableLog, table: Path) -> None:
+    for batch_id in range(3):
+        append(log, batch_id)
+    DeltaTable(str(table)).restore(1)
+    assert append(log, 3).committed
+    assert ids(table) == [0, 3]
+
+
+def add_column(table: Path) -> None:
+    DeltaTable(str(table)).alter.add_columns([Field("added", "long")])
+
+
+def drop_column(table: Path) -> None:
+    write_deltalake(str(table), pa.table({"id": [9]}), mode="overwrite", schema_mode="overwrite")
+
+
+def retype_column(table: Path) -> None:
+    changed = pa.table({"id": ["9"], "name": ["x"]})
+    write_deltalake(str(table), changed, mode="overwrite", schema_mode="overwrite")
+
+
+@pytest.mark.parametrize(
+    ("change", "fact", "value"),
+    [
+        (add_column, "unknown_in_table", ["added"]),
+        (drop_column, "missing_in_table", ["name"]),
+        (
+            retype_column,
+            "other_type",
+            {"id": 'PrimitiveType("string") instead of PrimitiveType("long")'},
+        ),
+    ],
+)
+def test_a_change_of_columns_between_files_and_commit_is_refused(
+    log: TableLog, table: Path, change: Callable[[Path], None], fact: str, value: object
+) -> None:
+    log.create(COLUMNS)
+    file = part(table, 1)
+    change(table)
+    version = DeltaTable(str(table)).version()
+    with pytest.raises(DataError) as refused:
+        log.commit([file], commit_of(0), COLUMNS)
+    assert (refused.value.error_id, refused.value.facts[fact]) == ("TIDE-SINK-001", value)
+    assert (refused.value.facts["table"], refused.value.facts["table_version"]) == (str(table), version)
+    assert DeltaTable(str(table)).version() == version
+
+
+def make_partitioned(table: Path) -> None:
+    write_deltalake(str(table), pa.table({"id": [9], "name": ["x"]}), partition_by=["name"])
+
+
+def make_checked(table: Path) -> None:
+    DeltaTable.create(str(table), COLUMNS)
+    DeltaTable(str(table)).alter.add_constraint({"positive": "id > 0"})
+
+
+def make_not_null(table: Path) -> None:
+    DeltaTable.create(str(table), pa.schema([pa.field("id", pa.int64(), nullable=False), COLUMNS.field(1)]))
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (make_partitioned, "partitioned by name"),
+        (make_checked, "check positive"),
+        (make_not_null, "id is not null"),
+    ],
+)
+def test_a_table_with_rules_for_rows_is_refused_because_files_are_added_unchecked(
+    log: TableLog, table: Path, make: Callable[[Path], None], reason: str
+) -> None:
+    make(table)
+    version = DeltaTable(str(table)).version()
+    with pytest.raises(DataError) as refused:
+        append(log, 1)
+    assert (refused.value.error_id, refused.value.facts["reason"]) == ("TIDE-SINK-003", reason)
+    assert DeltaTable(str(table)).version() == version
+
+
+def test_one_driver_that_races_another_for_a_batch_commits_it(tmp_path: Path) -> None:
+    """Both find no table, make it, write files and commit batch 0 at the same moment."""
+    written = race(partial(commit_same_batch, tmp_path), RACES)
+    for number in range(RACES):
+        assert sorted((written["one"][number], written["other"][number])) == [False, True]
+        assert ids(tmp_path / str(number)) == [7]
+
+
+def commit_same_batch(folder: Path, number: int, name: str) -> bool:
+    log = TableLog(str(folder / str(number)))
+    log.create(COLUMNS)
+    row = pa.RecordBatch.from_pydict({"id": [7], "name": [name]}, schema=COLUMNS)
+    file = write_part(log.path, f"part-{name}.parquet", COLUMNS, [row])
+    assert file is not None
+    return log.commit([file], commit_of(0, driver=name), COLUMNS).committed
+
+
+def test_pipelines_that_race_for_one_table_all_get_their_batches_in(tmp_path: Path) -> None:
+    table = tmp_path / "shared"
+    TableLog(str(table)).create(COLUMNS)
+    written = race(partial(commit_own_batch, table), RACES)
+    assert written == {"one": [True] * RACES, "other": [True] * RACES}
+    assert ids(table) == sorted([*range(RACES), *range(1000, 1000 + RACES)])
+    assert {transaction_version(str(table), commit_of(0, pipeline=name).app_id) for name in written} == {
+        RACES - 1
+    }
+    assert len(read_commits(str(table))) == 2 * RACES + 1
+
+
+def commit_own_batch(table: Path, number: int, name: str) -> bool:
+    log = TableLog(str(table))
+    log.create(COLUMNS)
+    file = part(table, number if name == "one" else 1000 + number)
+    return log.commit([file], commit_of(number, pipeline=name), COLUMNS).committed

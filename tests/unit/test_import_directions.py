@@ -1,0 +1,94 @@
+"""What Airflow and the command line load must load where Spark is not installed.
+
+import-linter reads the import statements (`make check`); here the modules are really loaded.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+ENGINE = ROOT / "spark_apps" / "tidemill"
+AIRFLOW_SIDE = ROOT / "dags" / "tidemill_airflow"
+
+# The only packages that may import pyspark.
+SPARK_SIDE = {"payload", "sources", "sinks", "engine"}
+
+# Modules of the engine that need neither Spark nor Airflow: all others.
+LIGHT_MODULES = [
+    ".".join(path.relative_to(ENGINE.parent).with_suffix("").parts).removesuffix(".__init__")
+    for path in sorted(ENGINE.rglob("*.py"))
+    if not SPARK_SIDE.intersection(path.relative_to(ENGINE).parts)
+]
+
+# A name that is None in sys.modules cannot be imported, as if it were not installed.
+LOAD_WITHOUT = """
+import importlib, sys
+absent, *modules = sys.argv[1:]
+sys.modules.update(dict.fromkeys(absent.split(",")))
+for module in modules:
+    importlib.import_module(module)
+"""
+
+
+def failure_of_loading(modules: list[str], *, without: str) -> list[str]:
+    """The error that a new Python ends with, or nothing."""
+    command = [sys.executable, "-c", LOAD_WITHOUT, without, *modules]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=False)
+    return loaded.stderr.splitlines()[-1:]
+
+
+def third_party_imports() -> Iterator[tuple[str, str]]:
+    """File and imported top-level name, of every import statement of the packages."""
+    for path in [*sorted(ENGINE.rglob("*.py")), *sorted(AIRFLOW_SIDE.rglob("*.py"))]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            else:
+                continue
+            top = {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names)
+            yield from (
+                (str(path.relative_to(ROOT)), name) for name in top - {"tidemill", "tidemill_airflow"}
+            )
+
+
+def declared_distributions() -> set[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    declared = [*project["dependencies"], *extras["spark"], *extras["airflow"]]
+    return {one_spelling(re.split(r"[\[<>=]", requirement)[0]) for requirement in declared}
+
+
+def one_spelling(distribution: str) -> str:
+    """Registries take `delta_spark` and `delta-spark` for the same."""
+    return distribution.lower().replace("_", "-")
+
+
+def test_spec_ledger_checkpoint_control_and_command_line_load_without_spark_and_airflow() -> None:
+    assert failure_of_loading(LIGHT_MODULES, without="pyspark,delta,airflow,kubernetes") == []
+
+
+def test_reading_conf_loads_nothing_heavy() -> None:
+    spec = [module for module in LIGHT_MODULES if module.startswith("tidemill.spec")]
+    heavy = "pyspark,airflow,kubernetes,deltalake,obstore,pyarrow,pandas,confluent_kafka"
+    assert failure_of_loading(spec, without=heavy) == []
+
+
+def test_the_packages_import_only_what_pyproject_declares() -> None:
+    distributions = packages_distributions()
+    declared = declared_distributions()
+    undeclared = {
+        f"{file}: {name}"
+        for file, name in third_party_imports()
+        if not declared.intersection(map(one_spelling, distributions.get(name, [])))
+    }
+    assert undeclared == set()

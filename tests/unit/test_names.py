@@ -1,0 +1,73 @@
+"""Pins every name and path rule: stored data, dashboards and access rules depend on them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tidemill import names
+from tidemill.errors import SpecError
+from tidemill.names import Layout, check_pipeline_name
+
+LAYOUT = Layout("/lake")
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (LAYOUT.table("silver/orders"), "/lake/tables/silver/orders"),
+        (LAYOUT.quarantine("orders"), "/lake/quarantine/orders"),
+        (LAYOUT.state("orders"), "/lake/state/orders"),
+        (LAYOUT.checkpoint("orders", "g0001"), "/lake/state/orders/g0001"),
+        (LAYOUT.current("orders"), "/lake/state/orders/current.json"),
+        (LAYOUT.status("orders"), "/lake/state/orders/status.json"),
+        (LAYOUT.desired("orders"), "/lake/state/orders/desired.json"),
+        (LAYOUT.epochs("orders"), "/lake/state/orders/epochs"),
+        (LAYOUT.receipts("orders"), "/lake/state/orders/receipts"),
+        (LAYOUT.backfill("orders-1f2e"), "/lake/backfills/orders-1f2e"),
+        (names.transaction_id("orders", "g0001", "bronze/orders"), "orders:g0001:bronze/orders"),
+        (names.query_name("orders"), "orders"),
+        (names.consumer_group_prefix("orders"), "tidemill-orders"),
+        (names.stream_dag_id("orders"), "stream__orders"),
+        (names.incremental_dag_id("orders"), "incremental__orders"),
+        (names.asset_uri("silver/orders"), "tidemill://tables/silver/orders"),
+        (names.STREAMS_DAG_ID, "tidemill_streams"),
+        (names.BACKFILL_DAG_ID, "backfill"),
+        (names.FIRST_GENERATION, "g0001"),
+        (names.QUARANTINE_OUTPUT, "quarantine"),
+    ],
+)
+def test_a_stored_name_never_changes(made: str, expected: str) -> None:
+    assert made == expected
+
+
+@pytest.mark.parametrize("name", ["a", "orders", "orders_2", "a" * 40])
+def test_a_usable_pipeline_name_is_returned(name: str) -> None:
+    assert check_pipeline_name(name) == name
+
+
+@given(st.text(max_size=60))
+@example("orders\n")
+@example("..")
+@example("a" * 41)
+@example("orders/../x")
+@example("\uff2f\uff32\uff24\uff25\uff32")
+@example("straße")
+def test_only_names_that_are_safe_everywhere_are_accepted(name: str) -> None:
+    safe = re.fullmatch(r"[a-z][a-z0-9_]{0,39}\Z", name) is not None and name.isascii()
+    if safe:
+        assert check_pipeline_name(name) == name
+    else:
+        with pytest.raises(SpecError) as caught:
+            check_pipeline_name(name)
+        assert caught.value.error_id == "TIDE-SPEC-010"
+        assert str(caught.value.facts["name"]).isprintable()
+
+
+def test_a_long_hostile_name_does_not_flood_the_error() -> None:
+    with pytest.raises(SpecError) as caught:
+        check_pipeline_name("\x1b[2J" * 10_000)
+    assert len(str(caught.value)) < 1_000
