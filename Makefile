@@ -1,7 +1,8 @@
 # `make help` lists every command. Each sets up first what it needs.
 .DEFAULT_GOAL := help
 BIN := .venv/bin
-TIERS := tests/unit tests/spark tests/kafka tests/airflow
+# The long ones first, so that both processes of `make test` end at about the same time.
+TIERS := tests/kafka tests/spark tests/airflow tests/unit
 PYTEST := $(BIN)/python -m pytest -q
 
 .PHONY: help
@@ -12,6 +13,10 @@ help: ## list the commands
 setup: ## create .venv and .cache/jars; a moment when they are there
 	@docker/setup.sh
 
+.PHONY: stores
+stores: setup ## object stores for tests: Azurite and an S3 server; two minutes the first time
+	@$(BIN)/python docker/store_servers.py
+
 .PHONY: demo demo-stop
 demo: setup ## start broker, generator and Airflow; watch events become tables
 	@$(BIN)/tidemill dev demo
@@ -19,12 +24,16 @@ demo: setup ## start broker, generator and Airflow; watch events become tables
 demo-stop: setup ## end all that `make demo` started
 	@$(BIN)/tidemill dev demo-stop
 
-.PHONY: test test-unit test-spark test-kafka test-airflow
-test: setup ## all tests, the quick tiers first
-	@$(PYTEST) $(TIERS)
+.PHONY: test test-unit test-stores test-spark test-kafka test-airflow
+test: setup ## all tests that need no more than this machine's Java and Python, in two processes
+	@$(PYTEST) --numprocesses 2 --dist loadgroup $(TIERS)
 
 test-unit: setup ## no Spark, no network; seconds
 	@$(PYTEST) tests/unit
+
+test-stores: stores ## object stores on this machine; all that runs on every store
+	@$(PYTEST) --stores all tests/stores tests/unit/storage tests/unit/checkpoint tests/unit/ledger \
+		tests/unit/engine/test_zombies.py tests/spark/test_log_store_races.py
 
 test-spark: setup ## one Spark session
 	@$(PYTEST) tests/spark
@@ -35,11 +44,17 @@ test-kafka: setup ## one real broker
 test-airflow: setup ## Airflow's own classes and database
 	@$(PYTEST) tests/airflow
 
-.PHONY: bench-overhead soak
+.PHONY: bench-overhead bench-checkpoint bench-doctor soak
 bench-overhead: setup ## time against hand-written, tuned PySpark
-	@$(BIN)/python tests/bench/overhead.py
+	@$(BIN)/python -m tests.bench.overhead
 
-soak: setup ## minutes of random faults under load
+bench-checkpoint: setup ## time of looking at a checkpoint of 5,000 files
+	@$(BIN)/python -m tests.bench.checkpoint
+
+bench-doctor: setup ## time of the doctor for 1,000 pipelines
+	@$(BIN)/python -m tests.bench.doctor
+
+soak: stores ## minutes of random faults under load
 	@$(PYTEST) tests/soak
 
 .PHONY: check fix

@@ -13,14 +13,13 @@ Page: backfill.
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from airflow.sdk import DAG, Param
 
 from tidemill.names import BACKFILL_DAG_ID
 from tidemill_airflow.bounded_operators import BackfillPlan, BackfillRun
 from tidemill_airflow.declared import backfillable
 from tidemill_airflow.place import place_of
+from tidemill_airflow.retries import REPEATED
 
 # `format` makes the form show a calendar; Airflow's server does not check it, so the pattern does.
 MOMENT = {
@@ -50,5 +49,5 @@ if PIPELINES:
             "dry_run": Param(True, type="boolean", description="Only print the plan."),
         },
     ):
-        plan = BackfillPlan(task_id="plan", place=PLACE, retries=1)
-        plan >> BackfillRun(task_id="apply", place=PLACE, retries=2, retry_delay=timedelta(minutes=1))
+        plan = BackfillPlan(task_id="plan", place=PLACE, **REPEATED)
+        plan >> BackfillRun(task_id="apply", place=PLACE, **REPEATED)

@@ -13,7 +13,7 @@ Page: stream-does-not-start.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from airflow.sdk import DAG
 
@@ -21,6 +21,7 @@ from tidemill.names import incremental_dag_id
 from tidemill_airflow.bounded_operators import IncrementalRun
 from tidemill_airflow.declared import declared
 from tidemill_airflow.place import place_of
+from tidemill_airflow.retries import REPEATED
 
 PLACE = place_of(__file__)
 
@@ -41,6 +42,5 @@ for name, spec in declared(PLACE, "incremental"):
             place=PLACE,
             pipeline=name,
             tables=[sink.table for sink in spec.delta_sinks],
-            retries=2,
-            retry_delay=timedelta(minutes=1),
+            **REPEATED,
         )

@@ -13,17 +13,15 @@ Pages: stream-does-not-start, drain-overdue.
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from airflow.sdk import DAG, Param
 
 from tidemill.names import stream_dag_id
 from tidemill_airflow.declared import declared
 from tidemill_airflow.place import place_of
+from tidemill_airflow.retries import REPEATED
 from tidemill_airflow.stream_operators import ProveStream, StreamAction
 
 PLACE = place_of(__file__)
-RETRY_DELAY = timedelta(seconds=10)
 
 for name, spec in declared(PLACE, "stream"):
     with DAG(
@@ -46,6 +44,6 @@ for name, spec in declared(PLACE, "stream"):
             ),
         },
     ):
-        act = StreamAction(task_id="act", place=PLACE, pipeline=name, retries=2, retry_delay=RETRY_DELAY)
+        act = StreamAction(task_id="act", place=PLACE, pipeline=name, **REPEATED)
         # Proving changes nothing, so it is repeated when Airflow loses sight of it.
-        ProveStream(task_id="prove", place=PLACE, goal=act.output, retries=2, retry_delay=RETRY_DELAY)
+        ProveStream(task_id="prove", place=PLACE, goal=act.output, **REPEATED)

@@ -40,6 +40,9 @@ INSTALL = {
     "javac": ("A Java compiler (javac)", "openjdk-17-jdk-headless", "openjdk@17"),
     "mvn": ("Maven (mvn)", "maven", "maven"),
     "make": ("make", "make", "make"),
+    "node": ("Node.js 20 or later", "nodejs", "node"),
+    "npm": ("npm", "npm", "node"),
+    "go": ("Go 1.25 or later", "golang-go", "go"),
     "git": ("git", "git", "git"),
     "venv": ("Python's venv module", "python3-venv", "python@3.11"),
 }
@@ -87,16 +90,16 @@ def main(arguments: list[str]) -> int:
         if arguments == ["--pin-jars"]:
             pin_jars()
         else:
-            set_up()
+            set_up(all_steps())
     except SetupError as error:
         print(error, file=sys.stderr)
         return 1
     return 0
 
 
-def set_up() -> None:
+def set_up(wanted: Iterable[Step]) -> None:
     """Run the steps that are not done, after a look at all the tools that they need."""
-    steps = [step for step in all_steps() if not step.is_done()]
+    steps = [step for step in wanted if not step.is_done()]
     require_tools(["java", "make", "git", *(tool for step in steps for tool in step.tools)])
     for step in steps:
         step.run()
@@ -176,7 +179,7 @@ def make_jars() -> None:
 
 def copy_jars(folder: Path) -> None:
     """Copy what docker/jars.xml lists below `folder`; Maven takes from its own cache what is there."""
-    goals = ("dependency:copy@spark", "dependency:copy@broker")
+    goals = ("dependency:copy@spark", "dependency:copy@s3a", "dependency:copy@broker")
     options = ("-q", "-B", f"-Djars={folder}")
     run("mvn", *options, "-f", DOCKER / "jars.xml", *goals)
 

@@ -1,7 +1,8 @@
 """Marks every test with its tier, the name of its folder: so `-m kafka` and `make test-kafka` agree.
 
 The session and the lake are made by the first test that asks for them; a run of the unit tests never
-loads Spark.
+loads Spark. `make test` runs in several processes (pytest-xdist): a file's tests stay together, and so does
+all that shares the one Airflow.
 """
 
 from __future__ import annotations
@@ -12,18 +13,40 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.store_fixtures import (
+    add_stores_option,
+    azurite_server,
+    choose_stores,
+    placed_store,
+    s3_store_server,
+    store_place,
+    store_root,
+)
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.support.lake import Lake
 
+__all__ = ["azurite_server", "placed_store", "s3_store_server", "store_place", "store_root"]
+
 TESTS = Path(__file__).parent
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    add_stores_option(parser)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    choose_stores(metafunc)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         tier = item.path.relative_to(TESTS).parts[0]
         item.add_marker(tier)
+        item.add_marker(pytest.mark.xdist_group("airflow" if tier == "airflow" else str(item.path)))
 
 
 @pytest.fixture(scope="session")

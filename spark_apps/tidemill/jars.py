@@ -1,7 +1,7 @@
 """Where the jars are that set-up resolved.
 
-`make setup` copies what `docker/jars.xml` lists into `.cache/jars/spark` and `.cache/jars/broker`
-of the checkout; an image names its own folder in `TIDEMILL_JARS`. Nothing is downloaded here.
+`make setup` copies what `docker/jars.xml` lists into `.cache/jars/spark`, `s3a` and `broker` of the
+checkout; an image names its own folder in `TIDEMILL_JARS`. Nothing is downloaded here.
 """
 
 from __future__ import annotations
@@ -26,6 +26,15 @@ def spark_jars() -> list[Path]:
     return _jars("spark")
 
 
+def s3_jars() -> list[Path]:
+    """Jars that they need, too, where the storage root is on S3, sorted by name.
+
+    Raises:
+        UnavailableError: TIDE-JARS-001, if there are none.
+    """
+    return _jars("s3a")
+
+
 def broker_jars() -> list[Path]:
     """The class path of the local Kafka broker, sorted by name.
 
@@ -44,6 +53,6 @@ def _jars(purpose: str) -> list[Path]:
             "TIDE-JARS-001",
             f"There are no jars for {purpose}.",
             facts={"looked_in": folder, JARS_VARIABLE: named or "not set"},
-            fix=f"make setup, or set {JARS_VARIABLE} to a folder that holds spark/ and broker/",
+            fix=f"make setup, or set {JARS_VARIABLE} to a folder that holds spark/, s3a/ and broker/",
         )
     return jars

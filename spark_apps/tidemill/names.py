@@ -88,17 +88,43 @@ class Layout:
         """Delta table of the rejected records of a pipeline."""
         return f"{self.root}/quarantine/{pipeline}"
 
+    @property
+    def states(self) -> str:
+        """Folder of all state folders; also of pipelines that are not declared any more."""
+        return f"{self.root}/state"
+
     def state(self, pipeline: str) -> str:
         """Folder with all control files and checkpoints of a pipeline."""
-        return f"{self.root}/state/{pipeline}"
+        return f"{self.states}/{pipeline}"
 
     def checkpoint(self, pipeline: str, generation: str) -> str:
         """Spark checkpoint directory of a generation; touched by Spark only."""
         return f"{self.state(pipeline)}/{generation}"
 
     def current(self, pipeline: str) -> str:
-        """Which generation is live, and why."""
-        return f"{self.state(pipeline)}/current.json"
+        """Folder of the numbered records of which generation is live, and why; the newest one counts."""
+        return f"{self.state(pipeline)}/current"
+
+    def holds(self, pipeline: str) -> str:
+        """Folder of the holds that forbid a start."""
+        return f"{self.state(pipeline)}/holds"
+
+    def journal(self, pipeline: str) -> str:
+        """Folder of what each verb planned and how far it came, one file per request."""
+        return f"{self.state(pipeline)}/journal"
+
+    def backups(self, pipeline: str) -> str:
+        """Folder of the backups, one folder each."""
+        return f"{self.state(pipeline)}/backups"
+
+    def trash(self, pipeline: str) -> str:
+        """Folder of what was moved away instead of deleted, one folder per request."""
+        return f"{self.state(pipeline)}/trash"
+
+    @property
+    def audit(self) -> str:
+        """Folder with one entry per action: who, why, before, after."""
+        return f"{self.root}/audit"
 
     def status(self, pipeline: str) -> str:
         """What the driver says of itself after each batch."""

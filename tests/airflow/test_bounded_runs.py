@@ -29,7 +29,7 @@ def test_a_cleared_task_finds_the_driver_that_is_at_work(airflow: Airflow) -> No
     epoch_before = airflow.epoch("slow")
     run_id = airflow.begin("incremental__slow")
     airflow.until_task("incremental__slow", run_id, "run", "deferred")
-    eventually(lambda: airflow.epoch("slow") == epoch_before + 1, "the driver is at work")
+    eventually(lambda: airflow.epoch("slow") == epoch_before + 1, "the driver is at work", 90)
     plane = airflow.project.plane()
     driver = plane.running("slow")
     assert driver is not None

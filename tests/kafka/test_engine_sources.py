@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
 from tests.support.kafka import Kafka, Record
 from tests.support.lake import Lake, LakePipeline
-from tidemill.engine.classify import classify
-from tidemill.errors import DataError
 
 Position = tuple[str, int, int]
 
@@ -104,24 +102,3 @@ def test_headers_are_kept_in_order(kafka: Kafka, lake: Lake) -> None:
 
     (row,) = lake.rows("bronze/records")
     assert [(header["key"], header["value"]) for header in row["kafka_headers"]] == headers
-
-
-def test_records_that_expired_unread_stop_the_pipeline_and_nothing_is_skipped(
-    kafka: Kafka, lake: Lake
-) -> None:
-    topic = kafka.topic_with([b"read"])
-    pipeline = records(lake, topic=topic)
-    pipeline.run_incremental()
-    kafka.send(topic, [b"lost", b"lost", b"kept"])
-    expired: list[Any] = [TopicPartition(topic, 0, 3)]
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-    for deleted in admin.delete_records(expired).values():
-        deleted.result()
-
-    with pytest.raises(Exception) as failed:  # noqa: PT011  # what the driver makes of it is asserted
-        pipeline.run_incremental()
-
-    error = classify(failed.value)
-    assert isinstance(error, DataError)
-    assert error.error_id == "TIDE-SRC-004"
-    assert positions(lake) == [(topic, 0, 0)]

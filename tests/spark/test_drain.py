@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
+from tests.support.eventually import eventually
 from tests.support.lake import Lake, LakePipeline
 from tests.support.writer_cases import CrashedError
+from tidemill.checkpoint.current import read_or_create_current
+from tidemill.checkpoint.epochs import claim_epoch
+from tidemill.engine import running_query
 from tidemill.engine.drain import Drain
+from tidemill.engine.run_context import RunContext
+from tidemill.engine.running_query import RunningQuery, drain_queries
+from tidemill.engine.session_conf import STOP_TIMEOUT_SECONDS
+from tidemill.engine.streaming import start_query
+from tidemill.engine.transform import code_of
+from tidemill.sinks.batch_commit import nothing_more
 
 FILES = 5
+TIMEOUT_SECONDS = 60.0
+STOP_TIMEOUT = "spark.sql.streaming.stopTimeout"
 
 
 @pytest.fixture
@@ -89,3 +103,74 @@ def test_a_batch_that_fails_while_draining_is_no_clean_stop(lake: Lake, stream: 
         stream.run_stream(drain, fail_while_draining)
     stream.run_incremental()
     assert ids(lake) == list(range(FILES))
+
+
+def test_a_batch_that_hangs_beyond_the_deadline_is_cut_off_and_repeated_by_the_next_start(
+    lake: Lake, stream: LakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running_query, "DRAIN_TIMEOUT_SECONDS", 0.2)
+    lake.spark.conf.set(STOP_TIMEOUT, "500ms")
+    drain, released = Drain(), threading.Event()
+
+    def hang_in_second_batch(step: str) -> None:
+        if step == "files_written" and len(lake.ledger("bronze/orders")) == 1:
+            drain.request()
+            released.wait(TIMEOUT_SECONDS)
+            raise CrashedError(step)
+
+    try:
+        ending, _ = stream.run_stream(drain, hang_in_second_batch)
+    finally:
+        # In a driver the process ends now, and the hung batch with it.
+        released.set()
+        eventually(lambda: not lake.spark.streams.active, "the cut-off query ends", TIMEOUT_SECONDS)
+        lake.spark.conf.set(STOP_TIMEOUT, f"{STOP_TIMEOUT_SECONDS}s")
+    assert (ending, ids(lake)) == ("forced", [0])
+    stream.run_incremental()
+    assert ids(lake) == list(range(FILES))
+    assert len(lake.ledger("bronze/orders")) == FILES
+
+
+def start(pipeline: LakePipeline, drain: Drain) -> RunningQuery:
+    """A query of a driver that runs several."""
+    spark, resolved, store = pipeline.lake.spark, pipeline.resolved, pipeline.lake.store
+    generation = read_or_create_current(store, resolved.layout, pipeline.name).generation
+    epoch = claim_epoch(store, resolved.layout, pipeline.name, "several")
+    run = RunContext(resolved, "stream", "several", store, drain, code_of(resolved), generation, epoch)
+    reporter = pipeline._reporter(run, resolved.layout.status(pipeline.name))
+    spark.streams.addListener(reporter)
+    return start_query(spark, run, reporter, nothing_more)
+
+
+def test_several_queries_of_one_driver_end_clean_within_one_deadline(lake: Lake) -> None:
+    drain = Drain()
+    names = ("first", "second")
+    pipelines = [
+        lake.pipeline(
+            name,
+            source={"rate_per_batch": {"rows_per_batch": 10}},
+            sinks=[{"delta": {"table": f"bronze/{name}"}}],
+            run={"trigger": "0 seconds"},
+        )
+        for name in names
+    ]
+    running = [start(pipeline, drain) for pipeline in pipelines]
+    try:
+        eventually(
+            lambda: all(query.processor.last_finished is not None for query in running),
+            "both write",
+            TIMEOUT_SECONDS,
+        )
+        drain.request()
+        assert drain_queries(running) == "drained"
+        assert [query.stop() for query in running] == [True, True]
+    finally:
+        drain.request()
+        for query in running:
+            query.stop()
+            lake.spark.streams.removeListener(query.reporter)
+    for pipeline, query in zip(pipelines, running, strict=True):
+        newest = query.processor.last_finished
+        assert (pipeline.checkpoint / f"commits/{newest}").exists()
+        assert next(c.entry.batch_id for c in lake.ledger(f"bronze/{pipeline.name}") if c.entry) == newest
+        assert query.reporter.status.state == "draining"

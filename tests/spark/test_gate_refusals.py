@@ -9,6 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.support.lake import Lake, LakePipeline
+from tidemill.checkpoint.gate import examine, gather_facts
+from tidemill.checkpoint.holds import Hold, take_hold
 from tidemill.errors import GateRefusedError
 
 BATCHES = 3
@@ -56,9 +58,15 @@ def files_of(folder: Path) -> dict[Path, float]:
 
 def forget(checkpoint: Path, batch_id: int) -> None:
     """Roll a checkpoint back by hand, as a restored backup does."""
-    for folder in ("offsets", "commits"):
-        for name in (str(batch_id), f".{batch_id}.crc"):
-            (checkpoint / folder / name).unlink(missing_ok=True)
+    uncommit(checkpoint, batch_id)
+    for name in (str(batch_id), f".{batch_id}.crc"):
+        (checkpoint / "offsets" / name).unlink(missing_ok=True)
+
+
+def uncommit(checkpoint: Path, batch_id: int) -> None:
+    """As a driver that is killed after the table's commit leaves it."""
+    for name in (str(batch_id), f".{batch_id}.crc"):
+        (checkpoint / "commits" / name).unlink(missing_ok=True)
 
 
 def test_the_checkpoint_of_another_pipeline_is_refused(lake: Lake, orders: LakePipeline) -> None:
@@ -134,19 +142,89 @@ def test_a_table_restored_to_an_older_version_is_refused(
     assert error.facts["checkpoint_batch"] == BATCHES - 1
 
 
+def test_a_rewind_by_hand_is_refused(lake: Lake, orders: LakePipeline, spark: SparkSession) -> None:
+    """Table and checkpoint agree, and Delta would skip all that is read again."""
+    table = lake.root / "tables/bronze/orders"
+    spark.sql(f"RESTORE TABLE delta.`{table}` TO VERSION AS OF 2")
+    forget(orders.checkpoint, BATCHES - 1)
+    error = refusal_of(orders)
+    assert error.error_id == "TIDE-CKPT-018"
+    assert (error.facts["table_batch"], error.facts["transaction"]) == (BATCHES - 2, BATCHES - 1)
+
+
+def test_a_hold_is_a_refusal(orders: LakePipeline) -> None:
+    layout = orders.resolved.layout
+    take_hold(orders.lake.store, layout, "orders", Hold(id="by-anna", by="anna", why="looking at rows"))
+    assert refusal_of(orders).error_id == "TIDE-CKPT-029"
+
+
+def test_a_file_of_the_batch_to_repeat_that_is_gone_is_refused(lake: Lake, orders: LakePipeline) -> None:
+    uncommit(orders.checkpoint, BATCHES - 1)
+    (lake.root / f"landing/orders/{BATCHES - 1}.json").unlink()
+    error = refusal_of(orders)
+    assert error.error_id == "TIDE-CKPT-024"
+    assert [Path(uri).name for uri in error.facts["missing"]] == [f"{BATCHES - 1}.json"]
+
+
 def test_a_torn_batch_of_the_checkpoint_is_refused(orders: LakePipeline) -> None:
     torn = orders.checkpoint / "offsets" / str(BATCHES - 1)
     torn.write_bytes(torn.read_bytes()[:40])
-    before = files_of(orders.lake.root)
-    with pytest.raises(GateRefusedError) as refused:
-        orders.run_incremental()
-    assert (refused.value.error_id, refused.value.facts) == ("TIDE-CKPT-007", {"file": str(torn)})
-    assert files_of(orders.lake.root) == before
+    error = refusal_of(orders)
+    assert (error.error_id, error.facts["file"]) == ("TIDE-CKPT-007", f"offsets/{BATCHES - 1}")
 
 
 def test_a_crash_is_no_reason_to_refuse(lake: Lake, orders: LakePipeline) -> None:
     """Killed between the table's commit and the checkpoint's."""
-    for name in (str(BATCHES - 1), f".{BATCHES - 1}.crc"):
-        (orders.checkpoint / "commits" / name).unlink(missing_ok=True)
+    uncommit(orders.checkpoint, BATCHES - 1)
     orders.run_incremental()
     assert sorted(row["id"] for row in lake.rows("bronze/orders")) == [0, 1, 2]
+
+
+COUNTING = """
+from pyspark.sql import functions as F
+
+def transform(readings):
+    # Windows of one minute: the newest stay open, so state goes from run to run.
+    return readings.groupBy(F.window("at", "1 minute")).count().select("window.start", "count")
+"""
+
+
+@pytest.fixture
+def windows(lake: Lake) -> LakePipeline:
+    """A stateful pipeline that has run twice."""
+    lake.transform("windows", COUNTING)
+    pipeline = lake.pipeline(
+        "windows",
+        source={"files": {"path": "landing/windows", "format": "json", "schema": "at timestamp"}},
+        event_time={"column": "at", "watermark": "10 seconds"},
+        transform="windows:transform",
+        sinks=[{"delta": {"table": "silver/windows"}}],
+        run={"mode": "incremental"},
+    )
+    for minute in range(2):
+        lake.land_rows(f"landing/windows/{minute}.json", [{"at": f"2026-01-01T00:0{minute}:00Z"}])
+        pipeline.run_incremental()
+    return pipeline
+
+
+def test_state_that_spark_wrote_is_whole_until_a_file_of_it_is_gone(windows: LakePipeline) -> None:
+    facts = gather_facts(windows.lake.store, windows.resolved, "g0001")
+    assert [f for f in examine(facts) if f.finding_id != "TIDE-CKPT-090"] == []
+    assert facts.state.operators == (0,)
+    assert facts.committed is not None
+    assert facts.state.version == facts.committed + 1
+    newest = [*windows.checkpoint.glob(f"state/0/*/{facts.state.version}_*")]
+    assert len(newest) >= 2
+    for file in newest:
+        file.unlink()
+    assert refusal_of(windows).error_id == "TIDE-CKPT-016"
+
+
+def test_another_number_of_partitions_is_refused_instead_of_ignored(windows: LakePipeline) -> None:
+    declaration = windows.lake.folder / "conf/pipelines/windows.yaml"
+    declaration.write_text(
+        declaration.read_text().replace("mode: incremental", "mode: incremental\n  shuffle_partitions: 3")
+    )
+    error = refusal_of(windows)
+    assert error.error_id == "TIDE-CKPT-026"
+    assert (error.facts["checkpoint_partitions"], error.facts["pipeline_partitions"]) == (2, 3)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import stat
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.support.jvm_programs import java_program
-
-COMMITS = 300
+from tests.support.jvm_programs import java_program, outcome
 
 HADOOP = ("org.apache.hadoop.fs.LocalFileSystem", "org.apache.hadoop.fs.local.LocalFs")
 OURS = ("io.tidemill.hadoop.LocalFileSystemWithoutForks", "io.tidemill.hadoop.LocalFsWithoutForks")
@@ -50,34 +46,6 @@ def test_local_files_are_the_same_as_hadoops(tmp_path: Path) -> None:
     assert files == files_of(tmp_path / "hadoop")
     assert files["made/part-0"] == ("-rw-r-----", b"rows\n")
     assert {"made/.part-0.crc", "7", ".7.crc"} <= files.keys()
-
-
-def race(log: Path, names: tuple[str, str]) -> dict[str, list[int]]:
-    """Let two processes try the same commits at the same moments; the commits each was told it won."""
-    writers = {name: java_program("CommitRace", str(log), name, str(COMMITS)) for name in names}
-    for writer in writers.values():
-        assert writer.stdout is not None
-        assert writer.stdout.readline() == "ready\n"
-    start = f"{int(time.time() * 1000) + 100}\n"
-    for writer in writers.values():
-        assert writer.stdin is not None
-        writer.stdin.write(start)
-        writer.stdin.flush()
-    return {name: [int(line) for line in outcome(writer).split()] for name, writer in writers.items()}
-
-
-def outcome(program: subprocess.Popen[str]) -> str:
-    output, errors = program.communicate()
-    assert program.returncode == 0, errors
-    return output
-
-
-def test_two_racing_drivers_never_both_win_a_commit(tmp_path: Path) -> None:
-    won = race(tmp_path, ("one", "other"))
-    assert sorted(won["one"] + won["other"]) == list(range(COMMITS))
-    for name, commits in won.items():
-        assert {(tmp_path / f"{commit:020}.json").read_text() for commit in commits} <= {f"{name}\n"}
-    assert len(list(tmp_path.iterdir())) == COMMITS
 
 
 def test_a_planned_batch_is_not_replaced_by_another_driver(tmp_path: Path) -> None:

@@ -25,8 +25,9 @@ from tidemill.dev.airflow_standalone import (
 )
 from tidemill.errors import UnavailableError
 
-# Seconds for one DAG run of fake drivers: scheduling, two tasks and a deferral take 5-10 on a quiet machine.
-RUN_TIMEOUT_SECONDS = 90
+# Seconds for one DAG run of fake drivers: scheduling, two tasks and a deferral take 5-10 on a quiet machine;
+# a task that Airflow lost sight of is repeated after 10 and 20 more.
+RUN_TIMEOUT_SECONDS = 150
 
 FILES = """
 description: Rows from files.
@@ -84,7 +85,16 @@ class Airflow:
             state = self.api.run(dag_id, run_id)["state"]
             return state if state in ("success", "failed") else None
 
-        return eventually(ended, f"{dag_id} {run_id} ends", RUN_TIMEOUT_SECONDS) or ""
+        try:
+            return eventually(ended, f"{dag_id} {run_id} ends", RUN_TIMEOUT_SECONDS) or ""
+        except AssertionError as error:
+            tasks = self.tasks(dag_id, run_id)
+            logs = "\n".join(f"{task}:\n{self.log_of(dag_id, task)[-3000:]}" for task in tasks)
+            raise AssertionError(f"{error}\n{tasks}\n{logs}\n{self._scheduler_says(dag_id)}") from error
+
+    def _scheduler_says(self, dag_id: str) -> str:
+        lines = self.server.log.read_text(errors="replace").splitlines()
+        return "\n".join([line for line in lines if dag_id in line][-20:])
 
     def run(self, dag_id: str, params: dict[str, Any] | None = None) -> tuple[str, str]:
         """Trigger a run and wait for its end; returns its id and state."""

@@ -21,6 +21,8 @@ class CommandLine:
 
     def __call__(self, *arguments: str) -> int:
         """Run a command; returns its exit code."""
+        # What the test printed before, such as a driver's log lines, is none of the command's.
+        self._read_output()
         exit_code = main(["--project", str(self.folder), "--env", "local", *arguments])
         printed = self._read_output()
         self.out, self.err = printed.out, printed.err

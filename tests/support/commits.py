@@ -22,7 +22,9 @@ def commit_of(batch_id: int, driver: str = "driver-1", pipeline: str = "orders")
         epoch=1,
         batch_id=batch_id,
         sources={
-            "source": OffsetRange(start={"orders": {"0": batch_id}}, end={"orders": {"0": batch_id + 1}})
+            "source": OffsetRange(
+                start={"orders": {"0": 10 * batch_id}}, end={"orders": {"0": 10 * (batch_id + 1)}}
+            )
         },
         code=CODE,
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyspark
 
-from tidemill.jars import spark_jars
+from tidemill.jars import s3_jars, spark_jars
 
 PROGRAMS = Path(__file__).parent / "jvm"
 
@@ -19,7 +19,7 @@ def java_program(name: str, *arguments: str, path: str | None = None) -> subproc
     home = os.environ.get("JAVA_HOME")
     # Found here, because the program's own PATH may have none.
     java = shutil.which("java", path=str(Path(home) / "bin") if home else None) or "java"
-    class_path = [f"{Path(pyspark.__file__).parent / 'jars'}/*", *map(str, spark_jars())]
+    class_path = [f"{Path(pyspark.__file__).parent / 'jars'}/*", *map(str, [*spark_jars(), *s3_jars()])]
     return subprocess.Popen(
         [java, "-Xmx256m", "-cp", os.pathsep.join(class_path), str(PROGRAMS / f"{name}.java"), *arguments],
         stdin=subprocess.PIPE,
@@ -28,3 +28,10 @@ def java_program(name: str, *arguments: str, path: str | None = None) -> subproc
         text=True,
         env={**os.environ, "PATH": path} if path else None,
     )
+
+
+def outcome(program: subprocess.Popen[str]) -> str:
+    """What a program printed until its end."""
+    output, errors = program.communicate()
+    assert program.returncode == 0, errors
+    return output

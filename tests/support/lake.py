@@ -23,8 +23,9 @@ from tidemill.backfill.plan import BackfillPlan, plan_backfill
 from tidemill.checkpoint.batches import CheckpointBatches
 from tidemill.checkpoint.current import read_or_create_current
 from tidemill.checkpoint.epochs import claim_epoch
-from tidemill.checkpoint.gate import check, gather_facts
+from tidemill.checkpoint.gate import check, check_holds, gather_facts
 from tidemill.checkpoint.status import Status
+from tidemill.engine.admission import admit
 from tidemill.engine.backfill import run_backfill
 from tidemill.engine.drain import Drain
 from tidemill.engine.reporter import Reporter
@@ -33,6 +34,7 @@ from tidemill.engine.streaming import Ending, run_query
 from tidemill.engine.transform import code_of
 from tidemill.ledger.read import Commit, read_ledger
 from tidemill.sinks.batch_commit import StepDone, nothing_more
+from tidemill.spec.location import root_of_clients
 from tidemill.spec.project import Pipeline, Project, load_environment, resolve_pipeline
 from tidemill.storage.store import Store
 
@@ -74,7 +76,9 @@ class Lake:
 
     @property
     def store(self) -> Store:
-        return Store(str(self.root))
+        """Control files; of the environment's own root where that is an object store."""
+        root = str(self.environment.get("root", ""))
+        return Store(root_of_clients(root) if "://" in root else str(self.root))
 
     def schema(self, name: str, properties: Mapping[str, Any], required: list[str] | None = None) -> str:
         """Write a payload schema; all properties are required unless named otherwise."""
@@ -191,9 +195,11 @@ class LakePipeline:
     def _run(self, mode: Any, step_done: StepDone, drain: Drain) -> tuple[Ending, Reporter]:
         pipeline, store = self.resolved, self.lake.store
         generation = read_or_create_current(store, pipeline.layout, self.name).generation
+        check_holds(store, pipeline.layout, self.name)
         check(gather_facts(store, pipeline, generation))
         epoch = claim_epoch(store, pipeline.layout, self.name, "test")
         run = RunContext(pipeline, mode, _run_id(), store, drain, code_of(pipeline), generation, epoch)
+        run = admit(run)
         reporter = self._reporter(run, pipeline.layout.status(self.name))
         self.lake.spark.streams.addListener(reporter)
         try:

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.support.commits import TABLE
 from tidemill.sinks.batch_commit import StepDone, TableWriter, nothing_more
 from tidemill.sinks.table_columns import table_columns
+from tidemill.sinks.table_log import TableLog
 from tidemill.sinks.table_writer import table_writer
 from tidemill.spec.sinks import DeltaSink
 
@@ -53,7 +54,7 @@ class WriterCase:
         """A writer with its own view of the table, as another driver would have."""
         sink = DeltaSink.model_validate({"table": TABLE, "writer": self.name, **self.declaration})
         frame = self.spark.createDataFrame([], columns)
-        return table_writer(sink, str(self.path), table_columns(frame.schema), step_done=step_done)
+        return table_writer(sink, TableLog(str(self.path)), table_columns(frame.schema), step_done=step_done)
 
     def frame(self, *rows: Sequence[object], columns: str = COLUMNS) -> DataFrame:
         """Rows on two partitions, so that two tasks write."""

@@ -71,7 +71,9 @@ def classes_by_id() -> dict[str, set[str]]:
                 continue
             given = node.args[0]
             if isinstance(given, ast.Constant) and re.fullmatch(ID_PATTERN, str(given.value)):
-                found[str(given.value)].add(node.func.id)
+                # The gate's findings become its refusals.
+                kind = "GateRefusedError" if node.func.id == "Finding" else node.func.id
+                found[str(given.value)].add(kind)
     return found
 
 

@@ -35,6 +35,7 @@ JAR_PROPERTIES = {
     "SPARK_AVRO_JAR_VERSION": "spark-avro.version",
     "SPARK_TOKEN_PROVIDER_JAR_VERSION": "spark-token-provider.version",
     "HADOOP_AZURE_JAR_VERSION": "hadoop.version",
+    "AWS_SDK_JAR_VERSION": "aws-sdk.version",
     "KAFKA_CLIENTS_JAR_VERSION": "kafka-clients.version",
     "KAFKA_BROKER_JAR_VERSION": "kafka-broker.version",
 }
@@ -110,7 +111,7 @@ def test_jars_have_the_versions_of_versions_env() -> None:
 
 def test_jar_hashes_are_those_of_the_listed_jars() -> None:
     hashed = {line.split()[1] for line in (DOCKER / "jars.sha256").read_text().splitlines()}
-    assert hashed == jars_of("spark") | jars_of("broker")
+    assert hashed == jars_of("spark") | jars_of("s3a") | jars_of("broker")
 
 
 def test_exact_versions_in_pyproject_are_those_of_versions_env() -> None:

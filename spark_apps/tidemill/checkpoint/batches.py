@@ -1,24 +1,30 @@
-"""What a Spark checkpoint says of its batches: planned in `offsets/`, finished in `commits/`.
-
-Formats (Spark 4.2 OffsetSeqLog and CommitLog): a version line, then in `offsets/N` one JSON line of
-batch metadata and one line per source (`-` for a source without data); `metadata` is a JSON object with
-the query id. `sources/0/0` starts with a NUL byte before its version line.
-"""
+"""What a Spark checkpoint says of its batches: planned in `offsets/`, finished in `commits/`."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime
+from typing import Any, TypeVar
 
+from tidemill.checkpoint.log_files import (
+    CommitsFile,
+    OffsetsFile,
+    TornFileError,
+    parse_commits,
+    parse_metadata,
+    parse_offsets,
+)
 from tidemill.errors import GateRefusedError
 from tidemill.storage.store import Store
+
+Parsed = TypeVar("Parsed")
 
 
 @dataclass(frozen=True)
 class PlannedBatch:
-    """One file of `offsets/`.
+    """One file of `offsets/`, as the ledger tells it.
 
     Args:
         batch_id: Its number.
@@ -32,7 +38,10 @@ class PlannedBatch:
 
 
 class CheckpointBatches:
-    """Reads the batch logs of one checkpoint directory."""
+    """Reads the batch logs of one checkpoint directory.
+
+    A file that is not there is None; one that is torn raises GateRefusedError TIDE-CKPT-007.
+    """
 
     def __init__(self, store: Store, path: str) -> None:
         self._store = store
@@ -40,42 +49,39 @@ class CheckpointBatches:
 
     def query_id(self) -> str | None:
         """Id of the Spark query that the checkpoint belongs to; None before its first start."""
-        content = self._store.read(f"{self.path}/metadata")
-        if content is None:
-            return None
-        try:
-            return str(json.loads(content)["id"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise self._damaged("metadata") from error
+        return self._parsed("metadata", parse_metadata)
+
+    def offset_ids(self) -> list[int]:
+        """Numbers of all batches in `offsets/`, rising."""
+        return self._ids("offsets")
+
+    def commit_ids(self) -> list[int]:
+        """Numbers of all batches in `commits/`, rising."""
+        return self._ids("commits")
 
     def last_planned(self) -> int | None:
         """Number of the newest batch in `offsets/`."""
-        return self._last("offsets")
+        return max(self.offset_ids(), default=None)
 
     def last_committed(self) -> int | None:
         """Number of the newest batch in `commits/`."""
-        return self._last("commits")
+        return max(self.commit_ids(), default=None)
+
+    def offsets(self, batch_id: int) -> OffsetsFile | None:
+        """All that `offsets/<batch_id>` says; None if it is not there."""
+        return self._parsed(f"offsets/{batch_id}", lambda content: parse_offsets(batch_id, content))
+
+    def commits(self, batch_id: int) -> CommitsFile | None:
+        """All that `commits/<batch_id>` says; None if it is not there."""
+        return self._parsed(f"commits/{batch_id}", lambda content: parse_commits(batch_id, content))
 
     def planned(self, batch_id: int) -> PlannedBatch | None:
-        """What `offsets/<batch_id>` says; None if it is not there.
+        """What the ledger needs of `offsets/<batch_id>`; None if it is not there."""
+        found = self.offsets(batch_id)
+        return None if found is None else PlannedBatch(batch_id, found.watermark, tuple(found.ends.values()))
 
-        Raises:
-            GateRefusedError: TIDE-CKPT-007, if the file is torn.
-        """
-        content = self._store.read(f"{self.path}/offsets/{batch_id}")
-        if content is None:
-            return None
-        try:
-            _, metadata, first, *others = content.decode().splitlines()
-            milliseconds = json.loads(metadata)["batchWatermarkMs"]
-            ends = tuple(None if line == "-" else json.loads(line) for line in (first, *others))
-        except (ValueError, KeyError, TypeError) as error:
-            raise self._damaged(f"offsets/{batch_id}") from error
-        watermark = datetime.fromtimestamp(milliseconds / 1000, tz=UTC) if milliseconds else None
-        return PlannedBatch(batch_id, watermark, ends)
-
-    def initial_offset(self, source: int = 0) -> Any:
-        """Where a source began when the checkpoint was born; None if it kept no such file."""
+    def initial_offset(self, source: int | str = 0) -> Any:
+        """Where a source, by place or name, began at the checkpoint's birth; None if it kept no such file."""
         content = self._store.read(f"{self.path}/sources/{source}/0")
         if content is None:
             return None
@@ -93,9 +99,18 @@ class CheckpointBatches:
         start = before.ends[source] if before else self.initial_offset(source)
         return start, end
 
-    def _last(self, folder: str) -> int | None:
-        numbers = [int(name) for name in self._store.list_names(f"{self.path}/{folder}") if name.isdecimal()]
-        return max(numbers, default=None)
+    def _parsed(self, name: str, parse: Callable[[bytes], Parsed]) -> Parsed | None:
+        content = self._store.read(f"{self.path}/{name}")
+        if content is None:
+            return None
+        try:
+            return parse(content)
+        except TornFileError as error:
+            raise self._damaged(name) from error
+
+    def _ids(self, folder: str) -> list[int]:
+        names = self._store.list_names(f"{self.path}/{folder}")
+        return sorted(int(name) for name in names if name.isdecimal())
 
     def _damaged(self, name: str) -> GateRefusedError:
         return GateRefusedError(

@@ -1,26 +1,68 @@
-"""`current.json`: which checkpoint generation is live, and why."""
+"""Which checkpoint generation is live, and why: `current/00000001.json`, `00000002.json` and so on.
+
+The highest number counts; the others are the history. A change is a new file, made by put-if-absent, so
+that of two people who change the generation at once exactly one succeeds, on every store: local disks
+have no conditional update of one file.
+"""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from tidemill.errors import GateRefusedError
-from tidemill.names import FIRST_GENERATION, Layout
+from tidemill.names import FIRST_GENERATION, GENERATION_PATTERN, Layout
 from tidemill.storage.store import Store
 
 
+class Base(BaseModel):
+    """Where a generation was taken from.
+
+    Args:
+        generation: Its parent.
+        batch_id: Last batch that it shares with its parent; None if it shares none.
+        tables: Version that each Delta table had, or was restored to, when the generation was made.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    generation: str
+    batch_id: int | None = None
+    tables: dict[str, int | None] = {}
+
+
 class Current(BaseModel):
-    """The live generation of a pipeline."""
+    """One record of which generation is live."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     v: int = 1
+    number: int = 1
     pipeline: str
     generation: str
-    since: datetime
+    since: datetime = Field(default_factory=lambda: datetime.now(UTC))
     why: str
+    by: str = "tidemill"
+    request_id: str | None = None
+    base: Base | None = None
+
+
+def read_current(store: Store, layout: Layout, pipeline: str) -> Current | None:
+    """The live generation; None before the first start.
+
+    Raises:
+        GateRefusedError: TIDE-CKPT-006, if the state folder is another pipeline's.
+    """
+    names = store.list_names(layout.current(pipeline))
+    return _read(store, layout, pipeline, names[-1]) if names else None
+
+
+def read_history(store: Store, layout: Layout, pipeline: str) -> list[Current]:
+    """All records, newest first."""
+    names = store.list_names(layout.current(pipeline))
+    return [_read(store, layout, pipeline, name) for name in reversed(names)]
 
 
 def read_or_create_current(store: Store, layout: Layout, pipeline: str) -> Current:
@@ -29,12 +71,31 @@ def read_or_create_current(store: Store, layout: Layout, pipeline: str) -> Curre
     Raises:
         GateRefusedError: TIDE-CKPT-006, if the state folder is another pipeline's.
     """
-    path = layout.current(pipeline)
-    first = Current(
-        pipeline=pipeline, generation=FIRST_GENERATION, since=datetime.now(UTC), why="first start"
-    )
-    store.create_json(path, first.model_dump(mode="json"))
-    current = Current.model_validate(store.read_json(path))
+    if (current := read_current(store, layout, pipeline)) is not None:
+        return current
+    first = Current(pipeline=pipeline, generation=FIRST_GENERATION, why="first start")
+    switch_generation(store, layout, first)
+    return read_current(store, layout, pipeline) or first
+
+
+def switch_generation(store: Store, layout: Layout, new: Current) -> bool:
+    """Make a generation the live one; False if `new.number` is taken: somebody else was quicker."""
+    path = f"{layout.current(new.pipeline)}/{new.number:08d}.json"
+    return store.create_json(path, new.model_dump(mode="json"))
+
+
+def next_generation(store: Store, layout: Layout, pipeline: str) -> str:
+    """A generation that no checkpoint and no record has used, e.g. `g0002`."""
+    used = [record.generation for record in read_history(store, layout, pipeline)]
+    folders = [
+        name for name in store.list_names(layout.state(pipeline)) if re.fullmatch(GENERATION_PATTERN, name)
+    ]
+    newest = max((int(name[1:]) for name in [*used, *folders]), default=0)
+    return f"g{newest + 1:04d}"
+
+
+def _read(store: Store, layout: Layout, pipeline: str, name: str) -> Current:
+    current = Current.model_validate(store.read_json(f"{layout.current(pipeline)}/{name}"))
     if current.pipeline != pipeline:
         raise GateRefusedError(
             "TIDE-CKPT-006",

@@ -16,6 +16,12 @@ class Receipt(BaseModel):
 
     `clean`: the running batch was finished and committed. `forced`: the drain deadline passed.
     `failed`: the driver ended with `error`. A driver that was killed leaves no receipt.
+
+    Args:
+        batch_id: Newest batch that the checkpoint has committed.
+        unfinished_batch: Batch that was planned and not committed; the next start runs it. A clean driver has
+            not begun to write it.
+        offsets: Where each source stands after `batch_id`, exclusive.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -30,6 +36,7 @@ class Receipt(BaseModel):
     generation: str | None = None
     epoch: int | None = None
     batch_id: int | None = None
+    unfinished_batch: int | None = None
     offsets: dict[str, Any] | None = None
     watermark: datetime | None = None
     error: dict[str, Any] | None = None

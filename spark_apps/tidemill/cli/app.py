@@ -12,6 +12,7 @@ import typer
 from tidemill import __version__
 from tidemill.cli import (
     backfill,
+    checkpoint,
     dev,
     graph,
     init,
@@ -40,7 +41,7 @@ app = typer.Typer(
 )
 for verbs in (init, validate, plan, run, status, streams, ledger, graph):
     verbs.add_to(app)
-for group in (backfill, quarantine, dev):
+for group in (backfill, checkpoint, quarantine, dev):
     group.add_to(app)
 
 

@@ -35,8 +35,11 @@ class Invocation:
     def environment(self) -> Environment:
         """The environment."""
         from tidemill.spec.project import load_environment
+        from tidemill.storage.access import open_storage
 
-        return load_environment(self.project(), self.environment_name)
+        environment = load_environment(self.project(), self.environment_name)
+        open_storage(environment)
+        return environment
 
     def pipeline(self, name: str) -> Pipeline:
         """A pipeline in the environment."""

@@ -12,6 +12,7 @@ from tidemill.cli.output import print_json, say
 if TYPE_CHECKING:
     from tidemill.spec.project import Pipeline
     from tidemill.spec.sinks import Sink
+    from tidemill.storage.store import Store
 
 
 def add_to(app: typer.Typer) -> None:
@@ -22,12 +23,15 @@ def add_to(app: typer.Typer) -> None:
 def plan(
     context: typer.Context,
     pipeline: Annotated[str, typer.Argument(help="Name of the pipeline.")],
+    broker: Annotated[
+        bool, typer.Option("--broker", help="Also ask the broker how long it keeps records.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what would run, from where, how."""
     from tidemill.cli.pipeline_check import check_pipeline
 
-    document = plan_document(check_pipeline(invocation_of(context).environment(), pipeline))
+    document = plan_document(check_pipeline(invocation_of(context).environment(), pipeline), broker)
     if as_json:
         print_json(document)
     else:
@@ -35,12 +39,14 @@ def plan(
             say(line)
 
 
-def plan_document(pipeline: Pipeline) -> dict[str, Any]:
+def plan_document(pipeline: Pipeline, ask_broker: bool = False) -> dict[str, Any]:
     """Everything that a driver of this pipeline would do and use, as plain data."""
     from tidemill.cli.pipeline_check import decoded_columns, lineage_columns
+    from tidemill.cli.plan_retention import last_ending, retention_document
     from tidemill.engine.session_conf import session_conf
 
     spec, environment = pipeline.spec, pipeline.environment
+    store = _open_store(pipeline)
     source = spec.source.chosen.model_dump(mode="json", by_alias=True, exclude_none=True)
     return {
         "pipeline": pipeline.name,
@@ -58,7 +64,9 @@ def plan_document(pipeline: Pipeline) -> dict[str, Any]:
         "transform": spec.transform,
         "sinks": [_sink(pipeline, sink) for sink in spec.sinks],
         "paths": _paths(pipeline),
-        "checkpoint": _position(pipeline),
+        "retention": retention_document(pipeline, ask_broker),
+        "checkpoint": None if store is None else _position(store, pipeline),
+        "last_ending": None if store is None else last_ending(store, pipeline),
         "session_conf": session_conf(pipeline),
     }
 
@@ -87,22 +95,27 @@ def _paths(pipeline: Pipeline) -> dict[str, str]:
     return paths
 
 
-def _position(pipeline: Pipeline) -> dict[str, Any] | None:
-    """Where the live checkpoint stands; None before the first start."""
+def _open_store(pipeline: Pipeline) -> Store | None:
+    """The storage; None if it is a folder that does not exist yet."""
     from pathlib import Path
 
-    from tidemill.checkpoint.batches import CheckpointBatches
     from tidemill.storage.store import Store
 
-    layout = pipeline.layout
+    root = pipeline.layout.root
     # Opening a store makes its folder, and a plan makes nothing.
-    if "://" not in layout.root and not Path(layout.root).is_dir():
-        return None
-    store = Store(layout.root)
-    current = store.read_json(layout.current(pipeline.name))
+    return Store(root) if "://" in root or Path(root).is_dir() else None
+
+
+def _position(store: Store, pipeline: Pipeline) -> dict[str, Any] | None:
+    """Where the live checkpoint stands; None before the first start."""
+    from tidemill.checkpoint.batches import CheckpointBatches
+    from tidemill.checkpoint.current import read_current
+
+    layout = pipeline.layout
+    current = read_current(store, layout, pipeline.name)
     if current is None:
         return None
-    generation = str(current["generation"])
+    generation = current.generation
     batches = CheckpointBatches(store, layout.checkpoint(pipeline.name, generation))
     planned = batches.last_planned()
     newest = batches.planned(planned) if planned is not None else None

@@ -16,6 +16,7 @@ from tidemill.control.runtime import Runtime, Slot, StartedDriver
 from tidemill.errors import UsageError
 from tidemill.names import Layout
 from tidemill.spec.project import Environment
+from tidemill.storage.access import open_storage
 from tidemill.storage.store import Store
 
 # `module:function` that builds a driver's command line, for a wrapper (nice, systemd-run) around it.
@@ -52,6 +53,7 @@ class ControlPlane:
 
 def open_control_plane(environment: Environment, variables: Mapping[str, str] = os.environ) -> ControlPlane:
     """The control plane of an environment; creates its storage root if that is a folder."""
+    open_storage(environment)
     runtime = LocalRuntime(environment, _command_builder(variables), variables)
     return ControlPlane(environment, Store(environment.layout.root), runtime)
 

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.backfill.plan import BackfillPlan, TablePlan
 from tidemill.engine.batch import BatchResult
 from tidemill.engine.flow import Flow, build_flow
+from tidemill.engine.outputs import table_log
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
 from tidemill.ledger.entry import LedgerEntry, OffsetRange
@@ -46,7 +47,7 @@ def run_backfill(spark: SparkSession, run: RunContext, reporter: Reporter, plan:
 
 def _write(rows: DataFrame, flow: Flow, run: RunContext, plan: BackfillPlan, table: TablePlan) -> Written:
     sink = next(sink for sink in run.pipeline.spec.delta_sinks if sink.table == table.table)
-    log = TableLog(run.pipeline.layout.table(table.table))
+    log = table_log(run.pipeline, sink)
     target = RangeTarget(log, flow.arrow_schema, sink)
     chosen = rows if sink.where is None else rows.where(sink.where)
     entry = _entry(run, plan, table.table)

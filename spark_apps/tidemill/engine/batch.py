@@ -58,6 +58,8 @@ class BatchProcessor:
         self._on_result = on_result
         self.failure: BaseException | None = None
         self.last_finished: int | None = None
+        # Called before a batch is refused because of a drain, which Spark takes for a failure of the query.
+        self.before_refusal: Callable[[], None] = lambda: None
         # Held while a batch writes.
         self.writing = threading.Lock()
 
@@ -65,6 +67,7 @@ class BatchProcessor:
         """Write one batch; keeps an error, which Spark would turn into text."""
         try:
             if self._drain.requested:
+                self.before_refusal()
                 raise DrainedError
             with self.writing:
                 self._on_result(self._write(frame, batch_id))

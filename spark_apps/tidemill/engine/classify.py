@@ -33,6 +33,26 @@ _KNOWN = (
         "disk-full",
     ),
     _Known(
+        # obstore and delta-rs, whose message may be broken into lines; then ABFS and S3A.
+        r"lacked the necessary privileges|Unauthenticated|403 Forbidden|AccessDeniedException|"
+        r"AuthenticationFailed|InvalidAccessKeyId|SignatureDoesNotMatch|NoSuchBucket|ContainerNotFound|"
+        r"container does not exist",
+        SpecError,
+        "TIDE-STOR-005",
+        "The object store refuses the credentials, or has no such container or bucket.",
+        "correct `root` of the environment, or the secret that its `storage` names",
+        "storage-unavailable",
+    ),
+    _Known(
+        r"(?s)Generic (?:MicrosoftAzure|S3) error.*(?:error sending request|after \d+ retries)|"
+        r"AbfsRestOperationException|AWSClientIOException|SdkClientException",
+        UnavailableError,
+        "TIDE-STOR-004",
+        "The object store does not answer.",
+        "see the store; a batch that it interrupted is repeated and nothing is lost",
+        "storage-unavailable",
+    ),
+    _Known(
         r"SaslAuthenticationException|SASL authentication error|Authentication failed",
         SpecError,
         "TIDE-SRC-003",
@@ -60,7 +80,9 @@ _KNOWN = (
         "source-unavailable",
     ),
     _Known(
-        r"CONCURRENT_STREAM_LOG_UPDATE|ConcurrentTransactionException",
+        # The loser of a race for a checkpoint file is told of the rename that the winner's file forbade.
+        r"CONCURRENT_STREAM_LOG_UPDATE|FAILED_RENAME_(?:TEMP_FILE|PATH)|are concurrently using|"
+        r"ConcurrentTransactionException",
         UnavailableError,
         "TIDE-CKPT-008",
         "Another driver writes the same checkpoint or table.",

@@ -18,14 +18,17 @@ from tidemill.backfill.bounds import Bounds, parse_bounds
 from tidemill.backfill.plan import plan_backfill
 from tidemill.checkpoint.current import read_or_create_current
 from tidemill.checkpoint.epochs import claim_epoch
-from tidemill.checkpoint.gate import check, gather_facts
-from tidemill.checkpoint.receipts import Receipt, write_receipt
+from tidemill.checkpoint.gate import check, check_holds, gather_facts
+from tidemill.checkpoint.last_ending import read_last_ending
+from tidemill.checkpoint.receipts import write_receipt
 from tidemill.checkpoint.status import Status
+from tidemill.engine.admission import admit
 from tidemill.engine.availability import Backoff, check_source
 from tidemill.engine.backfill import run_backfill
 from tidemill.engine.classify import classify
 from tidemill.engine.drain import Drain
 from tidemill.engine.log_lines import log_json_lines
+from tidemill.engine.receipt import make_receipt
 from tidemill.engine.reporter import Reporter, error_document
 from tidemill.engine.run_context import RunContext
 from tidemill.engine.session import start_session
@@ -33,6 +36,7 @@ from tidemill.engine.streaming import Ending, run_query
 from tidemill.engine.transform import code_of
 from tidemill.errors import FencedError, TidemillError, UnavailableError
 from tidemill.spec.project import Pipeline, Project, find_project, load_environment, resolve_pipeline
+from tidemill.storage.access import open_storage
 from tidemill.storage.store import Store
 
 log = structlog.get_logger()
@@ -45,6 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         project: Project = find_project(arguments.project)
         pipeline = resolve_pipeline(load_environment(project, arguments.env), arguments.pipeline)
+        open_storage(pipeline.environment)
         _bounds(arguments)
     except TidemillError as error:
         _log_error(error, None)
@@ -57,19 +62,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(pipeline: Pipeline, arguments: argparse.Namespace, drain: Drain) -> int:
     """Run and leave a receipt, whatever happens short of being killed.
 
-    1. Gate: refuse rather than lose or double a row.
+    1. Holds and gate: refuse rather than lose or double a row.
     2. Epoch: claimed only by a driver that may start.
-    3. Run.
+    3. Run; the gate is asked again before each query, with the broker's word.
     4. Receipt, then the final status: who reads `stopped` finds the receipt.
     """
     store = Store(pipeline.layout.root)
+    # Before the first status of this driver takes the place of the last one's.
+    _log_last_ending(store, pipeline)
     reporter = _reporter(store, pipeline, arguments)
     failure: TidemillError | None = None
     ending: Ending = "finished"
     try:
         run = RunContext(pipeline, arguments.mode, arguments.run_id, store, drain, code_of(pipeline))
+        # 1.
+        check_holds(store, pipeline.layout, pipeline.name)
         if run.mode != "backfill":
-            # 1.
             generation = read_or_create_current(store, pipeline.layout, pipeline.name).generation
             check(gather_facts(store, pipeline, generation))
             # 2.
@@ -83,6 +91,17 @@ def _run(pipeline: Pipeline, arguments: argparse.Namespace, drain: Drain) -> int
         _log_error(failure, error)
     # 4.
     return _finish(store, pipeline, reporter, ending, failure)
+
+
+def _log_last_ending(store: Store, pipeline: Pipeline) -> None:
+    """Say what the last driver left; the gate decides by checkpoint and tables, not by its word."""
+    try:
+        last = read_last_ending(store, pipeline.layout, pipeline.name)
+    except Exception as error:  # noqa: BLE001  # a receipt that cannot be read must not forbid a start
+        log.warning("last_ending_unknown", pipeline=pipeline.name, reason=f"{type(error).__name__}: {error}")
+        return
+    if last is not None:
+        log.info("last_ending", pipeline=pipeline.name, **last.document())
 
 
 def _reporter(store: Store, pipeline: Pipeline, arguments: argparse.Namespace) -> Reporter:
@@ -111,6 +130,7 @@ def _run_mode(run: RunContext, reporter: Reporter, arguments: argparse.Namespace
         while not run.drain.requested:
             try:
                 check_source(run.pipeline)
+                run = admit(run)
                 if spark is None:
                     spark = start_session(run.pipeline)
                     spark.streams.addListener(reporter)
@@ -141,22 +161,7 @@ def _run_mode(run: RunContext, reporter: Reporter, arguments: argparse.Namespace
 def _finish(
     store: Store, pipeline: Pipeline, reporter: Reporter, ending: Ending, failure: TidemillError | None
 ) -> int:
-    exit_code = 0 if failure is None else failure.exit_code
-    document = None if failure is None else error_document(failure)
-    status = reporter.status
-    receipt = Receipt(
-        pipeline=pipeline.name,
-        run_id=status.run_id,
-        mode=status.mode,
-        result="failed" if failure else "forced" if ending == "forced" else "clean",
-        exit_code=exit_code,
-        stopped_at=datetime.now(UTC),
-        generation=status.generation,
-        epoch=status.epoch,
-        batch_id=status.batch_id,
-        watermark=status.watermark,
-        error=document,
-    )
+    receipt = make_receipt(store, pipeline.layout, reporter.status, ending, failure)
     try:
         write_receipt(store, pipeline.layout, receipt)
     except Exception as error:  # noqa: BLE001  # a full disk must not hide how the driver ended
@@ -164,8 +169,8 @@ def _finish(
     # The status is the newer driver's by now.
     if not isinstance(failure, FencedError):
         reporter.state("stopped" if failure is None else "failed", failure)
-    log.info("stopped", pipeline=pipeline.name, result=receipt.result, exit_code=exit_code)
-    return exit_code
+    log.info("stopped", pipeline=pipeline.name, result=receipt.result, exit_code=receipt.exit_code)
+    return receipt.exit_code
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
+from tidemill.checkpoint.retention import retention_of, table_properties
 from tidemill.engine.flow import Flow
 from tidemill.ledger.entry import LedgerEntry
 from tidemill.names import transaction_id
 from tidemill.sinks.batch_commit import BatchCommit, StepDone, Written, nothing_more
 from tidemill.sinks.kafka_sink import send_rows
+from tidemill.sinks.table_log import TableLog
 from tidemill.sinks.table_writer import table_writer
 from tidemill.sources.kafka_clients import environment_client
 from tidemill.spec.project import Pipeline
@@ -47,6 +49,11 @@ def build_outputs(
     return [_output(pipeline, generation, flow, sink, step_done) for sink in pipeline.spec.sinks]
 
 
+def table_log(pipeline: Pipeline, sink: DeltaSink) -> TableLog:
+    """The log of a sink's table, which is made so that it can be brought back as far as the checkpoint."""
+    return TableLog(pipeline.layout.table(sink.table), table_properties(retention_of(pipeline.spec)))
+
+
 def _output(pipeline: Pipeline, generation: str, flow: Flow, sink: Sink, step_done: StepDone) -> Output:
     if sink.delta is not None:
         return _table_output(pipeline, generation, flow, sink.delta, step_done)
@@ -75,7 +82,7 @@ def _table_output(
     pipeline: Pipeline, generation: str, flow: Flow, sink: DeltaSink, step_done: StepDone
 ) -> Output:
     app_id = transaction_id(pipeline.name, generation, sink.table)
-    writer = table_writer(sink, pipeline.layout.table(sink.table), flow.arrow_schema, flow.before, step_done)
+    writer = table_writer(sink, table_log(pipeline, sink), flow.arrow_schema, flow.before, step_done)
 
     def write(frame: DataFrame, entry: LedgerEntry) -> Written:
         if entry.batch_id is None:

@@ -20,6 +20,7 @@ from pyspark.sql.streaming.listener import (
 from tidemill.checkpoint.status import DriverState, Status, write_status
 from tidemill.engine.batch import BatchResult
 from tidemill.errors import TidemillError
+from tidemill.names import query_name
 from tidemill.storage.store import Store
 
 log = structlog.get_logger()
@@ -38,6 +39,7 @@ class Reporter(StreamingQueryListener):
         # Newest batch of which Spark reported the end, so that its commit file is there.
         self.last_progress: int | None = None
         self._seen_progress: int | None = None
+        self._query_id: str | None = None
 
     def state(self, state: DriverState, error: TidemillError | None = None, **changes: Any) -> None:
         """Change the state and say so."""
@@ -61,20 +63,26 @@ class Reporter(StreamingQueryListener):
             quarantined_rows=self.status.quarantined_rows + result.quarantined,
         )
 
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: ARG002, N802  # Spark's name
-        """Spark's event; nothing to report yet."""
-        self.heard_at = time.monotonic()
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's name
+        """Remember which query is meant: Spark tells a listener of all queries of its session."""
+        if event.name == query_name(self.status.pipeline):
+            self._query_id = str(event.id)
+            self.heard_at = time.monotonic()
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  # Spark's name
         """Take over what Spark measured of a finished batch."""
-        self.heard_at = time.monotonic()
         try:
-            self._take_over(json.loads(event.progress.json))
+            progress = json.loads(event.progress.json)
+            if progress.get("name") == query_name(self.status.pipeline):
+                self.heard_at = time.monotonic()
+                self._take_over(progress)
         except Exception as error:  # noqa: BLE001  # reporting must never stop a stream
             log.warning("progress_not_reported", reason=f"{type(error).__name__}: {error}")
 
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: ARG002, N802  # Spark's signature
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802  # Spark's signature
         """Nothing new at the source."""
+        if str(event.id) != self._query_id:
+            return
         self.heard_at = time.monotonic()
         # A source that was away and has nothing new answers again by this event alone.
         if self.status.state in ("starting", "running", "waiting"):

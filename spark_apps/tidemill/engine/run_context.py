@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from tidemill.checkpoint.batches import CheckpointBatches
@@ -10,6 +11,7 @@ from tidemill.checkpoint.epochs import newest_epoch
 from tidemill.engine.drain import Drain
 from tidemill.errors import FencedError
 from tidemill.ledger.entry import Code, LedgerEntry, OffsetRange
+from tidemill.ledger.shape import shape_of
 from tidemill.sources.read import SOURCE_NAME
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
@@ -28,6 +30,7 @@ class RunContext:
         code: What runs, for the ledger.
         generation: Live checkpoint generation; empty for a backfill, which has no checkpoint.
         epoch: Claimed by this driver; 0 for a backfill, which fences nobody off.
+        topic_ids: Ids that the broker gave the topics, as far as it tells.
     """
 
     pipeline: Pipeline
@@ -38,6 +41,7 @@ class RunContext:
     code: Code
     generation: str = ""
     epoch: int = 0
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def checkpoint(self) -> str:
@@ -65,9 +69,10 @@ class RunContext:
             query_id=batches.query_id(),
             epoch=self.epoch,
             batch_id=batch_id,
-            sources={SOURCE_NAME: OffsetRange(start=start, end=end)},
+            sources={SOURCE_NAME: OffsetRange(start=start, end=end, topic_ids=dict(self.topic_ids) or None)},
             watermark=planned.watermark if planned else None,
             code=self.code,
+            shape=shape_of(self.pipeline.spec),
         )
 
     def _check_epoch(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidemill.checkpoint.retention import retention_of
 from tidemill.spec.project import Pipeline
 from tidemill.spec.units import format_size
 
@@ -23,6 +24,9 @@ SNAPSHOT_PARTITIONS = 2
 ARROW_BATCH_RECORDS = 50_000
 ARROW_BATCH_BYTES = 32 * 2**20
 
+# Longest that stopping a query may take, in seconds, after its batch ended or the drain's deadline passed.
+STOP_TIMEOUT_SECONDS = 15
+
 
 def session_conf(pipeline: Pipeline) -> dict[str, str]:
     """All Spark settings of a driver of `pipeline`."""
@@ -37,6 +41,7 @@ def session_conf(pipeline: Pipeline) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         **_sql_conf(),
         **_state_conf(pipeline.spec.run.shuffle_partitions),
+        **_retention_conf(pipeline),
         **_delta_conf(),
         **_safety_conf(),
     }
@@ -74,6 +79,16 @@ def _state_conf(shuffle_partitions: int) -> dict[str, str]:
         "spark.sql.streaming.numRecentProgressUpdates": "10",
         # At most one run of a query in a driver; a second start would be our bug, not something to take over.
         "spark.sql.streaming.stopActiveRunOnRestart": "false",
+        # A batch that hangs must not hang its driver, too: the receipt is written without it. Spark would
+        # wait for ever. Together with the drain's own deadline below what the runtime grants (drain.py).
+        "spark.sql.streaming.stopTimeout": f"{STOP_TIMEOUT_SECONDS}s",
+    }
+
+
+def _retention_conf(pipeline: Pipeline) -> dict[str, str]:
+    return {
+        # Batch logs and state versions alike: Spark deletes what is older than this many batches.
+        "spark.sql.streaming.minBatchesToRetain": str(retention_of(pipeline.spec).batches),
     }
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
 from typing import Literal
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from tidemill.engine.batch import BatchProcessor, DrainedError
-from tidemill.engine.drain import DRAIN_TIMEOUT_SECONDS
 from tidemill.engine.flow import build_flow
 from tidemill.engine.outputs import build_outputs
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
+from tidemill.engine.running_query import RunningQuery, drain_queries, log_ends_of_queries
 from tidemill.engine.source_watch import SourceWatch
 from tidemill.names import query_name
 from tidemill.payload.quarantine import Quarantine
@@ -30,14 +27,6 @@ POLL_SECONDS = 0.25
 Ending = Literal["finished", "drained", "forced"]
 
 
-@dataclass(frozen=True)
-class RunningQuery:
-    """A started query and the processor of its batches."""
-
-    query: StreamingQuery
-    processor: BatchProcessor
-
-
 def run_query(
     spark: SparkSession, run: RunContext, reporter: Reporter, step_done: StepDone = nothing_more
 ) -> Ending:
@@ -49,22 +38,26 @@ def run_query(
     running = start_query(spark, run, reporter, step_done)
     watch = SourceWatch(run.pipeline, reporter)
     ending: Ending = "finished"
+    stopped = False
     try:
         while ending == "finished" and running.query.isActive:
             if run.drain.requested:
-                ending = _drain(running, reporter)
+                ending = drain_queries([running])
             else:
                 running.query.awaitTermination(POLL_SECONDS)  # type: ignore[arg-type]  # may be a fraction
                 watch.look()
     except StreamingQueryException:
         pass  # raised below, as what caused it
     finally:
-        running.query.stop()
+        stopped = running.stop()
+        log_ends_of_queries(spark, True)
+    if ending == "forced" or not stopped:
+        # A batch that a forced stop interrupted has failed, too; it is not what ended the query.
+        return "forced"
     failure = running.processor.failure or running.query.exception()
     if isinstance(failure, DrainedError):
         return "drained"
-    # A batch that a forced stop interrupted has failed, too; it is not what ended the query.
-    if failure is not None and ending != "forced":
+    if failure is not None:
         raise failure
     return ending
 
@@ -78,6 +71,7 @@ def start_query(
     flow = build_flow(pipeline, read_stream(spark, pipeline), quarantine)
     outputs = build_outputs(pipeline, run.generation, flow, step_done)
     processor = BatchProcessor(outputs, quarantine, run.entry, run.drain, reporter.batch)
+    processor.before_refusal = lambda: log_ends_of_queries(spark, False)
     writer = (
         flow.frame.writeStream.queryName(query_name(pipeline.name))
         .outputMode(pipeline.spec.output_mode)
@@ -88,33 +82,4 @@ def start_query(
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=format_duration(pipeline.spec.run.trigger))
-    return RunningQuery(writer.start(), processor)
-
-
-def _drain(running: RunningQuery, reporter: Reporter) -> Ending:
-    """Stop after the running batch.
-
-    1. Wait until no batch is writing; one that would start now ends the query by itself.
-    2. Wait until Spark has recorded the end of the last written batch, so that it is not repeated.
-    3. Stop the query.
-    """
-    deadline = time.monotonic() + DRAIN_TIMEOUT_SECONDS
-    reporter.state("draining")
-    # 1.
-    if not running.processor.writing.acquire(timeout=DRAIN_TIMEOUT_SECONDS):
-        return "forced"
-    running.processor.writing.release()
-    # 2.
-    while running.query.isActive and not _end_is_recorded(running.processor.last_finished, reporter):
-        if time.monotonic() > deadline:
-            return "forced"
-        time.sleep(POLL_SECONDS / 5)
-    # 3. happens in the caller's finally.
-    return "drained"
-
-
-def _end_is_recorded(last_written: int | None, reporter: Reporter) -> bool:
-    """Whether Spark has reported the end of the newest batch that this driver wrote."""
-    if last_written is None:
-        return True
-    return reporter.last_progress is not None and reporter.last_progress >= last_written
+    return RunningQuery(writer.start(), processor, reporter)

@@ -11,12 +11,20 @@ VERSION = 1
 
 
 class OffsetRange(BaseModel):
-    """What a batch read of one source: Spark's offset documents, `start` exclusive of the batch before."""
+    """What a batch read of one source: Spark's offset documents, `start` exclusive of the batch before.
+
+    Args:
+        start: Where it began.
+        end: Where it ended.
+        topic_ids: Id that the broker gave each topic when it was made; without topics whose id it does not
+            tell. Offsets say nothing about a topic of the same name and another id.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     start: Any = None
     end: Any = None
+    topic_ids: dict[str, str] | None = None
 
 
 class Code(BaseModel):
@@ -27,6 +35,26 @@ class Code(BaseModel):
     tidemill: str
     digest: str
     spec: str
+
+
+class Shape(BaseModel):
+    """What of the declaration a checkpoint depends on: Spark goes on with the old one, or wrongly.
+
+    Args:
+        source: Kind of the source.
+        event_time: Column of the watermark.
+        output_mode: Spark's.
+        shuffle_partitions: Partitions of stateful operators.
+        tables: Tables that are written.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    source: str
+    event_time: str | None = None
+    output_mode: str
+    shuffle_partitions: int
+    tables: tuple[str, ...] = ()
 
 
 class LedgerEntry(BaseModel):
@@ -48,6 +76,7 @@ class LedgerEntry(BaseModel):
     watermark: datetime | None = None
     event_time: dict[Literal["min", "max"], datetime] | None = None
     code: Code
+    shape: Shape | None = None
 
     def to_text(self) -> str:
         """The text that goes into the commit."""

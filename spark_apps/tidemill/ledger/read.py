@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tidemill.ledger.entry import LedgerEntry, parse_entry
+from tidemill.storage.access import access_to
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -24,6 +25,7 @@ class Commit:
         rows: Rows written, if the commit tells.
         entry: The ledger entry; None if something else than Tidemill committed.
         restored_to: Version that a RESTORE brought back; None for other operations and if it does not tell.
+        note: What else stands in place of a ledger entry.
     """
 
     version: int
@@ -32,6 +34,7 @@ class Commit:
     rows: int | None
     entry: LedgerEntry | None
     restored_to: int | None = None
+    note: str | None = None
 
 
 def open_table(path: str) -> DeltaTable | None:
@@ -40,7 +43,7 @@ def open_table(path: str) -> DeltaTable | None:
     from deltalake.exceptions import TableNotFoundError
 
     try:
-        return DeltaTable(path)
+        return DeltaTable(path, storage_options=access_to(path).delta_options())
     except TableNotFoundError:
         return None
 
@@ -48,7 +51,12 @@ def open_table(path: str) -> DeltaTable | None:
 def read_commits(path: str, limit: int | None = None) -> list[Commit]:
     """The commits of a table, newest first; empty if there is no table."""
     table = open_table(path)
-    return [] if table is None else [_commit(action) for action in table.history(limit)]
+    return [] if table is None else commits_of(table, limit)
+
+
+def commits_of(table: DeltaTable, limit: int | None = None) -> list[Commit]:
+    """The commits of a table that is open, newest first."""
+    return [_commit(action) for action in table.history(limit)]
 
 
 def read_ledger(path: str, limit: int | None = None) -> list[Commit]:
@@ -85,4 +93,5 @@ def _commit(action: dict[str, Any]) -> Commit:
         rows=rows,
         entry=entry,
         restored_to=None if target is None else int(target),
+        note=None if entry is not None else action.get("userMetadata"),
     )

@@ -17,6 +17,8 @@ import pyarrow as pa
 from pyspark import SparkContext, TaskContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
+from tidemill.storage.access import access_to
+from tidemill.storage.object_stores import NO_ACCESS, Access
 from tidemill.storage.parquet_part import PartFile, write_part
 
 QUARANTINE_SCHEMA = pa.schema(
@@ -54,17 +56,20 @@ class Quarantine:
         run_id: Names the driver's run.
         start: Names this start of the query or backfill; a driver may start its query several times.
         files: Carries the files from the tasks to the driver.
+        access: To the table's storage, for the tasks.
     """
 
     path: str
     run_id: str
     start: str
     files: Accumulator[dict[str, PartFile]]
+    access: Access = NO_ACCESS
 
     @staticmethod
     def at(context: SparkContext, path: str, run_id: str) -> Quarantine:
         """The quarantine of one start."""
-        return Quarantine(path, run_id, uuid.uuid4().hex, context.accumulator({}, _Union()))
+        files = context.accumulator({}, _Union())
+        return Quarantine(path, run_id, uuid.uuid4().hex, files, access_to(path))
 
     def take(self) -> list[PartFile]:
         """On the driver: files handed in since the last call, by name."""
@@ -79,7 +84,7 @@ class Quarantine:
             raise RuntimeError("rejected records are written by Spark tasks only")
         batch_id = task.getLocalProperty("streaming.sql.batchId") or "backfill"
         name = f"part-{self.start}-{batch_id}-{task.partitionId():05d}.parquet"
-        part = write_part(self.path, name, QUARANTINE_SCHEMA, rejected)
+        part = write_part(self.path, name, QUARANTINE_SCHEMA, rejected, self.access)
         if part is not None:
             self.files.add({name: part})
 

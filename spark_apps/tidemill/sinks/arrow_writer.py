@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from tidemill.payload.decode import Stage
 from tidemill.sinks.batch_commit import BatchCommit, StepDone, Written, nothing_more
 from tidemill.sinks.table_log import TableLog
+from tidemill.storage.access import access_to
 from tidemill.storage.parquet_part import PartFile, write_part
 
 _PART_SCHEMA = "name string, size long, rows long, statistics string"
@@ -70,10 +71,11 @@ class ArrowWriter:
 
 def _part_task(path: str, schema: pa.Schema, before: Stage | None) -> Stage:
     """The function that a task runs: rows in, at most one row out, which describes its file."""
+    access = access_to(path)
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = batches if before is None else before(batches)
-        part = write_part(path, f"part-{uuid.uuid4()}.snappy.parquet", schema, rows)
+        part = write_part(path, f"part-{uuid.uuid4()}.snappy.parquet", schema, rows, access)
         if part is not None:
             yield pa.RecordBatch.from_pylist([vars(part)])
 

@@ -81,7 +81,7 @@ def insert_new(rows: DataFrame, log: TableLog, key: list[str], entry: LedgerEntr
 
 def _prepare(rows: DataFrame, target: RangeTarget) -> None:
     if target.log.refresh() is None:
-        create_table(rows, target.log.path, target.sink)
+        create_table(rows, target.log, target.sink)
         target.log.refresh()
     target.log.check_columns(target.columns)
 

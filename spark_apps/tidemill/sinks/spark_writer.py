@@ -62,7 +62,7 @@ class SparkWriter:
     def prepare(self, frame: DataFrame) -> None:
         """Create the table if there is none, and refuse one with other columns."""
         if self.log.refresh() is None:
-            create_table(frame, self.log.path, self.sink)
+            create_table(frame, self.log, self.sink)
             self.log.refresh()
         self.log.check_columns(self.arrow_schema)
 
@@ -99,9 +99,11 @@ class SparkWriter:
         return Written(committed=False)
 
 
-def create_table(frame: DataFrame, path: str, sink: DeltaSink) -> None:
+def create_table(frame: DataFrame, log: TableLog, sink: DeltaSink) -> None:
     """Create the sink's table with the frame's columns, all nullable, unless it exists."""
-    builder = DeltaTable.createIfNotExists(frame.sparkSession).location(path)
+    builder = DeltaTable.createIfNotExists(frame.sparkSession).location(log.path)
+    for name, value in log.properties.items():
+        builder = builder.property(name, value)
     for field in frame.schema.toNullable():
         builder = builder.addColumn(field.name, field.dataType, nullable=True)
     if sink.cluster_by:

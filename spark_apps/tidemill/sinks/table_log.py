@@ -8,7 +8,7 @@ used since its snapshot; so every commit is: refresh, compare, check, commit, an
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
@@ -18,6 +18,7 @@ from deltalake.transaction import AddAction
 from tidemill.errors import DataError, UnavailableError
 from tidemill.sinks.batch_commit import BatchCommit, Written
 from tidemill.sinks.row_rules import row_rules
+from tidemill.storage.access import access_to
 from tidemill.storage.parquet_part import PartFile
 from tidemill.storage.store import Store
 
@@ -27,10 +28,16 @@ COMMIT_ATTEMPTS = 10
 
 
 class TableLog:
-    """The log of the Delta table at `path`; follows it incrementally."""
+    """The log of the Delta table at `path`; follows it incrementally.
 
-    def __init__(self, path: str) -> None:
+    Args:
+        path: Of the table.
+        properties: What the table is made with if it is not there yet.
+    """
+
+    def __init__(self, path: str, properties: Mapping[str, str] | None = None) -> None:
         self.path = path
+        self.properties = dict(properties or {})
         self._table: DeltaTable | None = None
         # The files of the table that the view is of, and the identity of its newest commit file.
         self._files: Store | None = None
@@ -52,10 +59,13 @@ class TableLog:
     def _open(self) -> None:
         self._table = self._files = None
         try:
-            self._table = DeltaTable(self.path)
+            self._table = DeltaTable(self.path, storage_options=self._options())
         except TableNotFoundError:
             return
         self._files = Store(self.path)
+
+    def _options(self) -> dict[str, str]:
+        return access_to(self.path).delta_options()
 
     def _identity(self) -> str | None:
         if self._table is None or self._files is None:
@@ -66,7 +76,13 @@ class TableLog:
         """Create the table unless it exists; of racing creators one wins and all go on with its table."""
         table = self.refresh()
         if table is None:
-            DeltaTable.create(self.path, schema=Schema.from_arrow(schema), mode="ignore")
+            DeltaTable.create(
+                self.path,
+                schema=Schema.from_arrow(schema),
+                mode="ignore",
+                configuration=dict(self.properties),
+                storage_options=self._options(),
+            )
             table = self.refresh()
         if table is None:
             raise self._vanished()

@@ -14,7 +14,7 @@ from tidemill.spec.sinks import DeltaSink
 
 def table_writer(
     sink: DeltaSink,
-    path: str,
+    log: TableLog,
     arrow_schema: pa.Schema,
     before: Stage | None = None,
     step_done: StepDone = nothing_more,
@@ -22,5 +22,5 @@ def table_writer(
     """The writer that the table needs; `before` is a stage that only the arrow writer can take in."""
     name, _ = sink.writer_and_reason
     if name == "arrow":
-        return ArrowWriter(TableLog(path), arrow_schema, before, step_done)
-    return SparkWriter(TableLog(path), arrow_schema, sink, step_done)
+        return ArrowWriter(log, arrow_schema, before, step_done)
+    return SparkWriter(log, arrow_schema, sink, step_done)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidemill.sources.secrets import read_secret
 from tidemill.spec.project import Environment, Pipeline
+from tidemill.spec.secret_value import read_secret
 from tidemill.spec.sources import EventHubsSource
 
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"

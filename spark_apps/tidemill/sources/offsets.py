@@ -77,11 +77,21 @@ class KafkaOffsets:
 
     def ends(self, topics: Iterable[str]) -> Positions:
         """First offset after the last record of each partition."""
-        return self._watermarks(topics, 1)
+        return self.ranges(topics)[1]
 
     def beginnings(self, topics: Iterable[str]) -> Positions:
         """Offset of the oldest record of each partition that the broker still has."""
-        return self._watermarks(topics, 0)
+        return self.ranges(topics)[0]
+
+    def ranges(self, topics: Iterable[str]) -> tuple[Positions, Positions]:
+        """Beginnings and ends, by one question per partition."""
+        oldest: Positions = {}
+        ends: Positions = {}
+        for topic, numbers in self.partitions(topics).items():
+            found = {str(number): self._range(topic, number) for number in numbers}
+            oldest[topic] = {partition: first for partition, (first, _) in found.items()}
+            ends[topic] = {partition: end for partition, (_, end) in found.items()}
+        return oldest, ends
 
     def at_time(self, topics: Iterable[str], moment: datetime) -> Positions:
         """First offset of each partition whose Kafka timestamp is not before `moment`; else its end."""
@@ -101,18 +111,13 @@ class KafkaOffsets:
             topics: dict[str, Any] = self._consumer.list_topics(timeout=ANSWER_TIMEOUT_SECONDS).topics
         return topics
 
-    def _watermarks(self, topics: Iterable[str], which: int) -> Positions:
-        partitions = self.partitions(topics)
+    def _range(self, topic: str, number: int) -> tuple[int, int]:
+        place = TopicPartition(topic, number)
         with self._answering():
-            return {
-                topic: {
-                    str(number): self._consumer.get_watermark_offsets(
-                        TopicPartition(topic, number), timeout=ANSWER_TIMEOUT_SECONDS
-                    )[which]
-                    for number in numbers
-                }
-                for topic, numbers in partitions.items()
-            }
+            found: tuple[int, int] = self._consumer.get_watermark_offsets(
+                place, timeout=ANSWER_TIMEOUT_SECONDS
+            )
+        return found
 
     @contextmanager
     def _answering(self) -> Iterator[None]:

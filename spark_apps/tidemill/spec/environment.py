@@ -7,6 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from tidemill.spec.location import Root
+from tidemill.spec.storage import StorageAccess, check_access_fits
 from tidemill.spec.strict import Strict
 from tidemill.spec.text import Expression, Line, SecretName, Servers, SizeName
 from tidemill.spec.units import Count, Size
@@ -63,7 +64,7 @@ class DriverSize(Strict):
 
 
 class Secrets(Strict):
-    """Where a driver finds the value of a secret. Nobody else reads it."""
+    """Where drivers find the values of secrets; the command line and Airflow, too, that of `storage`."""
 
     folder: Expression | None = Field(
         None, description="Folder with one file per secret; else the variable TIDEMILL_SECRET_<NAME>."
@@ -76,6 +77,15 @@ class EnvironmentSpec(Strict):
     runtime: Literal["local"] = Field("local", description="Where drivers run: processes on this machine.")
     root: Root = Field(description="Storage root: a folder, relative to the project or absolute, or a URI.")
     kafka: KafkaConnection | None = Field(None, description="The Kafka brokers.")
+    storage: StorageAccess | None = Field(
+        None,
+        description="Access to a root on an object store; else the machine's own role or identity.",
+    )
     protected: bool = Field(False, description="Destructive verbs need approval.")
     secrets: Secrets = Field(Secrets(), description="Where drivers find the values of secrets.")
     sizes: dict[SizeName, DriverSize] = Field({"small": DriverSize()}, description="Driver sizes by name.")
+
+    @model_validator(mode="after")
+    def _access_fits_the_root(self) -> Self:
+        check_access_fits(self.root, self.storage)
+        return self

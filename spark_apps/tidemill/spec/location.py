@@ -57,6 +57,11 @@ def check_root(location: str) -> str:
     return location
 
 
+def root_of_clients(root: str) -> str:
+    """The storage root as all clients know it: Hadoop says `s3a` where obstore and delta-rs take both."""
+    return f"s3a://{root.removeprefix('s3://')}" if root.startswith("s3://") else root
+
+
 def _check_characters(location: str) -> None:
     if not location.isprintable() or "\\" in location:
         raise ValueError("a control character or backslash stands in this path; remove it")

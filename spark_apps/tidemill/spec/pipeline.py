@@ -81,6 +81,11 @@ class Run(Strict):
         description="Partitions of stateful operators. Fixed when the checkpoint is born: Spark ignores a "
         "later change.",
     )
+    rewindable: Duration | None = Field(
+        None,
+        description="How far back the pipeline can be rewound, e.g. `3 days`. Default: 4 hours, or less "
+        "where that is too many files. `tidemill plan` tells what is kept.",
+    )
 
     @model_validator(mode="after")
     def _schedule_fits_mode(self) -> Self:

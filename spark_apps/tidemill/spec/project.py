@@ -15,6 +15,7 @@ from typing import Any
 from tidemill.errors import SpecError, UsageError
 from tidemill.names import ENVIRONMENT_PATTERN, PIPELINE_PATTERN, Layout, check_pipeline_name
 from tidemill.spec.environment import DriverSize, EnvironmentSpec, KafkaConnection
+from tidemill.spec.location import root_of_clients
 from tidemill.spec.near_key import near_key
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.transform_file import check_transform
@@ -103,7 +104,7 @@ class Environment:
     @cached_property
     def layout(self) -> Layout:
         """Paths below the storage root."""
-        root = self.spec.root
+        root = root_of_clients(self.spec.root)
         absolute = root if "://" in root else str((self.project.folder / root).resolve())
         return Layout(absolute.rstrip("/"))
 

@@ -38,16 +38,24 @@ def check_schedule(schedule: str) -> str:
                 f"expected one of {', '.join(PRESETS)}" + (f"; did you mean {near}?" if near else "")
             )
         return schedule
+    _, _, days, months, _ = schedule_fields(schedule)
+    # With a day of the week given, cron takes either; only a day of the month alone can be impossible.
+    if schedule.split()[4] == "*" and all(min(days) > _LONGEST_MONTH_DAYS[month - 1] for month in months):
+        raise ValueError("no such day in these months: it would never run")
+    return schedule
+
+
+def schedule_fields(schedule: str) -> list[set[int]]:
+    """Minutes, hours, days of the month, months and days of the week of a cron expression.
+
+    Raises:
+        ValueError: Names the field and its range.
+    """
     parts = schedule.split()
     if len(parts) != len(_FIELDS):
         names = ", ".join(name for name, *_ in _FIELDS)
         raise ValueError(f"expected a preset such as @daily, or five fields: {names}; found {len(parts)}")
-    values = [_values(part, *field) for part, field in zip(parts, _FIELDS, strict=True)]
-    days, months = values[2], values[3]
-    # With a day of the week given, cron takes either; only a day of the month alone can be impossible.
-    if parts[4] == "*" and all(min(days) > _LONGEST_MONTH_DAYS[month - 1] for month in months):
-        raise ValueError("no such day in these months: it would never run")
-    return schedule
+    return [_values(part, *field) for part, field in zip(parts, _FIELDS, strict=True)]
 
 
 def _values(part: str, field: str, low: int, high: int, names: tuple[str, ...]) -> set[int]:

@@ -20,7 +20,9 @@ import obstore
 import pyarrow as pa  # noqa: TID253  # only tasks and drivers load this module
 import pyarrow.compute as pc  # noqa: TID253
 import pyarrow.parquet as pq  # noqa: TID253
-from obstore.store import LocalStore, from_url
+
+from tidemill.storage.object_stores import NO_ACCESS, Access
+from tidemill.storage.objects import open_objects
 
 # Delta indexes the first 32 columns by default (delta.dataSkippingNumIndexedCols).
 INDEXED_COLUMNS = 32
@@ -48,13 +50,18 @@ class PartFile:
 
 
 def write_part(
-    folder: str, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+    folder: str,
+    name: str,
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    access: Access = NO_ACCESS,
 ) -> PartFile | None:
     """Write batches as one file below `folder`; None and no file, if there are no rows.
 
-    The file appears as a whole or not at all; a file of the same name is replaced.
+    The file appears as a whole or not at all; a file of the same name is replaced. A task gets the access
+    from its driver: in its own process no environment was opened.
     """
-    store = from_url(folder) if "://" in folder else LocalStore(folder, mkdir=True)
+    store = open_objects(folder, access)
     rows = (batch for batch in batches if batch.num_rows)
     first = next(rows, None)
     if first is None:

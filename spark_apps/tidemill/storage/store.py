@@ -1,4 +1,4 @@
-"""Small documents below a storage root: read, write, put-if-absent, list.
+"""Objects below a storage root: read, write, put-if-absent, list, copy, move, delete.
 
 Paths are full paths as `tidemill.names.Layout` makes them; a path outside the root is refused.
 """
@@ -6,15 +6,34 @@ Paths are full paths as `tidemill.names.Layout` makes them; a path outside the r
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, NotFoundError
-from obstore.store import LocalStore, from_url
 
 from tidemill.errors import DataError, InternalError
+from tidemill.storage.objects import open_objects
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """One object.
+
+    Args:
+        path: Full path.
+        size: In bytes.
+        modified: When it was last written.
+    """
+
+    path: str
+    size: int
+    modified: datetime
 
 
 class Store:
@@ -26,8 +45,7 @@ class Store:
 
     def __init__(self, root: str) -> None:
         self.root = root.rstrip("/")
-        # automatic_cleanup stays off: a folder that becomes empty is Spark's or the user's to remove.
-        self._objects = from_url(self.root) if "://" in root else LocalStore(Path(root), mkdir=True)
+        self._objects = open_objects(self.root)
 
     def read(self, path: str) -> bytes | None:
         """Content of an object; None if there is none."""
@@ -60,18 +78,75 @@ class Store:
 
     def write_json(self, path: str, document: Mapping[str, Any]) -> None:
         """Replace an object as a whole; a reader sees the old or the new content, never a mix."""
-        obstore.put(self._objects, self._key(path), _encode(document))
+        self.write(path, _encode(document))
 
     def create_json(self, path: str, document: Mapping[str, Any]) -> bool:
         """Write an object unless it exists; of several callers exactly one gets True."""
+        return self.create(path, _encode(document))
+
+    def write(self, path: str, content: bytes) -> None:
+        """Replace an object as a whole; a reader sees the old or the new content, never a mix."""
+        obstore.put(self._objects, self._key(path), content)
+
+    def create(self, path: str, content: bytes) -> bool:
+        """Write an object unless it exists; of several callers exactly one gets True."""
         try:
-            obstore.put(self._objects, self._key(path), _encode(document), mode="create")
+            obstore.put(self._objects, self._key(path), content, mode="create")
         except AlreadyExistsError:
             return False
         return True
 
+    def copy(self, source: str, target: str) -> None:
+        """Copy an object; replaces the target.
+
+        Read and written, because a local copy of obstore is a hard link: what damages one in place would
+        damage both.
+
+        Raises:
+            FileNotFoundError: If there is no source.
+        """
+        content = self.read(source)
+        if content is None:
+            raise FileNotFoundError(source)
+        self.write(target, content)
+
+    def copy_within(self, source: str, target: str) -> None:
+        """Copy an object that nobody will change in place, such as a data file; no byte passes through here.
+
+        On a local disk both paths name the same data. The target must not exist there.
+
+        Raises:
+            FileNotFoundError: If there is no source.
+        """
+        try:
+            obstore.copy(self._objects, self._key(source), self._key(target))
+        except NotFoundError as error:
+            raise FileNotFoundError(source) from error
+
+    def move(self, source: str, target: str) -> None:
+        """Copy, then delete. Repeated after a crash it completes: a missing source is one already moved."""
+        if (content := self.read(source)) is not None:
+            self.write(target, content)
+            self.delete(source)
+
+    def delete(self, path: str) -> None:
+        """Delete an object; a missing one is no error."""
+        with suppress(NotFoundError, FileNotFoundError):
+            obstore.delete(self._objects, self._key(path))
+
+    def remove_empty_folders(self, folder: str) -> None:
+        """Remove `folder` and those below it, as far as they hold nothing. Only local disks keep such."""
+        self._key(folder)
+        for path, _, _ in os.walk(folder, topdown=False) if "://" not in self.root else ():
+            with suppress(OSError):
+                Path(path).rmdir()
+
     def identity(self, path: str) -> str | None:
-        """What changes when an object is replaced, even by the same content; None if there is none."""
+        """What changes when an object is replaced; None if there is none.
+
+        By other content, on every store. By equal content not always: S3's tag is the content's digest, and
+        its clock counts seconds.
+        """
         try:
             meta = obstore.head(self._objects, self._key(path))
         except (NotFoundError, FileNotFoundError):
@@ -83,7 +158,22 @@ class Store:
         prefix = self._key(folder)
         listing = obstore.list_with_delimiter(self._objects, prefix)
         paths = [*listing["common_prefixes"], *(entry["path"] for entry in listing["objects"])]
-        return sorted(path.rstrip("/").rpartition("/")[2] for path in paths)
+        # A set, and without the folder itself, because of the marks that Hadoop puts for folders.
+        found = {path.rstrip("/") for path in paths} - {prefix}
+        return sorted(path.rpartition("/")[2] for path in found)
+
+    def list_files(self, folder: str) -> list[StoredFile]:
+        """All objects below `folder` at any depth, hidden ones too, sorted by path.
+
+        Without the marks that Hadoop puts for folders on object stores: empty objects of a folder's name. The
+        mark of a folder that holds nothing is told from no empty file, and stays.
+        """
+        pages = obstore.list(self._objects, self._key(folder))
+        entries = (entry for page in pages for entry in page)
+        files = [StoredFile(f"{self.root}/{e['path']}", e["size"], e["last_modified"]) for e in entries]
+        folders = {folder, *(file.path.rpartition("/")[0] for file in files)}
+        real = (file for file in files if file.size or file.path not in folders)
+        return sorted(real, key=lambda file: file.path)
 
     def _key(self, path: str) -> str:
         if not path.startswith(self.root + "/") or ".." in path.split("/"):

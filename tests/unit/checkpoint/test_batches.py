@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.checkpoints import write_checkpoint, write_planned
 from tidemill.checkpoint.batches import CheckpointBatches, PlannedBatch
+from tidemill.checkpoint.log_files import CommitsFile
 from tidemill.errors import GateRefusedError
 from tidemill.storage.store import Store
 
@@ -33,6 +34,26 @@ def test_a_checkpoint_that_was_never_started_says_nothing(batches: CheckpointBat
 def test_the_newest_batch_is_found_by_number_not_by_name(batches: CheckpointBatches, folder: Path) -> None:
     write_checkpoint(folder, planned=range(8, 12), committed=range(8, 11))
     assert (batches.last_planned(), batches.last_committed()) == (11, 10)
+
+
+def test_all_batches_are_listed_rising(batches: CheckpointBatches, folder: Path) -> None:
+    assert (batches.offset_ids(), batches.commit_ids()) == ([], [])
+    write_checkpoint(folder, planned=range(8, 12), committed=range(8, 11))
+    assert (batches.offset_ids(), batches.commit_ids()) == ([8, 9, 10, 11], [8, 9, 10])
+
+
+def test_a_committed_batch_has_the_next_watermark(batches: CheckpointBatches, folder: Path) -> None:
+    write_checkpoint(folder, planned=[0], committed=[0])
+    assert batches.commits(0) == CommitsFile(0, 1)
+    assert batches.commits(1) is None
+
+
+def test_a_torn_commit_is_refused_by_name(batches: CheckpointBatches, folder: Path) -> None:
+    write_checkpoint(folder, planned=[0], committed=[0])
+    (folder / "commits/0").write_bytes(b'v1\n{"nextBatchWaterm')
+    with pytest.raises(GateRefusedError) as refused:
+        batches.commits(0)
+    assert (refused.value.error_id, refused.value.facts) == ("TIDE-CKPT-007", {"file": f"{folder}/commits/0"})
 
 
 def test_files_that_are_no_batches_are_ignored(batches: CheckpointBatches, folder: Path) -> None:

@@ -76,7 +76,7 @@ def test_a_wrong_name_or_file_ends_with_2_and_the_error_on_stderr(
 
 
 def test_a_refusal_ends_with_1(tidemill: CommandLine, project: ConfProject) -> None:
-    project.write(".data/state/orders/current.json", "damaged")
+    project.write(".data/state/orders/current/00000001.json", "damaged")
     assert tidemill("plan", "orders") == 1
     assert tidemill.err.startswith("TIDE-STOR-001")
 

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
 from tests.support.command_line import CommandLine
 from tests.support.conf_project import ConfProject
 from tidemill.checkpoint.current import read_or_create_current
+from tidemill.checkpoint.receipts import Receipt, write_receipt
 from tidemill.cli.pipeline_check import lineage_columns
 from tidemill.engine.session_conf import session_conf
 from tidemill.payload.decode import read_payload_schema, rows_schema
@@ -53,10 +55,10 @@ def test_the_plan_tells_where_the_checkpoint_stands(tidemill: CommandLine, proje
     read_or_create_current(Store(layout.root), layout, "orders")
     state = ".data/state/orders/g0001"
     for batch in (0, 1):
-        offsets = {"batchWatermarkMs": 0}
+        offsets = {"batchWatermarkMs": 0, "batchTimestampMs": 1}
         ends = {"orders": {"0": 10 * (batch + 1)}}
         project.write(f"{state}/offsets/{batch}", f"v1\n{json.dumps(offsets)}\n{json.dumps(ends)}")
-    project.write(f"{state}/commits/0", "v1\n{}")
+    project.write(f"{state}/commits/0", 'v1\n{"nextBatchWatermarkMs":0}')
     assert tidemill.json("plan", "orders")["checkpoint"] == {
         "generation": "g0001",
         "path": f"{project.folder}/{state}",
@@ -101,3 +103,31 @@ def test_the_lineage_columns_are_those_that_the_decoder_adds(
     payload_spec = pipeline.spec.payload.chosen
     decoded = rows_schema(pipeline, payload_spec, read_payload_schema(pipeline, payload_spec)).names
     assert [name for name in decoded if name.startswith("kafka_")] == lineage_columns(pipeline)
+
+
+def test_the_plan_tells_how_far_back_a_rewind_can_reach(tidemill: CommandLine, project: ConfProject) -> None:
+    retention = tidemill.json("plan", "orders")["retention"]
+    assert (retention["rewindable"], retention["warnings"]) == ("4 hours", [])
+    project.replace("trigger: 5 seconds", "trigger: 5 seconds\n  rewindable: 3 days")
+    plan = tidemill.json("plan", "orders")
+    (warning,) = plan["retention"]["warnings"]
+    assert warning["id"] == "TIDE-CKPT-060"
+    assert warning["facts"]["kept"] == plan["retention"]["rewindable"]
+    assert plan["session_conf"]["spark.sql.streaming.minBatchesToRetain"] == str(plan["retention"]["batches"])
+
+
+def test_the_plan_tells_how_the_last_driver_ended(tidemill: CommandLine, project: ConfProject) -> None:
+    assert tidemill.json("plan", "orders")["last_ending"] is None
+    layout = project.load().layout
+    receipt = Receipt(
+        pipeline="orders",
+        run_id="run-1",
+        mode="stream",
+        result="forced",
+        exit_code=0,
+        stopped_at=datetime(2026, 1, 1, tzinfo=UTC),
+        batch_id=7,
+    )
+    write_receipt(Store(layout.root), layout, receipt)
+    ending = tidemill.json("plan", "orders")["last_ending"]
+    assert (ending["result"], ending["batch_id"], ending["error"]) == ("forced", 7, None)

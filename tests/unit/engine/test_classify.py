@@ -144,6 +144,24 @@ CASES = {
         "TIDE-CKPT-008",
         "Multiple streaming jobs detected for 0.",
     ),
+    "another driver's file where this one's was to be": (
+        StreamingQueryException(
+            "[STREAM_FAILED] Query [id = d4] terminated with exception: [FAILED_RENAME_TEMP_FILE] Failed to rename "
+            "temp file file:/lake/offsets/.0.9f.tmp to file:/lake/offsets/0 as FileSystem.rename returned false. "
+            "SQLSTATE: 58030 SQLSTATE: XXKST"
+        ),
+        UnavailableError,
+        "TIDE-CKPT-008",
+        "as FileSystem.rename returned false.",
+    ),
+    "the other driver's file on S3": (
+        StreamingQueryException(
+            "Multiple streaming queries are concurrently using s3a://lake/state/orders/g0001/offsets."
+        ),
+        UnavailableError,
+        "TIDE-CKPT-008",
+        "Multiple streaming queries are concurrently using",
+    ),
     "a UDF that fails": (
         PythonException(IN_WORKER.format(error="ZeroDivisionError: division by zero")),
         DataError,

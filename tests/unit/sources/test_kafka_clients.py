@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.declared import declared
 from tidemill.errors import SpecError
 from tidemill.sources.kafka_clients import KafkaClient, kafka_client
-from tidemill.sources.secrets import read_secret
+from tidemill.spec.secret_value import read_secret
 
 CONNECTION_STRING = (
     "Endpoint=sb://plant.servicebus.windows.net/;SharedAccessKeyName=read;SharedAccessKey=a+b/c="

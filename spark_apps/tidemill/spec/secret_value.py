@@ -1,4 +1,4 @@
-"""The value of a secret, read by the driver only."""
+"""The value of a secret, read by who opens a source, a sink or the storage."""
 
 from __future__ import annotations
 

@@ -1,0 +1,188 @@
+"""G4: do the checkpoint, the ledger and the transactions of every table agree?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidemill.checkpoint.findings import Finding
+from tidemill.checkpoint.gate.facts import CheckpointFacts, TableFacts
+from tidemill.names import QUARANTINE_OUTPUT
+
+
+def agreement(facts: CheckpointFacts) -> Iterator[Finding]:
+    """Batches of the checkpoint against batches of each table, and their offsets."""
+    yield from _unreadable(facts)
+    for table, found in facts.tables.items():
+        yield from _first_start(facts, table, found)
+        yield from _sink(facts, table, found)
+    yield from _quarantine(facts)
+    yield from _driver(facts)
+    for table, found in facts.all_tables().items():
+        yield from _skipped(facts, table, found)
+        yield from _offsets(facts, table, found)
+
+
+def _unreadable(facts: CheckpointFacts) -> Iterator[Finding]:
+    for table, found in facts.all_tables().items():
+        if found.unreadable is not None:
+            yield Finding(
+                "TIDE-CKPT-091",
+                "error",
+                facts.pipeline,
+                "The table's log cannot be read: commits are missing or damaged. "
+                "Spark would fail, or write on top of an older version.",
+                facts.about(table=table, reason=found.unreadable),
+                f"bring the log's files back, or tidemill checkpoint restore {facts.pipeline} BACKUP",
+                runbook="table-log-damaged",
+            )
+
+
+def _first_start(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[Finding]:
+    never_ran = facts.planned is None and facts.committed is None and facts.base is None
+    if never_ran and found.backfilled_to is not None:
+        yield Finding(
+            "TIDE-CKPT-009",
+            "error",
+            facts.pipeline,
+            "A backfill has filled the table, and the pipeline has never run live. "
+            "Spark would read from the beginning and append the same rows again.",
+            facts.about(table=table, backfilled_to=found.backfilled_to),
+            "name the offsets where the backfill ended as `starting_offsets` in the pipeline file",
+            runbook="backfill",
+        )
+
+
+def _sink(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[Finding]:
+    """After a crash the table may be one batch ahead of `commits/`, which Spark repeats.
+
+    Never more, and never behind.
+    """
+    committed = _number(facts.committed)
+    last = _number(found.last_batch)
+    if last > committed + 1 or (last > committed and last > _number(facts.planned)):
+        yield _behind(facts, table, found)
+    elif last < committed and _was_added(facts, table, found):
+        yield _added(facts, table)
+    elif last < committed:
+        yield _ahead(facts, table, found, f"batches {last + 1}-{committed} would be missing")
+
+
+def _quarantine(facts: CheckpointFacts) -> Iterator[Finding]:
+    """Only batches with rejected records write to the quarantine: it is never behind."""
+    last = _number(facts.quarantine.last_batch)
+    if last > _number(facts.committed) + 1 or last > _number(facts.planned):
+        yield _behind(facts, QUARANTINE_OUTPUT, facts.quarantine)
+
+
+def _driver(facts: CheckpointFacts) -> Iterator[Finding]:
+    """A driver speaks of a batch after it has planned it; without tables that is all there is to compare."""
+    if facts.tables:
+        return
+    status = facts.last_driver
+    spoken = status.batch_id if status is not None and status.generation == facts.generation else None
+    told = max(_number(spoken), _number(facts.told_batch))
+    if told > _number(facts.planned):
+        yield Finding(
+            "TIDE-CKPT-004",
+            "error",
+            facts.pipeline,
+            "The checkpoint is older than what drivers have told of it. "
+            "Spark would send batches again that were sent.",
+            facts.about(checkpoint_batch=facts.committed, told_batch=told),
+            f"tidemill checkpoint restore {facts.pipeline} BACKUP",
+            runbook="checkpoint-behind-table",
+        )
+
+
+def _skipped(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[Finding]:
+    """A RESTORE takes back rows and leaves the transaction: the skip trap."""
+    last, transaction = _number(found.last_batch), _number(found.transaction)
+    if transaction > last:
+        verb = (
+            f"rewind {facts.pipeline} --to {last}"
+            if last >= 0
+            else f"reset {facts.pipeline} --from earliest"
+        )
+        yield Finding(
+            "TIDE-CKPT-018",
+            "error",
+            facts.pipeline,
+            "The table was restored to an older version by hand, and Delta still holds the batches that were "
+            f"taken back for written. It would silently skip batches {last + 1}-{transaction}.",
+            facts.about(table=table, table_batch=found.last_batch, transaction=found.transaction),
+            f"tidemill checkpoint {verb}, for table, offsets and state together",
+            runbook="checkpoint-ahead-of-table",
+        )
+
+
+def _offsets(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[Finding]:
+    """Spark's own files are not exclusive: a driver that was fenced off can have overwritten one."""
+    for batch_id, end in found.ends.items():
+        planned = facts.end_of(batch_id)
+        if batch_id in facts.planned_batches and planned != end:
+            yield Finding(
+                "TIDE-CKPT-017",
+                "error",
+                facts.pipeline,
+                "The checkpoint names other offsets for a batch than those that were written. "
+                "Spark would go on from them and skip or repeat records.",
+                facts.about(table=table, file=f"offsets/{batch_id}", checkpoint=planned, ledger=end),
+                f"tidemill checkpoint repair {facts.pipeline}, which writes the file anew from the ledger",
+                runbook="checkpoint-offsets-differ",
+            )
+
+
+def _was_added(facts: CheckpointFacts, table: str, found: TableFacts) -> bool:
+    """Whether the newest batch of the other tables was declared without this one."""
+    shapes = [other.shape for other in facts.tables.values() if other.shape is not None]
+    return not found.traced and any(table not in shape.tables for shape in shapes)
+
+
+def _added(facts: CheckpointFacts, table: str) -> Finding:
+    return Finding(
+        "TIDE-CKPT-028",
+        "error",
+        facts.pipeline,
+        "A sink was added to a pipeline that has run. "
+        f"Spark would fill it from batch {_number(facts.committed) + 1} on, without all before.",
+        facts.about(table=table, checkpoint_batch=facts.committed),
+        "declare it in a pipeline of its own, which starts with its own checkpoint",
+        runbook="sink-added",
+    )
+
+
+def _behind(facts: CheckpointFacts, table: str, found: TableFacts) -> Finding:
+    committed, last = _number(facts.committed), _number(found.last_batch)
+    back = (
+        f"tidemill checkpoint rewind {facts.pipeline} --to {committed}, or " if committed >= 0 else ""
+    )
+    return Finding(
+        "TIDE-CKPT-004",
+        "error",
+        facts.pipeline,
+        f"The checkpoint is older than the table. Spark would silently skip batches {committed + 1}-{last}.",
+        facts.about(table=table, checkpoint_batch=facts.committed, table_batch=found.last_batch),
+        f"put the newer checkpoint back, or {back}tidemill checkpoint restore {facts.pipeline} BACKUP",
+        runbook="checkpoint-behind-table",
+    )
+
+
+def _ahead(facts: CheckpointFacts, table: str, found: TableFacts, missing: str) -> Finding:
+    last = _number(found.last_batch)
+    again = f"--to {last}" if last >= 0 else "--from earliest"
+    verb = "rewind" if last >= 0 else "reset"
+    return Finding(
+        "TIDE-CKPT-005",
+        "error",
+        facts.pipeline,
+        "The table is older than the checkpoint. "
+        f"Spark would go on after batch {facts.committed}, and {missing}.",
+        facts.about(table=table, checkpoint_batch=facts.committed, table_batch=found.last_batch),
+        f"bring the table back, or tidemill checkpoint {verb} {facts.pipeline} {again}",
+        runbook="checkpoint-ahead-of-table",
+    )
+
+
+def _number(batch_id: int | None) -> int:
+    """A batch as a number that compares: before the first comes -1."""
+    return -1 if batch_id is None else batch_id

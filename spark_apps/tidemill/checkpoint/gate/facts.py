@@ -1,0 +1,236 @@
+"""What the gate knows before it decides: checkpoint, tables, source and declaration, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidemill.checkpoint.current import Base
+from tidemill.checkpoint.log_files import CommitsFile, OffsetsFile
+from tidemill.ledger.entry import Shape
+from tidemill.names import QUARANTINE_OUTPUT
+
+# {topic: {partition: offset}}, as Spark writes it.
+Positions = Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True)
+class BatchLog:
+    """One of the folders `offsets` and `commits`, as a listing shows it.
+
+    Args:
+        numbers: Its batches, rising.
+        strays: Names that Spark would take for a batch's number although it never writes such, e.g. `007`.
+        twins: Numbers of checksum files `.N.crc` whose `N` is not there.
+        empty: Batches whose file has no content.
+    """
+
+    numbers: tuple[int, ...] = ()
+    strays: tuple[str, ...] = ()
+    twins: tuple[int, ...] = ()
+    empty: tuple[int, ...] = ()
+
+    @property
+    def last(self) -> int | None:
+        """The newest batch."""
+        return self.numbers[-1] if self.numbers else None
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """What one table says of the pipeline's generation.
+
+    Args:
+        last_batch: Newest batch whose rows are in the table; for a generation that a verb made and that has
+            not written yet, the last one that it shares with its parent. None if the table has none.
+        query_id: Query that wrote the newest ledger entry of this generation.
+        transaction: Newest batch that Delta holds for written, whatever became of its rows.
+        ends: End offsets of the newest batches, by batch.
+        written_by: Generation that has written to the table after this one had, or after it was made.
+        traced: Whether the table's log shows anything of this pipeline.
+        shape: What the newest batch was declared like.
+        topic_ids: Ids that the topics had for the newest batch.
+        backfilled_to: Where a backfill of this pipeline ended, if a first start would append its rows again.
+        unreadable: Why the table's log cannot be read; nothing else is known then.
+    """
+
+    last_batch: int | None = None
+    query_id: str | None = None
+    transaction: int | None = None
+    ends: Mapping[int, Any] = field(default_factory=dict)
+    written_by: str | None = None
+    traced: bool = False
+    shape: Shape | None = None
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    backfilled_to: Any = None
+    unreadable: str | None = None
+
+
+@dataclass(frozen=True)
+class StateFacts:
+    """What the next batch needs of the state stores, and what is there.
+
+    Args:
+        operators: Numbers of the stateful operators; empty for a stateless query.
+        version: Version that the next batch loads.
+        missing: What of it cannot be loaded, each with the reason.
+        left_behind: Store files of versions that no planned batch can have written.
+    """
+
+    operators: tuple[int, ...] = ()
+    version: int | None = None
+    missing: tuple[str, ...] = ()
+    left_behind: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TopicFacts:
+    """What the broker says of the topics that the pipeline reads.
+
+    Args:
+        oldest: Offset of the oldest record that each partition still has.
+        ends: First offset after the newest record.
+        ids: Id that the broker gave each topic when it was made; without topics whose id it does not tell.
+    """
+
+    oldest: Positions
+    ends: Positions
+    ids: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TableSourceFacts:
+    """What the Delta table says that the pipeline reads.
+
+    Args:
+        table_id: Its id; None if there is no table.
+        version: Its newest version.
+        missing: Versions that were not read yet and whose commit file is gone.
+        missing_files: Data files of those versions that are gone, at most a few.
+    """
+
+    table_id: str | None = None
+    version: int = -1
+    missing: tuple[int, ...] = ()
+    missing_files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SourceFacts:
+    """What is there of the source; the parts that the kind of source has.
+
+    Args:
+        log: Whether `sources/0` holds anything.
+        initial: Where the source began when the checkpoint was born, if a batch needs that.
+        topics: What the broker says; None if nobody asked it.
+        table: What the table to read says.
+        missing: Files of the batch to repeat that are gone, or log entries that should name them.
+    """
+
+    log: bool = False
+    initial: Any = None
+    topics: TopicFacts | None = None
+    table: TableSourceFacts | None = None
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What the pipeline file says that a checkpoint depends on.
+
+    Args:
+        shape: As it stands in ledger entries.
+        topics: Topics that are read by name; empty for others and for a pattern.
+    """
+
+    shape: Shape
+    topics: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class DriverFacts:
+    """What the last driver said of itself.
+
+    Args:
+        run_id: Its run.
+        state: What it did last.
+        generation: The generation that it ran.
+        batch_id: Newest batch that it wrote.
+        age_seconds: How long ago it said so.
+    """
+
+    run_id: str
+    state: str
+    generation: str | None
+    batch_id: int | None
+    age_seconds: float
+
+
+@dataclass(frozen=True)
+class CheckpointFacts:
+    """Everything that the gate decides upon.
+
+    Args:
+        pipeline: Its name.
+        generation: The checkpoint's.
+        declared: What the pipeline file says.
+        base: Where a verb took the generation from; None for one that began by itself.
+        query_id: From `metadata`; None if there is none, or it is damaged.
+        offsets: The folder `offsets`.
+        commits: The folder `commits`.
+        planned_batches: The newest files of `offsets`, by batch.
+        newest_commit: The newest file of `commits`.
+        damaged: Files that Spark needs and whose content is not what it wrote, with the reason.
+        state: The state stores.
+        source: What is there of the source.
+        tables: By table name.
+        quarantine: The quarantine table.
+        last_driver: What the last driver said of itself.
+        told_batch: Newest batch of this generation that receipts tell of, for a pipeline without tables.
+    """
+
+    pipeline: str
+    generation: str
+    declared: Declared
+    base: Base | None = None
+    query_id: str | None = None
+    offsets: BatchLog = BatchLog()
+    commits: BatchLog = BatchLog()
+    planned_batches: Mapping[int, OffsetsFile] = field(default_factory=dict)
+    newest_commit: CommitsFile | None = None
+    damaged: Mapping[str, str] = field(default_factory=dict)
+    state: StateFacts = StateFacts()
+    source: SourceFacts = SourceFacts()
+    tables: Mapping[str, TableFacts] = field(default_factory=dict)
+    quarantine: TableFacts = TableFacts()
+    last_driver: DriverFacts | None = None
+    told_batch: int | None = None
+
+    @property
+    def planned(self) -> int | None:
+        """Newest batch of `offsets`."""
+        return self.offsets.last
+
+    @property
+    def committed(self) -> int | None:
+        """Newest batch of `commits`."""
+        return self.commits.last
+
+    def about(self, **found: object) -> dict[str, object]:
+        """The facts of a finding."""
+        return {"pipeline": self.pipeline, "generation": self.generation, **found}
+
+    def all_tables(self) -> dict[str, TableFacts]:
+        """The sinks' tables and the quarantine, by name."""
+        return {**self.tables, QUARANTINE_OUTPUT: self.quarantine}
+
+    def end_of(self, batch_id: int | None) -> Any:
+        """End offsets of the one source after a batch; None if its file was not read."""
+        file = None if batch_id is None else self.planned_batches.get(batch_id)
+        return None if file is None else next(iter(file.ends.values()), None)
+
+    @property
+    def next_start(self) -> Any:
+        """Offsets from which the next batch reads; None if they are the source's beginning or unknown."""
+        return self.source.initial if self.committed is None else self.end_of(self.committed)

@@ -1,0 +1,165 @@
+"""G2, G3: are the checkpoint's own files whole, and do they belong together?
+
+A driver that is killed leaves: a newest batch that is planned and not committed, `.N.*.tmp` files, a file
+without its checksum twin, and old batches purged in part. All of that is healthy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidemill.checkpoint.findings import Finding
+from tidemill.checkpoint.gate.facts import BatchLog, CheckpointFacts
+
+# Kinds of source that note in `sources/0` where they began, or what they have read.
+_SOURCES_WITH_LOG = frozenset({"kafka", "eventhubs", "files"})
+
+
+def integrity(facts: CheckpointFacts) -> Iterator[Finding]:
+    """What is torn, missing or foreign."""
+    yield from _metadata(facts)
+    yield from _damaged(facts)
+    for name, log in (("offsets", facts.offsets), ("commits", facts.commits)):
+        yield from _foreign(facts, name, log)
+    yield from _gaps(facts)
+    yield from _source_log(facts)
+    yield from _old_gaps(facts)
+
+
+def _metadata(facts: CheckpointFacts) -> Iterator[Finding]:
+    began = facts.planned is not None or facts.committed is not None
+    if began and facts.query_id is None and "metadata" not in facts.damaged:
+        yield Finding(
+            "TIDE-CKPT-010",
+            "error",
+            facts.pipeline,
+            "The checkpoint has lost the id of its query. "
+            "Spark would refuse the start; older ones make a new id and write batches twice.",
+            facts.about(file="metadata", checkpoint_batch=facts.committed),
+            f"tidemill checkpoint restore {facts.pipeline} BACKUP",
+            runbook="checkpoint-damaged",
+        )
+
+
+def _damaged(facts: CheckpointFacts) -> Iterator[Finding]:
+    for name, reason in facts.damaged.items():
+        yield Finding(
+            "TIDE-CKPT-007",
+            "error",
+            facts.pipeline,
+            "A checkpoint file is torn. Spark would fail at the start, at every start.",
+            facts.about(file=name, reason=reason),
+            _whole_again(facts, name),
+            runbook="checkpoint-damaged",
+        )
+
+
+def _whole_again(facts: CheckpointFacts, name: str) -> str:
+    folder, _, number = name.partition("/")
+    if folder == "offsets":
+        return (
+            f"tidemill checkpoint repair {facts.pipeline}, if the ledger knows what stood there; "
+            f"else tidemill checkpoint restore {facts.pipeline} BACKUP"
+        )
+    return _back_to(facts, int(number) - 1 if number else facts.committed)
+
+
+def _back_to(facts: CheckpointFacts, batch_id: int | None) -> str:
+    """The verb that leaves the damage behind: a new generation gets whole files only."""
+    restore = f"tidemill checkpoint restore {facts.pipeline} BACKUP"
+    if batch_id is None or batch_id < 0:
+        return restore
+    return f"tidemill checkpoint rewind {facts.pipeline} --to {batch_id}, or {restore}"
+
+
+def _foreign(facts: CheckpointFacts, name: str, log: BatchLog) -> Iterator[Finding]:
+    if log.strays:
+        yield Finding(
+            "TIDE-CKPT-014",
+            "error",
+            facts.pipeline,
+            "A file in the checkpoint has a name that Spark takes for a batch. It would fail at every start.",
+            facts.about(folder=name, files=list(log.strays)),
+            "see who put it there, and move it out of the folder",
+            runbook="checkpoint-damaged",
+        )
+    newer = [number for number in log.twins if number > (-1 if log.last is None else log.last)]
+    if newer:
+        yield Finding(
+            "TIDE-CKPT-013",
+            "error",
+            facts.pipeline,
+            "A checksum file stands without its batch. Spark would plan that batch anew and then claim that "
+            "another query runs.",
+            facts.about(files=[f"{name}/.{number}.crc" for number in newer]),
+            _back_to(facts, facts.committed),
+            runbook="checkpoint-damaged",
+        )
+
+
+def _gaps(facts: CheckpointFacts) -> Iterator[Finding]:
+    """What Spark needs: the newest two of `offsets`, and a commit of each batch but the newest."""
+    planned, committed = facts.planned, facts.committed
+    if committed is not None and (planned is None or planned < committed):
+        yield Finding(
+            "TIDE-CKPT-012",
+            "error",
+            facts.pipeline,
+            "Batches are finished that were never planned. Spark would plan them anew, with other bounds, "
+            "and send them to every sink again at each start.",
+            facts.about(file=f"offsets/{committed}", planned_batch=planned, checkpoint_batch=committed),
+            _back_to(facts, planned),
+            runbook="checkpoint-damaged",
+        )
+    elif planned is not None and planned > 0:
+        missing = [f"offsets/{planned - 1}"] if planned - 1 not in facts.offsets.numbers else []
+        if planned not in facts.commits.numbers and planned - 1 not in facts.commits.numbers:
+            missing.append(f"commits/{planned - 1}")
+        if missing:
+            yield _gap(facts, missing)
+
+
+def _gap(facts: CheckpointFacts, missing: list[str]) -> Finding:
+    return Finding(
+        "TIDE-CKPT-011",
+        "error",
+        facts.pipeline,
+        "A file of the newest batches is missing, or the newest one is a stray. Spark would fail without the "
+        "offsets; without the commits it would repeat the newest batch alone and take the others for done.",
+        facts.about(missing=missing, planned_batch=facts.planned, checkpoint_batch=facts.committed),
+        f"tidemill checkpoint restore {facts.pipeline} BACKUP",
+        runbook="checkpoint-damaged",
+    )
+
+
+def _source_log(facts: CheckpointFacts) -> Iterator[Finding]:
+    if facts.planned is None or facts.source.log or facts.declared.shape.source not in _SOURCES_WITH_LOG:
+        return
+    yield Finding(
+        "TIDE-CKPT-015",
+        "error",
+        facts.pipeline,
+        "The checkpoint has lost what the source noted in it. "
+        "Spark would read files again that it has read, or begin somewhere else.",
+        facts.about(folder="sources/0", checkpoint_batch=facts.committed),
+        f"tidemill checkpoint restore {facts.pipeline} BACKUP",
+        runbook="checkpoint-damaged",
+    )
+
+
+def _old_gaps(facts: CheckpointFacts) -> Iterator[Finding]:
+    """Gaps among old batches, or empty files there: a purge that was cut short leaves the first."""
+    for name, log in (("offsets", facts.offsets), ("commits", facts.commits)):
+        numbers = log.numbers
+        gap = bool(numbers) and len(numbers) != numbers[-1] - numbers[0] + 1
+        old = [number for number in log.empty if f"{name}/{number}" not in facts.damaged]
+        if gap or old:
+            yield Finding(
+                "TIDE-CKPT-011",
+                "note",
+                facts.pipeline,
+                "Files of older batches are missing or empty. A start is safe; a rewind to them is not.",
+                facts.about(folder=name, oldest=numbers[0], newest=numbers[-1], empty=old),
+                f"tidemill checkpoint backup {facts.pipeline}, for what is whole",
+                runbook="checkpoint-damaged",
+            )

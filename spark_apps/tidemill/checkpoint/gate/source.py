@@ -1,0 +1,175 @@
+"""G6: does the source still have what the checkpoint goes on from?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tidemill.checkpoint.findings import Finding
+from tidemill.checkpoint.gate.facts import CheckpointFacts, Positions, TableSourceFacts, TopicFacts
+from tidemill.checkpoint.source_logs import DeltaOffset, file_log_id, parse_delta_offset
+
+
+def source(facts: CheckpointFacts) -> Iterator[Finding]:
+    """Offsets against what the broker, the table or the folder has."""
+    if facts.source.topics is not None:
+        yield from _topic_ids(facts, facts.source.topics)
+        yield from _partitions(facts, facts.source.topics)
+        yield from _expired(facts, facts.source.topics)
+        yield from _beyond(facts, facts.source.topics)
+    yield from _table(facts)
+    yield from _files(facts)
+
+
+def topic_ids(facts: CheckpointFacts) -> dict[str, str]:
+    """Ids that the topics had for the newest batch, as any table's ledger tells."""
+    return {t: topic_id for found in facts.tables.values() for t, topic_id in found.topic_ids.items()}
+
+
+def _topic_ids(facts: CheckpointFacts, topics: TopicFacts) -> Iterator[Finding]:
+    known = topic_ids(facts)
+    changed = {
+        topic: f"{known[topic]} -> {now}" for topic, now in topics.ids.items() if known.get(topic, now) != now
+    }
+    if changed:
+        yield Finding(
+            "TIDE-CKPT-021",
+            "error",
+            facts.pipeline,
+            "A topic was deleted and made again under its name. Spark would take the old offsets for places "
+            "in the new topic, and never read the records before them.",
+            facts.about(topic_ids=changed, next_offsets=facts.next_start),
+            f"tidemill checkpoint reset {facts.pipeline} --from earliest",
+            runbook="topic-recreated",
+        )
+
+
+def _partitions(facts: CheckpointFacts, topics: TopicFacts) -> Iterator[Finding]:
+    known = _positions(facts.end_of(facts.planned))
+    gone = [f"{t}-{p}" for t, ps in known.items() for p in ps if p not in topics.ends.get(t, {})]
+    if gone:
+        yield Finding(
+            "TIDE-CKPT-022",
+            "error",
+            facts.pipeline,
+            "Partitions that the checkpoint has read are gone from the broker: the topic was deleted, or "
+            "made again with fewer. Spark would fail at every start.",
+            facts.about(partitions=gone),
+            f"tidemill checkpoint reset {facts.pipeline} --from earliest",
+            runbook="topic-recreated",
+        )
+
+
+def _expired(facts: CheckpointFacts, topics: TopicFacts) -> Iterator[Finding]:
+    lost = {
+        f"{topic}-{partition}": f"{offset}..{oldest - 1}"
+        for topic, partition, offset in _flat(_positions(facts.next_start))
+        if offset >= 0 and (oldest := topics.oldest.get(topic, {}).get(partition, 0)) > offset
+    }
+    if lost:
+        yield Finding(
+            "TIDE-CKPT-020",
+            "error",
+            facts.pipeline,
+            "The broker no longer has records that were not read yet: retention has removed them. "
+            "Spark would fail at every start, or skip them if it were told to.",
+            facts.about(lost=lost),
+            "bring the records into the table from an archive, then "
+            f"tidemill checkpoint reset {facts.pipeline} --from earliest",
+            runbook="retention-expired",
+        )
+
+
+def _beyond(facts: CheckpointFacts, topics: TopicFacts) -> Iterator[Finding]:
+    beyond = {
+        f"{topic}-{partition}": f"{offset} > {end}"
+        for topic, partition, offset in _flat(_positions(facts.end_of(facts.planned)))
+        if (end := topics.ends.get(topic, {}).get(partition)) is not None and offset > end
+    }
+    if beyond:
+        yield Finding(
+            "TIDE-CKPT-021",
+            "error",
+            facts.pipeline,
+            "The checkpoint has read further than the topic goes: it was made again, or truncated. Spark "
+            "would fail, or wait until the topic has grown past the old offsets and skip what came before.",
+            facts.about(offsets_beyond_end=beyond),
+            f"tidemill checkpoint reset {facts.pipeline} --from earliest",
+            runbook="topic-recreated",
+        )
+
+
+def _table(facts: CheckpointFacts) -> Iterator[Finding]:
+    newest = parse_delta_offset(facts.end_of(facts.planned))
+    table = facts.source.table
+    problem = None if table is None or newest is None else _table_problem(table, newest)
+    if table is not None and problem:
+        yield Finding(
+            "TIDE-CKPT-023",
+            "error",
+            facts.pipeline,
+            f"The table to read {problem}. Spark would fail at every start, or skip rows.",
+            facts.about(
+                next_offsets=facts.next_start,
+                table_id=table.table_id,
+                table_version=table.version,
+                missing_versions=list(table.missing[:5]),
+                missing_files=list(table.missing_files[:5]),
+            ),
+            f"bring the table back, or tidemill checkpoint reset {facts.pipeline} --from earliest",
+            runbook="source-table-changed",
+        )
+
+
+def _table_problem(table: TableSourceFacts, newest: DeltaOffset) -> str | None:
+    if table.missing:
+        return "no longer has the commits that come next in its log"
+    if table.table_id is None:
+        return "is gone"
+    if newest.table_id != table.table_id:
+        return "was dropped and made again: its versions began anew"
+    # After the last file of a version the offset names the next one, which need not be there yet.
+    if newest.version > table.version + 1:
+        return "is older than what was read of it: it was put back from a copy"
+    return "no longer has the files that come next: VACUUM has removed them" if table.missing_files else None
+
+
+def _files(facts: CheckpointFacts) -> Iterator[Finding]:
+    missing = facts.source.missing
+    if missing:
+        yield Finding(
+            "TIDE-CKPT-024",
+            "error",
+            facts.pipeline,
+            "Files of the batch that must be repeated are gone. "
+            "Spark would fail, or write the batch without their rows.",
+            facts.about(planned_batch=facts.planned, missing=list(missing[:5]), more=len(missing[5:])),
+            "put the files back",
+            runbook="source-files-gone",
+        )
+
+
+def _positions(document: Any) -> Positions:
+    """A Kafka offset document; empty for those of other sources."""
+    if not isinstance(document, dict):
+        return {}
+    return {topic: value for topic, value in document.items() if isinstance(value, dict)}
+
+
+def _flat(positions: Positions) -> Iterator[tuple[str, str, int]]:
+    for topic, partitions in positions.items():
+        for partition, offset in partitions.items():
+            yield topic, partition, offset
+
+
+def kind_of_offsets(document: Any) -> frozenset[str]:
+    """Kinds of source that write such an offset document; empty if it is none that we know."""
+    if not isinstance(document, Mapping):
+        return frozenset({"rate", "socket"}) if isinstance(document, int) else frozenset()
+    if parse_delta_offset(document) is not None:
+        return frozenset({"delta"})
+    if file_log_id(document) is not None:
+        return frozenset({"files"})
+    if document and all(isinstance(value, Mapping) for value in document.values()):
+        return frozenset({"kafka", "eventhubs"})
+    return frozenset()

@@ -1,0 +1,130 @@
+"""What storage says of the source: its log in the checkpoint, the table or the files that it reads."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from tidemill.checkpoint.gate.facts import CheckpointFacts, SourceFacts, TableSourceFacts
+from tidemill.checkpoint.log_files import TornFileError
+from tidemill.checkpoint.reader import CheckpointReader
+from tidemill.checkpoint.source_logs import (
+    DeltaOffset,
+    file_log_id,
+    gaps_in_file_log,
+    parse_delta_offset,
+    read_file_log,
+    source_names,
+)
+from tidemill.ledger.read import open_table
+from tidemill.spec.project import Pipeline
+from tidemill.storage.store import Store
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+# Files of a batch to repeat, and of versions to read, whose being there is looked at: one request each on an
+# object store. What removes some of them (VACUUM, a clean-up) hardly spares just these.
+LOOKED_AT = 50
+
+# Versions of a table to read, from the next one on, whose log file and data files are looked at.
+VERSIONS_LOOKED_AT = 10
+
+# Names that every client of a store takes for the same object; also no URI and no absolute path.
+_PLAIN = re.compile(r"[A-Za-z0-9_.=-][A-Za-z0-9_.=/-]*")
+
+
+def gather_source(facts: CheckpointFacts, reader: CheckpointReader, pipeline: Pipeline) -> CheckpointFacts:
+    """The facts with what storage says of the source."""
+    log = bool(source_names(reader.path, reader.files))
+    # Only a query without finished batches begins where the source's own log says.
+    begins = facts.committed is None and pipeline.spec.source.is_kafka
+    found = SourceFacts(log, reader.batches.initial_offset() if begins else None)
+    found = replace(found, missing=_missing_files(facts, reader))
+    facts = replace(facts, source=found)
+    if pipeline.spec.source.delta is None:
+        return facts
+    path = pipeline.layout.table(pipeline.spec.source.delta.table)
+    start = parse_delta_offset(facts.next_start) or parse_delta_offset(facts.end_of(facts.planned))
+    return replace(facts, source=replace(found, table=_table(reader.store, path, start)))
+
+
+def _missing_files(facts: CheckpointFacts, reader: CheckpointReader) -> tuple[str, ...]:
+    """What the batch to repeat cannot read: entries of the source's log, or files that they name."""
+    last = file_log_id(facts.end_of(facts.planned))
+    if last is None:
+        return ()
+    gaps = gaps_in_file_log(reader.path, reader.files)
+    if gaps or facts.planned == facts.committed:
+        return tuple(f"sources/0/{number}" for number in gaps if number <= last)
+    before = file_log_id(facts.end_of(facts.committed))
+    first = 0 if before is None else before + 1
+    prefix = f"{reader.path}/sources/"
+    wanted = {f"{prefix}0/{number}{end}" for number in range(first, last + 1) for end in ("", ".compact")}
+    try:
+        entries = read_file_log(reader.store, reader.path, [f for f in reader.files if f.path in wanted])
+    except TornFileError as error:
+        return (str(error),)
+    paths = [entry.path for entry in entries if first <= entry.log_id <= last]
+    return tuple(path for path in paths[:LOOKED_AT] if not _is_there(reader.store, path))
+
+
+def _is_there(store: Store, uri: str) -> bool:
+    """Whether a file is there; True for places that only Spark can look at."""
+    place = urlsplit(uri)
+    path = unquote(place.path)
+    if place.scheme in ("", "file"):
+        return Path(path).exists()
+    name = unquote(uri[len(store.root) + 1 :]) if uri.startswith(f"{store.root}/") else ""
+    # Other names mean different keys to different clients: to doubt them would refuse healthy batches.
+    return _PLAIN.fullmatch(name) is None or store.identity(f"{store.root}/{name}") is not None
+
+
+def _table(store: Store, path: str, start: DeltaOffset | None) -> TableSourceFacts:
+    from deltalake.exceptions import DeltaError
+
+    try:
+        table = open_table(path)
+    except DeltaError:
+        # Its newest commits are missing or damaged.
+        return TableSourceFacts(missing=(-1 if start is None else start.version,))
+    if table is None:
+        return TableSourceFacts()
+    facts = TableSourceFacts(str(table.metadata().id), table.version())
+    if start is None or start.table_id != facts.table_id:
+        return facts
+    if start.is_snapshot:
+        return replace(facts, missing=() if _has_version(table, start.version) else (start.version,))
+    last = min(facts.version, start.version + VERSIONS_LOOKED_AT - 1)
+    commits = {v: store.read(f"{path}/_delta_log/{v:020}.json") for v in range(start.version, last + 1)}
+    missing = tuple(version for version, content in commits.items() if content is None)
+    files = list(_added_files(content for content in commits.values() if content is not None))
+    plain = (file for file in files[:LOOKED_AT] if _PLAIN.fullmatch(file))
+    gone = tuple(file for file in plain if store.identity(f"{path}/{file}") is None)
+    return replace(facts, missing=missing, missing_files=gone)
+
+
+def _has_version(table: DeltaTable, version: int) -> bool:
+    from deltalake.exceptions import DeltaError
+
+    try:
+        table.load_as_version(version)
+    except DeltaError:
+        return False
+    return True
+
+
+def _added_files(commits: Iterable[bytes]) -> Iterator[str]:
+    """Data files that commits add, as the log writes them: relative and percent-encoded."""
+    for content in commits:
+        for line in content.splitlines():
+            action: dict[str, Any] = json.loads(line)
+            add = action.get("add")
+            # What a commit only moved (OPTIMIZE) a stream does not read.
+            if add is not None and add.get("dataChange", True):
+                yield str(add["path"])

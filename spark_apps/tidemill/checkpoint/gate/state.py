@@ -1,0 +1,46 @@
+"""G5: can the next batch load its state, and is it the state of this history?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidemill.checkpoint.findings import Finding
+from tidemill.checkpoint.gate.facts import CheckpointFacts
+
+
+def state(facts: CheckpointFacts) -> Iterator[Finding]:
+    """State stores of the newest finished batch."""
+    found = facts.state
+    if found.missing:
+        yield Finding(
+            "TIDE-CKPT-016",
+            "error",
+            facts.pipeline,
+            "State that the next batch needs is missing or damaged. "
+            "Spark would fail at every start, or go on with windows and keys forgotten.",
+            facts.about(
+                state_version=found.version, missing=list(found.missing[:5]), more=len(found.missing[5:])
+            ),
+            f"tidemill checkpoint rewind {facts.pipeline} --to one whose state is whole, "
+            f"or tidemill checkpoint restore {facts.pipeline} BACKUP",
+            runbook="checkpoint-state-lost",
+        )
+    if found.left_behind:
+        name, committed = facts.pipeline, facts.committed
+        again = (
+            f"reset {name} --from earliest" if committed is None else f"rewind {name} --to {committed}"
+        )
+        yield Finding(
+            "TIDE-CKPT-002",
+            "error",
+            facts.pipeline,
+            "The checkpoint holds state of batches that it does not know: it was taken back by hand. "
+            "Spark can pick the newer state up and count its rows twice.",
+            facts.about(
+                planned_batch=facts.planned,
+                left_behind=list(found.left_behind[:5]),
+                more=len(found.left_behind[5:]),
+            ),
+            f"tidemill checkpoint {again}, which takes no other state along",
+            runbook="checkpoint-state-lost",
+        )

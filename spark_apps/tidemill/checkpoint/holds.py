@@ -1,0 +1,68 @@
+"""Holds: `holds/<id>.json`, a marker that forbids starting a pipeline, with who, why and what to do.
+
+A verb takes one under its request id before it changes anything, and releases it when the gate is content.
+A person takes and releases others.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tidemill.checkpoint.request import check_request_id
+from tidemill.errors import DataError
+from tidemill.names import Layout
+from tidemill.storage.store import Store
+
+
+class Hold(BaseModel):
+    """Why a pipeline must not start.
+
+    Args:
+        id: The request that took it, or a name that a person chose.
+        by: Who.
+        why: One sentence.
+        to_do: What ends the hold: a command.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    v: int = 1
+    id: str
+    by: str
+    at: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    why: str
+    to_do: str = ""
+
+
+def read_holds(store: Store, layout: Layout, pipeline: str) -> list[Hold]:
+    """All holds of a pipeline, sorted by id. A hold that cannot be read is a hold all the same."""
+    names = store.list_names(layout.holds(pipeline))
+    holds = (_read(store, layout, pipeline, name.removesuffix(".json")) for name in names)
+    return [hold for hold in holds if hold is not None]
+
+
+def take_hold(store: Store, layout: Layout, pipeline: str, hold: Hold) -> bool:
+    """Forbid starts; False if there is such a hold already, which then stays as it is."""
+    path = _path(layout, pipeline, check_request_id(hold.id))
+    return store.create_json(path, hold.model_dump(mode="json"))
+
+
+def drop_hold(store: Store, layout: Layout, pipeline: str, hold_id: str) -> None:
+    """Remove a hold; one that is gone is no error. People go through `release`, which asks and audits."""
+    store.delete(_path(layout, pipeline, check_request_id(hold_id)))
+
+
+def _read(store: Store, layout: Layout, pipeline: str, hold_id: str) -> Hold | None:
+    try:
+        document = store.read_json(_path(layout, pipeline, hold_id))
+        # Released since the listing.
+        return None if document is None else Hold.model_validate(document)
+    except (DataError, ValidationError):
+        why = "the hold's file cannot be read"
+        return Hold(id=hold_id, by="unknown", at=datetime.fromtimestamp(0, UTC), why=why)
+
+
+def _path(layout: Layout, pipeline: str, hold_id: str) -> str:
+    return f"{layout.holds(pipeline)}/{hold_id}.json"

@@ -1,0 +1,48 @@
+"""`tidemill checkpoint …`: what a pipeline's state is, and the verbs that change it."""
+
+from __future__ import annotations
+
+import typer
+
+from tidemill.cli import (
+    checkpoint_backup,
+    checkpoint_doctor,
+    checkpoint_fork,
+    checkpoint_gate,
+    checkpoint_hold,
+    checkpoint_inspect,
+    checkpoint_prune,
+    checkpoint_release,
+    checkpoint_repair,
+    checkpoint_repartition,
+    checkpoint_reset,
+    checkpoint_restore,
+    checkpoint_rewind,
+)
+
+# In the order of the help: looking, keeping, changing.
+_VERBS = (
+    checkpoint_inspect,
+    checkpoint_gate,
+    checkpoint_doctor,
+    checkpoint_backup,
+    checkpoint_rewind,
+    checkpoint_restore,
+    checkpoint_reset,
+    checkpoint_repair,
+    checkpoint_repartition,
+    checkpoint_fork,
+    checkpoint_prune,
+    checkpoint_hold,
+    checkpoint_release,
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the group."""
+    group = typer.Typer(
+        help="Look at checkpoints, and change them safely.", no_args_is_help=True, rich_markup_mode=None
+    )
+    for verb in _VERBS:
+        verb.add_to(group)
+    app.add_typer(group, name="checkpoint")

@@ -1,0 +1,85 @@
+"""`tidemill checkpoint doctor`: what is wrong, or will be, with the checkpoints of an environment."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidemill.cli.invocation import invocation_of
+from tidemill.cli.output import print_json, print_table, say, shown
+
+if TYPE_CHECKING:
+    from tidemill.checkpoint.doctor import AskBroker, Examination
+    from tidemill.checkpoint.findings import Finding
+
+
+def add_to(group: typer.Typer) -> None:
+    """Register the verb."""
+    group.command()(doctor)
+
+
+def doctor(
+    context: typer.Context,
+    pipelines: Annotated[
+        list[str] | None, typer.Argument(help="Names; all, and folders without a pipeline, if none is given.")
+    ] = None,
+    broker: Annotated[
+        bool, typer.Option("--broker", help="Also ask the brokers how long they keep records.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Look at all checkpoints; exit code 1 if anything is wrong now. Writes nothing."""
+    from tidemill.checkpoint.doctor import ask_nobody, examine
+
+    environment = invocation_of(context).environment()
+    found = examine(environment, pipelines or (), _ask_broker() if broker else ask_nobody)
+    if as_json:
+        print_json(_document(found))
+    else:
+        _print(found)
+    if not found.is_healthy:
+        raise typer.Exit(1)
+
+
+def _ask_broker() -> AskBroker:
+    from tidemill.sources.topic_retention import TopicRetention
+
+    return TopicRetention()
+
+
+def _document(found: Examination) -> dict[str, object]:
+    return {
+        "pipelines": found.pipelines,
+        "folders": found.folders,
+        "healthy": found.is_healthy,
+        "findings": [
+            {**finding.document(), "facts": {name: _plain(v) for name, v in finding.facts.items()}}
+            for finding in found.findings
+        ],
+    }
+
+
+def _print(found: Examination) -> None:
+    if found.findings:
+        print_table(("severity", "pipeline", "id", "problem", "facts", "fix"), map(_row, found.findings))
+    counts = {s: sum(f.severity == s for f in found.findings) for s in ("error", "warning", "note")}
+    told = ", ".join(_counted(count, severity) for severity, count in counts.items() if count)
+    looked = f"{_counted(found.pipelines, 'pipeline')}, {_counted(found.folders, 'state folder')}"
+    say(f"{looked}: {told or 'nothing found'}")
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" + ("" if count == 1 else "s")
+
+
+def _row(finding: Finding) -> tuple[object, ...]:
+    facts = " ".join(f"{name}={shown(value)}" for name, value in finding.facts.items())
+    return (finding.severity, finding.pipeline, finding.finding_id, finding.problem, facts, finding.fix)
+
+
+def _plain(value: object) -> object:
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return value.total_seconds() if isinstance(value, timedelta) else str(value)

@@ -1,0 +1,47 @@
+"""The part of a plan that tells how far back the pipeline can be rewound, and how its last driver ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tidemill.spec.project import Pipeline
+    from tidemill.storage.store import Store
+
+
+def retention_document(pipeline: Pipeline, ask_broker: bool) -> dict[str, Any]:
+    """What is kept, for how long, and what of it cannot hold."""
+    from tidemill.checkpoint.retention import retention_of, table_properties
+    from tidemill.checkpoint.retention_policy import policy_findings
+    from tidemill.spec.units import format_duration
+
+    kept = retention_of(pipeline.spec)
+    broker = None
+    if ask_broker and pipeline.spec.source.is_kafka:
+        from tidemill.sources.topic_retention import TopicRetention
+
+        broker = TopicRetention()(pipeline)
+    return {
+        "rewindable": format_duration(kept.rewindable),
+        "batches": kept.batches,
+        "if_batches_come_every": format_duration(kept.interval),
+        "files_about": kept.files,
+        "table_properties": table_properties(kept),
+        "warnings": [finding.document() for finding in policy_findings(pipeline, broker)],
+    }
+
+
+def last_ending(store: Store, pipeline: Pipeline) -> dict[str, Any] | None:
+    """What the newest receipt says; None before the first driver ended."""
+    from tidemill.checkpoint.receipts import newest_receipt
+
+    receipt = newest_receipt(store, pipeline.layout, pipeline.name)
+    if receipt is None:
+        return None
+    return {
+        "result": receipt.result,
+        "stopped_at": receipt.stopped_at,
+        "mode": receipt.mode,
+        "batch_id": receipt.batch_id,
+        "error": (receipt.error or {}).get("id"),
+    }

@@ -1,0 +1,46 @@
+"""May this driver start its query now? Asked before each start, also after a source that was away."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import structlog
+
+from tidemill.checkpoint.gate import CheckpointFacts, check, check_holds, examine, gather_facts
+from tidemill.engine.run_context import RunContext
+from tidemill.sources.topic_facts import with_topics
+
+log = structlog.get_logger()
+
+
+def admit(run: RunContext) -> RunContext:
+    """Ask the gate, with the broker's word; returns the run with the topics' ids, for the ledger.
+
+    Called after the epoch was claimed: an older driver begins no batch any more, so what the gate sees stays.
+
+    Raises:
+        GateRefusedError: Why the query must not start.
+        UnavailableError: If no broker answers.
+    """
+    check_holds(run.store, run.pipeline.layout, run.pipeline.name)
+    if run.mode == "backfill":
+        return run
+    facts = gather_facts(run.store, run.pipeline, run.generation)
+    # What storage says is refused even while the broker is away.
+    check(facts)
+    facts = with_topics(facts, run.pipeline)
+    check(facts)
+    _say(run, facts)
+    topics = facts.source.topics
+    return run if topics is None else replace(run, topic_ids=topics.ids)
+
+
+def _say(run: RunContext, facts: CheckpointFacts) -> None:
+    """Log what does not forbid the start."""
+    # By now the status is this driver's own.
+    mine = facts.last_driver is not None and facts.last_driver.run_id == run.run_id
+    for finding in examine(replace(facts, last_driver=None) if mine else facts):
+        told = {name: value for name, value in finding.facts.items() if name != "pipeline"}
+        log.warning(
+            "gate", finding=finding.finding_id, pipeline=facts.pipeline, problem=finding.problem, **told
+        )

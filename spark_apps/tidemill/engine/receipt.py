@@ -1,0 +1,63 @@
+"""The receipt of this driver: how it ended, and where it leaves the checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from tidemill.checkpoint.batches import CheckpointBatches
+from tidemill.checkpoint.receipts import Receipt
+from tidemill.checkpoint.status import Status
+from tidemill.engine.reporter import error_document
+from tidemill.errors import FencedError, TidemillError
+from tidemill.names import Layout
+from tidemill.sources.read import SOURCE_NAME
+from tidemill.storage.store import Store
+
+
+@dataclass(frozen=True)
+class _Position:
+    """Where a checkpoint stands; all None if it has no batch or cannot be read."""
+
+    committed: int | None = None
+    unfinished: int | None = None
+    offsets: dict[str, Any] | None = None
+
+
+def make_receipt(
+    store: Store,
+    layout: Layout,
+    status: Status,
+    ending: Literal["finished", "drained", "forced"],
+    failure: TidemillError | None,
+) -> Receipt:
+    """What this driver leaves for the next one. A fenced one does not speak for the checkpoint any more."""
+    position = _Position()
+    if status.generation is not None and not isinstance(failure, FencedError):
+        position = _position(CheckpointBatches(store, layout.checkpoint(status.pipeline, status.generation)))
+    return Receipt(
+        pipeline=status.pipeline,
+        run_id=status.run_id,
+        mode=status.mode,
+        result="failed" if failure else "forced" if ending == "forced" else "clean",
+        exit_code=0 if failure is None else failure.exit_code,
+        stopped_at=datetime.now(UTC),
+        generation=status.generation,
+        epoch=status.epoch,
+        batch_id=status.batch_id if position.committed is None else position.committed,
+        unfinished_batch=position.unfinished,
+        offsets=position.offsets,
+        watermark=status.watermark,
+        error=None if failure is None else error_document(failure),
+    )
+
+
+def _position(batches: CheckpointBatches) -> _Position:
+    try:
+        committed, planned = batches.last_committed(), batches.last_planned()
+        newest = None if committed is None else batches.planned(committed)
+    except Exception:  # noqa: BLE001  # a torn file or storage that is away must not hide how the driver ended
+        return _Position()
+    unfinished = planned if planned is not None and planned != committed else None
+    return _Position(committed, unfinished, {SOURCE_NAME: newest.ends[0]} if newest else None)

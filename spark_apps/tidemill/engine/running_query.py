@@ -1,0 +1,81 @@
+"""A query that runs, and how it is brought to its end: after its batch, or after a deadline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import structlog
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j ships no types
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tidemill.engine.batch import BatchProcessor
+from tidemill.engine.drain import DRAIN_TIMEOUT_SECONDS
+from tidemill.engine.reporter import Reporter
+
+# How often a drain looks whether Spark has recorded the end of a batch, in seconds.
+_LOOK_SECONDS = 0.05
+
+# What Spark logs of a query's end with.
+_SPARK_LOGGER = "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution"
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class RunningQuery:
+    """A started query, the processor of its batches, and who reports of it."""
+
+    query: StreamingQuery
+    processor: BatchProcessor
+    reporter: Reporter
+
+    @property
+    def end_is_recorded(self) -> bool:
+        """Whether Spark has reported the end of the newest batch that this driver wrote."""
+        written, reported = self.processor.last_finished, self.reporter.last_progress
+        return written is None or (reported is not None and reported >= written)
+
+    def stop(self) -> bool:
+        """Stop the query; False if its thread does not end (`spark.sql.streaming.stopTimeout`)."""
+        try:
+            self.query.stop()
+        except (PySparkException, Py4JError) as error:
+            log.warning("query_not_stopped", query=self.query.name, reason=type(error).__name__)
+            return False
+        return True
+
+
+def drain_queries(running: Sequence[RunningQuery]) -> Literal["drained", "forced"]:
+    """Let all queries of a driver finish their batches, within one deadline for all; the caller stops them.
+
+    A drain was requested before, so that no further batch begins to write.
+
+    1. Wait until no batch is writing; one that would start now ends its query by itself.
+    2. Wait until Spark has recorded the end of the last written batches, so that they are not repeated.
+    """
+    deadline = time.monotonic() + DRAIN_TIMEOUT_SECONDS
+    for query in running:
+        query.reporter.state("draining")
+    # 1.
+    for query in running:
+        if not query.processor.writing.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            return "forced"
+        query.processor.writing.release()
+    # 2.
+    while any(query.query.isActive and not query.end_is_recorded for query in running):
+        if time.monotonic() > deadline:
+            return "forced"
+        time.sleep(_LOOK_SECONDS)
+    return "drained"
+
+
+def log_ends_of_queries(spark: SparkSession, wanted: bool) -> None:
+    """Let Spark log how queries end, or not: one that a drain ends by an error of ours is no news."""
+    logging = spark._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # no public way
+    level = logging.Level.WARN if wanted else logging.Level.OFF
+    logging.core.config.Configurator.setLevel(_SPARK_LOGGER, level)

@@ -1,0 +1,147 @@
+"""A table as it was at a version, copied into a new table that shares nothing with it.
+
+Not Delta's shallow clone: delta-rs takes its absolute paths for relative ones and cannot read the history of
+such a table, so neither the arrow writer's gate nor RESTORE would work on it, and a VACUUM of the original
+would take its rows away. Data files are never changed, so a store copies them within itself, and a local disk
+gives the same data a second name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from tidemill.errors import GateRefusedError
+from tidemill.ledger.read import commits_of, open_table
+from tidemill.storage.access import access_to
+from tidemill.storage.store import Store
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+# Files copied at the same time; the store does the work, so this only hides its answering times.
+PARALLEL_COPIES = 8
+
+
+@dataclass(frozen=True)
+class TableCopy:
+    """One table to copy.
+
+    Args:
+        origin: Path of the table to copy.
+        version: Of it.
+        target: Path of the new table.
+        request_id: Who copies; the same request copies once.
+    """
+
+    origin: str
+    version: int
+    target: str
+    request_id: str
+
+    @property
+    def note(self) -> str:
+        """What the commit says of itself, in `userMetadata`."""
+        return json.dumps({"v": 1, "copied_by": self.request_id, "from": self.origin, "at": self.version})
+
+
+def copy_table(store: Store, wanted: TableCopy) -> None:
+    """Copy data files, then commit them; a repeated call completes what an earlier one began.
+
+    Columns, rows and partitions are those of the origin; clustering, constraints and properties are not.
+
+    Raises:
+        GateRefusedError: TIDE-CKPT-078, if delta-rs cannot tell the rows of the origin by its files.
+    """
+    from deltalake import CommitProperties, DeltaTable
+    from deltalake.transaction import AddAction
+
+    origin = _open(wanted)
+    actions = _actions(origin)
+    names = [unquote(str(action["path"])) for action in actions]
+    _copy_files(store, wanted, names)
+    target = DeltaTable.create(
+        wanted.target,
+        schema=origin.schema(),
+        partition_by=origin.metadata().partition_columns,
+        mode="ignore",
+        storage_options=access_to(wanted.target).delta_options(),
+    )
+    if any(commit.note == wanted.note for commit in commits_of(target)):
+        return
+    target.create_write_transaction(
+        [
+            AddAction(
+                name, a["size_bytes"], _partition(a), a["modification_time"], True, json.dumps(_statistics(a))
+            )
+            for name, a in zip(names, actions, strict=True)
+        ],
+        mode="append",
+        schema=target.schema(),
+        partition_by=origin.metadata().partition_columns,
+        commit_properties=CommitProperties(custom_metadata={"userMetadata": wanted.note}),
+    )
+
+
+def size_of(path: str, version: int) -> tuple[int, int]:
+    """Number and bytes of the data files of a version."""
+    actions = _actions(_open(TableCopy(path, version, "", "")))
+    return len(actions), sum(int(action["size_bytes"]) for action in actions)
+
+
+def _open(wanted: TableCopy) -> DeltaTable:
+    from deltalake import DeltaTable
+
+    options = access_to(wanted.origin).delta_options()
+    table = DeltaTable(wanted.origin, version=wanted.version, storage_options=options)
+    if features := table.protocol().reader_features:
+        raise GateRefusedError(
+            "TIDE-CKPT-078",
+            "This table has features that keep a part of its rows outside of its data files, or name its "
+            "columns otherwise. A copy of the files would not be a copy of the table.",
+            facts={"table": wanted.origin, "features": ", ".join(sorted(features))},
+            fix="rewrite the table without them (REORG … APPLY (PURGE)), or rehearse on a table of its own",
+            runbook="fork",
+        )
+    return table
+
+
+def _copy_files(store: Store, wanted: TableCopy, names: list[str]) -> None:
+    there = {file.path: file.size for file in store.list_files(wanted.target)}
+
+    def copy(name: str) -> None:
+        target = f"{wanted.target}/{name}"
+        if target not in there:
+            store.copy_within(f"{wanted.origin}/{name}", target)
+
+    with ThreadPoolExecutor(PARALLEL_COPIES) as threads:
+        # Asking for the results raises what a copy raised.
+        list(threads.map(copy, names))
+
+
+def _actions(table: DeltaTable) -> list[dict[str, Any]]:
+    """Data files of a version, as the log tells them."""
+    columns = table.get_add_actions()
+    names = [str(name) for name in columns.column_names]
+    rows = zip(*(columns.column(name).to_pylist() for name in names), strict=True)
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _partition(action: Mapping[str, Any]) -> dict[str, str | None]:
+    values = action.get("partition") or {}
+    return {column: None if value is None else str(value) for column, value in values.items()}
+
+
+def _statistics(action: Mapping[str, Any]) -> dict[str, int]:
+    """The number of rows; Delta takes missing bounds for unknown ones."""
+    rows = action.get("num_records")
+    return {} if rows is None else {"numRecords": int(rows)}
+
+
+def table_is_there(path: str) -> bool:
+    """Whether a path has a Delta table."""
+    return open_table(path) is not None

@@ -1,0 +1,60 @@
+"""What the broker says that the gate wants to know: offsets and ids of the topics that a pipeline reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import Future
+from dataclasses import replace
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, TopicDescription  # type: ignore[attr-defined]  # no __all__
+
+from tidemill.checkpoint.gate import CheckpointFacts, TopicFacts
+from tidemill.sources.kafka_clients import KafkaClient, kafka_client
+from tidemill.sources.offsets import ANSWER_TIMEOUT_SECONDS, KafkaOffsets
+from tidemill.spec.project import Pipeline
+
+# What a broker that gives topics no ids answers instead: Kafka before 2.8, and Event Hubs.
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+
+
+def with_topics(facts: CheckpointFacts, pipeline: Pipeline) -> CheckpointFacts:
+    """The gate's facts with what the broker says; as they are if the source is not Kafka's.
+
+    Raises:
+        UnavailableError: If no broker answers, or a topic is missing: a reason to wait, not to refuse.
+    """
+    if not pipeline.spec.source.is_kafka:
+        return facts
+    return replace(facts, source=replace(facts.source, topics=ask_topics(pipeline)))
+
+
+def ask_topics(pipeline: Pipeline) -> TopicFacts:
+    """Where each partition begins and ends, and the topics' ids.
+
+    Raises:
+        UnavailableError: If no broker answers, or a topic is missing.
+    """
+    client = kafka_client(pipeline)
+    with KafkaOffsets(client) as offsets:
+        topics = offsets.matching(pipeline.spec.source.topics_or_pattern)
+        oldest, ends = offsets.ranges(topics)
+    return TopicFacts(oldest, ends, _ids(client, topics))
+
+
+def _ids(client: KafkaClient, topics: Iterable[str]) -> dict[str, str]:
+    """Ids of topics; without those that the broker does not tell: not every broker can, or may."""
+    admin = AdminClient({**client.librdkafka_config(), "log_level": 0})
+    asked: dict[str, Future[TopicDescription]] = admin.describe_topics(
+        TopicCollection(list(topics)), request_timeout=ANSWER_TIMEOUT_SECONDS
+    )
+    ids = {topic: _id(answer) for topic, answer in asked.items()}
+    return {topic: topic_id for topic, topic_id in ids.items() if topic_id is not None}
+
+
+def _id(answer: Future[TopicDescription]) -> str | None:
+    try:
+        topic_id = str(answer.result(ANSWER_TIMEOUT_SECONDS).topic_id)
+    except KafkaException:
+        return None
+    return None if topic_id == _NO_ID else topic_id

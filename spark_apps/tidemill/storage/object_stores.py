@@ -1,0 +1,103 @@
+"""What each client needs to reach one object store: obstore, delta-rs and Hadoop's file systems.
+
+One root stands in the environment and is used as it is by all three; only options differ. The names are those
+of the Rust crate object_store (`account_key`, …), of Hadoop's ABFS (`fs.azure.*`) and S3A (`fs.s3a.*`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from tidemill.spec.storage import AzureStorage, S3Storage, StorageAccess
+
+# Finds the value of a secret by its name.
+ReadSecret = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Access:
+    """How clients reach what lies below one storage root. Holds secrets and never shows them.
+
+    Args:
+        options: For obstore and delta-rs.
+        plain_http: Whether the address is not encrypted: an emulator on this machine.
+        hadoop: For Spark, set on its Hadoop configuration after the start: what Spark is started with stands
+            on the JVM's command line, where every user of the machine can read it.
+    """
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    plain_http: bool = False
+    hadoop: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"Access({', '.join(self.options)})"
+
+    def obstore_arguments(self) -> dict[str, Any]:
+        """Arguments of `obstore.store.from_url`."""
+        return {"config": dict(self.options), "client_options": {"allow_http": self.plain_http}}
+
+    def delta_options(self) -> dict[str, str]:
+        """`storage_options` of delta-rs."""
+        return {**self.options, **({"allow_http": "true"} if self.plain_http else {})}
+
+
+# A local folder, or an object store that knows this machine (a role, a managed identity).
+NO_ACCESS = Access()
+
+
+def read_access(root: str, storage: StorageAccess | None, read_secret: ReadSecret) -> Access:
+    """The access to a storage root.
+
+    Raises:
+        SpecError: TIDE-SPEC-030, if a secret has no value here.
+    """
+    if storage is None:
+        return NO_ACCESS
+    if storage.azure is not None:
+        return _azure(root, storage.azure, read_secret(storage.azure.account_key))
+    return _s3(storage.chosen, read_secret)
+
+
+def _azure(root: str, azure: AzureStorage, key: str) -> Access:
+    host = urlsplit(root).hostname or ""
+    account = host.partition(".")[0]
+    options = {"account_name": account, "account_key": key}
+    hadoop = {
+        f"fs.azure.account.key.{host}": key,
+        # The default client is Apache's, which is none of the jars.
+        "fs.azure.networking.library": "JDK_HTTP_URL_CONNECTION",
+    }
+    if azure.endpoint is None:
+        return Access(options, hadoop=hadoop)
+    address = urlsplit(azure.endpoint)
+    # An emulator has no host name for each account: the account is the first part of the path.
+    options["endpoint"] = f"{azure.endpoint}/{account}"
+    hadoop["fs.azure.abfs.endpoint"] = address.netloc
+    hadoop["fs.azure.always.use.https"] = str(address.scheme == "https").lower()
+    return Access(options, address.scheme == "http", hadoop)
+
+
+def _s3(s3: S3Storage, read_secret: ReadSecret) -> Access:
+    options = {"region": s3.region}
+    hadoop = {"fs.s3a.endpoint.region": s3.region}
+    if s3.access_key is not None and s3.secret_key is not None:
+        key, secret = read_secret(s3.access_key), read_secret(s3.secret_key)
+        options |= {"access_key_id": key, "secret_access_key": secret}
+        hadoop |= {
+            "fs.s3a.access.key": key,
+            "fs.s3a.secret.key": secret,
+            "fs.s3a.aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
+        }
+    if s3.endpoint is None:
+        return Access(options, hadoop=hadoop)
+    plain = s3.endpoint.startswith("http://")
+    options |= {"endpoint": s3.endpoint, "virtual_hosted_style_request": "false"}
+    hadoop |= {
+        "fs.s3a.endpoint": s3.endpoint,
+        "fs.s3a.path.style.access": "true",
+        "fs.s3a.connection.ssl.enabled": str(not plain).lower(),
+    }
+    return Access(options, plain, hadoop)

@@ -1,0 +1,69 @@
+"""`make bench-checkpoint`: how long it takes to look at a checkpoint of 5,000 files on the local disk.
+
+Printed are the median and the slowest of several looks, each by a reader of its own, with a warm file cache;
+goal 500 ms to inspect, 200 ms for the gate with one table of as many commits. The time of listing alone is
+printed beside it: what is left above it is reading and deciding.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.support.large_checkpoint import LargeCheckpoint
+from tests.support.stored_stream import store_stream
+from tidemill.checkpoint.findings import Finding
+from tidemill.checkpoint.gate import examine, gather_facts
+from tidemill.checkpoint.inspect import Inspection, inspect_checkpoint
+from tidemill.storage.store import Store
+
+ROUNDS = 15
+GOAL_MILLISECONDS = 500
+GATE_GOAL_MILLISECONDS = 200
+
+
+def measure(root: Path) -> None:
+    path = root / "state" / "iot_device_windows" / "g0001"
+    files = LargeCheckpoint().write(path)
+    store = Store(str(root))
+    found = inspect_checkpoint(store, str(path), None, None)
+    _check(found, files)
+    print(f"checkpoint of {files} files, {found.size / 1e6:.1f} MB, local disk, {ROUNDS} rounds")
+    _told("list", lambda: store.list_files(str(path)), None)
+    _told("inspect", lambda: inspect_checkpoint(store, str(path), None, None), GOAL_MILLISECONDS)
+
+
+def measure_gate(root: Path) -> None:
+    stored = store_stream(root, LargeCheckpoint.batches, LargeCheckpoint.partitions)
+    store = Store(stored.pipeline.layout.root)
+
+    def gate() -> list[Finding]:
+        return examine(gather_facts(store, stored.pipeline, "g0001"))
+
+    if (found := gate()) != []:
+        raise SystemExit(f"the answer is wrong: {found}")
+    _told("gate", gate, GATE_GOAL_MILLISECONDS)
+
+
+def _check(found: Inspection, files: int) -> None:
+    if (found.files, found.damages, found.committed) != (files, (), 1060):
+        raise SystemExit(f"the answer is wrong: {found}")
+
+
+def _told(name: str, look: Callable[[], object], goal: int | None) -> None:
+    times = []
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        look()
+        times.append((time.perf_counter() - start) * 1000)
+    told = "" if goal is None else f"  goal {goal} ms"
+    print(f"{name:10} median {statistics.median(times):6.0f} ms  slowest {max(times):6.0f} ms{told}")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        measure(Path(folder) / "inspect")
+        measure_gate(Path(folder) / "gate")

@@ -1,0 +1,52 @@
+"""How long a real broker says that it keeps records."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.declared import declared
+from tests.support.kafka import Kafka
+from tidemill.checkpoint.retention_clock import SourceRetention
+from tidemill.sources.topic_retention import TopicRetention
+
+DAY = "86400000"
+
+
+def asked(kafka: Kafka, folder: Path, source: dict[str, Any]) -> SourceRetention | None:
+    environment = {"kafka": {"bootstrap_servers": kafka.bootstrap_servers}}
+    return TopicRetention()(declared(folder, environment=environment, source={"kafka": source}))
+
+
+@pytest.mark.parametrize(
+    ("config", "keeps"),
+    [
+        ({"retention.ms": DAY}, timedelta(days=1)),
+        ({"retention.ms": "-1"}, None),
+        ({"cleanup.policy": "compact", "retention.ms": DAY}, None),
+        ({"cleanup.policy": "compact,delete", "retention.ms": DAY}, timedelta(days=1)),
+    ],
+)
+def test_what_a_topic_keeps(
+    kafka: Kafka, tmp_path: Path, config: dict[str, str], keeps: timedelta | None
+) -> None:
+    found = asked(kafka, tmp_path, {"topic": kafka.new_topic("kept", config=config)})
+    assert found is not None
+    assert (found.keeps, found.certain) == (keeps, True)
+
+
+def test_of_several_topics_the_shortest_counts(kafka: Kafka, tmp_path: Path) -> None:
+    long = kafka.new_topic("shortest", config={"retention.ms": "-1"})
+    short = kafka.new_topic("shortest", config={"retention.ms": DAY})
+    found = asked(kafka, tmp_path, {"topics": [long, short]})
+    assert found is not None
+    assert found.keeps == timedelta(days=1)
+    assert short in found.what
+    assert asked(kafka, tmp_path, {"pattern": "shortest_.*"}) == found
+
+
+def test_a_topic_that_does_not_exist_says_nothing(kafka: Kafka, tmp_path: Path) -> None:
+    assert asked(kafka, tmp_path, {"topic": "never_made"}) is None

@@ -1,0 +1,120 @@
+"""A store below which a stream goes on while a tool reads: before each access it takes more of its steps."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Iterator
+
+from tidemill.storage.store import Store, StoredFile
+
+# Every so many versions the stream's state has a snapshot.
+SNAPSHOT_EVERY = 5
+OPERATOR = {
+    "operatorInfo": {"operatorId": 0, "operatorName": "stateStoreSave"},
+    "stateStoreInfo": [{"storeName": "default", "numColsPrefixKey": 0, "numPartitions": 2}],
+}
+
+
+class StreamBelow:
+    """Writes a checkpoint as Spark does, one file at a time; keeps the newest `retained` batches.
+
+    Args:
+        store: The store.
+        checkpoint: Where.
+        retained: Batches that are not deleted.
+    """
+
+    def __init__(self, store: Store, checkpoint: str, retained: int) -> None:
+        self._store = store
+        self._path = checkpoint
+        self._retained = retained
+        self._steps = self._go_on()
+        self._write("metadata", json.dumps({"id": "2f1c"}))
+        self._write("sources/0/0", '\0v1\n{"orders":{"0":0}}')
+        self._write("state/0/_metadata/metadata", "v1\n" + json.dumps(OPERATOR))
+
+    def step(self) -> None:
+        """Write or delete one more file."""
+        next(self._steps)
+
+    def _go_on(self) -> Iterator[None]:
+        batch_id = 0
+        while True:
+            head = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": {}})
+            self._write(f"offsets/{batch_id}", f'v1\n{head}\n{{"orders":{{"0":{batch_id}}}}}')
+            yield
+            for partition in range(2):
+                self._write(f"state/0/{partition}/{batch_id + 1}.delta", f"change {batch_id + 1}")
+                yield
+            self._write(f"commits/{batch_id}", 'v1\n{"nextBatchWatermarkMs":0}')
+            yield
+            yield from self._maintain(batch_id)
+            batch_id += 1
+
+    def _maintain(self, batch_id: int) -> Iterator[None]:
+        """Snapshots, and the deletion of what is old; each state version stays loadable while it is kept."""
+        version = batch_id + 1
+        for partition in range(2) if version % SNAPSHOT_EVERY == 0 else ():
+            self._write(f"state/0/{partition}/{version}.snapshot", f"all of {version}")
+            yield
+        oldest = batch_id - self._retained
+        needed = (oldest + 1) // SNAPSHOT_EVERY * SNAPSHOT_EVERY
+        for name in self._old(oldest, needed):
+            self._store.delete(f"{self._path}/{name}")
+            yield
+
+    def _old(self, oldest: int, needed: int) -> list[str]:
+        names = []
+        for file in Store.list_files(self._store, self._path):
+            name = file.path[len(self._path) + 1 :]
+            folder, _, last = name.rpartition("/")
+            number = last.partition(".")[0]
+            if not number.isdecimal() or folder.startswith("sources"):
+                continue
+            if int(number) < (oldest if folder in ("offsets", "commits") else needed):
+                names.append(name)
+        return names
+
+    def _write(self, name: str, content: str) -> None:
+        self._store.write(f"{self._path}/{name}", content.encode())
+
+
+class BusyStore(Store):
+    """As it says above.
+
+    Args:
+        root: Storage root.
+        checkpoint: Of the stream.
+        seed: Of its pace.
+        retained: Batches that the stream keeps.
+        most_steps: That it takes between two accesses.
+    """
+
+    def __init__(self, root: str, checkpoint: str, seed: int, retained: int, most_steps: int) -> None:
+        super().__init__(root)
+        self._random = random.Random(seed)
+        self._most_steps = most_steps
+        self._lock = threading.Lock()
+        self._is_idle = True
+        self._stream = StreamBelow(self, checkpoint, retained)
+        for _ in range(self._random.randint(30, 300)):
+            self._stream.step()
+        self._is_idle = False
+
+    def read(self, path: str) -> bytes | None:
+        self._go_on(path)
+        return super().read(path)
+
+    def list_files(self, folder: str) -> list[StoredFile]:
+        self._go_on(folder)
+        return super().list_files(folder)
+
+    def _go_on(self, path: str) -> None:
+        # Nobody else writes below the backups.
+        if self._is_idle or "/backups/" in path:
+            return
+        with self._lock:
+            for _ in range(self._random.randint(0, self._most_steps)):
+                self._stream.step()

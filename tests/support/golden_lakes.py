@@ -1,0 +1,22 @@
+"""Where the golden checkpoints are stored, and how to lay one out. No Spark; `golden.py` makes them."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+
+STORED = Path(__file__).parents[1] / "data" / "checkpoints"
+
+
+def unpack(name: str, release: str, root: Path) -> Path:
+    """Put the storage as the release left it to `root`; returns the checkpoint."""
+    with tarfile.open(STORED / release / name / "lake.tar.gz") as archive:
+        archive.extractall(root, filter="data")
+    return root / "state" / name / "g0001"
+
+
+def expected_rows(name: str, release: str) -> list[str]:
+    """What the table holds when the resumed run has read the rest."""
+    rows: list[str] = json.loads((STORED / release / name / "expected.json").read_text())
+    return rows

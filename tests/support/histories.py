@@ -1,0 +1,316 @@
+"""Random lives of a pipeline in which nothing goes wrong that the platform does not survive by itself.
+
+A life is a driver that runs batches step by step and is killed anywhere. Between lives people and tools do
+what is allowed: maintenance, backfills, rewinds, resets. At every start the gate must say yes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from tests.support.commits import CODE
+from tidemill.checkpoint.current import Base
+from tidemill.checkpoint.gate.facts import (
+    BatchLog,
+    CheckpointFacts,
+    Declared,
+    DriverFacts,
+    SourceFacts,
+    StateFacts,
+    TableFacts,
+    TopicFacts,
+)
+from tidemill.checkpoint.gate.gather import LEDGER_LOOK_BACK
+from tidemill.checkpoint.gate.tables import Reader, table_facts, was_restored
+from tidemill.checkpoint.log_files import CommitsFile, OffsetsFile
+from tidemill.ledger.entry import LedgerEntry, OffsetRange, Shape
+from tidemill.ledger.read import Commit
+from tidemill.names import QUARANTINE_OUTPUT, transaction_id
+
+PIPELINE = "orders"
+TOPIC = "orders"
+MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
+NAMES = ("bronze/orders", "silver/orders", "gold/orders")
+SETTINGS = {"spark.sql.shuffle.partitions": "2"}
+
+
+@dataclass
+class Table:
+    """One table's log."""
+
+    name: str
+    newest_first: list[Commit] = field(default_factory=list)
+    transactions: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def version(self) -> int:
+        return self.newest_first[0].version if self.newest_first else 0
+
+    def commit(
+        self, operation: str, entry: LedgerEntry | None = None, restored_to: int | None = None
+    ) -> None:
+        commit = Commit(self.version + 1, MOMENT, operation, None, entry, restored_to)
+        self.newest_first.insert(0, commit)
+
+    def facts(self, generation: str, base: Base | None) -> TableFacts:
+        """As the gate reads them: the newest commits, or all after a RESTORE."""
+        recent = self.newest_first[:LEDGER_LOOK_BACK]
+        commits = self.newest_first if was_restored(recent) else recent
+        app_id = transaction_id(PIPELINE, generation, self.name)
+        reader = Reader(PIPELINE, generation, self.name, base, self.name != QUARANTINE_OUTPUT)
+        return table_facts(commits, self.transactions.get(app_id), reader)
+
+
+@dataclass
+class Checkpoint:
+    """One generation's files."""
+
+    generation: str
+    query_id: str
+    base: Base | None = None
+    offsets: dict[int, dict[str, int]] = field(default_factory=dict)
+    commits: set[int] = field(default_factory=set)
+    initial: dict[str, int] | None = None
+    newest_state: int = 0
+
+    @property
+    def planned(self) -> int | None:
+        return max(self.offsets, default=None)
+
+    @property
+    def committed(self) -> int | None:
+        return max(self.commits, default=None)
+
+
+class History:
+    """One pipeline from its first start on.
+
+    Args:
+        seed: Decides everything.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.stateful = self.chance.random() < 0.5
+        self.tables = [Table(name) for name in NAMES[: self.chance.choice((0, 1, 1, 2, 3))]]
+        self.quarantine = Table(QUARANTINE_OUTPUT)
+        names = tuple(sorted(table.name for table in self.tables))
+        self.shape = Shape(source="kafka", output_mode="append", shuffle_partitions=2, tables=names)
+        self.kept = self.chance.choice((2, 3, 10, 100))
+        self.checkpoint = Checkpoint("g0001", self._new_query())
+        self.ends = dict.fromkeys(map(str, range(self.chance.randint(1, 3))), 0)
+        self.oldest = dict.fromkeys(self.ends, 0)
+        self.told: tuple[str, int] | None = None
+        # Versions of each table after each batch: what a rewind can go back to.
+        self.versions: dict[int, dict[str, int]] = {}
+
+    def starts(self, lives: int) -> Iterator[CheckpointFacts]:
+        """What the gate finds at each start."""
+        for _ in range(lives):
+            yield self.facts()
+            for step, _ in zip(self._life(), range(self.chance.randint(0, 30)), strict=False):
+                step()
+            if self.chance.random() < 0.5:
+                self.chance.choice(
+                    (self._maintain, self._maintain, self._backfill, self._rewind, self._reset)
+                )()
+        yield self.facts()
+
+    def facts(self) -> CheckpointFacts:
+        """What the gate finds now."""
+        found = self.checkpoint
+        began = found.planned is not None
+        return CheckpointFacts(
+            PIPELINE,
+            found.generation,
+            Declared(self.shape, frozenset({TOPIC})),
+            found.base,
+            found.query_id if began or found.base is not None else None,
+            BatchLog(tuple(sorted(found.offsets)), (), self._orphan_twins()),
+            BatchLog(tuple(sorted(found.commits))),
+            {n: self._offsets_file(n) for n in sorted(found.offsets)[-3:]},
+            None if found.committed is None else CommitsFile(found.committed, 2),
+            {},
+            StateFacts((0,), 0) if self.stateful and found.newest_state else StateFacts(),
+            self._source(),
+            {table.name: table.facts(found.generation, found.base) for table in self.tables},
+            self.quarantine.facts(found.generation, found.base),
+            None if self.told is None else DriverFacts("run-1", "running", *self.told, 1.0),
+        )
+
+    def _life(self) -> Iterator[Any]:
+        """The steps of batches without end, as callables; whoever stops calling them kills the driver."""
+        while True:
+            found = self.checkpoint
+            if found.planned is None or found.planned == found.committed:
+                yield self._plan
+                yield self._purge
+            planned = found.planned
+            assert planned is not None
+            if self.stateful:
+                yield self._write_state
+            for table in self.tables:
+                yield lambda table=table: self._write(table)
+            if self.chance.random() < 0.3:
+                yield lambda: self._write(self.quarantine)
+            yield self._tell
+            yield self._commit
+
+    def _plan(self) -> None:
+        found = self.checkpoint
+        if found.initial is None:
+            found.initial = dict(self.oldest)
+        start = found.initial if found.planned is None else found.offsets[found.planned]
+        if self.chance.random() < 0.05:
+            # A partition is added; it is read from its beginning.
+            self.ends[str(len(self.ends))] = 0
+            self.oldest[str(len(self.oldest))] = 0
+        for partition in self.ends:
+            # Some batches are empty: a watermark that moved, or a trigger after a restart.
+            self.ends[partition] += self.chance.choice((0, 0, 3, 40))
+        batch_id = 0 if found.planned is None else found.planned + 1
+        found.offsets[batch_id] = {p: max(start.get(p, 0), end) for p, end in self.ends.items()}
+
+    def _purge(self) -> None:
+        """Remove old batches; a driver that is killed meanwhile leaves some of them."""
+        found = self.checkpoint
+        assert found.planned is not None
+        spared = self.chance.choice((0.0, 0.0, 0.5))
+        old = [n for n in found.offsets if n < found.planned - self.kept]
+        for number in old:
+            if self.chance.random() >= spared:
+                del found.offsets[number]
+                found.commits.discard(number)
+
+    def _write_state(self) -> None:
+        assert self.checkpoint.planned is not None
+        self.checkpoint.newest_state = self.checkpoint.planned + 1
+
+    def _write(self, table: Table) -> None:
+        """Commit the newest batch unless it is there; the entry is that of the files."""
+        found = self.checkpoint
+        batch_id = found.planned
+        assert batch_id is not None
+        app_id = transaction_id(PIPELINE, found.generation, table.name)
+        if table.transactions.get(app_id, -1) >= batch_id:
+            return
+        table.commit("WRITE", self._entry(table, batch_id))
+        table.transactions[app_id] = batch_id
+        self.versions.setdefault(batch_id, {})[table.name] = table.version
+
+    def _entry(self, table: Table, batch_id: int) -> LedgerEntry:
+        found = self.checkpoint
+        ids = {TOPIC: "id-1"} if self.chance.random() < 0.7 else None
+        read = OffsetRange.model_construct(start=None, end={TOPIC: found.offsets[batch_id]}, topic_ids=ids)
+        return LedgerEntry.model_construct(
+            pipeline=PIPELINE,
+            output=table.name,
+            mode="stream",
+            run_id="run-1",
+            generation=found.generation,
+            query_id=found.query_id,
+            epoch=1,
+            batch_id=batch_id,
+            sources={"source": read},
+            code=CODE,
+            shape=self.shape,
+        )
+
+    def _tell(self) -> None:
+        assert self.checkpoint.planned is not None
+        self.told = (self.checkpoint.generation, self.checkpoint.planned)
+
+    def _commit(self) -> None:
+        found = self.checkpoint
+        assert found.planned is not None
+        found.commits.add(found.planned)
+        for table in (*self.tables, self.quarantine):
+            self.versions.setdefault(found.planned, {})[table.name] = table.version
+
+    def _maintain(self) -> None:
+        """OPTIMIZE, another pipeline's writes, and a RESTORE that takes back only such."""
+        for table in self.tables:
+            before = table.version
+            for _ in range(self.chance.choice((1, 2, LEDGER_LOOK_BACK + 1))):
+                table.commit("OPTIMIZE")
+            if self.chance.random() < 0.3:
+                table.commit("RESTORE", restored_to=before)
+
+    def _backfill(self) -> None:
+        if self.checkpoint.committed is None:
+            return
+        for table in self.tables:
+            entry = self._entry(table, self.checkpoint.committed)
+            entry = entry.model_copy(update={"mode": "backfill", "generation": None, "batch_id": None})
+            table.commit("WRITE", entry)
+
+    def _rewind(self) -> None:
+        """To a finished batch whose offsets are there: tables restored, a new generation, a new query."""
+        parent = self.checkpoint
+        known = [n for n in parent.commits if n in self.versions and n in parent.offsets]
+        known = [n for n in known if n == 0 or n - 1 in parent.offsets]
+        if not known:
+            return
+        target = self.chance.choice(sorted(known))
+        tables: dict[str, int | None] = {}
+        for table in (*self.tables, self.quarantine):
+            tables[table.name] = self.versions[target].get(table.name, 0)
+            if table.version != tables[table.name]:
+                table.commit("RESTORE", restored_to=tables[table.name])
+        self.checkpoint = Checkpoint(
+            self._next_generation(),
+            self._new_query(),
+            Base(generation=parent.generation, batch_id=target, tables=tables),
+            {number: ends for number, ends in parent.offsets.items() if number <= target},
+            {number for number in parent.commits if number <= target},
+            parent.initial,
+            target + 1 if self.stateful else 0,
+        )
+        self.versions = {n: v for n, v in self.versions.items() if n <= target}
+
+    def _reset(self) -> None:
+        """To the oldest records: no batches, no state, the tables as they are."""
+        parent = self.checkpoint
+        if parent.planned is None:
+            return
+        tables: dict[str, int | None] = {t.name: t.version for t in (*self.tables, self.quarantine)}
+        base = Base(generation=parent.generation, batch_id=None, tables=tables)
+        self.checkpoint = Checkpoint(
+            self._next_generation(), self._new_query(), base, initial=dict(self.oldest)
+        )
+        self.versions = {}
+
+    def _next_generation(self) -> str:
+        return f"g{int(self.checkpoint.generation[1:]) + 1:04d}"
+
+    def _new_query(self) -> str:
+        return f"query-{self.chance.getrandbits(64):x}"
+
+    def _offsets_file(self, batch_id: int) -> OffsetsFile:
+        return OffsetsFile(batch_id, 1, {"0": {TOPIC: self.checkpoint.offsets[batch_id]}}, conf=SETTINGS)
+
+    def _orphan_twins(self) -> tuple[int, ...]:
+        """A purge that is killed between a file and its twin leaves the twin."""
+        first = min(self.checkpoint.offsets, default=0)
+        return (first - 1,) if first > 0 and self.chance.random() < 0.1 else ()
+
+    def _source(self) -> SourceFacts:
+        found = self.checkpoint
+        initial = None if found.initial is None or found.committed is not None else {TOPIC: found.initial}
+        return SourceFacts(found.initial is not None, initial, self._topics())
+
+    def _topics(self) -> TopicFacts | None:
+        """What the broker says; nobody asked it, sometimes."""
+        if self.chance.random() < 0.3:
+            return None
+        found = self.checkpoint
+        start = found.initial if found.committed is None else found.offsets[found.committed]
+        begun: Mapping[str, int] = start or {}
+        # Retention may have come right up to what was not read yet.
+        oldest = {p: begun.get(p, 0) if self.chance.random() < 0.3 else 0 for p in self.ends}
+        ends = {p: end + self.chance.choice((0, 5)) for p, end in self.ends.items()}
+        return TopicFacts({TOPIC: oldest}, {TOPIC: ends}, {TOPIC: "id-1"})

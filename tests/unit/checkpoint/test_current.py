@@ -1,0 +1,74 @@
+"""Which generation is live: one winner, and a history."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tidemill.checkpoint.current import (
+    Base,
+    Current,
+    next_generation,
+    read_current,
+    read_history,
+    read_or_create_current,
+    switch_generation,
+)
+from tidemill.names import Layout
+from tidemill.storage.store import Store
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(str(tmp_path))
+
+
+@pytest.fixture
+def store(layout: Layout) -> Store:
+    return Store(layout.root)
+
+
+def rewound(number: int, generation: str, why: str = "rewind") -> Current:
+    base = Base(generation="g0001", batch_id=4, tables={"bronze/orders": 5})
+    return Current(number=number, pipeline="orders", generation=generation, why=why, base=base)
+
+
+def test_before_the_first_start_there_is_none(store: Store, layout: Layout) -> None:
+    assert read_current(store, layout, "orders") is None
+
+
+def test_the_first_start_makes_the_first_generation(store: Store, layout: Layout) -> None:
+    first = read_or_create_current(store, layout, "orders")
+    assert (first.number, first.generation, first.base) == (1, "g0001", None)
+    assert read_or_create_current(store, layout, "orders") == first
+
+
+def test_a_switch_counts_at_once_and_keeps_the_history(store: Store, layout: Layout) -> None:
+    first = read_or_create_current(store, layout, "orders")
+    second = rewound(2, "g0002")
+    assert switch_generation(store, layout, second)
+    assert read_current(store, layout, "orders") == second
+    assert read_history(store, layout, "orders") == [second, first]
+
+
+def test_of_two_who_switch_at_once_one_is_told_that_it_did(store: Store, layout: Layout) -> None:
+    read_or_create_current(store, layout, "orders")
+    rivals = [rewound(2, f"g{number:04d}", f"rival {number}") for number in range(2, 10)]
+    with ThreadPoolExecutor(len(rivals)) as threads:
+        won = list(threads.map(lambda rival: switch_generation(store, layout, rival), rivals))
+    assert won.count(True) == 1
+    assert read_current(store, layout, "orders") == rivals[won.index(True)]
+
+
+def test_the_next_generation_was_never_used(store: Store, layout: Layout, tmp_path: Path) -> None:
+    assert next_generation(store, layout, "orders") == "g0001"
+    read_or_create_current(store, layout, "orders")
+    assert next_generation(store, layout, "orders") == "g0002"
+    left_behind = tmp_path / "state" / "orders" / "g0007" / "metadata"
+    left_behind.parent.mkdir(parents=True)
+    left_behind.touch()
+    assert next_generation(store, layout, "orders") == "g0008"
+    switch_generation(store, layout, rewound(2, "g0012"))
+    assert next_generation(store, layout, "orders") == "g0013"

@@ -1,0 +1,123 @@
+"""Repair: `offsets/N` says again what the ledger says of batch N."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.commits import commit_of
+from tests.support.pipelines_on_disk import Killed, PipelineOnDisk, killed_at
+from tests.support.stores import StorePlace
+from tidemill.checkpoint.batches import CheckpointBatches
+from tidemill.checkpoint.gate import check, gather_facts
+from tidemill.checkpoint.procedure import Request, carry_out, plan_of, procedure_of
+from tidemill.checkpoint.repair import RepairFacts, plan_repair, repair_steps
+from tidemill.checkpoint.table_points import newest_entries
+from tidemill.errors import GateRefusedError
+from tidemill.ledger.entry import LedgerEntry
+
+HEAD = json.dumps({"batchWatermarkMs": 7, "batchTimestampMs": 1, "conf": {"pinned": "2"}})
+
+
+def offsets(end: int) -> bytes:
+    return f'v1\n{HEAD}\n{{"orders":{{"0":{end}}}}}'.encode()
+
+
+def entries(*batch_ids: int) -> tuple[LedgerEntry, ...]:
+    return tuple(commit_of(batch_id).entry for batch_id in batch_ids)
+
+
+def planned(files: dict[int, bytes], *batch_ids: int) -> list[dict[str, Any]]:
+    files_planned: list[dict[str, Any]] = plan_repair(RepairFacts("g0001", files, entries(*batch_ids)))[
+        "files"
+    ]
+    return files_planned
+
+
+def test_what_agrees_is_left_alone() -> None:
+    assert planned({1: offsets(20), 2: offsets(30)}, 2, 1) == []
+
+
+def test_overwritten_offsets_are_written_as_the_ledger_has_them() -> None:
+    [file] = planned({1: offsets(20), 2: offsets(35)}, 2, 1)
+    assert (file["batch_id"], file["found"], file["ledger"]) == (
+        2,
+        [{"orders": {"0": 35}}],
+        [{"orders": {"0": 30}}],
+    )
+    assert file["content"].encode() == offsets(30)
+
+
+@pytest.mark.parametrize("torn", [b"", b"v1", b"v1\n" + HEAD.encode()[:20], offsets(30)[:-3]])
+def test_a_torn_file_is_made_from_ledger_and_neighbour(torn: bytes) -> None:
+    [file] = planned({1: offsets(20), 2: torn}, 2, 1)
+    version, head, end = file["content"].split("\n")
+    assert (version, json.loads(end)) == ("v1", {"orders": {"0": 30}})
+    assert json.loads(head)["conf"] == {"pinned": "2"}
+
+
+def test_a_torn_file_without_a_neighbour_is_refused() -> None:
+    with pytest.raises(GateRefusedError) as refused:
+        planned({2: b""}, 2)
+    assert refused.value.error_id == "TIDE-CKPT-084"
+
+
+def test_a_planned_batch_that_no_table_has_is_left_alone() -> None:
+    assert planned({2: offsets(30), 3: offsets(99)}, 2) == []
+
+
+def test_tables_that_contradict_each_other_are_refused() -> None:
+    other = commit_of(1).entry.model_copy(update={"batch_id": 2})
+    with pytest.raises(GateRefusedError) as refused:
+        plan_repair(RepairFacts("g0001", {2: offsets(30)}, (*entries(2), other)))
+    assert refused.value.error_id == "TIDE-CKPT-083"
+
+
+@pytest.fixture
+def orders(store_place: StorePlace) -> PipelineOnDisk:
+    """A pipeline whose newest offsets a zombie has overwritten."""
+    orders = PipelineOnDisk(store_place).ran(3)
+    orders.store.write(f"{orders.state}/g0001/offsets/2", offsets(35))
+    orders.store.write(f"{orders.state}/g0001/offsets/.2.crc", b"crc\0 of the old one")
+    return orders
+
+
+def repair(orders: PipelineOnDisk, kill_at: str = "") -> None:
+    layout = orders.resolved.layout
+    request = Request("repair", "orders", "repair-1", "ann", "zombie")
+    plan = plan_of(orders.store, layout, request, lambda: plan_repair(facts_of(orders)))
+    steps = repair_steps(orders.store, layout, request, plan)
+
+    def verify() -> None:
+        check(gather_facts(orders.store, orders.resolved, "g0001"))
+
+    carry_out(orders.store, layout, procedure_of(request, plan, steps), verify, killed_at(kill_at))
+
+
+def facts_of(orders: PipelineOnDisk) -> RepairFacts:
+    contents = {n: orders.store.read(f"{orders.state}/g0001/offsets/{n}") or b"" for n in range(3)}
+    return RepairFacts("g0001", contents, tuple(newest_entries(orders.resolved, "g0001")))
+
+
+def test_the_gate_refuses_before_and_is_content_after(orders: PipelineOnDisk) -> None:
+    with pytest.raises(GateRefusedError):
+        check(gather_facts(orders.store, orders.resolved, "g0001"))
+    repair(orders)
+    batch = CheckpointBatches(orders.store, f"{orders.state}/g0001").offsets(2)
+    assert batch is not None
+    assert list(batch.ends.values()) == [{"orders": {"0": 30}}]
+    assert "g0001/offsets/.2.crc" not in orders.files
+    assert orders.store.read(f"{orders.state}/trash/repair-1/g0001/offsets/2") == offsets(35)
+
+
+@pytest.mark.parametrize("moment", ["hold", "journal", "epoch", "offsets/2", "verify", "audit", "close"])
+def test_killed_anywhere_and_repeated_a_repair_comes_to_the_same_end(
+    orders: PipelineOnDisk, moment: str
+) -> None:
+    with pytest.raises(Killed):
+        repair(orders, moment)
+    repair(orders)
+    assert orders.store.read(f"{orders.state}/trash/repair-1/g0001/offsets/2") == offsets(35)
+    assert facts_of(orders).files[2] == offsets(30)

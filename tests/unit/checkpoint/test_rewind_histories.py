@@ -1,0 +1,77 @@
+"""Random histories of runs, crashes, maintenance and rewinds: table and gate always agree with the model."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.support.pipelines_on_disk import ROWS, Killed, PipelineOnDisk
+from tests.support.stores import local_place
+from tests.unit.checkpoint.test_rewind import MOMENTS, rewind
+from tidemill.checkpoint.gate import check, gather_facts
+
+SEED = 20261121
+HISTORIES = 30
+# Runs and rewinds of one history: enough for rewinds below rewinds.
+EVENTS = 7
+
+
+class RandomHistory:
+    """One pipeline; its table must hold the rows of batches 0 to `newest`, once."""
+
+    def __init__(self, orders: PipelineOnDisk, chance: random.Random) -> None:
+        self.orders, self.chance = orders, chance
+        self.newest = chance.randint(1, 4)
+        self.rewinds = 0
+        orders.ran(self.newest + 1)
+
+    def go_on(self) -> None:
+        """Whatever comes next."""
+        self.chance.choice((self.run, self.run, self.crash, self.compact, self.rewind, self.rewind))()
+        check(gather_facts(self.orders.store, self.orders.resolved, self.orders.live))
+        assert self.orders.ids == list(range(ROWS * (self.newest + 1)))
+
+    def run(self) -> None:
+        end = self.newest + 1 + self.chance.randint(1, 3)
+        self.orders.ran_on(self.newest + 1, end, generation=self.orders.live)
+        self.newest = end - 1
+
+    def crash(self) -> None:
+        """Between the table's commit and the checkpoint's: a start repeats the batch, a rewind undoes it."""
+        self.run()
+        name = f"{self.orders.state}/{self.orders.live}/commits/{self.newest}"
+        held = self.orders.store.read(name)
+        assert held is not None
+        self.orders.store.delete(name)
+        if self.chance.random() < 0.5:
+            self.orders.store.write(name, held)
+        else:
+            self.to(self.newest - 1)
+
+    def compact(self) -> None:
+        self.orders.compact()
+
+    def rewind(self) -> None:
+        self.to(self.chance.randint(0, self.newest))
+
+    def to(self, batch_id: int) -> None:
+        """Rewind, killed at some moments on the way."""
+        self.rewinds += 1
+        for moment in self.chance.sample(MOMENTS, self.chance.randint(0, 2)):
+            try:
+                rewind(self.orders, batch_id, kill_at=moment, number=self.rewinds)
+            except Killed:
+                continue
+        rewind(self.orders, batch_id, number=self.rewinds)
+        self.newest = batch_id
+
+
+@pytest.mark.parametrize("number", range(HISTORIES))
+def test_a_random_history_ends_as_the_model_says(tmp_path: Path, number: int) -> None:
+    (tmp_path / "store").mkdir()
+    place = local_place(tmp_path / "store")
+    history = RandomHistory(PipelineOnDisk(place), random.Random(f"{SEED} {number}"))
+    for _ in range(EVENTS):
+        history.go_on()

@@ -1,0 +1,239 @@
+"""The verbs of `tidemill checkpoint` as one types them: plan first, then --apply, and all on record."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import CommandLine
+from tests.support.conf_project import ENVIRONMENT, PIPELINE, ConfProject
+from tests.support.fake_driver import ROOT
+from tests.support.pipelines_on_disk import PipelineOnDisk
+from tests.support.small_project import small_project
+from tests.support.stores import StorePlace
+from tidemill.checkpoint.current import read_current
+from tidemill.checkpoint.holds import read_holds
+
+WITHOUT_PAYLOAD = PIPELINE.replace("payload:\n  json: {schema: order.json}\n", "").replace(
+    "event_time: {column: at, watermark: 10 minutes}\n", ""
+)
+
+
+@pytest.fixture
+def orders(project: ConfProject) -> PipelineOnDisk:
+    """The project's pipeline after three batches."""
+    project.write("conf/pipelines/orders.yaml", WITHOUT_PAYLOAD)
+    place = StorePlace("local", project.folder, {"root": ".data"})
+    return PipelineOnDisk(place).ran(3)
+
+
+def state_of(orders: PipelineOnDisk) -> set[str]:
+    return set(orders.files)
+
+
+VERBS = [
+    ("backup",),
+    ("reset", "--from", '{"orders": {"0": 12}}'),
+    ("prune", "--generations", "0"),
+    ("repair",),
+]
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb[0])
+def test_without_apply_nothing_is_written(
+    tidemill: CommandLine, orders: PipelineOnDisk, verb: tuple[str]
+) -> None:
+    before = state_of(orders)
+    assert tidemill("checkpoint", verb[0], "orders", *verb[1:]) == 0, tidemill.err
+    assert "Nothing was done" in tidemill.out
+    assert tidemill.json("checkpoint", verb[0], "orders", *verb[1:])["applied"] is False
+    assert state_of(orders) == before
+
+
+def test_a_backup_is_taken_listed_and_restored(tidemill: CommandLine, orders: PipelineOnDisk) -> None:
+    taken = tidemill.json("checkpoint", "backup", "orders", "--apply", "--reason", "before the deploy")
+    assert (taken["batch_id"], taken["tables"], taken["why"]) == (
+        2,
+        {"bronze/orders": 3},
+        "before the deploy",
+    )
+    orders.ran_on(3, 5)
+    [listed] = tidemill.json("checkpoint", "restore", "orders")
+    assert listed["backup"] == taken["backup"]
+    plan = tidemill.json("checkpoint", "restore", "orders", taken["backup"])
+    assert plan["plan"]["tables"][0]["rows_undone"] == 20
+    assert len(orders.ids) == 50
+    assert (
+        tidemill("checkpoint", "restore", "orders", taken["backup"], "--apply", "--reason", "bad deploy") == 0
+    ), tidemill.err
+    assert (orders.ids, orders.live) == (list(range(30)), "g0002")
+
+
+def test_a_reset_spells_out_the_overlap(tidemill: CommandLine, orders: PipelineOnDisk) -> None:
+    verb = ("checkpoint", "reset", "orders", "--from", '{"orders": {"0": 12}}')
+    assert tidemill(*verb) == 0, tidemill.err
+    assert "bronze/orders  orders-0  30 -> 12  overlap: 18 records are read again" in tidemill.out
+    assert tidemill(*verb, "--apply", "--reason", "test", "--by", "ann") == 0, tidemill.err
+    live = read_current(orders.store, orders.resolved.layout, "orders")
+    assert live is not None
+    assert (live.generation, live.by, live.why) == ("g0002", "ann", "reset: test")
+
+
+@pytest.mark.parametrize(
+    "start",
+    ["yesterday", "{", '{"orders": {"0": -5}}', '{"orders": 3}', "[]", "../../x", "{{ 7*7 }}", "a" * 10_000],
+)
+def test_a_beginning_that_cannot_be_read_is_refused(
+    tidemill: CommandLine, orders: PipelineOnDisk, start: str
+) -> None:
+    assert tidemill("checkpoint", "reset", "orders", "--from", start) == 2
+    assert tidemill.err.startswith("TIDE-CKPT-044")
+    assert len(tidemill.err) < 1000
+
+
+def test_a_broker_that_is_away_is_said_to_be(
+    tidemill: CommandLine, orders: PipelineOnDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidemill.sources.offsets.ANSWER_TIMEOUT_SECONDS", 1)
+    assert tidemill("checkpoint", "reset", "orders", "--from", "latest") == 1
+    assert tidemill.err.startswith("TIDE-SRC-001")
+
+
+@pytest.mark.parametrize("verb", ["prune", "repair"])
+def test_a_plan_without_work_leaves_no_trace(
+    tidemill: CommandLine, orders: PipelineOnDisk, verb: str
+) -> None:
+    before = state_of(orders)
+    assert tidemill("checkpoint", verb, "orders", "--apply", "--reason", "x") == 0, tidemill.err
+    assert "Nothing was done." in tidemill.out
+    assert state_of(orders) == before
+
+
+def test_an_act_needs_a_reason(tidemill: CommandLine, orders: PipelineOnDisk) -> None:
+    verb = ("checkpoint", "reset", "orders", "--from", '{"orders": {"0": 12}}', "--apply")
+    assert tidemill(*verb) == 2
+    assert tidemill.err.startswith("TIDE-CKPT-031")
+    assert orders.live == "g0001"
+    assert read_holds(orders.store, orders.resolved.layout, "orders") == []
+
+
+def test_a_protected_environment_needs_somebody_elses_approval(
+    tidemill: CommandLine, orders: PipelineOnDisk, project: ConfProject
+) -> None:
+    project.write("conf/environments/local.yaml", ENVIRONMENT + "protected: true\n")
+    verb = (
+        "checkpoint",
+        "reset",
+        "orders",
+        "--from",
+        '{"orders": {"0": 12}}',
+        "--reason",
+        "x",
+        "--by",
+        "ann",
+    )
+    assert tidemill(*verb) == 0, tidemill.err
+    for approval in ((), ("--approved-by", "ann")):
+        assert tidemill(*verb, "--apply", *approval) == 1
+        assert tidemill.err.startswith("TIDE-CKPT-036")
+        assert orders.live == "g0001"
+    assert tidemill(*verb, "--apply", "--approved-by", "bob") == 0, tidemill.err
+    live = read_current(orders.store, orders.resolved.layout, "orders")
+    assert live is not None
+    assert live.by == "ann, approved by bob"
+
+
+def test_a_hold_is_taken_shown_and_released(tidemill: CommandLine, orders: PipelineOnDisk) -> None:
+    assert tidemill("checkpoint", "hold", "orders", "--reason", "let me look") == 0, tidemill.err
+    [hold] = tidemill.json("checkpoint", "release", "orders")
+    assert (hold["id"], hold["why"]) == ("by-hand", "let me look")
+    assert tidemill("checkpoint", "release", "orders", "by-hand") == 0
+    assert "Nothing was done" in tidemill.out
+    assert tidemill("checkpoint", "release", "orders", "by-hand", "--apply", "--reason", "looked") == 0
+    assert tidemill.json("checkpoint", "release", "orders") == []
+
+
+# A process that ends between two steps of a reset, as if it had been killed there.
+DIE_BEFORE_THE_SWITCH = """
+import os, sys
+from tidemill.checkpoint import reset
+from tidemill.cli.app import main
+reset.switch_to = lambda *_: os._exit(9)
+main(sys.argv[1:])
+"""
+
+
+def test_what_a_crash_left_is_completed_by_the_command_that_the_refusal_names(
+    tidemill: CommandLine, orders: PipelineOnDisk
+) -> None:
+    start = ("--from", '{"orders": {"0": 12}}')
+    first = ("checkpoint", "reset", "orders", *start, "--reason", "it's time", "--apply")
+    command = [sys.executable, "-c", DIE_BEFORE_THE_SWITCH, "--project", str(tidemill.folder), *first]
+    died = subprocess.run(command, capture_output=True, check=False, timeout=60)
+    assert died.returncode == 9, died.stderr
+    assert tidemill("checkpoint", "prune", "orders", "--apply") == 1
+    assert tidemill.err.startswith("TIDE-CKPT-033")
+    named = shlex.split(tidemill.err.partition("complete it: ")[2].partition("\n")[0])
+    assert named[:2] == ["tidemill", "checkpoint"]
+    assert tidemill(*named[1:]) == 0, tidemill.err
+    assert orders.live == "g0002"
+    assert tidemill("checkpoint", "prune", "orders", "--apply") == 0, tidemill.err
+
+
+@pytest.mark.parametrize(
+    "hostile", ["../../x", "a\nb", "a" * 10_000, "$(id)", "{{ 7*7 }}", '"; rm -rf /"', "‥/x", ".."]
+)
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ("restore", "orders", "HOSTILE"),
+        ("release", "orders", "HOSTILE", "--apply", "--reason", "x"),
+        ("hold", "orders", "--reason", "x", "--id", "HOSTILE"),
+        ("prune", "orders", "--apply", "--request-id", "HOSTILE"),
+        ("backup", "orders", "--apply", "--by", "HOSTILE\n"),
+        ("restore", "HOSTILE"),
+    ],
+    ids=["backup", "hold", "new hold", "request", "person", "pipeline"],
+)
+def test_hostile_words_are_refused_and_touch_nothing(
+    tidemill: CommandLine, orders: PipelineOnDisk, verb: tuple[str, ...], hostile: str
+) -> None:
+    before = state_of(orders)
+    words = [word.replace("HOSTILE", hostile) for word in verb]
+    if words[0] == "backup":
+        words[-1] = hostile + "\n" + hostile
+    assert tidemill("checkpoint", *words) == 2
+    assert tidemill.err.startswith("TIDE-")
+    assert len(tidemill.err) < 1000
+    assert state_of(orders) == before
+
+
+@pytest.fixture
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PipelineOnDisk]:
+    monkeypatch.setenv("TIDEMILL_DRIVER_COMMAND", "tests.support.fake_driver:fake_driver_command")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(ROOT / "spark_apps")]))
+    with small_project(tmp_path / "drivers") as made:
+        made.declare("orders", WITHOUT_PAYLOAD)
+        yield PipelineOnDisk(StorePlace("local", made.folder, {"root": ".data"})).ran(3)
+
+
+def test_a_verb_that_changes_the_checkpoint_waits_until_the_driver_is_stopped(
+    running: PipelineOnDisk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tidemill = CommandLine(running.place.folder, capsys.readouterr)
+    assert tidemill("start", "orders") == 0, tidemill.out
+    verb = ("checkpoint", "reset", "orders", "--from", '{"orders": {"0": 12}}', "--reason", "x", "--apply")
+    assert tidemill(*verb) == 1
+    assert tidemill.err.startswith("TIDE-CKPT-035")
+    assert running.live == "g0001"
+    # A backup and a prune run beside it.
+    assert tidemill("checkpoint", "backup", "orders", "--apply") == 0, tidemill.err
+    assert tidemill("checkpoint", "prune", "orders", "--apply") == 0, tidemill.err
+    assert tidemill("stop", "orders") == 0
+    assert tidemill(*verb) == 0, tidemill.err
