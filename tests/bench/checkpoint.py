@@ -17,7 +17,7 @@ from tests.support.large_checkpoint import LargeCheckpoint
 from tests.support.stored_stream import store_stream
 from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.gate import examine, gather_facts
-from tidemill.checkpoint.inspect import Inspection, inspect_checkpoint
+from tidemill.checkpoint.reading.inspect import Inspection, inspect_checkpoint
 from tidemill.storage.store import Store
 
 ROUNDS = 15

@@ -24,7 +24,7 @@ from tests.support.iot_lake import (
 from tests.support.kafka import Kafka, Record
 from tests.support.lake import LakePipeline
 from tests.support.running_stream import running_stream
-from tidemill.checkpoint.batches import CheckpointBatches
+from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.dev.iot_events import Event, IotSettings
 
 # One event every two seconds for 40 minutes: a batch spans 13 minutes of event time.

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.declared import declared
 from tests.support.kafka import Kafka
-from tidemill.checkpoint.retention_clock import SourceRetention
+from tidemill.checkpoint.retention.clock import SourceRetention
 from tidemill.sources.topic_retention import TopicRetention
 
 DAY = "86400000"

@@ -15,7 +15,7 @@ from tests.support.command_line import CommandLine
 from tests.support.golden import SOURCE_TABLE, WINDOWED, commit_readings
 from tests.support.lake import Lake, LakePipeline
 from tests.support.running_stream import running_stream
-from tidemill.checkpoint.backup import BackupRequest, take_backup
+from tidemill.checkpoint.verbs.backup import BackupRequest, take_backup
 
 COMMITS = 8
 TABLE = "silver/windowed"

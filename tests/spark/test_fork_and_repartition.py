@@ -6,11 +6,11 @@ import pytest
 
 from tests.support.lake import Lake, LakePipeline
 from tests.support.rewinds import declare, land_events, newest_batch, restoring, rows_of
-from tidemill.checkpoint.fork import fork_steps, plan_fork
-from tidemill.checkpoint.fork_facts import gather_fork
 from tidemill.checkpoint.gate import check, gather_facts
-from tidemill.checkpoint.procedure import Request, carry_out, plan_of, procedure_of
-from tidemill.checkpoint.repartition import gather_repartition, plan_repartition, repartition_steps
+from tidemill.checkpoint.procedure.carry_out import Request, carry_out, plan_of, procedure_of
+from tidemill.checkpoint.verbs.fork import fork_steps, plan_fork
+from tidemill.checkpoint.verbs.fork_facts import gather_fork
+from tidemill.checkpoint.verbs.repartition import gather_repartition, plan_repartition, repartition_steps
 from tidemill.engine.repartition import repartition_with_spark
 
 

@@ -8,8 +8,8 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.support.lake import Lake
-from tidemill.checkpoint.retention import retention_of
-from tidemill.checkpoint.table_retention import table_findings, table_retention
+from tidemill.checkpoint.retention.rule import retention_of
+from tidemill.checkpoint.retention.table_properties import table_findings, table_retention
 
 
 @pytest.mark.parametrize("sink", [{}, {"mode": "merge", "key": ["id"]}], ids=["arrow", "spark"])

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from tests.support.lake import Lake, LakePipeline
 from tests.support.store_servers import AZURITE_ACCOUNT, AZURITE_KEY
 from tests.support.stores import AZURITE, StorePlace
-from tidemill.checkpoint.batches import CheckpointBatches
 from tidemill.checkpoint.epochs import newest_epoch
+from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.engine.session import reach_storage
 from tidemill.ledger.read import read_ledger
 from tidemill.names import Layout

@@ -17,9 +17,9 @@ from tests.support.checkpoints import write_checkpoint
 from tests.support.commits import commit_of
 from tests.support.conf_project import ConfProject
 from tidemill.checkpoint.current import read_or_create_current
-from tidemill.checkpoint.doctor import Examination, examine
+from tidemill.checkpoint.doctor.examine import Examination, examine
 from tidemill.checkpoint.findings import Finding
-from tidemill.checkpoint.journal import JournalEntry, create_entry
+from tidemill.checkpoint.procedure.journal import JournalEntry, create_entry
 from tidemill.names import transaction_id
 from tidemill.sinks.batch_commit import BatchCommit
 from tidemill.sinks.table_log import TableLog

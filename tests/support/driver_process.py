@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support.eventually import eventually
-from tidemill.checkpoint.batches import CheckpointBatches
+from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.checkpoint.receipts import Receipt, newest_receipt
 from tidemill.checkpoint.status import Status, read_status
 from tidemill.control.driver_command import DriverRun, Mode, driver_command

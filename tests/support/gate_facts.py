@@ -10,7 +10,7 @@ import pytest
 from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.gate import CheckpointFacts, TableFacts, check, examine
 from tidemill.checkpoint.gate.facts import BatchLog, Declared, SourceFacts
-from tidemill.checkpoint.log_files import CommitsFile, OffsetsFile
+from tidemill.checkpoint.reading.log_files import CommitsFile, OffsetsFile
 from tidemill.errors import GateRefusedError
 from tidemill.ledger.entry import Shape
 

@@ -26,7 +26,7 @@ from tidemill.checkpoint.gate.facts import (
 )
 from tidemill.checkpoint.gate.gather import LEDGER_LOOK_BACK
 from tidemill.checkpoint.gate.tables import Reader, table_facts, was_restored
-from tidemill.checkpoint.log_files import CommitsFile, OffsetsFile
+from tidemill.checkpoint.reading.log_files import CommitsFile, OffsetsFile
 from tidemill.ledger.entry import LedgerEntry, OffsetRange, Shape
 from tidemill.ledger.read import Commit
 from tidemill.names import QUARANTINE_OUTPUT, transaction_id

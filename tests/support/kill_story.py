@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tests.support.driver_process import DriverProcess, Drivers
-from tidemill.checkpoint.batches import CheckpointBatches
+from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.dev.iot_events import IotSettings
 from tidemill.dev.produce import Pace, ProduceReport, Target, produce
 from tidemill.names import FIRST_GENERATION

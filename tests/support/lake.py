@@ -20,10 +20,10 @@ from pyspark.sql import SparkSession
 
 from tidemill.backfill.bounds import parse_bounds
 from tidemill.backfill.plan import BackfillPlan, plan_backfill
-from tidemill.checkpoint.batches import CheckpointBatches
 from tidemill.checkpoint.current import read_or_create_current
 from tidemill.checkpoint.epochs import claim_epoch
 from tidemill.checkpoint.gate import check, check_holds, gather_facts
+from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.checkpoint.status import Status
 from tidemill.engine.admission import admit
 from tidemill.engine.backfill import run_backfill

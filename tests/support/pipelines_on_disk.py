@@ -15,8 +15,8 @@ from tests.support.checkpoints import write_checkpoint
 from tests.support.commits import TABLE, commit_of
 from tests.support.declared import declared
 from tests.support.stores import StorePlace
-from tidemill.checkpoint.batches import CheckpointBatches
 from tidemill.checkpoint.current import read_current, read_or_create_current
+from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.names import transaction_id
 from tidemill.sinks.table_log import TableLog
 from tidemill.spec.project import Pipeline

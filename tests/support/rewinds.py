@@ -8,11 +8,11 @@ from tests.support.lake import Lake, LakePipeline
 from tests.support.pipelines_on_disk import killed_at
 from tidemill.checkpoint.current import read_current
 from tidemill.checkpoint.gate import check, gather_facts
-from tidemill.checkpoint.procedure import Request, carry_out, plan_of, procedure_of
-from tidemill.checkpoint.reader import CheckpointReader
-from tidemill.checkpoint.rewind import plan_rewind, rewind_steps
-from tidemill.checkpoint.rewind_facts import gather_rewind
-from tidemill.checkpoint.rewind_target import Target
+from tidemill.checkpoint.procedure.carry_out import Request, carry_out, plan_of, procedure_of
+from tidemill.checkpoint.reading.reader import CheckpointReader
+from tidemill.checkpoint.verbs.rewind import plan_rewind, rewind_steps
+from tidemill.checkpoint.verbs.rewind_facts import gather_rewind
+from tidemill.checkpoint.verbs.rewind_target import Target
 from tidemill.engine.table_restore import restore_with_spark
 from tidemill.ledger.table_restore import (
     RestoreTable,

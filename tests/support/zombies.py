@@ -23,8 +23,8 @@ from deltalake import DeltaTable
 from tests.support.commits import CODE, TABLE
 from tests.support.eventually import eventually
 from tests.support.stores import StorePlace
-from tidemill.checkpoint.batches import CheckpointBatches
 from tidemill.checkpoint.epochs import claim_epoch
+from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.engine.drain import Drain
 from tidemill.engine.run_context import RunContext
 from tidemill.errors import FencedError

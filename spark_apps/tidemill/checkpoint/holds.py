@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tidemill.checkpoint.request import check_request_id
+from tidemill.checkpoint.procedure.request import check_request_id
 from tidemill.errors import DataError
 from tidemill.names import Layout
 from tidemill.storage.store import Store

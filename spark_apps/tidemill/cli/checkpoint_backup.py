@@ -12,7 +12,7 @@ from tidemill.cli.output import print_json, say
 from tidemill.cli.procedure_run import Apply, AsJson, By, Name, Reason, asking_person
 
 if TYPE_CHECKING:
-    from tidemill.checkpoint.backup_manifest import Manifest
+    from tidemill.checkpoint.verbs.backup_manifest import Manifest
 
 
 def add_to(group: typer.Typer) -> None:
@@ -29,7 +29,7 @@ def backup(  # noqa: PLR0913  # the options of a command line
     as_json: AsJson = False,
 ) -> None:
     """Copy the live checkpoint; the stream may go on meanwhile."""
-    from tidemill.checkpoint.backup import BackupRequest, plan_backup, take_backup
+    from tidemill.checkpoint.verbs.backup import BackupRequest, plan_backup, take_backup
     from tidemill.storage.store import Store
 
     resolved = invocation_of(context).pipeline(pipeline)

@@ -11,7 +11,7 @@ from tidemill.cli.invocation import invocation_of
 from tidemill.cli.output import print_json, print_table, say, shown
 
 if TYPE_CHECKING:
-    from tidemill.checkpoint.doctor import AskBroker, Examination
+    from tidemill.checkpoint.doctor.examine import AskBroker, Examination
     from tidemill.checkpoint.findings import Finding
 
 
@@ -31,7 +31,7 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Look at all checkpoints; exit code 1 if anything is wrong now. Writes nothing."""
-    from tidemill.checkpoint.doctor import ask_nobody, examine
+    from tidemill.checkpoint.doctor.examine import ask_nobody, examine
 
     environment = invocation_of(context).environment()
     found = examine(environment, pipelines or (), _ask_broker() if broker else ask_nobody)

@@ -45,8 +45,8 @@ def fork(  # noqa: PLR0913  # the options of a command line
     as_json: AsJson = False,
 ) -> None:
     """Copy checkpoint and tables for a shadow or a rehearsal; the original may run on."""
-    from tidemill.checkpoint.fork import fork_steps, plan_fork
-    from tidemill.checkpoint.fork_facts import gather_fork
+    from tidemill.checkpoint.verbs.fork import fork_steps, plan_fork
+    from tidemill.checkpoint.verbs.fork_facts import gather_fork
     from tidemill.storage.store import Store
 
     invocation = invocation_of(context)

@@ -25,7 +25,7 @@ def hold(
 ) -> None:
     """Forbid starting a pipeline; a running driver goes on."""
     from tidemill.checkpoint.holds import Hold
-    from tidemill.checkpoint.release import hold_by_hand
+    from tidemill.checkpoint.verbs.release import hold_by_hand
     from tidemill.storage.store import Store
 
     resolved = invocation_of(context).pipeline(pipeline)

@@ -14,7 +14,7 @@ from tidemill.cli.output import print_json, print_table, say, short_duration, sh
 from tidemill.errors import UsageError
 
 if TYPE_CHECKING:
-    from tidemill.checkpoint.inspect import Inspection
+    from tidemill.checkpoint.reading.inspect import Inspection
     from tidemill.spec.project import Pipeline
 
 # Pinned settings that people ask about; --json has them all.
@@ -51,7 +51,7 @@ def inspect(
 
 def _look(pipeline: Pipeline, generation: str | None) -> Inspection:
     from tidemill.checkpoint.current import read_current, read_history
-    from tidemill.checkpoint.inspect import inspect_checkpoint
+    from tidemill.checkpoint.reading.inspect import inspect_checkpoint
     from tidemill.names import FIRST_GENERATION
     from tidemill.storage.store import Store
 

@@ -23,7 +23,7 @@ from tidemill.cli.procedure_run import (
 )
 
 if TYPE_CHECKING:
-    from tidemill.checkpoint.prune import Keep, PruneFacts
+    from tidemill.checkpoint.verbs.prune import Keep, PruneFacts
     from tidemill.spec.project import Pipeline
     from tidemill.storage.store import Store
 
@@ -53,7 +53,7 @@ def prune(  # noqa: PLR0913  # the options of a command line
     as_json: AsJson = False,
 ) -> None:
     """Move old generations, backups and records to the trash; may run beside a stream."""
-    from tidemill.checkpoint.prune import Keep, plan_prune, prune_steps
+    from tidemill.checkpoint.verbs.prune import Keep, plan_prune, prune_steps
     from tidemill.storage.store import Store
 
     invocation = invocation_of(context)
@@ -86,11 +86,11 @@ def _words(keep: Keep) -> tuple[str, ...]:
 
 
 def _facts(store: Store, pipeline: Pipeline) -> PruneFacts:
-    from tidemill.checkpoint.backup_manifest import read_manifests
     from tidemill.checkpoint.current import read_current
-    from tidemill.checkpoint.journal import read_journal
-    from tidemill.checkpoint.prune import PruneFacts
-    from tidemill.checkpoint.trash import read_trash
+    from tidemill.checkpoint.procedure.journal import read_journal
+    from tidemill.checkpoint.procedure.trash import read_trash
+    from tidemill.checkpoint.verbs.backup_manifest import read_manifests
+    from tidemill.checkpoint.verbs.prune import PruneFacts
 
     layout, name = pipeline.layout, pipeline.name
     manifests = read_manifests(store, layout, name)

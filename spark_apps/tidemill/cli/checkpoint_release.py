@@ -32,8 +32,8 @@ def release(  # noqa: PLR0913  # the options of a command line
 ) -> None:
     """Release a hold, so that the pipeline may start."""
     from tidemill.checkpoint.holds import Hold
-    from tidemill.checkpoint.release import check_releasable, releasable
-    from tidemill.checkpoint.release import release as let_go
+    from tidemill.checkpoint.verbs.release import check_releasable, releasable
+    from tidemill.checkpoint.verbs.release import release as let_go
     from tidemill.storage.store import Store
 
     resolved = invocation_of(context).pipeline(pipeline)

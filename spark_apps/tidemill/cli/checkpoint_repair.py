@@ -22,7 +22,7 @@ from tidemill.cli.procedure_run import (
 )
 
 if TYPE_CHECKING:
-    from tidemill.checkpoint.repair import RepairFacts
+    from tidemill.checkpoint.verbs.repair import RepairFacts
     from tidemill.spec.project import Pipeline
     from tidemill.storage.store import Store
 
@@ -43,7 +43,7 @@ def repair(  # noqa: PLR0913  # the options of a command line
     as_json: AsJson = False,
 ) -> None:
     """Write overwritten or torn offsets again, as the ledger has them."""
-    from tidemill.checkpoint.repair import plan_repair, repair_steps
+    from tidemill.checkpoint.verbs.repair import plan_repair, repair_steps
     from tidemill.storage.store import Store
 
     invocation = invocation_of(context)
@@ -61,8 +61,8 @@ def repair(  # noqa: PLR0913  # the options of a command line
 
 def _facts(store: Store, pipeline: Pipeline) -> RepairFacts:
     from tidemill.checkpoint.current import read_current
-    from tidemill.checkpoint.repair import COMPARED_BATCHES, RepairFacts
-    from tidemill.checkpoint.table_points import newest_entries
+    from tidemill.checkpoint.verbs.repair import COMPARED_BATCHES, RepairFacts
+    from tidemill.checkpoint.verbs.table_points import newest_entries
     from tidemill.names import FIRST_GENERATION
 
     live = read_current(store, pipeline.layout, pipeline.name)

@@ -41,7 +41,7 @@ def repartition(  # noqa: PLR0913  # the options of a command line
     as_json: AsJson = False,
 ) -> None:
     """Rewrite the state into another number of partitions; tables and offsets stay."""
-    from tidemill.checkpoint.repartition import gather_repartition, plan_repartition, repartition_steps
+    from tidemill.checkpoint.verbs.repartition import gather_repartition, plan_repartition, repartition_steps
     from tidemill.cli.spark_process import restoring, run_with_spark
     from tidemill.storage.store import Store
 

@@ -22,7 +22,7 @@ from tidemill.cli.procedure_run import (
 )
 
 if TYPE_CHECKING:
-    from tidemill.checkpoint.reset import ResetFacts
+    from tidemill.checkpoint.verbs.reset import ResetFacts
     from tidemill.spec.project import Pipeline
     from tidemill.storage.store import Store
 
@@ -53,7 +53,7 @@ def reset(  # noqa: PLR0913  # the options of a command line
     as_json: AsJson = False,
 ) -> None:
     """Begin anew from offsets or a moment; tables stay, state is lost."""
-    from tidemill.checkpoint.reset import plan_reset, reset_steps
+    from tidemill.checkpoint.verbs.reset import plan_reset, reset_steps
     from tidemill.storage.store import Store
 
     invocation = invocation_of(context)
@@ -72,8 +72,8 @@ def reset(  # noqa: PLR0913  # the options of a command line
 
 def _facts(store: Store, pipeline: Pipeline, start: str) -> ResetFacts:
     from tidemill.checkpoint.current import next_generation, read_current
-    from tidemill.checkpoint.reset import ResetFacts
-    from tidemill.checkpoint.table_points import table_points
+    from tidemill.checkpoint.verbs.reset import ResetFacts
+    from tidemill.checkpoint.verbs.table_points import table_points
     from tidemill.cli.reset_start import starting_positions
 
     layout = pipeline.layout

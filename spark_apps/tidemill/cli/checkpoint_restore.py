@@ -23,8 +23,8 @@ from tidemill.cli.procedure_run import (
 )
 
 if TYPE_CHECKING:
-    from tidemill.checkpoint.backup_manifest import Manifest
-    from tidemill.checkpoint.restore import BackupPlace, RestoreFacts
+    from tidemill.checkpoint.verbs.backup_manifest import Manifest
+    from tidemill.checkpoint.verbs.restore import BackupPlace, RestoreFacts
     from tidemill.spec.project import Pipeline
 
 Backup = Annotated[str | None, typer.Argument(help="Name of the backup; without one, all are shown.")]
@@ -51,8 +51,8 @@ def restore(  # noqa: PLR0913  # the options of a command line
     as_json: AsJson = False,
 ) -> None:
     """Go back to a backup: checkpoint and tables together."""
-    from tidemill.checkpoint.backup_manifest import read_manifest, read_manifests
-    from tidemill.checkpoint.restore import BackupPlace, plan_restore, restore_steps
+    from tidemill.checkpoint.verbs.backup_manifest import read_manifest, read_manifests
+    from tidemill.checkpoint.verbs.restore import BackupPlace, plan_restore, restore_steps
     from tidemill.cli.spark_process import restoring
     from tidemill.storage.store import Store
 
@@ -75,7 +75,7 @@ def restore(  # noqa: PLR0913  # the options of a command line
 
 
 def _place_of(invocation: Invocation, pipeline: Pipeline, environment: str) -> BackupPlace:
-    from tidemill.checkpoint.restore import BackupPlace
+    from tidemill.checkpoint.verbs.restore import BackupPlace
     from tidemill.spec.project import load_environment
     from tidemill.storage.access import open_storage
     from tidemill.storage.store import Store
@@ -90,8 +90,8 @@ def _place_of(invocation: Invocation, pipeline: Pipeline, environment: str) -> B
 
 def _facts(target: BackupPlace, pipeline: Pipeline, manifest: Manifest) -> RestoreFacts:
     from tidemill.checkpoint.current import next_generation, read_current
-    from tidemill.checkpoint.restore import RestoreFacts, TableToRestore
-    from tidemill.checkpoint.table_points import table_paths
+    from tidemill.checkpoint.verbs.restore import RestoreFacts, TableToRestore
+    from tidemill.checkpoint.verbs.table_points import table_paths
     from tidemill.ledger.read import read_commits
 
     return RestoreFacts(

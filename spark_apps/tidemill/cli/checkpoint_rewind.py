@@ -23,8 +23,8 @@ from tidemill.cli.procedure_run import (
 )
 
 if TYPE_CHECKING:
-    from tidemill.checkpoint.rewind import RewindFacts
-    from tidemill.checkpoint.rewind_target import Target
+    from tidemill.checkpoint.verbs.rewind import RewindFacts
+    from tidemill.checkpoint.verbs.rewind_target import Target
     from tidemill.spec.project import Pipeline
 
 To = Annotated[
@@ -53,8 +53,8 @@ def rewind(  # noqa: PLR0913  # the options of a command line
     as_json: AsJson = False,
 ) -> None:
     """Take tables, offsets and state back together; what follows is computed again."""
-    from tidemill.checkpoint.rewind import plan_rewind, rewind_steps
-    from tidemill.checkpoint.rewind_target import parse_target
+    from tidemill.checkpoint.verbs.rewind import plan_rewind, rewind_steps
+    from tidemill.checkpoint.verbs.rewind_target import parse_target
     from tidemill.cli.spark_process import restoring
     from tidemill.storage.store import Store
 
@@ -106,7 +106,7 @@ def _table_lines(name: str, table: Mapping[str, Any]) -> list[str]:
 
 
 def _facts(invocation: Invocation, pipeline: Pipeline, target: Target) -> RewindFacts:
-    from tidemill.checkpoint.rewind_facts import gather_rewind
+    from tidemill.checkpoint.verbs.rewind_facts import gather_rewind
     from tidemill.storage.store import Store
 
     return gather_rewind(

@@ -108,8 +108,8 @@ def _open_store(pipeline: Pipeline) -> Store | None:
 
 def _position(store: Store, pipeline: Pipeline) -> dict[str, Any] | None:
     """Where the live checkpoint stands; None before the first start."""
-    from tidemill.checkpoint.batches import CheckpointBatches
     from tidemill.checkpoint.current import read_current
+    from tidemill.checkpoint.reading.batches import CheckpointBatches
 
     layout = pipeline.layout
     current = read_current(store, layout, pipeline.name)

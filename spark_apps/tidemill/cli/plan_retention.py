@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 def retention_document(pipeline: Pipeline, ask_broker: bool) -> dict[str, Any]:
     """What is kept, for how long, and what of it cannot hold."""
-    from tidemill.checkpoint.retention import retention_of, table_properties
-    from tidemill.checkpoint.retention_policy import policy_findings
+    from tidemill.checkpoint.retention.policy import policy_findings
+    from tidemill.checkpoint.retention.rule import retention_of, table_properties
     from tidemill.spec.units import format_duration
 
     kept = retention_of(pipeline.spec)

@@ -17,7 +17,7 @@ from tidemill.cli.output import print_json, say
 from tidemill.errors import GateRefusedError
 
 if TYPE_CHECKING:
-    from tidemill.checkpoint.procedure import Procedure, Request, Step
+    from tidemill.checkpoint.procedure.carry_out import Procedure, Request, Step
     from tidemill.control.runtime import Slot
     from tidemill.spec.project import Pipeline
     from tidemill.storage.store import Store
@@ -101,8 +101,8 @@ def run_procedure(asked: Asked, pipeline: Pipeline, parts: VerbParts) -> None:
         GateRefusedError: TIDE-CKPT-033 if another request is unfinished, TIDE-CKPT-035 if a driver runs,
             TIDE-CKPT-036 without the approval that a protected environment needs.
     """
-    from tidemill.checkpoint.procedure import plan_of, procedure_of
-    from tidemill.checkpoint.unfinished import check_nothing_else_unfinished
+    from tidemill.checkpoint.procedure.carry_out import plan_of, procedure_of
+    from tidemill.checkpoint.procedure.unfinished import check_nothing_else_unfinished
     from tidemill.storage.store import Store
 
     store = Store(pipeline.layout.root)
@@ -168,7 +168,7 @@ def gate(pipeline: Pipeline) -> None:
 def _carry_out(
     store: Store, pipeline: Pipeline, procedure: Procedure, verify: Callable[[], None] | None
 ) -> None:
-    from tidemill.checkpoint.procedure import carry_out
+    from tidemill.checkpoint.procedure.carry_out import carry_out
 
     def tell(step: str) -> None:
         sys.stderr.write(f"{step}: done\n")
@@ -177,9 +177,9 @@ def _carry_out(
 
 
 def _request(asked: Asked, store: Store, pipeline: Pipeline) -> Request:
-    from tidemill.checkpoint.journal import derived_request_id
-    from tidemill.checkpoint.procedure import Request
-    from tidemill.checkpoint.request import check_request_id
+    from tidemill.checkpoint.procedure.carry_out import Request
+    from tidemill.checkpoint.procedure.journal import derived_request_id
+    from tidemill.checkpoint.procedure.request import check_request_id
 
     arguments = {"arguments": list(asked.arguments)}
     derive = partial(derived_request_id, store, pipeline.layout, pipeline.name, asked.verb, arguments)
@@ -197,7 +197,7 @@ def _beginning(asked: Asked) -> list[str]:
 
 
 def _check_approval(asked: Asked, pipeline: Pipeline) -> None:
-    from tidemill.checkpoint.request import check_person
+    from tidemill.checkpoint.procedure.request import check_person
 
     asking = check_person(asking_person(asked.by))
     check_person(asked.person)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-from tidemill.checkpoint.retention import retention_of, table_properties
+from tidemill.checkpoint.retention.rule import retention_of, table_properties
 from tidemill.engine.flow import Flow
 from tidemill.ledger.entry import LedgerEntry
 from tidemill.names import transaction_id

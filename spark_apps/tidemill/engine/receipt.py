@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from tidemill.checkpoint.batches import CheckpointBatches
+from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.checkpoint.receipts import Receipt
 from tidemill.checkpoint.status import Status
 from tidemill.engine.reporter import error_document

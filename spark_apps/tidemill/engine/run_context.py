@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tidemill.checkpoint.batches import CheckpointBatches
 from tidemill.checkpoint.epochs import newest_epoch
+from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.engine.drain import Drain
 from tidemill.errors import FencedError
 from tidemill.ledger.entry import Code, LedgerEntry, OffsetRange

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemill.checkpoint.retention import retention_of
+from tidemill.checkpoint.retention.rule import retention_of
 from tidemill.spec.project import Pipeline
 from tidemill.spec.units import format_size
 

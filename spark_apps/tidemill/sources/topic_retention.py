@@ -7,7 +7,7 @@ from datetime import timedelta
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]  # no __all__
 
-from tidemill.checkpoint.retention_clock import SourceRetention
+from tidemill.checkpoint.retention.clock import SourceRetention
 from tidemill.errors import TidemillError
 from tidemill.sources.kafka_clients import KafkaClient, kafka_client
 from tidemill.sources.offsets import KafkaOffsets

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.checkpoints import write_checkpoint, write_planned
-from tidemill.checkpoint.batches import CheckpointBatches, PlannedBatch
-from tidemill.checkpoint.log_files import CommitsFile
+from tidemill.checkpoint.reading.batches import CheckpointBatches, PlannedBatch
+from tidemill.checkpoint.reading.log_files import CommitsFile
 from tidemill.errors import GateRefusedError
 from tidemill.storage.store import Store
 

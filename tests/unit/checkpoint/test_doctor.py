@@ -14,9 +14,9 @@ import pytest
 from tests.support.clinic import Clinic
 from tests.support.conf_project import ENVIRONMENT, ConfProject
 from tidemill.checkpoint.current import Current, switch_generation
-from tidemill.checkpoint.doctor import examine
-from tidemill.checkpoint.doctor_rules import BACKUP_AGE, LEFT_FOR_GOOD, MANY_LEFTOVERS
-from tidemill.checkpoint.retention_clock import ASSUMED_BROKER_RETENTION, SourceRetention
+from tidemill.checkpoint.doctor.examine import examine
+from tidemill.checkpoint.doctor.rules import BACKUP_AGE, LEFT_FOR_GOOD, MANY_LEFTOVERS
+from tidemill.checkpoint.retention.clock import ASSUMED_BROKER_RETENTION, SourceRetention
 from tidemill.checkpoint.status import Status
 from tidemill.errors import SpecError
 from tidemill.spec.project import Pipeline
@@ -145,7 +145,7 @@ def test_a_checkpoint_with_far_too_many_files_is_oversized(
 ) -> None:
     clinic.healthy()
     assert "TIDE-CKPT-054" not in clinic.ids()
-    monkeypatch.setattr("tidemill.checkpoint.doctor_rules.OVERSIZED_FILES", 7)
+    monkeypatch.setattr("tidemill.checkpoint.doctor.rules.OVERSIZED_FILES", 7)
     assert clinic.finding("TIDE-CKPT-054").facts["files"] == 8
 
 

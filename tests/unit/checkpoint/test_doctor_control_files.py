@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.clinic import Clinic
 from tests.support.conf_project import ConfProject
-from tidemill.checkpoint.doctor_rules import SILENCE
+from tidemill.checkpoint.doctor.rules import SILENCE
 from tidemill.checkpoint.holds import Hold, take_hold
 from tidemill.checkpoint.receipts import Receipt, write_receipt
 from tidemill.checkpoint.status import Status

@@ -11,13 +11,13 @@ from tests.support.commits import TABLE
 from tests.support.declared import declared
 from tests.support.pipelines_on_disk import Killed, PipelineOnDisk, killed_at
 from tests.support.stores import StorePlace
-from tidemill.checkpoint.batches import CheckpointBatches
 from tidemill.checkpoint.current import read_current
-from tidemill.checkpoint.fork import fork_steps, plan_fork
-from tidemill.checkpoint.fork_facts import gather_fork
 from tidemill.checkpoint.gate import check, gather_facts
 from tidemill.checkpoint.holds import read_holds
-from tidemill.checkpoint.procedure import Request, carry_out, plan_of, procedure_of
+from tidemill.checkpoint.procedure.carry_out import Request, carry_out, plan_of, procedure_of
+from tidemill.checkpoint.reading.batches import CheckpointBatches
+from tidemill.checkpoint.verbs.fork import fork_steps, plan_fork
+from tidemill.checkpoint.verbs.fork_facts import gather_fork
 from tidemill.errors import GateRefusedError, UsageError
 from tidemill.ledger.read import read_commits
 from tidemill.spec.project import Pipeline

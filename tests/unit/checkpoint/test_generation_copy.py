@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.support.checkpoints import write_checkpoint, write_planned
-from tidemill.checkpoint.generation_copy import copy_checkpoint, plan_copy
-from tidemill.checkpoint.reader import CheckpointReader
-from tidemill.checkpoint.source_logs import read_file_log
+from tidemill.checkpoint.reading.reader import CheckpointReader
+from tidemill.checkpoint.reading.source_logs import read_file_log
+from tidemill.checkpoint.verbs.generation_copy import copy_checkpoint, plan_copy
 from tidemill.storage.store import Store
 
 UNIQUE = "a064fce4-fb34-4d35-9fef-07341a6eeff2"

@@ -13,7 +13,7 @@ import pytest
 from tests.support.checkpoints import write_checkpoint, write_planned
 from tests.support.large_checkpoint import LargeCheckpoint
 from tidemill.checkpoint.current import Current
-from tidemill.checkpoint.inspect import LISTED_DAMAGES, Inspection, SourceReport, inspect_checkpoint
+from tidemill.checkpoint.reading.inspect import LISTED_DAMAGES, Inspection, SourceReport, inspect_checkpoint
 from tidemill.storage.store import Store
 
 RECORD = Current(pipeline="orders", generation="g0001", why="first start")

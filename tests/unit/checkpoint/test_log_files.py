@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tidemill.checkpoint.log_files import (
+from tidemill.checkpoint.reading.log_files import (
     CommitsFile,
     OffsetsFile,
     TornFileError,

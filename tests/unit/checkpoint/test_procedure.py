@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.race import race
-from tidemill.checkpoint.audit import read_audit
 from tidemill.checkpoint.epochs import claim_epoch, newest_epoch
 from tidemill.checkpoint.holds import Hold, read_holds, take_hold
-from tidemill.checkpoint.journal import derived_request_id, read_journal
-from tidemill.checkpoint.procedure import (
+from tidemill.checkpoint.procedure.audit import read_audit
+from tidemill.checkpoint.procedure.carry_out import (
     Procedure,
     Request,
     Step,
@@ -21,7 +20,8 @@ from tidemill.checkpoint.procedure import (
     plan_of,
     procedure_of,
 )
-from tidemill.checkpoint.unfinished import unfinished
+from tidemill.checkpoint.procedure.journal import derived_request_id, read_journal
+from tidemill.checkpoint.procedure.unfinished import unfinished
 from tidemill.errors import FencedError, GateRefusedError, UsageError
 from tidemill.names import Layout
 from tidemill.storage.store import Store

@@ -13,9 +13,9 @@ from tests.support.stores import StorePlace
 from tidemill.checkpoint.current import Base, Current, read_current, switch_generation
 from tidemill.checkpoint.epochs import claim_epoch, newest_epoch
 from tidemill.checkpoint.holds import read_holds
-from tidemill.checkpoint.procedure import Request, carry_out, plan_of, procedure_of
-from tidemill.checkpoint.prune import Keep, PruneFacts, plan_prune, prune_steps
-from tidemill.checkpoint.trash import TrashedRequest, move_to_trash, read_trash
+from tidemill.checkpoint.procedure.carry_out import Request, carry_out, plan_of, procedure_of
+from tidemill.checkpoint.procedure.trash import TrashedRequest, move_to_trash, read_trash
+from tidemill.checkpoint.verbs.prune import Keep, PruneFacts, plan_prune, prune_steps
 from tidemill.errors import InternalError
 from tidemill.storage.store import StoredFile
 

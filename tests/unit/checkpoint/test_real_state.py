@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.golden_lakes import STORED, unpack
-from tidemill.checkpoint.reader import CheckpointReader
-from tidemill.checkpoint.state_inventory import Chain
+from tidemill.checkpoint.reading.reader import CheckpointReader
+from tidemill.checkpoint.reading.state_inventory import Chain
 from tidemill.storage.store import Store
 
 STATEFUL = ("windowed", "join", "dedup", "windowed_format_1", "windowed_hdfs")

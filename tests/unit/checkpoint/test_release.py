@@ -6,13 +6,13 @@ import pytest
 
 from tests.support.pipelines_on_disk import Killed, killed_at
 from tests.support.stores import StorePlace
-from tidemill.checkpoint.audit import read_audit
 from tidemill.checkpoint.gate import check_holds
 from tidemill.checkpoint.holds import Hold, read_holds
-from tidemill.checkpoint.journal import read_journal
-from tidemill.checkpoint.procedure import Request, Step, carry_out, procedure_of
-from tidemill.checkpoint.release import hold_by_hand, releasable, release
-from tidemill.checkpoint.unfinished import unfinished
+from tidemill.checkpoint.procedure.audit import read_audit
+from tidemill.checkpoint.procedure.carry_out import Request, Step, carry_out, procedure_of
+from tidemill.checkpoint.procedure.journal import read_journal
+from tidemill.checkpoint.procedure.unfinished import unfinished
+from tidemill.checkpoint.verbs.release import hold_by_hand, releasable, release
 from tidemill.errors import GateRefusedError, UsageError
 from tidemill.names import Layout
 from tidemill.storage.store import Store

@@ -10,11 +10,11 @@ import pytest
 from tests.support.commits import commit_of
 from tests.support.pipelines_on_disk import Killed, PipelineOnDisk, killed_at
 from tests.support.stores import StorePlace
-from tidemill.checkpoint.batches import CheckpointBatches
 from tidemill.checkpoint.gate import check, gather_facts
-from tidemill.checkpoint.procedure import Request, carry_out, plan_of, procedure_of
-from tidemill.checkpoint.repair import RepairFacts, plan_repair, repair_steps
-from tidemill.checkpoint.table_points import newest_entries
+from tidemill.checkpoint.procedure.carry_out import Request, carry_out, plan_of, procedure_of
+from tidemill.checkpoint.reading.batches import CheckpointBatches
+from tidemill.checkpoint.verbs.repair import RepairFacts, plan_repair, repair_steps
+from tidemill.checkpoint.verbs.table_points import newest_entries
 from tidemill.errors import GateRefusedError
 from tidemill.ledger.entry import LedgerEntry
 

@@ -11,10 +11,10 @@ from tests.support.commits import TABLE
 from tests.support.declared import declared
 from tests.support.pipelines_on_disk import Killed, PipelineOnDisk, killed_at
 from tests.support.stores import StorePlace
-from tidemill.checkpoint.batches import CheckpointBatches
 from tidemill.checkpoint.current import read_current
-from tidemill.checkpoint.procedure import Request, carry_out, plan_of, procedure_of
-from tidemill.checkpoint.repartition import gather_repartition, plan_repartition, repartition_steps
+from tidemill.checkpoint.procedure.carry_out import Request, carry_out, plan_of, procedure_of
+from tidemill.checkpoint.reading.batches import CheckpointBatches
+from tidemill.checkpoint.verbs.repartition import gather_repartition, plan_repartition, repartition_steps
 from tidemill.errors import GateRefusedError, UsageError
 from tidemill.ledger.read import transaction_version
 from tidemill.ledger.table_restore import CLOSED, restore_through_delta_rs

@@ -9,14 +9,14 @@ import pytest
 from tests.support.commits import TABLE
 from tests.support.pipelines_on_disk import Killed, PipelineOnDisk, killed_at
 from tests.support.stores import StorePlace
-from tidemill.checkpoint.batches import CheckpointBatches
 from tidemill.checkpoint.current import Current, next_generation, read_current
 from tidemill.checkpoint.gate import check, gather_facts
 from tidemill.checkpoint.holds import read_holds
-from tidemill.checkpoint.procedure import Request, carry_out, plan_of, procedure_of
-from tidemill.checkpoint.reset import ResetFacts, plan_reset, reset_steps
-from tidemill.checkpoint.table_points import TablePoint, table_points
-from tidemill.checkpoint.unfinished import unfinished
+from tidemill.checkpoint.procedure.carry_out import Request, carry_out, plan_of, procedure_of
+from tidemill.checkpoint.procedure.unfinished import unfinished
+from tidemill.checkpoint.reading.batches import CheckpointBatches
+from tidemill.checkpoint.verbs.reset import ResetFacts, plan_reset, reset_steps
+from tidemill.checkpoint.verbs.table_points import TablePoint, table_points
 from tidemill.errors import GateRefusedError, UsageError
 
 LIVE = Current(pipeline="orders", generation="g0002", number=5, why="test")

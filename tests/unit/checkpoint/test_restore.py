@@ -13,22 +13,22 @@ from deltalake import DeltaTable
 from tests.support.commits import TABLE
 from tests.support.pipelines_on_disk import Killed, PipelineOnDisk, killed_at
 from tests.support.stores import StorePlace, local_place
-from tidemill.checkpoint.backup import BackupRequest, take_backup
-from tidemill.checkpoint.backup_manifest import Manifest
-from tidemill.checkpoint.batches import CheckpointBatches
 from tidemill.checkpoint.current import next_generation, read_current
 from tidemill.checkpoint.gate import check, gather_facts
 from tidemill.checkpoint.holds import read_holds
-from tidemill.checkpoint.procedure import Request, carry_out, plan_of, procedure_of
-from tidemill.checkpoint.restore import (
+from tidemill.checkpoint.procedure.carry_out import Request, carry_out, plan_of, procedure_of
+from tidemill.checkpoint.procedure.unfinished import unfinished
+from tidemill.checkpoint.reading.batches import CheckpointBatches
+from tidemill.checkpoint.verbs.backup import BackupRequest, take_backup
+from tidemill.checkpoint.verbs.backup_manifest import Manifest
+from tidemill.checkpoint.verbs.restore import (
     BackupPlace,
     RestoreFacts,
     TableToRestore,
     plan_restore,
     restore_steps,
 )
-from tidemill.checkpoint.table_points import table_paths
-from tidemill.checkpoint.unfinished import unfinished
+from tidemill.checkpoint.verbs.table_points import table_paths
 from tidemill.errors import DataError, GateRefusedError
 from tidemill.ledger.read import read_commits, transaction_version
 from tidemill.ledger.table_restore import CLOSED, restore_through_delta_rs

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from tests.support.declared import declared
 from tidemill.checkpoint.current import Current
-from tidemill.checkpoint.retention import (
+from tidemill.checkpoint.reading.state_folder import GenerationFiles, StateFolder
+from tidemill.checkpoint.retention.policy import reach_findings
+from tidemill.checkpoint.retention.rule import (
     DEFAULT_REWINDABLE,
     MARGIN_BATCHES,
     MAX_FILES,
@@ -22,8 +24,6 @@ from tidemill.checkpoint.retention import (
     retention_of,
     table_properties,
 )
-from tidemill.checkpoint.retention_policy import reach_findings
-from tidemill.checkpoint.state_folder import GenerationFiles, StateFolder
 from tidemill.engine.session_conf import session_conf
 from tidemill.spec.units import format_duration
 

@@ -11,16 +11,16 @@ from deltalake import DeltaTable
 from tests.support.commits import TABLE, commit_of
 from tests.support.pipelines_on_disk import COLUMNS, Killed, PipelineOnDisk, killed_at
 from tests.support.stores import StorePlace
-from tidemill.checkpoint.audit import read_audit
-from tidemill.checkpoint.batches import CheckpointBatches
 from tidemill.checkpoint.current import read_current
 from tidemill.checkpoint.gate import check, gather_facts
 from tidemill.checkpoint.holds import read_holds
-from tidemill.checkpoint.procedure import Request, carry_out, plan_of, procedure_of
-from tidemill.checkpoint.rewind import plan_rewind, rewind_steps
-from tidemill.checkpoint.rewind_facts import gather_rewind
-from tidemill.checkpoint.rewind_target import Target, parse_target
-from tidemill.checkpoint.unfinished import unfinished
+from tidemill.checkpoint.procedure.audit import read_audit
+from tidemill.checkpoint.procedure.carry_out import Request, carry_out, plan_of, procedure_of
+from tidemill.checkpoint.procedure.unfinished import unfinished
+from tidemill.checkpoint.reading.batches import CheckpointBatches
+from tidemill.checkpoint.verbs.rewind import plan_rewind, rewind_steps
+from tidemill.checkpoint.verbs.rewind_facts import gather_rewind
+from tidemill.checkpoint.verbs.rewind_target import Target, parse_target
 from tidemill.errors import GateRefusedError, UsageError
 from tidemill.ledger.read import read_commits, transaction_version
 from tidemill.ledger.table_restore import CLOSED, restore_through_delta_rs

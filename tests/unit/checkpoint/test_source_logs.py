@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tidemill.checkpoint.log_files import TornFileError
-from tidemill.checkpoint.source_logs import (
+from tidemill.checkpoint.reading.log_files import TornFileError
+from tidemill.checkpoint.reading.source_logs import (
     DeltaOffset,
     ReadFile,
     TrackedSchema,

@@ -7,9 +7,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tidemill.checkpoint.log_files import CommitsFile, TornFileError
-from tidemill.checkpoint.state_files import Operator, StoreKey, parse_operator
-from tidemill.checkpoint.state_inventory import Chain, CommitsOf, Missing, StateInventory, read_inventory
+from tidemill.checkpoint.reading.log_files import CommitsFile, TornFileError
+from tidemill.checkpoint.reading.state_files import Operator, StoreKey, parse_operator
+from tidemill.checkpoint.reading.state_inventory import (
+    Chain,
+    CommitsOf,
+    Missing,
+    StateInventory,
+    read_inventory,
+)
 from tidemill.storage.store import StoredFile
 
 PATH = "/root/state/orders/g0001"

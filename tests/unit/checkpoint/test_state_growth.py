@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.clinic import Clinic
 from tests.support.conf_project import ConfProject
-from tidemill.checkpoint.state_folder import read_state_folder
-from tidemill.checkpoint.state_growth import TREND_BATCHES, StateTrend, read_trend
+from tidemill.checkpoint.doctor.state_growth import TREND_BATCHES, StateTrend, read_trend
+from tidemill.checkpoint.reading.state_folder import read_state_folder
 
 MB = 2**20
 

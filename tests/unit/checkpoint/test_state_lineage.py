@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from tidemill.checkpoint.state_lineage import LINEAGE_BYTES, lineage_start
+from tidemill.checkpoint.reading.state_lineage import LINEAGE_BYTES, lineage_start
 
 RAW, COMPRESSED = 0x10, 0x20
 

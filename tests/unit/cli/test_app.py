@@ -25,6 +25,13 @@ VERBS = [
     ["restart"],
     ["ledger"],
     ["graph"],
+    *(
+        ["checkpoint", verb]
+        for verb in (
+            ["inspect", "gate", "doctor", "backup", "restore", "rewind", "reset", "repair"]
+            + ["repartition", "fork", "prune", "hold", "release"]
+        )
+    ),
     ["backfill", "plan"],
     ["backfill", "apply"],
     ["quarantine", "list"],

@@ -162,7 +162,7 @@ def test_a_hold_is_taken_shown_and_released(tidemill: CommandLine, orders: Pipel
 # A process that ends between two steps of a reset, as if it had been killed there.
 DIE_BEFORE_THE_SWITCH = """
 import os, sys
-from tidemill.checkpoint import reset
+from tidemill.checkpoint.verbs import reset
 from tidemill.cli.app import main
 reset.switch_to = lambda *_: os._exit(9)
 main(sys.argv[1:])

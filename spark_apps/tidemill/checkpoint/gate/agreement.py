@@ -99,9 +99,7 @@ def _skipped(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[
     last, transaction = _number(found.last_batch), _number(found.transaction)
     if transaction > last:
         verb = (
-            f"rewind {facts.pipeline} --to {last}"
-            if last >= 0
-            else f"reset {facts.pipeline} --from earliest"
+            f"rewind {facts.pipeline} --to {last}" if last >= 0 else f"reset {facts.pipeline} --from earliest"
         )
         yield Finding(
             "TIDE-CKPT-018",
@@ -153,9 +151,7 @@ def _added(facts: CheckpointFacts, table: str) -> Finding:
 
 def _behind(facts: CheckpointFacts, table: str, found: TableFacts) -> Finding:
     committed, last = _number(facts.committed), _number(found.last_batch)
-    back = (
-        f"tidemill checkpoint rewind {facts.pipeline} --to {committed}, or " if committed >= 0 else ""
-    )
+    back = f"tidemill checkpoint rewind {facts.pipeline} --to {committed}, or " if committed >= 0 else ""
     return Finding(
         "TIDE-CKPT-004",
         "error",

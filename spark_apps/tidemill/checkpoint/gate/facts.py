@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidemill.checkpoint.current import Base
-from tidemill.checkpoint.log_files import CommitsFile, OffsetsFile
+from tidemill.checkpoint.reading.log_files import CommitsFile, OffsetsFile
 from tidemill.ledger.entry import Shape
 from tidemill.names import QUARANTINE_OUTPUT
 

@@ -21,8 +21,8 @@ from tidemill.checkpoint.gate.facts import (
 )
 from tidemill.checkpoint.gate.source_facts import gather_source
 from tidemill.checkpoint.gate.tables import COMPARED_BATCHES, Reader, table_facts, was_restored
-from tidemill.checkpoint.log_files import CommitsFile, OffsetsFile
-from tidemill.checkpoint.reader import CheckpointReader
+from tidemill.checkpoint.reading.log_files import CommitsFile, OffsetsFile
+from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.status import read_status
 from tidemill.errors import DataError, GateRefusedError
 from tidemill.ledger.read import commits_of, open_table

@@ -7,7 +7,7 @@ from typing import Any
 
 from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.gate.facts import CheckpointFacts, Positions, TableSourceFacts, TopicFacts
-from tidemill.checkpoint.source_logs import DeltaOffset, file_log_id, parse_delta_offset
+from tidemill.checkpoint.reading.source_logs import DeltaOffset, file_log_id, parse_delta_offset
 
 
 def source(facts: CheckpointFacts) -> Iterator[Finding]:

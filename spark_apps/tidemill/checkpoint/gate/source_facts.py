@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from tidemill.checkpoint.gate.facts import CheckpointFacts, SourceFacts, TableSourceFacts
-from tidemill.checkpoint.log_files import TornFileError
-from tidemill.checkpoint.reader import CheckpointReader
-from tidemill.checkpoint.source_logs import (
+from tidemill.checkpoint.reading.log_files import TornFileError
+from tidemill.checkpoint.reading.reader import CheckpointReader
+from tidemill.checkpoint.reading.source_logs import (
     DeltaOffset,
     file_log_id,
     gaps_in_file_log,

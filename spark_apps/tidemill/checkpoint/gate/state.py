@@ -27,9 +27,7 @@ def state(facts: CheckpointFacts) -> Iterator[Finding]:
         )
     if found.left_behind:
         name, committed = facts.pipeline, facts.committed
-        again = (
-            f"reset {name} --from earliest" if committed is None else f"rewind {name} --to {committed}"
-        )
+        again = f"reset {name} --from earliest" if committed is None else f"rewind {name} --to {committed}"
         yield Finding(
             "TIDE-CKPT-002",
             "error",

@@ -1,0 +1,1 @@
+"""All checkpoints of an environment at once; writes nothing."""

@@ -1,0 +1,178 @@
+"""The doctor: every state folder of an environment, and what is wrong with it. Never writes.
+
+Pipelines come from conf, state folders from storage; a folder without a pipeline is orphaned, a pipeline
+without a folder has never run. The gate is asked like before a start, without the source: the doctor works
+where no broker can be reached, and a thousand pipelines take seconds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tidemill.checkpoint.doctor.rules import (
+    DOCTOR_RUNBOOK,
+    backup_findings,
+    folder_findings,
+    orphaned_folder,
+    shared_queries,
+)
+from tidemill.checkpoint.doctor.state_growth import growth_findings
+from tidemill.checkpoint.findings import Finding, Severity, worst_first
+from tidemill.checkpoint.gate import examine as gate_findings
+from tidemill.checkpoint.gate import gather_facts
+from tidemill.checkpoint.reading.state_folder import StateFolder, read_state_folder
+from tidemill.checkpoint.retention.clock import (
+    ASSUMED_BROKER,
+    SourceRetention,
+    clock_findings,
+    of_table,
+)
+from tidemill.checkpoint.retention.policy import policy_findings, reach_findings
+from tidemill.checkpoint.retention.rule import retention_of
+from tidemill.checkpoint.retention.table_properties import read_table_retention
+from tidemill.errors import SpecError, TidemillError
+from tidemill.spec.project import Environment, Pipeline, resolve_pipeline
+from tidemill.storage.store import Store
+
+# Folders looked at at once. Listings and table logs wait for storage most of the time; on a local disk more
+# than a few only take the interpreter from each other.
+THREADS = 2 * (os.cpu_count() or 1)
+
+REFUSED = "A start would be refused."
+
+# What a Kafka pipeline's topics keep; None if the broker does not answer.
+AskBroker = Callable[[Pipeline], SourceRetention | None]
+
+
+def ask_nobody(_: Pipeline) -> SourceRetention | None:
+    """Without a broker: its default counts."""
+    return None
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What the doctor found.
+
+    Args:
+        pipelines: Declared pipelines that were looked at.
+        folders: State folders that were looked at.
+        findings: Worst first.
+    """
+
+    pipelines: int
+    folders: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether nothing is wrong now; warnings and notes may be there."""
+        return not any(finding.severity == "error" for finding in self.findings)
+
+
+def examine(
+    environment: Environment, names: Iterable[str] = (), ask_broker: AskBroker = ask_nobody
+) -> Examination:
+    """Look at all pipelines and state folders of an environment, or at those named.
+
+    Checkpoints that share a query are looked for among all that were looked at.
+
+    Raises:
+        SpecError: TIDE-SPEC-010 or -011, for a name that neither conf nor storage knows.
+    """
+    root = environment.layout.root
+    # Opening a store makes its folder, and the doctor makes nothing.
+    store = Store(root) if "://" in root or Path(root).is_dir() else None
+    declared = frozenset(environment.project.pipeline_names())
+    stored = frozenset() if store is None else frozenset(store.list_names(environment.layout.states))
+    for name in set(names) - declared - stored:
+        environment.project.pipeline_file(name)
+    chosen = sorted(set(names) or declared | stored)
+    round_ = _Round(environment, store, declared, stored, ask_broker)
+    with ThreadPoolExecutor(THREADS) as threads:
+        looks = list(threads.map(round_.look, chosen))
+    folders = [folder for folder, _ in looks if folder is not None]
+    findings = [finding for _, found in looks for finding in found] + shared_queries(folders)
+    return Examination(len(declared & set(chosen)), len(folders), tuple(worst_first(findings)))
+
+
+@dataclass(frozen=True)
+class _Round:
+    """One round of the doctor: what he knows before he looks at a single pipeline."""
+
+    environment: Environment
+    store: Store | None
+    declared: frozenset[str]
+    stored: frozenset[str]
+    ask_broker: AskBroker
+
+    def look(self, name: str) -> tuple[StateFolder | None, list[Finding]]:
+        """Look at one pipeline; what stops the look is a finding itself."""
+        folder: StateFolder | None = None
+        try:
+            if self.store is not None and name in self.stored:
+                folder = read_state_folder(self.store, self.environment.layout, name)
+            if name not in self.declared:
+                return folder, [] if folder is None else [orphaned_folder(folder)]
+            pipeline = resolve_pipeline(self.environment, name)
+            broker = self.ask_broker(pipeline) if pipeline.spec.source.is_kafka else None
+            findings = policy_findings(pipeline, broker)
+            if self.store is not None and folder is not None:
+                findings += _state_findings(self.store, pipeline, folder, broker)
+        except TidemillError as error:
+            return folder, [_refused(name, error)]
+        return folder, findings
+
+
+def _state_findings(
+    store: Store, pipeline: Pipeline, folder: StateFolder, broker: SourceRetention | None
+) -> list[Finding]:
+    now = datetime.now(UTC)
+    severity: Severity = "warning" if pipeline.environment.spec.protected else "note"
+    source = _source_retention(pipeline, broker)
+    return [
+        *folder_findings(folder, now),
+        *backup_findings(folder, now, severity),
+        *growth_findings(store, folder),
+        *reach_findings(folder, retention_of(pipeline.spec), now),
+        *(clock_findings(folder, source, now) if source is not None else []),
+        *_gate_findings(store, pipeline, folder),
+    ]
+
+
+def _source_retention(pipeline: Pipeline, broker: SourceRetention | None) -> SourceRetention | None:
+    """How long the source keeps what was not read; None for sources that keep everything."""
+    if pipeline.spec.source.is_kafka:
+        return broker or ASSUMED_BROKER
+    if pipeline.spec.source.delta is not None:
+        table = read_table_retention(pipeline.layout.table(pipeline.spec.source.delta.table))
+        return None if table is None else of_table(table)
+    return None
+
+
+def _gate_findings(store: Store, pipeline: Pipeline, folder: StateFolder) -> list[Finding]:
+    """TIDE-CKPT-050 for each reason against a start; the gate's warnings as they are."""
+    if not folder.history:
+        return []
+    try:
+        found = gate_findings(gather_facts(store, pipeline, folder.history[0].generation))
+    except TidemillError as error:
+        return [_refused(pipeline.name, error)]
+    return [_as_refusal(finding) if finding.severity == "error" else finding for finding in found]
+
+
+def _as_refusal(finding: Finding) -> Finding:
+    facts: Mapping[str, object] = {"cause": finding.finding_id, "reason": finding.problem, **finding.facts}
+    return replace(finding, finding_id="TIDE-CKPT-050", problem=REFUSED, facts=facts)
+
+
+def _refused(name: str, error: TidemillError) -> Finding:
+    """What stopped the look: a wrong declaration, or a control file or checkpoint that cannot be read."""
+    found = Finding(error.error_id, "error", name, error.problem, error.facts, error.fix, error.runbook)
+    if isinstance(error, SpecError):
+        return found
+    return replace(_as_refusal(found), runbook=error.runbook or DOCTOR_RUNBOOK)

@@ -1,0 +1,1 @@
+"""How a verb changes anything: plan, hold, journal, steps that may be repeated, trash, audit."""

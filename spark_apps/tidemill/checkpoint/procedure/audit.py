@@ -1,0 +1,51 @@
+"""The audit: `<root>/audit/`, one entry per action: who, why, before, after. Entries are never changed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tidemill.checkpoint.procedure.request import check_request_id
+from tidemill.names import Layout, check_pipeline_name
+from tidemill.storage.store import Store
+
+
+class AuditEntry(BaseModel):
+    """One action.
+
+    Args:
+        request_id: Names it; the same request leaves one entry, however often it was continued.
+        at: When it began.
+        before: What was live before; None if there was nothing.
+        after: What is live now.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    v: int = 1
+    verb: str
+    pipeline: str
+    request_id: str
+    by: str
+    why: str
+    at: datetime
+    ended_at: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    plan: dict[str, Any] = {}
+    before: dict[str, Any] | None = None
+    after: dict[str, Any] | None = None
+
+
+def write_audit(store: Store, layout: Layout, entry: AuditEntry) -> bool:
+    """Leave an entry; False if this request left one before. Names sort by time."""
+    request_id, pipeline = check_request_id(entry.request_id), check_pipeline_name(entry.pipeline)
+    name = f"{entry.at:%Y%m%dT%H%M%S.%fZ}-{pipeline}-{request_id}.json"
+    return store.create_json(f"{layout.audit}/{name}", entry.model_dump(mode="json"))
+
+
+def read_audit(store: Store, layout: Layout, pipeline: str | None = None) -> list[AuditEntry]:
+    """All entries, or those of one pipeline, newest first."""
+    documents = (store.read_json(f"{layout.audit}/{name}") for name in store.list_names(layout.audit))
+    entries = [AuditEntry.model_validate(document) for document in documents if document is not None]
+    return [entry for entry in reversed(entries) if pipeline in (None, entry.pipeline)]

@@ -1,0 +1,37 @@
+"""The request of a pipeline that was begun and has not come to its end: every other verb waits for it."""
+
+from __future__ import annotations
+
+from tidemill.checkpoint.procedure.journal import JournalEntry, unfinished_entries
+from tidemill.errors import GateRefusedError
+from tidemill.names import Layout
+from tidemill.storage.store import Store
+
+
+def unfinished(store: Store, layout: Layout, pipeline: str) -> JournalEntry | None:
+    """The request that was begun and not brought to its end; None if there is none."""
+    entries = unfinished_entries(store, layout, pipeline)
+    return entries[0] if entries else None
+
+
+def check_nothing_else_unfinished(store: Store, layout: Layout, pipeline: str, request_id: str) -> None:
+    """Let a request go on if no other one of its pipeline waits for its end.
+
+    Raises:
+        GateRefusedError: TIDE-CKPT-033, naming the other and the command that completes it.
+    """
+    for entry in unfinished_entries(store, layout, pipeline):
+        if entry.request_id != request_id:
+            raise GateRefusedError(
+                "TIDE-CKPT-033",
+                "Another verb of this pipeline was begun and has not come to its end. Nothing was changed.",
+                facts={
+                    "pipeline": pipeline,
+                    "unfinished": entry.request_id,
+                    "by": entry.by,
+                    "begun_at": entry.begun_at.isoformat(),
+                    "done": f"{len(entry.done)} of {len(entry.steps)} steps",
+                },
+                fix=f"complete it: {entry.command or entry.request_id}",
+                runbook="unfinished-procedure",
+            )

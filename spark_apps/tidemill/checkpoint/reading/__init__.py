@@ -1,0 +1,1 @@
+"""What the files of a Spark checkpoint say: batch logs, source logs, state; `inspect` explains them."""

@@ -1,0 +1,111 @@
+"""One look at a checkpoint: one listing, and each small file read at most once."""
+
+from __future__ import annotations
+
+import re
+from functools import cache, cached_property
+
+from tidemill.checkpoint.reading.batches import CheckpointBatches
+from tidemill.checkpoint.reading.log_files import CommitsFile, OffsetsFile, TornFileError
+from tidemill.checkpoint.reading.state_damage import state_problems
+from tidemill.checkpoint.reading.state_files import Operator, parse_operator
+from tidemill.checkpoint.reading.state_inventory import Missing, StateInventory, read_inventory
+from tidemill.storage.store import Store, StoredFile
+
+_OPERATOR_FILE = re.compile(r"state/(\d+)/_metadata/(metadata|v2/(\d+))")
+
+
+class CheckpointReader:
+    """What a checkpoint holds at one moment. Reads; never writes.
+
+    A live stream goes on meanwhile: a file of the listing may be purged before it is read, and is None then.
+
+    Args:
+        store: The storage.
+        path: The checkpoint directory.
+    """
+
+    def __init__(self, store: Store, path: str) -> None:
+        self.store = store
+        self.path = path
+        self.batches = CheckpointBatches(store, path)
+        self.offsets = cache(self._offsets)
+        self.commits = cache(self._commits)
+
+    @cached_property
+    def files(self) -> list[StoredFile]:
+        """All files, sorted by path."""
+        return self.store.list_files(self.path)
+
+    @cached_property
+    def names(self) -> dict[str, StoredFile]:
+        """All files by their path below the checkpoint."""
+        start = len(self.path) + 1
+        return {file.path[start:]: file for file in self.files}
+
+    @cached_property
+    def query_id(self) -> str | None:
+        """Id of the Spark query; None before its first start.
+
+        Raises:
+            GateRefusedError: TIDE-CKPT-007, if `metadata` is torn.
+        """
+        return self.batches.query_id()
+
+    @cached_property
+    def offset_ids(self) -> list[int]:
+        """Numbers of all planned batches, rising."""
+        return self._ids("offsets")
+
+    @cached_property
+    def commit_ids(self) -> list[int]:
+        """Numbers of all committed batches, rising."""
+        return self._ids("commits")
+
+    @cached_property
+    def state(self) -> StateInventory:
+        """All state files, and the operators they belong to."""
+        return read_inventory(self.path, self.files, self.operators)
+
+    @cached_property
+    def operators(self) -> list[Operator]:
+        """Stateful operators; one whose description is missing or torn is left out."""
+        newest: dict[str, tuple[int, str]] = {}
+        for name in self.names:
+            if (match := _OPERATOR_FILE.fullmatch(name)) is not None:
+                candidate = (int(match[3] or 0), name)
+                newest[match[1]] = max(candidate, newest.get(match[1], candidate))
+        found = (self._operator(name) for _, name in newest.values())
+        return sorted((operator for operator in found if operator), key=lambda operator: operator.number)
+
+    def state_problems(self, version: int) -> list[Missing]:
+        """Why the state cannot be loaded at a version, empty if nothing speaks against it.
+
+        Batch N starts from version N.
+
+        Raises:
+            GateRefusedError: TIDE-CKPT-007, if a file of `commits/` that tells which state is torn.
+        """
+        return state_problems(self.store, self.state, version, self.commits)
+
+    def _offsets(self, batch_id: int) -> OffsetsFile | None:
+        """All that `offsets/<batch_id>` says.
+
+        Raises:
+            GateRefusedError: TIDE-CKPT-007, if it is torn.
+        """
+        return self.batches.offsets(batch_id)
+
+    def _commits(self, batch_id: int) -> CommitsFile | None:
+        return self.batches.commits(batch_id)
+
+    def _ids(self, folder: str) -> list[int]:
+        prefix = f"{folder}/"
+        names = (name[len(prefix) :] for name in self.names if name.startswith(prefix))
+        return sorted(int(name) for name in names if name.isdecimal())
+
+    def _operator(self, name: str) -> Operator | None:
+        try:
+            return parse_operator(self.store.read(f"{self.path}/{name}") or b"")
+        except TornFileError:
+            return None

@@ -1,0 +1,181 @@
+"""Which versions of a checkpoint's state can be loaded, and what is missing if one cannot.
+
+Version N is loaded from its newest snapshot at or below N and every change after that; version 0 is empty and
+has no file. In state format 2 `commits/<N - 1>` says which unique id each store's version N has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tidemill.checkpoint.reading.log_files import CommitsFile
+from tidemill.checkpoint.reading.state_files import (
+    DEFAULT_STORE,
+    Operator,
+    StoreFiles,
+    StoreKey,
+    VersionFile,
+    files_by_store,
+)
+from tidemill.storage.store import StoredFile
+
+# Stands for a unique id that is not known.
+_ANY = "*"
+
+# What `commits/<batch>` says; None if it is not there (any more).
+CommitsOf = Callable[[int], CommitsFile | None]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What Spark reads to load a version: a snapshot, unless it begins at version 0, then changes, rising."""
+
+    snapshot: VersionFile | None
+    changes: tuple[VersionFile, ...]
+
+    @property
+    def files(self) -> tuple[VersionFile, ...]:
+        """All of them."""
+        return (self.snapshot, *self.changes) if self.snapshot else self.changes
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Why a version of a store cannot be loaded.
+
+    Args:
+        key: The store.
+        version: The version that was asked for.
+        what: File or folder that is missing or damaged, below the checkpoint, and what is wrong with it.
+    """
+
+    key: StoreKey
+    version: int
+    what: str
+
+
+@dataclass(frozen=True)
+class StateInventory:
+    """All state of a checkpoint.
+
+    Args:
+        stores: Files by store.
+        operators: Operators by number; one without a readable description is not among them.
+    """
+
+    stores: Mapping[StoreKey, StoreFiles]
+    operators: Mapping[int, Operator] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> list[StoreKey]:
+        """Stores that there are, and those that are described."""
+        described = (key for operator in self.operators.values() for key in operator.keys)
+        return sorted({*self.stores, *described})
+
+    def needed(self, version: int, commits: CommitsOf) -> list[StoreKey]:
+        """Stores that Spark opens at a version.
+
+        In state format 2 the commit before it names them; else the operators' descriptions do. Folders beyond
+        that are left over, as after a repartition to fewer partitions.
+        """
+        commit = commits(version - 1)
+        if commit is not None and commit.state_ids:
+            return sorted(key for number in commit.state_ids for key in self._committed_keys(number, commit))
+        described = {key for operator in self.operators.values() for key in operator.keys}
+        return sorted(described | {key for key in self.stores if key.operator not in self.operators})
+
+    def chain(self, key: StoreKey, version: int, commits: CommitsOf) -> Chain | Missing:
+        """The files from which Spark would load a version of one store, or what is not there."""
+        files = self.stores.get(key, StoreFiles())
+        changes: list[VersionFile] = []
+        for wanted in range(version, 0, -1):
+            unique_id = self._unique_id(key, wanted, commits)
+            if (snapshot := _pick(files.snapshots, wanted, unique_id)) is not None:
+                return Chain(snapshot, tuple(reversed(changes)))
+            if (change := _pick(files.changes, wanted, unique_id)) is None:
+                return Missing(key, version, f"{key}/{wanted}{_named(unique_id)} is missing")
+            changes.append(change)
+        return Chain(None, tuple(reversed(changes)))
+
+    def missing(self, version: int, commits: CommitsOf) -> list[Missing]:
+        """Stores that cannot be loaded at a version, as far as names and sizes tell; empty if all can.
+
+        An empty file is as bad as none. What is inside the files is `state_damage`'s question.
+        """
+        found = ((key, self.chain(key, version, commits)) for key in self.needed(version, commits))
+        return [problem for key, chain in found for problem in _problems(key, version, chain)]
+
+    def loadable_versions(self, commits: CommitsOf) -> list[int]:
+        """Versions at which every store can be loaded, rising; empty without state."""
+        candidates = {version for files in self.stores.values() for version in files.versions}
+        return sorted(version for version in candidates if not self.missing(version, commits))
+
+    def _committed_keys(self, number: int, commit: CommitsFile) -> list[StoreKey]:
+        """Stores of an operator that has this number, by what a commit of state format 2 says."""
+        operator = self.operators.get(number)
+        keys = []
+        for partition, unique_ids in enumerate(commit.state_ids[number]):
+            there = [key.store for key in self.stores if (key.operator, key.partition) == (number, partition)]
+            names = operator.stores if operator else there or [DEFAULT_STORE]
+            keys += [StoreKey(number, partition, name) for name in names if unique_ids]
+        return keys
+
+    def _unique_id(self, key: StoreKey, version: int, commits: CommitsOf) -> str | None:
+        """Unique id of a version; None in state format 1; `_ANY` if Spark has purged the commit that says it.
+
+        The id then stands in the changelogs, compressed; one file of the version is as good as known.
+        """
+        commit = commits(version - 1)
+        if commit is None:
+            return _ANY
+        if not commit.state_ids:
+            return None
+        try:
+            return commit.state_ids[key.operator][key.partition][self._place(key)]
+        except (KeyError, IndexError):
+            return _ANY
+
+    def _place(self, key: StoreKey) -> int:
+        operator = self.operators.get(key.operator)
+        # Without a description only a single store's place is known.
+        names = operator.stores if operator else (DEFAULT_STORE,)
+        return names.index(key.store) if key.store in names else len(names)
+
+
+def read_inventory(
+    path: str, files: Iterable[StoredFile], operators: Iterable[Operator] = ()
+) -> StateInventory:
+    """The inventory of a checkpoint's listing.
+
+    Args:
+        path: The checkpoint directory.
+        files: All its files, as `Store.list_files` gives them; others are ignored.
+        operators: From `parse_operator`.
+    """
+    return StateInventory(files_by_store(path, files), {operator.number: operator for operator in operators})
+
+
+def _pick(
+    held: Mapping[int, tuple[VersionFile, ...]], version: int, unique_id: str | None
+) -> VersionFile | None:
+    candidates = held.get(version, ())
+    if unique_id == _ANY:
+        # Several attempts at one version: the last one written is the one that was committed.
+        return max(candidates, key=lambda found: found.file.modified, default=None)
+    return next((found for found in candidates if found.unique_id == unique_id), None)
+
+
+def _named(unique_id: str | None) -> str:
+    return "" if unique_id in (None, _ANY) else f"_{unique_id}"
+
+
+def _problems(key: StoreKey, version: int, chain: Chain | Missing) -> list[Missing]:
+    if isinstance(chain, Missing):
+        return [chain]
+    empty = (held for held in chain.files if held.file.size == 0)
+    return [Missing(key, version, f"{key}/{_name(held.file)} is empty") for held in empty]
+
+
+def _name(file: StoredFile) -> str:
+    return file.path.rpartition("/")[2]

@@ -1,0 +1,110 @@
+"""How long until what a pipeline has not read yet is gone from its source. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tidemill.checkpoint.findings import Finding
+from tidemill.checkpoint.reading.state_folder import StateFolder
+from tidemill.checkpoint.retention.rule import Retention
+from tidemill.checkpoint.retention.table_properties import TableRetention
+from tidemill.spec.units import format_duration
+
+# Kafka's own default (log.retention.hours=168), and the most that Event Hubs Standard can keep. Counts as
+# long as nobody asked the broker.
+ASSUMED_BROKER_RETENTION = timedelta(days=7)
+
+# Part of a source's retention after which a person must know: with 7 days, some 42 hours are left.
+ALARM_SHARE = 0.75
+
+
+@dataclass(frozen=True)
+class SourceRetention:
+    """How long a source keeps what was not read.
+
+    Args:
+        what: Names the source.
+        keeps: None for ever.
+        certain: Whether the source itself said so, and really deletes then.
+    """
+
+    what: str
+    keeps: timedelta | None
+    certain: bool
+
+
+ASSUMED_BROKER = SourceRetention("Kafka's default; --broker asks the broker", ASSUMED_BROKER_RETENTION, False)
+
+
+def of_table(table: TableRetention) -> SourceRetention:
+    """What a Delta source keeps: its log, and files removed by OPTIMIZE until a VACUUM takes them."""
+    if table.deleted_files < table.log:
+        return SourceRetention(
+            f"files of {table.path} that were removed, if VACUUM runs", table.deleted_files, False
+        )
+    return SourceRetention(f"log of {table.path}", table.log, True)
+
+
+def clock_findings(folder: StateFolder, source: SourceRetention, now: datetime) -> list[Finding]:
+    """TIDE-CKPT-057, if the pipeline has stood still for most of what its source keeps."""
+    seen = caught_up_at(folder)
+    if seen is None or source.keeps is None or now - seen < source.keeps * ALARM_SHARE:
+        return []
+    gone = now - seen >= source.keeps
+    return [
+        Finding(
+            "TIDE-CKPT-057",
+            "error" if gone and source.certain else "warning",
+            folder.name,
+            "The pipeline has stood still so long that unread data may be gone from its source."
+            if gone
+            else "The pipeline has stood still for most of what its source keeps; then unread data is lost.",
+            {
+                "last_read": seen,
+                "source": source.what,
+                "keeps": format_duration(source.keeps),
+                "left": max(timedelta(), source.keeps - (now - seen)),
+            },
+            f"tidemill start {folder.name}, or lengthen the source's retention now",
+            "retention-expired",
+        )
+    ]
+
+
+def broker_findings(pipeline: str, source: SourceRetention, kept: Retention) -> list[Finding]:
+    """TIDE-CKPT-062, if the broker forgets sooner than the pipeline can be rewound."""
+    if source.keeps is None or not source.certain or source.keeps >= kept.asked:
+        return []
+    return [
+        Finding(
+            "TIDE-CKPT-062",
+            "warning",
+            pipeline,
+            "The broker keeps records for less than `rewindable`: a rewind could not read them again.",
+            {
+                "source": source.what,
+                "keeps": format_duration(source.keeps),
+                "rewindable": format_duration(kept.asked),
+            },
+            "lengthen the topic's retention.ms, or lower run.rewindable",
+            "retention-policy",
+        )
+    ]
+
+
+def caught_up_at(folder: StateFolder) -> datetime | None:
+    """When the pipeline had last read, or surely found, all that there was; None without a batch.
+
+    A batch was planned with what there was then (a backlog is older than that: only its status tells). A
+    stream that waits has nothing before it. An incremental run that ended clean has read everything.
+    """
+    status, receipt = folder.status, folder.receipt
+    if folder.last_batch_at is None:
+        return None
+    moments = [folder.last_batch_at]
+    if status is not None and status.state == "waiting" and status.error is None and status.lag == 0:
+        moments.append(status.updated_at)
+    if receipt is not None and receipt.mode == "incremental" and receipt.result == "clean":
+        moments.append(receipt.stopped_at)
+    return max(moments)

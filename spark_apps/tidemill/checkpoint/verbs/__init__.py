@@ -1,0 +1,1 @@
+"""What changes checkpoints: one file per verb, and what several of them share."""

@@ -1,0 +1,161 @@
+"""`prune`: what nobody needs any more goes to the trash, and old trash is deleted.
+
+Runs beside a live stream: it touches nothing that a driver, a start or a restore reads, so it takes no hold
+and fences nobody off. The live generation, its parent and what a backup names always stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from tidemill.checkpoint.current import Current, read_current
+from tidemill.checkpoint.procedure.carry_out import Request, Step
+from tidemill.checkpoint.procedure.trash import TrashedRequest, move_to_trash
+from tidemill.names import GENERATION_PATTERN, Layout
+from tidemill.storage.store import Store, StoredFile
+
+# A backup without a manifest is given up when nothing was written to it for so long; far longer than the
+# copy of the largest checkpoint takes.
+ABANDONED_BACKUP = timedelta(days=1)
+
+# Most files and folders that one run moves, so that a wrong number of `--keep` stays small. A day's
+# epochs and receipts of a stream that restarts every minute are fewer.
+MAX_MOVES = 5_000
+
+
+@dataclass(frozen=True)
+class Keep:
+    """How much stays, besides what always stays.
+
+    Args:
+        generations: Newest of the old generations.
+        backups: Newest complete backups.
+        records: Newest receipts, epochs and journal entries, each.
+        trash: How long trash stays.
+    """
+
+    generations: int = 2
+    backups: int = 3
+    records: int = 100
+    trash: timedelta = timedelta(days=7)
+
+
+@dataclass(frozen=True)
+class PruneFacts:
+    """What a prune is decided from.
+
+    Args:
+        state: State folder.
+        files: All files below it.
+        live: Record of the live generation.
+        backed_up: By complete backup: the generation that it is of.
+        trash: What lies there.
+        closed: Journal entries that have come to their end, oldest first.
+        now: The moment that ages count to.
+    """
+
+    state: str
+    files: tuple[StoredFile, ...]
+    live: Current | None
+    backed_up: Mapping[str, str]
+    trash: tuple[TrashedRequest, ...]
+    closed: tuple[str, ...]
+    now: datetime
+
+
+def plan_prune(facts: PruneFacts, keep: Keep) -> dict[str, Any]:
+    """What is moved, oldest first, and which trash is deleted."""
+    backups = _old_backups(facts, keep)
+    moves = [
+        *_old_generations(facts, keep, backups),
+        *(f"backups/{name}" for name in backups),
+        *_old_records(facts, keep, "receipts"),
+        *_old_records(facts, keep, "epochs"),
+        *(f"journal/{name}.json" for name in _all_but_newest(facts.closed, keep.records)),
+    ][:MAX_MOVES]
+    old = [trashed for trashed in facts.trash if facts.now - trashed.newest > keep.trash]
+    return {
+        "moves": [{"path": path, **_weight(facts, path)} for path in moves],
+        "deletes": [{"path": f"trash/{t.request_id}", "files": t.files, "bytes": t.size} for t in old],
+    }
+
+
+def prune_steps(store: Store, layout: Layout, request: Request, plan: Mapping[str, Any]) -> tuple[Step, ...]:
+    """1. Move to the trash. 2. Delete old trash."""
+    move = partial(_move, store, layout, request, [item["path"] for item in plan["moves"]])
+    delete = partial(_delete, store, layout.state(request.pipeline), [i["path"] for i in plan["deletes"]])
+    return Step("move to trash", move), Step("delete old trash", delete)
+
+
+def _move(store: Store, layout: Layout, request: Request, paths: Iterable[str]) -> None:
+    for path in paths:
+        # Again, because somebody may have made it the live one since the plan.
+        if path not in _protected(read_current(store, layout, request.pipeline)):
+            folder = f"{layout.state(request.pipeline)}/{path}"
+            move_to_trash(store, layout, request.pipeline, request.request_id, folder)
+
+
+def _delete(store: Store, state: str, paths: Iterable[str]) -> None:
+    for path in paths:
+        for file in store.list_files(f"{state}/{path}"):
+            store.delete(file.path)
+        store.remove_empty_folders(f"{state}/{path}")
+
+
+def _protected(live: Current | None) -> set[str]:
+    if live is None:
+        return set()
+    return {live.generation} if live.base is None else {live.generation, live.base.generation}
+
+
+def _old_generations(facts: PruneFacts, keep: Keep, old_backups: Iterable[str]) -> list[str]:
+    kept_backups = set(facts.backed_up) - set(old_backups)
+    protected = _protected(facts.live) | {facts.backed_up[name] for name in kept_backups}
+    # Without a record nobody knows which one is live.
+    generations = _names(facts, "") if facts.live is not None else []
+    candidates = [name for name in generations if re.fullmatch(GENERATION_PATTERN, name)]
+    return _all_but_newest([name for name in candidates if name not in protected], keep.generations)
+
+
+def _old_backups(facts: PruneFacts, keep: Keep) -> list[str]:
+    names = _names(facts, "backups/")
+    complete = [name for name in names if name in facts.backed_up]
+    incomplete = [name for name in names if name not in facts.backed_up]
+    abandoned = [n for n in incomplete if facts.now - _newest(facts, f"backups/{n}") > ABANDONED_BACKUP]
+    return [*_all_but_newest(complete, keep.backups), *abandoned]
+
+
+def _old_records(facts: PruneFacts, keep: Keep, folder: str) -> list[str]:
+    # The newest epoch is what fences; it stays whatever is asked for.
+    return [f"{folder}/{name}" for name in _all_but_newest(_names(facts, f"{folder}/"), max(1, keep.records))]
+
+
+def _all_but_newest(sorted_names: Iterable[str], count: int) -> list[str]:
+    names = list(sorted_names)
+    return names[: max(0, len(names) - count)]
+
+
+def _names(facts: PruneFacts, folder: str) -> list[str]:
+    """Names directly below a folder, sorted."""
+    prefix = f"{facts.state}/{folder}"
+    below = (file.path.removeprefix(prefix) for file in facts.files if file.path.startswith(prefix))
+    return sorted({path.partition("/")[0] for path in below})
+
+
+def _newest(facts: PruneFacts, path: str) -> datetime:
+    return max(file.modified for file in _files(facts, path))
+
+
+def _weight(facts: PruneFacts, path: str) -> dict[str, int]:
+    files = _files(facts, path)
+    return {"files": len(files), "bytes": sum(file.size for file in files)}
+
+
+def _files(facts: PruneFacts, path: str) -> list[StoredFile]:
+    whole = f"{facts.state}/{path}"
+    return [file for file in facts.files if file.path == whole or file.path.startswith(f"{whole}/")]

@@ -1,0 +1,128 @@
+"""Holds by hand: taking one, and releasing any, with an audit entry."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from tidemill.checkpoint.holds import Hold, drop_hold, read_holds, take_hold
+from tidemill.checkpoint.procedure.audit import AuditEntry, write_audit
+from tidemill.checkpoint.procedure.journal import JournalEntry, read_entry, unfinished_entries, write_entry
+from tidemill.checkpoint.procedure.request import check_person, check_reason, check_request_id
+from tidemill.errors import GateRefusedError, UsageError
+from tidemill.names import Layout
+from tidemill.storage.store import Store
+
+
+def hold_by_hand(store: Store, layout: Layout, pipeline: str, hold: Hold) -> bool:
+    """Forbid starts; False if there is a hold of this id already, which then stays as it is.
+
+    Raises:
+        UsageError: TIDE-CKPT-030, TIDE-CKPT-031.
+    """
+    check_person(hold.by)
+    check_reason(hold.why)
+    release = f"tidemill checkpoint release {pipeline} {check_request_id(hold.id)} --reason … --apply"
+    taken = take_hold(store, layout, pipeline, hold.model_copy(update={"to_do": release}))
+    if taken:
+        write_audit(store, layout, _entry("hold", pipeline, hold))
+    return taken
+
+
+def releasable(store: Store, layout: Layout, pipeline: str) -> list[Hold]:
+    """All holds, and unfinished requests that hold nobody but make other verbs wait."""
+    holds = read_holds(store, layout, pipeline)
+    held = {hold.id for hold in holds}
+    waiting = (e for e in unfinished_entries(store, layout, pipeline) if e.request_id not in held)
+    return [
+        *holds,
+        *(Hold(id=e.request_id, by=e.by, at=e.begun_at, why=_why(e), to_do=e.command) for e in waiting),
+    ]
+
+
+def check_releasable(store: Store, layout: Layout, pipeline: str, hold_id: str, *, force: bool) -> Hold:
+    """The hold, if it may be released.
+
+    Raises:
+        UsageError: TIDE-CKPT-034, if there is no such hold.
+        GateRefusedError: TIDE-CKPT-037, if its request is unfinished and `force` is not given.
+    """
+    check_request_id(hold_id)
+    holds = releasable(store, layout, pipeline)
+    found = next((hold for hold in holds if hold.id == hold_id), None)
+    if found is None:
+        raise UsageError(
+            "TIDE-CKPT-034",
+            "There is no such hold.",
+            facts={"pipeline": pipeline, "hold": hold_id, "holds": [hold.id for hold in holds] or "none"},
+            fix="name one of those that are there",
+        )
+    entry = read_entry(store, layout, pipeline, hold_id)
+    if entry is not None and entry.state == "begun" and not force:
+        raise _unfinished(entry)
+    return found
+
+
+def release(store: Store, layout: Layout, pipeline: str, released: Hold, *, force: bool = False) -> Hold:
+    """Release a hold. With `force` its unfinished request is abandoned: it never continues.
+
+    1. Check.
+    2. Audit: who dies after this step releases again.
+    3. Journal: the request is abandoned.
+    4. The hold goes.
+
+    Args:
+        store: Control files.
+        layout: Where they are.
+        pipeline: Whose hold.
+        released: Its id, and who releases it, when and why.
+        force: Abandon the unfinished request behind it.
+
+    Returns:
+        The hold as it was.
+    """
+    check_person(released.by)
+    check_reason(released.why)
+    # 1.
+    found = check_releasable(store, layout, pipeline, released.id, force=force)
+    # 2.
+    write_audit(store, layout, _entry("release", pipeline, released, found))
+    # 3.
+    entry = read_entry(store, layout, pipeline, released.id)
+    if entry is not None and entry.state == "begun":
+        abandoned = {"state": "abandoned", "ended_at": datetime.now(UTC)}
+        write_entry(store, layout, entry.model_copy(update=abandoned))
+    # 4.
+    drop_hold(store, layout, pipeline, released.id)
+    return found
+
+
+def _why(entry: JournalEntry) -> str:
+    return f"{entry.verb}: {entry.why} (forbids no start)"
+
+
+def _entry(verb: str, pipeline: str, asked: Hold, before: Hold | None = None) -> AuditEntry:
+    return AuditEntry(
+        verb=verb,
+        pipeline=pipeline,
+        request_id=asked.id,
+        by=asked.by,
+        why=asked.why,
+        at=asked.at,
+        before=None if before is None else before.model_dump(mode="json"),
+        after=asked.model_dump(mode="json") if verb == "hold" else None,
+    )
+
+
+def _unfinished(entry: JournalEntry) -> GateRefusedError:
+    return GateRefusedError(
+        "TIDE-CKPT-037",
+        "The verb that took this hold has not come to its end. The hold stays.",
+        facts={
+            "pipeline": entry.pipeline,
+            "hold": entry.request_id,
+            "verb": entry.verb,
+            "done": f"{len(entry.done)} of {len(entry.steps)} steps",
+        },
+        fix=f"complete it: {entry.command}; to give it up for good, release with --force",
+        runbook="unfinished-procedure",
+    )

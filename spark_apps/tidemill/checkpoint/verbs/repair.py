@@ -1,0 +1,129 @@
+"""`repair`: writes `offsets/N` again as the ledger has it.
+
+Spark's checkpoint files are not exclusive: a driver that was fenced off can still overwrite `offsets/N`
+after the live one has committed batch N to the tables. The ledger is in the tables' own commits, so it says
+what batch N really read. Only the newest batches matter: Spark goes on from there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from tidemill.checkpoint.procedure.carry_out import Request, Step
+from tidemill.checkpoint.procedure.trash import trash_folder
+from tidemill.checkpoint.reading.log_files import TornFileError, parse_offsets
+from tidemill.errors import GateRefusedError
+from tidemill.ledger.entry import LedgerEntry
+from tidemill.names import Layout
+from tidemill.storage.store import Store
+
+# Newest batches that are compared: the running one and the one before can have been overwritten.
+COMPARED_BATCHES = 3
+
+
+@dataclass(frozen=True)
+class RepairFacts:
+    """What a repair is decided from.
+
+    Args:
+        generation: The live one.
+        files: Content of the newest files of `offsets/`, by batch.
+        entries: Ledger entries of the live generation's newest batches, of all tables.
+    """
+
+    generation: str
+    files: Mapping[int, bytes]
+    entries: tuple[LedgerEntry, ...]
+
+
+def plan_repair(facts: RepairFacts) -> dict[str, Any]:
+    """Which files of `offsets/` are written again, and their new content.
+
+    Raises:
+        GateRefusedError: TIDE-CKPT-083, if the tables contradict each other; TIDE-CKPT-084, if a torn file
+            has no neighbour to take its settings from.
+    """
+    batches = sorted(set(facts.files) & {e.batch_id for e in facts.entries if e.batch_id is not None})
+    repairs = [_plan_batch(facts, batch_id) for batch_id in batches[-COMPARED_BATCHES:]]
+    return {"generation": facts.generation, "files": [repair for repair in repairs if repair is not None]}
+
+
+def repair_steps(store: Store, layout: Layout, request: Request, plan: Mapping[str, Any]) -> tuple[Step, ...]:
+    """For each file: keep the old one in the trash, write the new one, remove its checksum twin."""
+    checkpoint = layout.checkpoint(request.pipeline, plan["generation"])
+    trash = f"{trash_folder(layout, request.pipeline, request.request_id)}/{plan['generation']}"
+    return tuple(
+        Step(f"offsets/{file['batch_id']}", partial(_write, store, checkpoint, trash, file))
+        for file in plan["files"]
+    )
+
+
+def _plan_batch(facts: RepairFacts, batch_id: int) -> dict[str, Any] | None:
+    ends = _ends(facts.entries, batch_id)
+    content = facts.files[batch_id]
+    try:
+        found: Mapping[str, Any] | None = parse_offsets(batch_id, content).ends
+    except TornFileError:
+        found = None
+    if found is not None and list(found.values()) == ends:
+        return None
+    head = _head(facts, batch_id, torn=found is None)
+    lines = [*head, *("-" if end is None else json.dumps(end, separators=(",", ":")) for end in ends)]
+    return {
+        "batch_id": batch_id,
+        "found": None if found is None else list(found.values()),
+        "ledger": ends,
+        "content": "\n".join(lines),
+    }
+
+
+def _ends(entries: Iterable[LedgerEntry], batch_id: int) -> list[Any]:
+    """What the batch read to, by all tables that have it."""
+    told = [[read.end for read in e.sources.values()] for e in entries if e.batch_id == batch_id]
+    if any(ends != told[0] for ends in told):
+        raise GateRefusedError(
+            "TIDE-CKPT-083",
+            "Tables of this pipeline say different things of one batch. Nothing was changed.",
+            facts={"batch_id": batch_id, "ends": told},
+            fix="rewind to the batch before it: tidemill checkpoint rewind",
+            runbook="repair-offsets",
+        )
+    return told[0]
+
+
+def _head(facts: RepairFacts, batch_id: int, *, torn: bool) -> list[str]:
+    """Version and metadata line: the file's own, or those of a neighbour with the batch's watermark."""
+    if not torn:
+        return facts.files[batch_id].decode().split("\n")[:2]
+    for neighbour in (batch_id - 1, batch_id + 1):
+        try:
+            parse_offsets(neighbour, facts.files.get(neighbour, b""))
+        except TornFileError:
+            continue
+        version, metadata = facts.files[neighbour].decode().split("\n")[:2]
+        watermark = next((e.watermark for e in facts.entries if e.batch_id == batch_id), None)
+        document = json.loads(metadata)
+        document["batchWatermarkMs"] = 0 if watermark is None else int(watermark.timestamp() * 1000)
+        return [version, json.dumps(document, separators=(",", ":"))]
+    raise GateRefusedError(
+        "TIDE-CKPT-084",
+        "The file is torn, and so are those beside it. Nothing was changed.",
+        facts={"file": f"offsets/{batch_id}"},
+        fix="restore a backup: tidemill checkpoint restore",
+        runbook="checkpoint-damaged",
+    )
+
+
+def _write(store: Store, checkpoint: str, trash: str, file: Mapping[str, Any]) -> None:
+    name = f"offsets/{file['batch_id']}"
+    old = store.read(f"{checkpoint}/{name}")
+    if old is not None and old != file["content"].encode():
+        # Once: a repeated step must not keep the repaired file as the old one.
+        store.create(f"{trash}/{name}", old)
+    # The twin goes first: a file that contradicts its checksum cannot be read, one without can.
+    store.delete(f"{checkpoint}/offsets/.{file['batch_id']}.crc")
+    store.write(f"{checkpoint}/{name}", file["content"].encode())
