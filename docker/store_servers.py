@@ -1,6 +1,6 @@
 """Sets up the object stores that tests start on this machine: Azurite, and a server that speaks S3.
 
-Nothing else needs them, so they are no part of `make setup`; `make test` runs this. As there, a step is
+Nothing else needs them, so they are no part of `make setup`; `make stores` runs this. As there, a step is
 skipped while its inputs are what they were.
 """
 

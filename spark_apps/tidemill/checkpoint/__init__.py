@@ -1,1 +1,1 @@
-"""What lies below `state/<pipeline>/`: generations, epochs, holds, receipts, status; the gate and the verbs. No JVM."""
+"""What lies below `state/<pipeline>/`: generations, epochs, holds, receipts; gate and verbs. No JVM."""

@@ -60,4 +60,14 @@ def decodes_while_writing(pipeline: Pipeline) -> bool:
 
 
 def _decoded(records: DataFrame, decoding: Decoding) -> DataFrame:
-    return records.mapInArrow(decoding.stage, decoding.spark_schema)
+    return _in_few_tasks(records).mapInArrow(decoding.stage, decoding.spark_schema)
+
+
+def _in_few_tasks(records: DataFrame) -> DataFrame:
+    """On one machine, as many tasks as cores: more only mean more runs of Python workers and more files.
+
+    On a cluster executors come and go, so there the source's partitions stay.
+    """
+    context = records.sparkSession.sparkContext
+    on_one_machine = (context.master or "").startswith("local")
+    return records.coalesce(context.defaultParallelism) if on_one_machine else records

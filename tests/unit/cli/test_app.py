@@ -25,13 +25,19 @@ VERBS = [
     ["restart"],
     ["ledger"],
     ["graph"],
-    *(
-        ["checkpoint", verb]
-        for verb in (
-            ["inspect", "gate", "doctor", "backup", "restore", "rewind", "reset", "repair"]
-            + ["repartition", "fork", "prune", "hold", "release"]
-        )
-    ),
+    ["checkpoint", "inspect"],
+    ["checkpoint", "gate"],
+    ["checkpoint", "doctor"],
+    ["checkpoint", "backup"],
+    ["checkpoint", "restore"],
+    ["checkpoint", "rewind"],
+    ["checkpoint", "reset"],
+    ["checkpoint", "repair"],
+    ["checkpoint", "repartition"],
+    ["checkpoint", "fork"],
+    ["checkpoint", "prune"],
+    ["checkpoint", "hold"],
+    ["checkpoint", "release"],
     ["backfill", "plan"],
     ["backfill", "apply"],
     ["quarantine", "list"],
