@@ -26,7 +26,7 @@ demo-stop: setup ## end all that `make demo` started
 
 .PHONY: test test-unit test-stores test-spark test-kafka test-airflow
 test: setup ## all tests that need no more than this machine's Java and Python, in two processes
-	@$(PYTEST) --numprocesses 2 --dist loadgroup $(TIERS)
+	@$(PYTEST) --numprocesses 2 --dist loadfile --no-loadscope-reorder $(TIERS)
 
 test-unit: setup ## no Spark, no network; seconds
 	@$(PYTEST) tests/unit

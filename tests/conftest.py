@@ -1,8 +1,8 @@
 """Marks every test with its tier, the name of its folder: so `-m kafka` and `make test-kafka` agree.
 
 The session and the lake are made by the first test that asks for them; a run of the unit tests never
-loads Spark. `make test` runs in several processes (pytest-xdist): a file's tests stay together, and so does
-all that shares the one Airflow.
+loads Spark. `make test` runs in two processes (pytest-xdist), each with its own; a file's tests stay
+together.
 """
 
 from __future__ import annotations
@@ -41,12 +41,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     choose_stores(metafunc)
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         tier = item.path.relative_to(TESTS).parts[0]
         item.add_marker(tier)
-        item.add_marker(pytest.mark.xdist_group("airflow" if tier == "airflow" else str(item.path)))
 
 
 @pytest.fixture(scope="session")

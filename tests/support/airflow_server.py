@@ -23,6 +23,7 @@ from tidemill.dev.airflow_standalone import (
     start_airflow,
     stop_airflow,
 )
+from tidemill.dev.ports import free_ports
 from tidemill.errors import UnavailableError
 
 # Seconds for one DAG run of fake drivers: scheduling, two tasks and a deferral take 5-10 on a quiet machine;
@@ -155,6 +156,7 @@ def airflow_server(folder: Path) -> Iterator[Airflow]:
             dags=ROOT / "dags",
             project=project.folder,
             open_to_all=True,
+            port=free_ports(1)[0],
             variables={
                 COMMAND_VARIABLE: "tests.support.fake_driver:fake_driver_command",
                 "PYTHONPATH": project.variables["PYTHONPATH"],
