@@ -92,6 +92,7 @@ def take_backup(store: Store, pipeline: Pipeline, request: BackupRequest) -> Man
         # 3.
         problems = copy_problems(store, f"{folder}/{CHECKPOINT}", batch_id, copied)
         if not problems:
+            # 4.
             manifest = _manifest(store, pipeline, request, (generation, batch_id), copied)
             # 5.
             store.create_json(f"{folder}/{MANIFEST}", manifest.model_dump(mode="json"))
