@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.support.checkpoints import range_of
 from tests.support.iot_lake import (
     EVERYTHING,
     START,
@@ -159,7 +160,7 @@ def replay(pipeline: LakePipeline, records: list[Record], events: list[Event]) -
     batches, limit = checkpoint(pipeline), datetime.min.replace(tzinfo=UTC)
     result, seen = Replayed(0, 0, []), set()
     for batch_id in range((batches.last_committed() or 0) + 1):
-        ((_, start),), ((_, end),) = (document.items() for document in batches.range_of(batch_id))
+        ((_, start),), ((_, end),) = (document.items() for document in range_of(batches, batch_id))
         for record in records:
             event = by_value.get(record.value)
             partition = str(record.partition)

@@ -7,6 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tidemill.checkpoint.reading.batches import CheckpointBatches
+
+# Of a Delta table that a source reads.
+TABLE_ID = "21f13d18-d916-49af-9023-d65f91474da1"
+
 
 def write_checkpoint(
     folder: Path,
@@ -26,6 +31,14 @@ def write_checkpoint(
         (folder / "commits" / str(batch_id)).write_text('v1\n{"nextBatchWatermarkMs":0}')
 
 
+def range_of(batches: CheckpointBatches, batch_id: int) -> tuple[Any, Any]:
+    """Start and end offset document of a batch of one source."""
+    planned = batches.planned(batch_id)
+    assert planned is not None
+    ((start, end),) = batches.ranges_of(planned)
+    return start, end
+
+
 def write_planned(folder: Path, batch_id: int, *ends: Any, watermark_ms: int = 0) -> Path:
     """One file of `offsets/`; a source without data is None."""
     metadata = json.dumps({"batchWatermarkMs": watermark_ms, "batchTimestampMs": 1, "conf": {}})
@@ -33,4 +46,18 @@ def write_planned(folder: Path, batch_id: int, *ends: Any, watermark_ms: int = 0
     file = folder / "offsets" / str(batch_id)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("\n".join(lines))
+    return file
+
+
+def track_schema(folder: Path, number: int, version: int, *columns: str) -> Path:
+    """One entry of the schema log that a Delta source with schema tracking keeps."""
+    fields = [{"name": column, "type": "long", "nullable": True, "metadata": {}} for column in columns]
+    document = {
+        "tableId": TABLE_ID,
+        "deltaCommitVersion": version,
+        "dataSchemaJson": json.dumps({"type": "struct", "fields": fields}),
+    }
+    file = folder / "_schema_log" / f"_schema_log_{TABLE_ID}" / str(number)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("v1\n" + json.dumps(document))
     return file

@@ -6,7 +6,7 @@ import itertools
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,10 +78,12 @@ class Drivers:
     Args:
         project: Its folder.
         variables: Environment variables beside this process' own.
+        command: Makes a driver's command line.
     """
 
     project: Path
     variables: Mapping[str, str] = field(default_factory=dict)
+    command: Callable[[Environment, DriverRun], list[str]] = driver_command
     started: list[DriverProcess] = field(default_factory=list)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
@@ -96,7 +98,7 @@ class Drivers:
     def start(self, pipeline: str, mode: Mode = "stream", *arguments: str) -> DriverProcess:
         """Start a driver; returns at once."""
         run_id = f"run-{next(self._numbers)}"
-        command = driver_command(self.environment, DriverRun(pipeline, mode, run_id, arguments))
+        command = self.command(self.environment, DriverRun(pipeline, mode, run_id, arguments))
         log = self.project / f"{pipeline}-{run_id}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(

@@ -61,6 +61,7 @@ class FakeDriver:
         self.behaviour_file = project.folder / "behaviour" / arguments.pipeline
         self.started_at = datetime.now(UTC)
         self.epoch: int | None = None
+        self.error = ERROR
         self.drain = threading.Event()
         signal.signal(signal.SIGTERM, lambda *_: self.drain.set())
 
@@ -148,7 +149,7 @@ class FakeDriver:
                 "exit_code": exit_code,
                 "stopped_at": datetime.now(UTC),
                 "epoch": self.epoch,
-                "error": ERROR if result == "failed" else None,
+                "error": self.error if result == "failed" else None,
             }
         )
         write_receipt(self.store, self.environment.layout, receipt)

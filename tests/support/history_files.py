@@ -9,7 +9,8 @@ from typing import Any
 
 from tests.support.declared import declared
 from tests.support.delta_logs import LogCommit, write_log
-from tests.support.histories import SETTINGS, TOPIC, History, Table
+from tests.support.histories import History
+from tests.support.history_parts import SETTINGS, TOPIC, Table
 from tidemill.checkpoint.current import Current, switch_generation
 from tidemill.checkpoint.gate.checksum import checksum_of
 from tidemill.checkpoint.status import Status, write_status

@@ -1,4 +1,4 @@
-"""Runs the small Java programs of tests/support/jvm on the class path of a driver."""
+"""The small Java programs of tests/support/jvm, run or compiled on the class path of a driver."""
 
 from __future__ import annotations
 
@@ -16,12 +16,10 @@ PROGRAMS = Path(__file__).parent / "jvm"
 
 def java_program(name: str, *arguments: str, path: str | None = None) -> subprocess.Popen[str]:
     """Start a program from its source; `path` replaces the PATH on which it finds other programs."""
-    home = os.environ.get("JAVA_HOME")
     # Found here, because the program's own PATH may have none.
-    java = shutil.which("java", path=str(Path(home) / "bin") if home else None) or "java"
-    class_path = [f"{Path(pyspark.__file__).parent / 'jars'}/*", *map(str, [*spark_jars(), *s3_jars()])]
+    java = _java_tool("java")
     return subprocess.Popen(
-        [java, "-Xmx256m", "-cp", os.pathsep.join(class_path), str(PROGRAMS / f"{name}.java"), *arguments],
+        [java, "-Xmx256m", "-cp", _class_path(), str(PROGRAMS / f"{name}.java"), *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -35,3 +33,21 @@ def outcome(program: subprocess.Popen[str]) -> str:
     output, errors = program.communicate()
     assert program.returncode == 0, errors
     return output
+
+
+def compile_class(name: str, folder: Path) -> Path:
+    """Compile a class that a driver loads by its name; the folder, for the driver's class path."""
+    source = PROGRAMS / f"{name}.java"
+    folder.mkdir(exist_ok=True)
+    subprocess.run([_java_tool("javac"), "-cp", _class_path(), "-d", str(folder), str(source)], check=True)
+    return folder
+
+
+def _java_tool(name: str) -> str:
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which(name, path=str(Path(home) / "bin") if home else None) or name
+
+
+def _class_path() -> str:
+    jars = [f"{Path(pyspark.__file__).parent / 'jars'}/*", *map(str, [*spark_jars(), *s3_jars()])]
+    return os.pathsep.join(jars)

@@ -20,6 +20,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from tests.support.checkpoints import range_of
 from tests.support.commits import CODE, TABLE
 from tests.support.eventually import eventually
 from tests.support.stores import StorePlace
@@ -212,7 +213,7 @@ class _Driver:
         self.done("planned")
         entry = self.run.entry(batch_id).model_copy(update={"output": TABLE})
         self.done("checked")
-        start, end = (document["orders"]["0"] for document in self.batches.range_of(batch_id))
+        start, end = (document["orders"]["0"] for document in range_of(self.batches, batch_id))
         part = self.write_rows(batch_id, start, end)
         self.done("files_written")
         app_id = transaction_id(NAME, self.run.generation, TABLE)

@@ -1,42 +1,121 @@
-"""A command in a runbook is one that the command line knows: verb and options."""
+"""Every page of the runbooks has stories, and these run every command that the page names.
+
+The stories are in `tests/unit/runbooks` and, where Spark has to work, in `tests/spark`. Here is only counted.
+"""
 
 from __future__ import annotations
 
-import re
-import shlex
 from pathlib import Path
 
 import pytest
 
-from tidemill.cli.app import main
+from tests.spark import test_runbook_repartition
+from tests.support.runbook_pages import RunbookPage, runbook_pages
+from tests.support.runbook_story import Story
+from tests.unit.runbooks import (
+    test_backup_pages,
+    test_checkpoint_pages,
+    test_cluster_pages,
+    test_damage_pages,
+    test_doctor_pages,
+    test_driver_pages,
+    test_kubernetes_pages,
+    test_procedure_pages,
+    test_rewind_pages,
+    test_source_pages,
+    test_state_pages,
+    test_write_pages,
+)
 
-PAGES = sorted((Path(__file__).parents[2] / "dags" / "runbooks").glob("*.md"))
+PAGES = runbook_pages()
+STORIES: list[Story] = [
+    *test_backup_pages.STORIES,
+    *test_checkpoint_pages.STORIES,
+    *test_cluster_pages.STORIES,
+    *test_damage_pages.STORIES,
+    *test_doctor_pages.STORIES,
+    *test_driver_pages.STORIES,
+    *test_kubernetes_pages.STORIES,
+    *test_procedure_pages.STORIES,
+    *test_rewind_pages.STORIES,
+    *test_source_pages.STORIES,
+    *test_state_pages.STORIES,
+    *test_write_pages.STORIES,
+    *test_runbook_repartition.STORIES,
+]
+ROOT = Path(__file__).parents[2]
 
-# What stands for a value in a page, and one that the command line would take.
-VALUES = {"T": "2026-01-01T00:00:00Z", "N": "1", "M": "stream", "…": "text"}
+# Programs beside `tidemill` that a page may run, and why no test does.
+OTHER_PROGRAMS = {
+    "dmesg": "the kernel's log of this machine",
+    "grep": "filters what another one prints",
+    "helm": "changes the release in a cluster",
+    "kubectl": "asks a cluster",
+    "ps": "every process of this machine",
+}
 
-FENCED = re.compile(r"^ {4}(tidemill .+)$", re.MULTILINE)
-INLINE = re.compile(r"`(tidemill [^`]+)`")
+# Errors of a symptom that no story brings about, and the test that does: they need Spark, a broker or a race.
+SHOWN_ELSEWHERE = {
+    "TIDE-CKPT-035": "tests/unit/cli/test_checkpoint_verbs.py",
+    "TIDE-CKPT-039": "tests/unit/checkpoint/test_procedure.py",
+    "TIDE-CKPT-042": "tests/unit/checkpoint/test_reset.py",
+    "TIDE-CKPT-053": "tests/unit/checkpoint/test_doctor.py",
+    "TIDE-CKPT-055": "tests/unit/checkpoint/test_state_growth.py",
+    "TIDE-CKPT-064": "tests/unit/checkpoint/test_retention.py",
+    "TIDE-CKPT-073": "tests/unit/ledger/test_table_restore.py",
+    "TIDE-K8S-002": "tests/unit/control/kubernetes/test_client.py",
+    "TIDE-K8S-003": "tests/unit/control/kubernetes/test_client.py",
+    "TIDE-K8S-004": "tests/unit/control/kubernetes/test_client.py",
+    "TIDE-K8S-007": "tests/unit/control/kubernetes/test_client.py",
+    "TIDE-K8S-010": "tests/unit/control/kubernetes/test_runtime_races.py",
+    "TIDE-K8S-024": "tests/unit/engine/test_driver_pod.py",
+    "TIDE-SRC-004": "tests/unit/engine/test_classify.py",
+}
 
 
-def commands_in(page: Path) -> list[str]:
-    text = page.read_text(encoding="utf-8")
-    found = [*FENCED.findall(text), *(" ".join(command.split()) for command in INLINE.findall(text))]
-    return sorted({command.partition(" #")[0] for command in found})
+def stories_of(page: RunbookPage) -> list[Story]:
+    return [story for story in STORIES if story.page == page.name]
 
 
-def is_known(command: str) -> bool:
-    """Whether verb and options exist; `--help` keeps it from running, and from asking for what is missing."""
-    words = [VALUES.get(word, word) for word in shlex.split(command.replace("[", "").replace("]", ""))]
-    return main([*words[1:], "--help"]) == 0
+def test_a_command_in_a_page_is_found_wherever_it_stands() -> None:
+    text = "Do `tidemill checkpoint\n  gate PIPELINE`, `lsof x | grep y`.\n\n    tidemill status  # all\n"
+    page = RunbookPage("x", text + "\n**How to know.** `tidemill start PIPELINE`")
+    assert page.commands == ("tidemill checkpoint gate PIPELINE", "tidemill status")
+    assert page.over == ("tidemill start PIPELINE",)
+    assert page.programs == {"lsof", "grep"}
 
 
-def test_unknown_verbs_and_options_are_seen() -> None:
-    assert is_known("tidemill plan PIPELINE --json")
-    assert not is_known("tidemill checkpoint nonsense PIPELINE")
-    assert not is_known("tidemill plan PIPELINE --nonsense")
+def test_the_errors_of_a_symptom_are_found_also_where_they_are_shortened() -> None:
+    page = RunbookPage("x", "**Symptom.** TIDE-CKPT-040, -046 or -050 to -052.\n\nTIDE-CKPT-099")
+    assert page.errors == {f"TIDE-CKPT-0{number}" for number in (40, 46, 50, 51, 52)}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_command_line_knows_every_command_of_the_page(page: Path) -> None:
-    assert [command for command in commands_in(page) if not is_known(command)] == []
+def test_no_story_is_of_a_page_that_is_not_there() -> None:
+    assert {story.page for story in STORIES} - PAGES.keys() == set()
+
+
+@pytest.mark.parametrize("page", PAGES.values(), ids=lambda page: page.name)
+def test_a_page_has_a_story(page: RunbookPage) -> None:
+    assert stories_of(page)
+
+
+@pytest.mark.parametrize("page", PAGES.values(), ids=lambda page: page.name)
+def test_every_command_of_the_page_is_run_by_a_story_and_no_other(page: RunbookPage) -> None:
+    ran = {command for story in stories_of(page) for command in story.commands}
+    assert (sorted(set(page.commands) - ran), sorted(ran - {*page.commands, *page.over})) == ([], [])
+
+
+@pytest.mark.parametrize("page", PAGES.values(), ids=lambda page: page.name)
+def test_every_error_of_the_symptom_is_brought_about(page: RunbookPage) -> None:
+    shown = {error for story in STORIES for error in story.shown}
+    assert sorted(page.errors - shown - SHOWN_ELSEWHERE.keys()) == []
+
+
+@pytest.mark.parametrize(("error", "test"), SHOWN_ELSEWHERE.items())
+def test_what_is_said_to_be_shown_elsewhere_is(error: str, test: str) -> None:
+    assert error in (ROOT / test).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", PAGES.values(), ids=lambda page: page.name)
+def test_a_page_runs_no_unknown_program(page: RunbookPage) -> None:
+    assert sorted(page.programs - OTHER_PROGRAMS.keys()) == []

@@ -14,6 +14,7 @@ from tidemill.cli.output import print_json, print_table, say, short_duration, sh
 from tidemill.errors import UsageError
 
 if TYPE_CHECKING:
+    from tidemill.checkpoint.procedure.audit import AuditEntry
     from tidemill.checkpoint.reading.inspect import Inspection
     from tidemill.spec.project import Pipeline
 
@@ -23,6 +24,10 @@ _TOLD_CONF = (
     "spark.sql.streaming.stateStore.providerClass",
     "spark.sql.streaming.multipleWatermarkPolicy",
 )
+
+
+# Newest audit entries that are shown: who reads this asks what happened last, not for the history.
+TOLD_ACTIONS = 5
 
 
 def add_to(group: typer.Typer) -> None:
@@ -39,14 +44,19 @@ def inspect(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Explain a checkpoint: batch, offsets, state, age, size, damages. Changes nothing."""
-    found = _look(invocation_of(context).pipeline(pipeline), generation)
+    resolved = invocation_of(context).pipeline(pipeline)
+    found = _look(resolved, generation)
+    actions = _actions(resolved)
     if as_json:
-        print_json(_document(found))
+        print_json(_document(found, actions))
         return
-    for line in _words(found, datetime.now(UTC)):
+    now = datetime.now(UTC)
+    for line in _words(found, now):
         say(line)
     _print_sources(found)
+    _print_schemas(found)
     _print_state(found)
+    _print_actions(actions, now)
 
 
 def _look(pipeline: Pipeline, generation: str | None) -> Inspection:
@@ -72,13 +82,24 @@ def _look(pipeline: Pipeline, generation: str | None) -> Inspection:
     return inspect_checkpoint(store, layout.checkpoint(pipeline.name, wanted), live, record)
 
 
+def _actions(pipeline: Pipeline) -> list[AuditEntry]:
+    from tidemill.checkpoint.procedure.audit import read_audit
+    from tidemill.storage.store import Store
+
+    return read_audit(Store(pipeline.layout.root), pipeline.layout, pipeline.name, TOLD_ACTIONS)
+
+
 def _is_generation(name: str) -> bool:
     return len(name) == 5 and name[0] == "g" and name[1:].isdecimal()
 
 
-def _document(found: Inspection) -> dict[str, Any]:
+def _document(found: Inspection, actions: list[AuditEntry]) -> dict[str, Any]:
     record = None if found.record is None else found.record.model_dump(mode="json")
-    return {**dataclasses.asdict(found), "record": record, "repeats": found.repeats}
+    told = [
+        action.model_dump(mode="json", include={"verb", "request_id", "by", "why", "at"})
+        for action in actions
+    ]
+    return {**dataclasses.asdict(found), "record": record, "repeats": found.repeats, "actions": told}
 
 
 def _words(found: Inspection, now: datetime) -> Iterator[str]:
@@ -140,6 +161,24 @@ def _positions(name: str, begin: Any, end: Any) -> Iterator[tuple[object, ...]]:
         return
     told = ", ".join(f"{key} {value}" for key, value in end.items()) if isinstance(end, dict) else end
     yield name, None, begin, told
+
+
+def _print_schemas(found: Inspection) -> None:
+    if found.schemas:
+        say("")
+        print_table(
+            ("table read", "schema", "from version", "columns"),
+            ((s.table_id, s.number, s.version, ", ".join(s.columns)) for s in found.schemas),
+        )
+
+
+def _print_actions(actions: list[AuditEntry], now: datetime) -> None:
+    if actions:
+        say("")
+        print_table(
+            ("what was done", "when", "by", "why"),
+            ((a.verb, f"{short_duration(now - a.at)} ago", a.by, a.why) for a in actions),
+        )
 
 
 def _print_state(found: Inspection) -> None:

@@ -86,7 +86,7 @@ def _words(keep: Keep) -> tuple[str, ...]:
 
 
 def _facts(store: Store, pipeline: Pipeline) -> PruneFacts:
-    from tidemill.checkpoint.current import read_current
+    from tidemill.checkpoint.current import read_current, read_history
     from tidemill.checkpoint.procedure.journal import read_journal
     from tidemill.checkpoint.procedure.trash import read_trash
     from tidemill.checkpoint.verbs.backup_manifest import read_manifests
@@ -102,6 +102,7 @@ def _facts(store: Store, pipeline: Pipeline) -> PruneFacts:
         tuple(read_trash(store, layout, name)),
         tuple(e.request_id for e in read_journal(store, layout, name) if e.state != "begun"),
         datetime.now(UTC),
+        frozenset(record.generation for record in read_history(store, layout, name)),
     )
 
 

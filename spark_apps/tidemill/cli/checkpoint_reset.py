@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -85,7 +86,14 @@ def _facts(store: Store, pipeline: Pipeline, start: str) -> ResetFacts:
         starting_positions(pipeline, start),
         tuple(table_points(pipeline)),
         stateful=live is not None and bool(store.list_files(f"{checkpoint}/state")),
+        topics=_topics(pipeline),
+        asked=not start.lstrip().startswith("{"),
     )
+
+
+def _topics(pipeline: Pipeline) -> frozenset[str] | None:
+    named = pipeline.spec.source.topics_or_pattern
+    return None if isinstance(named, re.Pattern) else frozenset(named)
 
 
 def _lines(plan: Mapping[str, Any]) -> list[str]:
@@ -93,7 +101,8 @@ def _lines(plan: Mapping[str, Any]) -> list[str]:
     for row in plan["partitions"]:
         where = f"{row['table']}  {row['topic']}-{row['partition']}"
         stands = "nothing" if row["stands_at"] is None else row["stands_at"]
-        lines.append(f"{where}  {stands} -> {row['begins_at']}  {_meaning(row)}")
+        begins = "nothing" if row["begins_at"] is None else row["begins_at"]
+        lines.append(f"{where}  {stands} -> {begins}  {_meaning(row)}")
     if plan["start"] is None:
         lines.append("all that the source still has is read again, as at a first start")
     elif not plan["partitions"]:
@@ -108,6 +117,8 @@ def _lines(plan: Mapping[str, Any]) -> list[str]:
 
 
 def _meaning(row: Mapping[str, Any]) -> str:
+    if row["gone"]:
+        return "not there any more: nothing of it is read"
     if row["never_read"]:
         return f"gap: {row['never_read']} records are never read"
     if row["read_again"]:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from tidemill.checkpoint.reading.batches import CheckpointBatches
+from tidemill.checkpoint.reading.batches import CheckpointBatches, PlannedBatch
 from tidemill.checkpoint.receipts import Receipt
 from tidemill.checkpoint.status import Status
 from tidemill.engine.reporter import error_document
 from tidemill.errors import FencedError, TidemillError
 from tidemill.names import Layout
-from tidemill.sources.read import SOURCE_NAME
+from tidemill.sources.read import source_name
 from tidemill.storage.store import Store
 
 
@@ -60,4 +60,8 @@ def _position(batches: CheckpointBatches) -> _Position:
     except Exception:  # noqa: BLE001  # a torn file or storage that is away must not hide how the driver ended
         return _Position()
     unfinished = planned if planned is not None and planned != committed else None
-    return _Position(committed, unfinished, {SOURCE_NAME: newest.ends[0]} if newest else None)
+    return _Position(committed, unfinished, _ends(newest) if newest else None)
+
+
+def _ends(batch: PlannedBatch) -> dict[str, Any]:
+    return {source_name(place): end for place, end in enumerate(batch.ends)}

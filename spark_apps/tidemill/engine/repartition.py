@@ -16,6 +16,9 @@ def repartition_with_spark(spark: SparkSession, checkpoint: str, partitions: int
     Spark 4.2 has this for Classic sessions only, under a private name. A batch that was begun and not
     finished is an error to it (`enforce_exactly_once_sink`), else it would be left out.
     """
+    # Asking for the streams makes the coordinator of state stores, which the rewrite needs; a session that
+    # has run no query has none.
+    _ = spark.streams.active
     manager = spark._streamingCheckpointManager
     manager.repartition(checkpoint, partitions, enforce_exactly_once_sink=True)
 

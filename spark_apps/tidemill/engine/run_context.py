@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tidemill.checkpoint.epochs import newest_epoch
-from tidemill.checkpoint.reading.batches import CheckpointBatches
+from tidemill.checkpoint.reading.batches import CheckpointBatches, PlannedBatch
 from tidemill.engine.drain import Drain
 from tidemill.errors import FencedError
 from tidemill.ledger.entry import Code, LedgerEntry, OffsetRange
 from tidemill.ledger.shape import shape_of
-from tidemill.sources.read import SOURCE_NAME
+from tidemill.sources.read import source_name
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
@@ -58,7 +58,6 @@ class RunContext:
         """
         self._check_epoch()
         batches = CheckpointBatches(self.store, self.checkpoint)
-        start, end = batches.range_of(batch_id)
         planned = batches.planned(batch_id)
         return LedgerEntry(
             pipeline=self.pipeline.name,
@@ -69,11 +68,21 @@ class RunContext:
             query_id=batches.query_id(),
             epoch=self.epoch,
             batch_id=batch_id,
-            sources={SOURCE_NAME: OffsetRange(start=start, end=end, topic_ids=dict(self.topic_ids) or None)},
+            sources=self._sources(batches, planned),
             watermark=planned.watermark if planned else None,
             code=self.code,
             shape=shape_of(self.pipeline.spec),
         )
+
+    def _sources(self, batches: CheckpointBatches, planned: PlannedBatch | None) -> dict[str, OffsetRange]:
+        """What the batch read; a join of the source with itself reads it once for each side."""
+        if planned is None:
+            return {}
+        ids = dict(self.topic_ids) or None
+        return {
+            source_name(place): OffsetRange(start=start, end=end, topic_ids=ids)
+            for place, (start, end) in enumerate(batches.ranges_of(planned))
+        }
 
     def _check_epoch(self) -> None:
         newest = newest_epoch(self.store, self.pipeline.layout, self.pipeline.name)

@@ -14,6 +14,7 @@ from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
 from tidemill.engine.running_query import RunningQuery, drain_queries, log_ends_of_queries
 from tidemill.engine.source_watch import SourceWatch
+from tidemill.engine.task_watch import TaskWatch, work_of
 from tidemill.names import query_name
 from tidemill.payload.quarantine import Quarantine
 from tidemill.sinks.batch_commit import StepDone, nothing_more
@@ -36,7 +37,8 @@ def run_query(
         BaseException: What ended the query: our own error where one caused it, else Spark's.
     """
     running = start_query(spark, run, reporter, step_done)
-    watch = SourceWatch(run.pipeline, reporter)
+    source = SourceWatch(run.pipeline, reporter)
+    tasks = TaskWatch(run.pipeline, reporter, lambda: work_of(spark.sparkContext))
     ending: Ending = "finished"
     stopped = False
     try:
@@ -45,7 +47,8 @@ def run_query(
                 ending = drain_queries([running])
             else:
                 running.query.awaitTermination(POLL_SECONDS)  # type: ignore[arg-type]  # may be a fraction
-                watch.look()
+                source.look()
+                tasks.look()
     except StreamingQueryException:
         pass  # raised below, as what caused it
     finally:

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from tidemill.errors import DataError
 from tidemill.ledger.entry import LedgerEntry, parse_entry
 from tidemill.storage.access import access_to
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+
+# Characters of the library's words that an error shows.
+SHOWN_CHARACTERS = 200
 
 
 @dataclass(frozen=True)
@@ -49,9 +53,25 @@ def open_table(path: str) -> DeltaTable | None:
 
 
 def read_commits(path: str, limit: int | None = None) -> list[Commit]:
-    """The commits of a table, newest first; empty if there is no table."""
-    table = open_table(path)
-    return [] if table is None else commits_of(table, limit)
+    """The commits of a table, newest first; empty if there is no table.
+
+    Raises:
+        DataError: TIDE-LEDG-001, if files of its log are missing or damaged.
+    """
+    from deltalake.exceptions import DeltaError
+
+    try:
+        table = open_table(path)
+        return [] if table is None else commits_of(table, limit)
+    except DeltaError as error:
+        raise DataError(
+            "TIDE-LEDG-001",
+            "The table's log cannot be read: commits are missing or damaged. Nothing was changed.",
+            # The rest is a trace of the library's.
+            facts={"table": path, "reason": str(error).partition("\n")[0][:SHOWN_CHARACTERS]},
+            fix="bring the log's files back, or move the damaged newest ones aside",
+            runbook="table-log-damaged",
+        ) from error
 
 
 def commits_of(table: DeltaTable, limit: int | None = None) -> list[Commit]:

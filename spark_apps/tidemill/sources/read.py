@@ -17,6 +17,11 @@ from tidemill.spec.sources import DeltaSource, EventHubsSource, FilesSource, Kaf
 SOURCE_NAME = "source"
 
 
+def source_name(place: int) -> str:
+    """Name in ledger entries of the source at a place in Spark's plan: `source`, `source.1`, and so on."""
+    return SOURCE_NAME if place == 0 else f"{SOURCE_NAME}.{place}"
+
+
 def read_stream(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
     """The source as a stream; Kafka records come with their lineage columns."""
     source = pipeline.spec.source

@@ -15,8 +15,9 @@ from tests.support.pipelines_on_disk import PipelineOnDisk
 from tests.support.stores import StorePlace
 from tidemill.checkpoint.current import read_or_create_current
 from tidemill.checkpoint.procedure.audit import read_audit
-from tidemill.checkpoint.verbs.backup import ATTEMPTS, BackupRequest, copy_problems, plan_backup, take_backup
+from tidemill.checkpoint.verbs.backup import BackupRequest, plan_backup, take_backup
 from tidemill.checkpoint.verbs.backup_manifest import Manifest, read_manifest, read_manifests
+from tidemill.checkpoint.verbs.whole_copy import ATTEMPTS, copy_problems
 from tidemill.errors import DataError, GateRefusedError, UsageError
 
 REQUEST = BackupRequest("ann", "nightly", datetime(2026, 3, 1, 4, 5, 6, tzinfo=UTC))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from tests.support.checkpoints import write_checkpoint, write_planned
+from tests.support.checkpoints import range_of, write_checkpoint, write_planned
 from tidemill.checkpoint.reading.batches import CheckpointBatches, PlannedBatch
 from tidemill.checkpoint.reading.log_files import CommitsFile
 from tidemill.errors import GateRefusedError
@@ -28,7 +29,6 @@ def test_a_checkpoint_that_was_never_started_says_nothing(batches: CheckpointBat
     assert (batches.query_id(), batches.last_planned(), batches.last_committed()) == (None, None, None)
     assert batches.planned(0) is None
     assert batches.initial_offset() is None
-    assert batches.range_of(0) == (None, None)
 
 
 def test_the_newest_batch_is_found_by_number_not_by_name(batches: CheckpointBatches, folder: Path) -> None:
@@ -78,8 +78,22 @@ def test_before_the_first_event_there_is_no_watermark(batches: CheckpointBatches
 
 def test_the_first_batch_starts_where_the_source_began(batches: CheckpointBatches, folder: Path) -> None:
     write_checkpoint(folder, planned=[0, 1], committed=[0])
-    assert batches.range_of(0) == ({"orders": {"0": 0}}, {"orders": {"0": 10}})
-    assert batches.range_of(1) == ({"orders": {"0": 10}}, {"orders": {"0": 20}})
+    assert range_of(batches, 0) == ({"orders": {"0": 0}}, {"orders": {"0": 10}})
+    assert range_of(batches, 1) == ({"orders": {"0": 10}}, {"orders": {"0": 20}})
+
+
+def test_each_source_of_a_batch_has_its_own_range(batches: CheckpointBatches, folder: Path) -> None:
+    write_planned(folder, 0, {"orders": {"0": 5}}, None)
+    write_planned(folder, 1, {"orders": {"0": 8}}, {"orders": {"0": 7}})
+    for place, first in enumerate((0, 3)):
+        (folder / f"sources/{place}").mkdir(parents=True)
+        (folder / f"sources/{place}/0").write_bytes(b"\0v1\n" + json.dumps({"orders": {"0": first}}).encode())
+    planned = batches.planned(1)
+    assert planned is not None
+    assert batches.ranges_of(planned) == [
+        ({"orders": {"0": 5}}, {"orders": {"0": 8}}),
+        ({"orders": {"0": 3}}, {"orders": {"0": 7}}),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -86,6 +87,17 @@ def test_state_is_told_by_operator(folder: Path, look: Callable[[], Inspection])
     assert (found.files, found.committed, found.damages) == (files, NEWEST, ())
     assert found.conf["spark.sql.shuffle.partitions"] == "10"
     assert found.watermark == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
+
+
+def test_after_a_repartition_the_newest_commit_counts_the_partitions(
+    folder: Path, look: Callable[[], Inspection]
+) -> None:
+    LargeCheckpoint(batches=3, partitions=4).write(folder)
+    description = folder / "state/0/_metadata/metadata"
+    stale = json.loads(description.read_text().splitlines()[1])
+    stale["stateStoreInfo"][0]["numPartitions"] = 2
+    description.write_text("v1\n" + json.dumps(stale))
+    assert [operator.partitions for operator in look().operators] == [4, 4]
 
 
 def lose(name: str) -> Callable[[Path], None]:

@@ -47,6 +47,13 @@ def test_the_live_one_stays_even_if_it_is_the_oldest() -> None:
     assert moves(facts(*GENERATIONS[:3], live="g0001"), generations=0) == ["g0002", "g0003"]
 
 
+def test_one_that_was_never_live_goes_whatever_stays() -> None:
+    found = facts(*GENERATIONS[:5], live="g0003", recorded=frozenset({"g0001", "g0002", "g0003"}))
+    assert moves(found, generations=2) == ["g0004", "g0005"]
+    kept = facts(*GENERATIONS[:5], live="g0003", recorded=frozenset({"g0003"}), backed_up={"b": "g0005"})
+    assert moves(kept, generations=2) == ["g0001", "g0002", "g0004"]
+
+
 def test_the_parent_of_the_live_one_and_those_of_backups_stay() -> None:
     found = facts(*GENERATIONS[:4], live="g0004", base="g0001", backed_up={"20260101": "g0002"})
     assert moves(found, generations=0) == ["g0003"]

@@ -50,6 +50,14 @@ def test_overwritten_offsets_are_written_as_the_ledger_has_them() -> None:
     assert file["content"].encode() == offsets(30)
 
 
+def test_a_source_that_the_ledger_does_not_know_keeps_its_offsets() -> None:
+    """A join of the source with itself has two lines; entries of old drivers name only the first."""
+    second = b'\n{"orders":{"0":7}}'
+    assert planned({1: offsets(20) + second, 2: offsets(30) + second}, 2, 1) == []
+    [file] = planned({1: offsets(20) + second, 2: offsets(35) + second}, 2, 1)
+    assert file["content"].encode() == offsets(30) + second
+
+
 @pytest.mark.parametrize("torn", [b"", b"v1", b"v1\n" + HEAD.encode()[:20], offsets(30)[:-3]])
 def test_a_torn_file_is_made_from_ledger_and_neighbour(torn: bytes) -> None:
     [file] = planned({1: offsets(20), 2: torn}, 2, 1)

@@ -59,6 +59,19 @@ def test_a_pipeline_that_never_ran_has_nothing_to_reset() -> None:
     assert refused.value.error_id == "TIDE-CKPT-041"
 
 
+@pytest.mark.parametrize(
+    "known",
+    [{"asked": True}, {"topics": frozenset({"orders"})}],
+    ids=["the broker names all", "another topic"],
+)
+def test_a_partition_that_is_not_there_any_more_needs_no_beginning(known: dict[str, Any]) -> None:
+    ends = {"orders": {"0": 10}, "old": {"0": 7}}
+    points = (TablePoint(TABLE, 7, 3, "g0002", {"source": ends}),)
+    plan = plan_reset(ResetFacts(LIVE, "g0003", {"orders": {"0": 10}}, points, **known))
+    told = {row["topic"]: (row["gone"], row["never_read"], row["read_again"]) for row in plan["partitions"]}
+    assert told == {"old": (True, 0, 0), "orders": (False, 0, 0)}
+
+
 @pytest.fixture
 def orders(store_place: StorePlace) -> PipelineOnDisk:
     return PipelineOnDisk(store_place).ran(3)

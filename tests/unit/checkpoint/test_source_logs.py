@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.checkpoints import TABLE_ID, track_schema
 from tidemill.checkpoint.reading.log_files import TornFileError
 from tidemill.checkpoint.reading.source_logs import (
     DeltaOffset,
@@ -134,22 +135,6 @@ def test_sources_are_known_by_their_folders(tmp_path: Path) -> None:
     assert source_names(str(tmp_path / "g0001"), files) == ["0", "clicks"]
 
 
-TABLE_ID = "21f13d18-d916-49af-9023-d65f91474da1"
-
-
-def track(root: Path, number: int, version: int, *columns: str) -> Path:
-    fields = [{"name": column, "type": "long", "nullable": True, "metadata": {}} for column in columns]
-    document = {
-        "tableId": TABLE_ID,
-        "deltaCommitVersion": version,
-        "dataSchemaJson": json.dumps({"type": "struct", "fields": fields}),
-    }
-    file = root / "g0001" / "_schema_log" / f"_schema_log_{TABLE_ID}" / str(number)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("v1\n" + json.dumps(document))
-    return file
-
-
 def read_schemas(root: Path) -> list[TrackedSchema]:
     store, path = Store(str(root)), str(root / "g0001")
     return read_schema_log(store, path, store.list_files(path))
@@ -158,14 +143,14 @@ def read_schemas(root: Path) -> list[TrackedSchema]:
 def test_schemas_that_a_delta_source_tracked_are_read_by_number(tmp_path: Path) -> None:
     assert read_schemas(tmp_path) == []
     for number in range(11):
-        track(tmp_path, number, 10 * number, "id", f"c{number}")
+        track_schema(tmp_path / "g0001", number, 10 * number, "id", f"c{number}")
     schemas = read_schemas(tmp_path)
     assert [schema.number for schema in schemas] == list(range(11))
     assert schemas[-1] == TrackedSchema(TABLE_ID, 10, 100, ("id", "c10"))
 
 
 def test_a_torn_schema_is_refused(tmp_path: Path) -> None:
-    file = track(tmp_path, 0, 1, "id")
+    file = track_schema(tmp_path / "g0001", 0, 1, "id")
     content = file.read_bytes()
     for length in range(len(content)):
         file.write_bytes(content[:length])

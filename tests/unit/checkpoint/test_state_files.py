@@ -65,18 +65,19 @@ def test_a_version_is_its_newest_snapshot_and_the_changes_after_it(change: str, 
     state = inventory([*names, f"state/0/0/3.{snapshot}", f"state/0/0/5.{snapshot}"])
     assert names_of(state.chain(KEY, 7, format_1)) == [f"5.{snapshot}", f"6.{change}", f"7.{change}"]
     assert names_of(state.chain(KEY, 2, format_1)) == [f"1.{change}", f"2.{change}"]
-    assert state.loadable_versions(format_1) == [1, 2, 3, 4, 5, 6, 7]
+    assert list(state.loadable_versions(format_1)) == [7, 6, 5, 4, 3, 2, 1]
+    assert list(state.loadable_versions(format_1, newest=2)) == [2, 1]
 
 
 def test_without_the_change_before_it_a_version_cannot_be_loaded() -> None:
     state = inventory(f"state/0/0/{name}" for name in ("3.zip", "4.changelog", "6.changelog", "7.changelog"))
     assert state.chain(KEY, 7, format_1) == Missing(KEY, 7, "state/0/0/5 is missing")
-    assert state.loadable_versions(format_1) == [3, 4]
+    assert list(state.loadable_versions(format_1)) == [4, 3]
 
 
 def test_after_a_purge_only_what_follows_a_snapshot_can_be_loaded() -> None:
     state = inventory(f"state/0/0/{name}" for name in ("4.changelog", "5.changelog", "5.zip", "6.changelog"))
-    assert state.loadable_versions(format_1) == [5, 6]
+    assert list(state.loadable_versions(format_1)) == [6, 5]
 
 
 def test_in_format_2_the_commit_says_which_attempt_counts() -> None:

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from tests.support.checkpoints import write_checkpoint
+from tests.support.checkpoints import TABLE_ID, track_schema, write_checkpoint
 from tests.support.command_line import CommandLine
 from tests.support.conf_project import ConfProject
 from tests.support.large_checkpoint import LargeCheckpoint
 from tidemill.checkpoint.current import Base, Current, switch_generation
+from tidemill.checkpoint.procedure.audit import AuditEntry, write_audit
 from tidemill.storage.store import Store
 
 
@@ -70,6 +72,46 @@ def test_an_older_generation_is_looked_at_by_name(
     assert live["record"]["base"]["batch_id"] == 3
     old = tidemill.json("checkpoint", "inspect", "orders", "--generation", "g0001")
     assert (old["generation"], old["planned"], old["is_live"]) == ("g0001", 5, False)
+
+
+def test_schemas_that_a_delta_source_has_tracked_are_told(
+    tidemill: CommandLine, project: ConfProject, state: Path
+) -> None:
+    record(project, 1, "g0001")
+    write_checkpoint(state / "g0001", planned=[0], committed=[0])
+    track_schema(state / "g0001", 0, 4, "id", "amount")
+    found = tidemill.json("checkpoint", "inspect", "orders")
+    assert found["schemas"] == [
+        {"table_id": TABLE_ID, "number": 0, "version": 4, "columns": ["id", "amount"]}
+    ]
+    assert tidemill("checkpoint", "inspect", "orders") == 0
+    assert "id, amount" in tidemill.out
+    (state / f"g0001/_schema_log/_schema_log_{TABLE_ID}/0").write_text("v1\n{")
+    [damage] = tidemill.json("checkpoint", "inspect", "orders")["damages"]
+    assert f"_schema_log_{TABLE_ID}/0" in damage
+
+
+def test_what_was_done_to_it_is_told_newest_first(
+    tidemill: CommandLine, project: ConfProject, state: Path
+) -> None:
+    layout = project.load().layout
+    for hour in range(7):
+        for pipeline in ("orders", "orders_copy"):
+            entry = AuditEntry(
+                verb="rewind",
+                pipeline=pipeline,
+                request_id=f"rewind-{hour}",
+                by="anna",
+                why=f"reason {hour} of {pipeline}",
+                at=datetime(2026, 1, 1, hour, tzinfo=UTC),
+            )
+            assert write_audit(Store(layout.root), layout, entry)
+    found = tidemill.json("checkpoint", "inspect", "orders")
+    assert [action["why"] for action in found["actions"]] == [
+        f"reason {h} of orders" for h in range(6, 1, -1)
+    ]
+    assert tidemill("checkpoint", "inspect", "orders") == 0
+    assert "reason 6 of orders" in tidemill.out
 
 
 @pytest.mark.parametrize("generation", ["g0007", "../../x", "g0001/../g0001", "$(id)", "x" * 10_000])

@@ -127,7 +127,7 @@ def _orphaned_parts(folder: StateFolder) -> list[Finding]:
         files = sum(folder.generations[name].files for name in unknown)
         facts = {"generations": ", ".join(unknown), "files": files}
         problem = "A checkpoint folder was never live, and no request is making it."
-        fix = f"tidemill checkpoint prune {folder.name}"
+        fix = f"tidemill checkpoint prune {folder.name} --apply"
         findings.append(Finding("TIDE-CKPT-051", "warning", folder.name, problem, facts, fix, DOCTOR_RUNBOOK))
     if leftovers >= MANY_LEFTOVERS:
         problem = "Interrupted writes have left many files; its drivers die often."
@@ -173,7 +173,7 @@ def _oversized(folder: StateFolder) -> list[Finding]:
     if folder.files > CROWDED_FILES:
         facts = {"files": folder.files, "bytes": folder.bytes, "backups": len(folder.backups)}
         problem = "Old generations, backups and trash fill the state folder."
-        fix = f"tidemill checkpoint prune {folder.name}"
+        fix = f"tidemill checkpoint prune {folder.name} --apply; what it moves to the trash goes after a week"
         return [Finding("TIDE-CKPT-054", "note", folder.name, problem, facts, fix, DOCTOR_RUNBOOK)]
     return []
 

@@ -44,8 +44,16 @@ def write_audit(store: Store, layout: Layout, entry: AuditEntry) -> bool:
     return store.create_json(f"{layout.audit}/{name}", entry.model_dump(mode="json"))
 
 
-def read_audit(store: Store, layout: Layout, pipeline: str | None = None) -> list[AuditEntry]:
-    """All entries, or those of one pipeline, newest first."""
-    documents = (store.read_json(f"{layout.audit}/{name}") for name in store.list_names(layout.audit))
-    entries = [AuditEntry.model_validate(document) for document in documents if document is not None]
-    return [entry for entry in reversed(entries) if pipeline in (None, entry.pipeline)]
+def read_audit(
+    store: Store, layout: Layout, pipeline: str | None = None, limit: int | None = None
+) -> list[AuditEntry]:
+    """The newest entries, or those of one pipeline, newest first; all without a limit."""
+    names = sorted(store.list_names(layout.audit), reverse=True)
+    wanted = [name for name in names if pipeline in (None, _pipeline_of(name))][:limit]
+    documents = (store.read_json(f"{layout.audit}/{name}") for name in wanted)
+    return [AuditEntry.model_validate(document) for document in documents if document is not None]
+
+
+def _pipeline_of(name: str) -> str:
+    """The part between moment and request: neither a moment nor a pipeline's name has a `-`."""
+    return name.partition("-")[2].partition("-")[0]

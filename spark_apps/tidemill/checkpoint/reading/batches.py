@@ -91,13 +91,17 @@ class CheckpointBatches:
         except (ValueError, IndexError):
             return None
 
-    def range_of(self, batch_id: int, source: int = 0) -> tuple[Any, Any]:
-        """Start and end offset document of one batch and source."""
-        batch = self.planned(batch_id)
-        before = self.planned(batch_id - 1) if batch_id > 0 else None
-        end = batch.ends[source] if batch else None
-        start = before.ends[source] if before else self.initial_offset(source)
-        return start, end
+    def ranges_of(self, batch: PlannedBatch) -> list[tuple[Any, Any]]:
+        """Start and end offset document of each source of a batch, in order.
+
+        A source of which the batch before had no data yet starts where it began at the checkpoint's birth.
+        """
+        before = self.planned(batch.batch_id - 1) if batch.batch_id > 0 else None
+        starts = dict(enumerate(() if before is None else before.ends))
+        return [
+            (self.initial_offset(place) if starts.get(place) is None else starts[place], end)
+            for place, end in enumerate(batch.ends)
+        ]
 
     def _parsed(self, name: str, parse: Callable[[bytes], Parsed]) -> Parsed | None:
         content = self._store.read(f"{self.path}/{name}")

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
 from tidemill.checkpoint.current import Current
-from tidemill.checkpoint.reading.log_files import OffsetsFile
+from tidemill.checkpoint.reading.log_files import OffsetsFile, TornFileError
 from tidemill.checkpoint.reading.reader import CheckpointReader
-from tidemill.checkpoint.reading.source_logs import file_log_id, gaps_in_file_log
+from tidemill.checkpoint.reading.source_logs import (
+    TrackedSchema,
+    file_log_id,
+    gaps_in_file_log,
+    read_schema_log,
+)
 from tidemill.checkpoint.reading.state_files import Operator, StoreFiles
 from tidemill.errors import GateRefusedError
 from tidemill.storage.store import Store
@@ -77,6 +82,7 @@ class Inspection:
         committed: Newest finished batch.
         watermark: Event-time watermark of the newest planned batch.
         sources: How far each source has been read.
+        schemas: Schemas that Delta sources have tracked, by table and number; empty without tracking.
         conf: Settings that Spark pinned at the query's birth.
         operators: State.
         files: Number of files.
@@ -99,6 +105,7 @@ class Inspection:
     committed: int | None
     watermark: datetime | None
     sources: tuple[SourceReport, ...]
+    schemas: tuple[TrackedSchema, ...]
     conf: dict[str, str]
     operators: tuple[OperatorReport, ...]
     files: int
@@ -145,8 +152,9 @@ def inspect_checkpoint(store: Store, path: str, live: Current | None, record: Cu
         committed=committed,
         watermark=newest.watermark if newest else None,
         sources=_sources(reader, newest),
+        schemas=damages.unless_torn(lambda: _schemas(reader)) or (),
         conf=dict(newest.conf) if newest else {},
-        operators=tuple(_operators(reader)),
+        operators=tuple(_operators(reader, damages)),
         files=len(reader.files),
         size=sum(file.size for file in reader.files),
         oldest_file=times[0] if times else None,
@@ -165,8 +173,8 @@ class _Damages:
     def unless_torn(self, read: Callable[[], Read]) -> Read | None:
         try:
             return read()
-        except GateRefusedError as error:
-            file = str(error.facts.get("file"))
+        except (GateRefusedError, TornFileError) as error:
+            file = str(error.facts.get("file") if isinstance(error, GateRefusedError) else error)
             self.found += [] if f"{file} is torn" in self.found else [f"{file} is torn"]
             return None
 
@@ -208,9 +216,7 @@ def _state_damages(reader: CheckpointReader, damages: _Damages, committed: int |
 
 def _older_state(reader: CheckpointReader, committed: int | None) -> int | None:
     """Newest version before the one that the next batch needs, at which all state can be loaded."""
-    versions = {version for files in reader.state.stores.values() for version in files.versions}
-    older = sorted((version for version in versions if version <= (committed or 0)), reverse=True)
-    named = (version for version in older if not reader.state.missing(version, reader.commits))
+    named = reader.state.loadable_versions(reader.commits, committed or 0)
     return next((version for version in named if not reader.state_problems(version)), None)
 
 
@@ -219,14 +225,19 @@ def _sources(reader: CheckpointReader, newest: OffsetsFile | None) -> tuple[Sour
     return tuple(SourceReport(name, _begin(reader, name, end), end) for name, end in ends.items())
 
 
+def _schemas(reader: CheckpointReader) -> tuple[TrackedSchema, ...]:
+    return tuple(read_schema_log(reader.store, reader.path, reader.files))
+
+
 def _begin(reader: CheckpointReader, name: str, end: Any) -> Any:
     """Only Kafka keeps its beginning; entry 0 of a files source is the log of the first batch."""
     has_beginning = f"sources/{name}/0" in reader.names and file_log_id(end) is None
     return reader.batches.initial_offset(name) if has_beginning else None
 
 
-def _operators(reader: CheckpointReader) -> Iterator[OperatorReport]:
+def _operators(reader: CheckpointReader, damages: _Damages) -> Iterator[OperatorReport]:
     described = {operator.number: operator for operator in reader.operators}
+    counted = damages.unless_torn(lambda: _committed_partitions(reader)) or {}
     numbers = {key.operator for key in reader.state.stores}
     for number in sorted(numbers | set(described)):
         stores = {key: files for key, files in reader.state.stores.items() if key.operator == number}
@@ -236,7 +247,14 @@ def _operators(reader: CheckpointReader) -> Iterator[OperatorReport]:
             tuple(sorted({key.store for key in stores})),
             len({key.partition for key in stores}),
         )
-        yield _operator_report(operator, list(stores.values()))
+        partitions = counted.get(number, operator.partitions)
+        yield _operator_report(replace(operator, partitions=partitions), list(stores.values()))
+
+
+def _committed_partitions(reader: CheckpointReader) -> dict[int, int]:
+    """Partitions of each operator by the newest commit; a repartition leaves the descriptions alone."""
+    commit = reader.commits(reader.commit_ids[-1]) if reader.commit_ids else None
+    return {} if commit is None else {number: len(ids) for number, ids in commit.state_ids.items()}
 
 
 def _operator_report(operator: Operator, stores: list[StoreFiles]) -> OperatorReport:

@@ -6,7 +6,7 @@ has no file. In state format 2 `commits/<N - 1>` says which unique id each store
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tidemill.checkpoint.reading.log_files import CommitsFile
@@ -106,10 +106,14 @@ class StateInventory:
         found = ((key, self.chain(key, version, commits)) for key in self.needed(version, commits))
         return [problem for key, chain in found for problem in _problems(key, version, chain)]
 
-    def loadable_versions(self, commits: CommitsOf) -> list[int]:
-        """Versions at which every store can be loaded, rising; empty without state."""
-        candidates = {version for files in self.stores.values() for version in files.versions}
-        return sorted(version for version in candidates if not self.missing(version, commits))
+    def loadable_versions(self, commits: CommitsOf, newest: int | None = None) -> Iterator[int]:
+        """Versions up to `newest` at which every store can be loaded, as far as names and sizes tell.
+
+        Newest first, each looked at only when it is asked for; none without state.
+        """
+        known = {version for files in self.stores.values() for version in files.versions}
+        candidates = sorted((v for v in known if newest is None or v <= newest), reverse=True)
+        return (version for version in candidates if not self.missing(version, commits))
 
     def _committed_keys(self, number: int, commit: CommitsFile) -> list[StoreKey]:
         """Stores of an operator that has this number, by what a commit of state format 2 says."""

@@ -57,6 +57,8 @@ class PruneFacts:
         trash: What lies there.
         closed: Journal entries that have come to their end, oldest first.
         now: The moment that ages count to.
+        recorded: Generations that are or were live; None if that is not known. Another one is left of a
+            request that was given up, or was put there by hand, and nobody goes back to it.
     """
 
     state: str
@@ -66,6 +68,7 @@ class PruneFacts:
     trash: tuple[TrashedRequest, ...]
     closed: tuple[str, ...]
     now: datetime
+    recorded: frozenset[str] | None = None
 
 
 def plan_prune(facts: PruneFacts, keep: Keep) -> dict[str, Any]:
@@ -119,7 +122,10 @@ def _old_generations(facts: PruneFacts, keep: Keep, old_backups: Iterable[str]) 
     # Without a record nobody knows which one is live.
     generations = _names(facts, "") if facts.live is not None else []
     candidates = [name for name in generations if re.fullmatch(GENERATION_PATTERN, name)]
-    return _all_but_newest([name for name in candidates if name not in protected], keep.generations)
+    removable = [name for name in candidates if name not in protected]
+    never_live = [n for n in removable if facts.recorded is not None and n not in facts.recorded]
+    old = [name for name in removable if name not in never_live]
+    return [*never_live, *_all_but_newest(old, keep.generations)]
 
 
 def _old_backups(facts: PruneFacts, keep: Keep) -> list[str]:

@@ -69,6 +69,9 @@ def _plan_batch(facts: RepairFacts, batch_id: int) -> dict[str, Any] | None:
         found: Mapping[str, Any] | None = parse_offsets(batch_id, content).ends
     except TornFileError:
         found = None
+    if found is not None:
+        # The ledger may know less: entries named only the first of several sources once.
+        ends = [*ends, *list(found.values())[len(ends) :]]
     if found is not None and list(found.values()) == ends:
         return None
     head = _head(facts, batch_id, torn=found is None)

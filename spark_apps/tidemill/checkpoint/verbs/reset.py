@@ -36,6 +36,8 @@ class ResetFacts:
             as its declaration says.
         points: Where each table stands.
         stateful: Whether windows or other state will begin empty.
+        topics: That the pipeline reads now; None if a pattern says it.
+        asked: Whether the broker was asked for `start`: it names all partitions that there are.
     """
 
     live: Current | None
@@ -43,6 +45,14 @@ class ResetFacts:
     start: Positions | None
     points: tuple[TablePoint, ...] = ()
     stateful: bool = False
+    topics: frozenset[str] | None = None
+    asked: bool = False
+
+    def is_gone(self, topic: str, partition: str) -> bool:
+        """Whether nothing more is to be read of a partition that was read before."""
+        if self.start is None or partition in self.start.get(topic, {}):
+            return False
+        return self.asked or (self.topics is not None and topic not in self.topics)
 
 
 def plan_reset(facts: ResetFacts) -> dict[str, Any]:
@@ -57,7 +67,7 @@ def plan_reset(facts: ResetFacts) -> dict[str, Any]:
             "This pipeline has never run; there is nothing to reset.",
             fix="name starting_offsets in its file, and start it",
         )
-    partitions = [] if facts.start is None else list(_partitions(facts.points, facts.start))
+    partitions = [] if facts.start is None else list(_partitions(facts, facts.start))
     _check_complete(partitions)
     return {
         "generation": facts.generation,
@@ -123,19 +133,21 @@ def _switch(store: Store, layout: Layout, request: Request, plan: Mapping[str, A
     switch_to(store, layout, record)
 
 
-def _partitions(points: Iterable[TablePoint], start: Positions) -> Iterable[dict[str, Any]]:
+def _partitions(facts: ResetFacts, start: Positions) -> Iterable[dict[str, Any]]:
     """One row for each table and partition of the new beginning, and of what the table knows."""
-    for point in points:
+    for point in facts.points:
         ends = _positions(point)
         # A table that the live side has not written, such as an empty quarantine, says nothing.
         for topic in sorted({*start, *ends}) if ends else ():
             known, new = ends.get(topic, {}), start.get(topic, {})
             for partition in sorted({*known, *new}, key=int):
-                yield _row(point.table, topic, partition, (known.get(partition), new.get(partition)))
+                row = _row(point.table, topic, partition, (known.get(partition), new.get(partition)))
+                yield {**row, "gone": facts.is_gone(topic, partition)}
 
 
 def _check_complete(partitions: Iterable[Mapping[str, Any]]) -> None:
-    missing = sorted({f"{row['topic']}-{row['partition']}" for row in partitions if row["begins_at"] is None})
+    unnamed = (row for row in partitions if row["begins_at"] is None and not row["gone"])
+    missing = sorted({f"{row['topic']}-{row['partition']}" for row in unnamed})
     if missing:
         raise UsageError(
             "TIDE-CKPT-043",

@@ -17,9 +17,9 @@ from typing import Any
 
 from tidemill.checkpoint.current import Base, Current
 from tidemill.checkpoint.procedure.carry_out import Request, Step
-from tidemill.checkpoint.verbs.backup import PARALLEL_COPIES
 from tidemill.checkpoint.verbs.backup_manifest import CHECKPOINT, Manifest, backup_folder
 from tidemill.checkpoint.verbs.reset import switch_to
+from tidemill.checkpoint.verbs.whole_copy import PARALLEL_COPIES
 from tidemill.errors import DataError, GateRefusedError
 from tidemill.ledger.read import Commit
 from tidemill.ledger.standing import standing_commits

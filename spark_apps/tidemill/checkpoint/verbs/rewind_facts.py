@@ -46,17 +46,11 @@ def gather_rewind(
     if not history:
         raise never_ran(pipeline.name)
     reader = CheckpointReader(store, pipeline.layout.checkpoint(pipeline.name, history[0].generation))
-    side = live_side(history)
-    columns = _event_times(pipeline)
-    tables = table_logs(pipeline)
-    batch_id = last_batch_to_stay(
-        target, {name: log.commits for name, log in tables.items()}, side, max(reader.commit_ids, default=-1)
-    )
-    tables = {name: _looked_into(log, side, batch_id, columns.get(name)) for name, log in tables.items()}
+    batch_id, tables = _undone(pipeline, target, live_side(history), reader)
     held = batch_id in reader.commit_ids
     return RewindFacts(
         live=history[0],
-        side=side,
+        side=live_side(history),
         generation=next_generation(store, pipeline.layout, pipeline.name),
         batch_id=batch_id,
         planned=reader.offset_ids,
@@ -67,6 +61,19 @@ def gather_rewind(
         readers=readers,
         topics=[sink.kafka.topic for sink in pipeline.spec.sinks if sink.kafka is not None],
     )
+
+
+def _undone(
+    pipeline: Pipeline, target: Target, side: Side, reader: CheckpointReader
+) -> tuple[int, dict[str, TableLog]]:
+    """The last batch that is to stay, and what the tables' logs and files say of those after it."""
+    columns = _event_times(pipeline)
+    logs = table_logs(pipeline)
+    commits = {name: log.commits for name, log in logs.items()}
+    batch_id = last_batch_to_stay(target, commits, side, max(reader.commit_ids, default=-1))
+    return batch_id, {
+        name: _looked_into(log, side, batch_id, columns.get(name)) for name, log in logs.items()
+    }
 
 
 def table_logs(pipeline: Pipeline) -> dict[str, TableLog]:

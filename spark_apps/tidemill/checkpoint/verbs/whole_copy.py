@@ -1,0 +1,157 @@
+"""A whole copy of a checkpoint that a stream may go on writing.
+
+Spark writes each file once and deletes the oldest ones. A batch's offsets, state and table commits are all
+durable before its `commits/N` appears. So: look at `commits/` first, then list the rest, which holds all that
+the newest commit needs; leave out what is newer; copy; and check the copy by itself, because Spark may have
+deleted a file between list and copy. Then try again, from a newer batch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from tidemill.checkpoint.reading.log_files import TornFileError
+from tidemill.checkpoint.reading.reader import CheckpointReader
+from tidemill.checkpoint.reading.source_logs import gaps_in_file_log, source_names
+from tidemill.checkpoint.verbs.backup_manifest import BackedUpFile
+from tidemill.checkpoint.verbs.generation_copy import CopyPlan, plan_copy
+from tidemill.errors import GateRefusedError
+from tidemill.storage.store import Store
+
+# Copies that Spark may spoil by deleting old files meanwhile; each next one is a newer batch, whose files
+# are younger.
+ATTEMPTS = 3
+
+# Files copied at once: hides the latency of an object store without crowding out a driver on this machine.
+PARALLEL_COPIES = 8
+
+
+class NothingCommittedError(LookupError):
+    """The checkpoint has no finished batch that a copy could end with."""
+
+
+class NotWholeError(Exception):
+    """No attempt made a whole copy.
+
+    Args:
+        missing: What the last one lacked.
+    """
+
+    def __init__(self, missing: Sequence[str]) -> None:
+        super().__init__("; ".join(missing))
+        self.missing = missing
+
+
+@dataclass(frozen=True)
+class WholeCopy:
+    """A copy that a query can go on from.
+
+    Args:
+        batch_id: Newest finished batch in it.
+        files: By path below the checkpoint.
+    """
+
+    batch_id: int
+    files: Mapping[str, BackedUpFile]
+
+
+def make_whole_copy(store: Store, path: str, target: str) -> WholeCopy:
+    """Copy a checkpoint as it was at its newest finished batch.
+
+    1. Newest commit, then a listing.
+    2. Copy.
+    3. Check the copy; if it is not whole, remove it and begin again.
+
+    Raises:
+        NothingCommittedError: If no batch was ever finished.
+        NotWholeError: If no attempt brought all that its batch needs.
+    """
+    problems: list[str] = []
+    for _ in range(ATTEMPTS):
+        # 1.
+        reader = CheckpointReader(store, path)
+        batch_id = newest_commit(reader)
+        try:
+            plan = plan_copy(reader, batch_id, _query_id(reader))
+        except (LookupError, TornFileError) as error:
+            problems = [str(error)]
+            continue
+        # 2.
+        copied = _copy_all(reader, plan, target)
+        # 3.
+        problems = copy_problems(store, target, batch_id, copied)
+        if not problems:
+            return WholeCopy(batch_id, copied)
+        _remove(store, target)
+    raise NotWholeError(problems)
+
+
+def newest_commit(reader: CheckpointReader) -> int:
+    """Number of the newest finished batch.
+
+    Raises:
+        NothingCommittedError: If there is none.
+    """
+    batch_id = reader.batches.last_committed()
+    if batch_id is None:
+        raise NothingCommittedError(reader.path)
+    return batch_id
+
+
+def copy_problems(store: Store, path: str, batch_id: int, expected: Mapping[str, BackedUpFile]) -> list[str]:
+    """Why a checkpoint cannot go on after `batch_id`, or is not what was copied; empty if it is whole."""
+    reader = CheckpointReader(store, path)
+    sizes = {name: file.size for name, file in reader.names.items()}
+    changed = [name for name, file in expected.items() if sizes.get(name) != file.size]
+    try:
+        missing = [
+            name
+            for name, found in (
+                ("metadata", reader.query_id),
+                (f"offsets/{batch_id}", reader.offsets(batch_id)),
+                (f"commits/{batch_id}", reader.commits(batch_id)),
+            )
+            if found is None
+        ]
+        state = [problem.what for problem in reader.state_problems(batch_id + 1)]
+    except GateRefusedError as error:
+        return [str(error.facts.get("file", error.problem))]
+    empty = (name for name, size in sizes.items() if name.startswith("sources/") and size == 0)
+    sources = (
+        f"sources/{source}/{gap}"
+        for source in source_names(path, reader.files)
+        for gap in gaps_in_file_log(path, reader.files, source)
+    )
+    return [*changed, *missing, *state, *empty, *sources]
+
+
+def _query_id(reader: CheckpointReader) -> str:
+    if reader.query_id is None:
+        raise LookupError("metadata")
+    return reader.query_id
+
+
+def _copy_all(reader: CheckpointReader, plan: CopyPlan, target: str) -> dict[str, BackedUpFile]:
+    store = reader.store
+
+    def copy(name: str) -> tuple[str, BackedUpFile] | None:
+        content = plan.written.get(name)
+        if content is None:
+            content = store.read(f"{reader.path}/{name}")
+        if content is None:
+            # Deleted since the listing. Whether it was needed, the check of the copy tells.
+            return None
+        store.write(f"{target}/{name}", content)
+        return name, BackedUpFile(size=len(content), sha256=hashlib.sha256(content).hexdigest())
+
+    with ThreadPoolExecutor(PARALLEL_COPIES) as threads:
+        copied = threads.map(copy, [*plan.copied, *plan.written])
+        return dict(file for file in copied if file is not None)
+
+
+def _remove(store: Store, folder: str) -> None:
+    for file in store.list_files(folder):
+        store.delete(file.path)

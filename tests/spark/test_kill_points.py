@@ -1,0 +1,75 @@
+"""A driver that is killed at any of Spark's own steps of a batch is followed by one that misses nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.driver_process import drivers_of
+from tests.support.jvm_programs import compile_class
+from tests.support.kill_points import KillStory, Standing
+from tests.support.lake import Lake
+from tidemill.errors import InternalError
+
+FILES = 8
+
+# Spark's file source notes a file before the batch is planned: the batch that takes the place of the killed
+# one reads that file and the next one.
+LAST_BATCH = FILES - 2
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Iterator[KillStory]:
+    # No session of the test run: each driver brings its own.
+    lake = Lake(tmp_path / "lake", None)  # type: ignore[arg-type]
+    for number in range(FILES):
+        lake.land_rows(f"landing/orders/{number}.json", [{"id": number}, {"id": 100 + number}])
+    files = {"path": "landing/orders", "format": "json", "schema": "id long", "max_files_per_batch": 1}
+    pipeline = lake.pipeline(
+        "orders",
+        source={"files": files},
+        sinks=[{"delta": {"table": "bronze/orders"}}],
+        run={"trigger": "0 seconds"},
+    )
+    classes = compile_class("KillingFileManager", tmp_path / "classes")
+    with drivers_of(lake.folder) as drivers:
+        yield KillStory(drivers, pipeline, classes, {})
+
+
+def test_a_kill_at_each_step_around_a_batch_loses_and_doubles_nothing(story: KillStory) -> None:
+    """One life for each step; that the next one gets to a later batch is the recovery."""
+    # K1: half of `.1.tmp` is there.
+    assert story.kill_at("offsets/1 writing") == Standing(planned=0, written=0, recorded=0)
+    assert story.files("offsets/.1.*.tmp") == ["v1"]
+    story.check_gate()
+    # K2: planned, nothing done.
+    assert story.kill_at("offsets/2 renamed") == Standing(planned=2, written=1, recorded=1)
+    story.check_gate()
+    # K7: the table has the batch, the checkpoint not yet a byte of it.
+    assert story.kill_at("commits/3 opening") == Standing(planned=3, written=3, recorded=2)
+    story.check_gate()
+    # K8: half of `.4.tmp` is there.
+    assert story.kill_at("commits/4 writing") == Standing(planned=4, written=4, recorded=3)
+    assert story.files("commits/.4.*.tmp") == ["v2"]
+    story.check_gate()
+    # K9: all is done but the telling.
+    assert story.kill_at("commits/5 renamed") == Standing(planned=5, written=5, recorded=5)
+    story.check_gate()
+
+    assert story.run_to_the_end() == Standing(planned=LAST_BATCH, written=LAST_BATCH, recorded=LAST_BATCH)
+    lake = story.pipeline.lake
+    ids = sorted(row["id"] for row in lake.rows("bronze/orders"))
+    assert ids == [*range(FILES), *range(100, 100 + FILES)]
+    batches = [commit.entry.batch_id for commit in lake.ledger("bronze/orders") if commit.entry]
+    assert batches == list(range(LAST_BATCH, -1, -1))
+
+
+def test_a_driver_whose_jvm_is_killed_does_not_wait_for_it_for_ever(story: KillStory) -> None:
+    """As by the kernel, which takes the largest process: Python must end, so that a restart can help."""
+    receipt = story.kill_jvm_at("offsets/1 renamed")
+    assert (receipt.result, receipt.exit_code) == ("failed", InternalError.exit_code)
+    assert (receipt.error or {})["id"] == "TIDE-RUN-002"
+    assert (receipt.batch_id, receipt.unfinished_batch) == (0, 1)
+    story.check_gate()

@@ -1,0 +1,172 @@
+"""Batches as a driver leaves them on storage, made without Spark: checkpoint, rows and ledger agree.
+
+Of a topic each batch reads ten offsets of partition 0, and the rows are these offsets: so a table whose
+`id`s are 0, 1, 2 … without a gap has got every record once. Of other sources a batch has no rows.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+from tidemill.checkpoint.current import read_or_create_current
+from tidemill.checkpoint.gate import check, check_holds, gather_facts
+from tidemill.checkpoint.reading.batches import CheckpointBatches
+from tidemill.ledger.entry import Code, LedgerEntry, OffsetRange
+from tidemill.ledger.shape import shape_of
+from tidemill.names import transaction_id
+from tidemill.sinks.batch_commit import BatchCommit
+from tidemill.sinks.table_log import TableLog
+from tidemill.spec.project import Pipeline
+from tidemill.storage.parquet_part import write_part
+from tidemill.storage.store import Store
+
+COLUMNS = pa.schema([("id", pa.int64())])
+ROWS = 10
+CODE = Code(tidemill="test", digest="d", spec="s")
+
+
+@dataclass(frozen=True)
+class PaperBatches:
+    """The batches of one pipeline with the files of a local root.
+
+    Args:
+        pipeline: Which.
+        topic_ids: Ids that the broker is said to give the topics.
+    """
+
+    pipeline: Pipeline
+    topic_ids: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def store(self) -> Store:
+        return Store(self.pipeline.layout.root)
+
+    @property
+    def generation(self) -> str:
+        return read_or_create_current(self.store, self.pipeline.layout, self.pipeline.name).generation
+
+    @property
+    def checkpoint(self) -> Path:
+        return Path(self.pipeline.layout.checkpoint(self.pipeline.name, self.generation))
+
+    @property
+    def batches(self) -> CheckpointBatches:
+        return CheckpointBatches(self.store, str(self.checkpoint))
+
+    def admit(self) -> None:
+        """Refuse as a driver does before its first batch."""
+        check_holds(self.store, self.pipeline.layout, self.pipeline.name)
+        check(gather_facts(self.store, self.pipeline, self.generation))
+
+    def run(self, run_id: str = "run-1", epoch: int = 1) -> int:
+        """Plan, write and finish the next batch, or the one that was planned; its number."""
+        number = self.plan()
+        for sink in self.pipeline.spec.delta_sinks:
+            self.write(number, sink.table, run_id, epoch)
+        self.finish(number)
+        return number
+
+    def plan(self) -> int:
+        """Write `offsets/N` unless a planned batch waits."""
+        committed, planned = self.batches.last_committed(), self.batches.last_planned()
+        number = 0 if committed is None else committed + 1
+        if planned != number:
+            self._be_born()
+            before = None if planned is None else self.batches.offsets(planned)
+            end = self._end_after(None if before is None else next(iter(before.ends.values())), number)
+            conf = {"spark.sql.shuffle.partitions": str(self.pipeline.spec.run.shuffle_partitions)}
+            head = {"batchWatermarkMs": 0, "batchTimestampMs": int(time.time() * 1000), "conf": conf}
+            self._put(f"offsets/{number}", f"v1\n{json.dumps(head)}\n{json.dumps(end)}")
+        return number
+
+    def write(self, number: int, table: str, run_id: str = "run-1", epoch: int = 1) -> None:
+        """Commit the rows of a planned batch to one table."""
+        planned = self.batches.planned(number)
+        assert planned is not None
+        ((start, end),) = self.batches.ranges_of(planned)
+        entry = LedgerEntry(
+            pipeline=self.pipeline.name,
+            output=table,
+            mode="stream",
+            run_id=run_id,
+            generation=self.generation,
+            query_id=self.batches.query_id(),
+            epoch=epoch,
+            batch_id=number,
+            sources={"source": OffsetRange(start=start, end=end, topic_ids=dict(self.topic_ids) or None)},
+            code=CODE,
+            shape=shape_of(self.pipeline.spec),
+        )
+        path = self.pipeline.layout.table(table)
+        log = TableLog(path)
+        log.create(COLUMNS)
+        log.check_appendable(COLUMNS)
+        name = f"{self.pipeline.name}-{self.generation}-{number}-{uuid.uuid4().hex[:8]}.parquet"
+        ids = pa.array(_offsets(start, end), pa.int64())
+        part = write_part(path, name, COLUMNS, [pa.RecordBatch.from_arrays([ids], schema=COLUMNS)])
+        app_id = transaction_id(self.pipeline.name, self.generation, table)
+        log.commit([] if part is None else [part], BatchCommit(app_id, number, entry), COLUMNS)
+
+    def finish(self, number: int) -> None:
+        """Write `commits/N`."""
+        self._put(f"commits/{number}", 'v1\n{"nextBatchWatermarkMs":0}')
+
+    def ids(self, table: str) -> list[int]:
+        """Rows of a table, sorted."""
+        path = self.pipeline.layout.table(table)
+        names = DeltaTable(path).get_add_actions().column("path").to_pylist()
+        return sorted(i for name in names for i in pq.read_table(f"{path}/{name}")["id"].to_pylist())
+
+    def _be_born(self) -> None:
+        """What Spark writes at the first start of a checkpoint."""
+        if self.batches.query_id() is None:
+            self._put("metadata", json.dumps({"id": str(uuid.uuid4())}))
+        if self.pipeline.spec.source.is_kafka and not (self.checkpoint / "sources/0/0").exists():
+            topics = self.pipeline.spec.source.topics_or_pattern
+            self._put("sources/0/0", "\0v1\n" + json.dumps({topic: {"0": 0} for topic in topics}))
+
+    def _end_after(self, before: Any, number: int) -> Any:
+        source = self.pipeline.spec.source
+        if source.is_kafka:
+            start = before or self.batches.initial_offset()
+            return {t: {p: o + (ROWS if p == "0" else 0) for p, o in ps.items()} for t, ps in start.items()}
+        if source.files is not None:
+            return self._files_end(before)
+        if source.delta is not None:
+            table = DeltaTable(self.pipeline.layout.table(source.delta.table))
+            place = {"reservoirVersion": table.version() + 1, "index": -1, "isStartingVersion": False}
+            return {"sourceVersion": 1, "reservoirId": str(table.metadata().id), **place}
+        return 1000 * (number + 1)
+
+    def _files_end(self, before: Any) -> dict[str, int]:
+        """Read the files that no entry of the log names yet."""
+        number = 0 if before is None else before["logOffset"] + 1
+        landing = Path(self.pipeline.layout.root) / self.pipeline.spec.source.chosen.path
+        logs = (self.checkpoint / "sources/0").glob("*")
+        known = {json.loads(line)["path"] for log in logs for line in log.read_text().splitlines()[1:]}
+        new = [f"file://{file}" for file in sorted(landing.iterdir()) if f"file://{file}" not in known]
+        lines = [
+            json.dumps({"path": path, "timestamp": 1_700_000_000_000, "batchId": number}) for path in new
+        ]
+        self._put(f"sources/0/{number}", "\n".join(["v1", *lines]))
+        return {"logOffset": number}
+
+    def _put(self, name: str, content: str) -> None:
+        self.store.write(f"{self.checkpoint}/{name}", content.encode())
+
+
+def _offsets(start: Any, end: Any) -> range:
+    """Offsets of partition 0 of the only topic; none for another source."""
+    if not isinstance(end, dict) or not all(isinstance(part, dict) for part in end.values()):
+        return range(0)
+    ((topic, partitions),) = end.items()
+    return range(((start or {}).get(topic) or {}).get("0", 0), partitions["0"])

@@ -1,0 +1,89 @@
+"""A Kafka broker that is a table of numbers: what its clients are told, without a server.
+
+It stands where confluent-kafka's clients do. What these make of a real broker's answers is tested in
+`tests/kafka`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import OFFSET_END, TopicPartition
+
+CLIENTS = (
+    ("tidemill.sources.offsets.Consumer", "consumer"),
+    ("tidemill.sources.topic_facts.AdminClient", "admin"),
+    ("tidemill.sources.topic_retention.AdminClient", "admin"),
+)
+
+
+@dataclass
+class PaperBroker:
+    """What there is.
+
+    Args:
+        topics: First offset and end of each partition, by topic.
+        ids: Of topics.
+        retention_ms: Of every topic.
+    """
+
+    topics: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+    retention_ms: int = 604_800_000
+
+    def stand_in(self, patch: pytest.MonkeyPatch) -> PaperBroker:
+        """Answer every client of this process from now on."""
+        made = {"consumer": lambda _: _Consumer(self), "admin": lambda _: _Admin(self)}
+        for name, kind in CLIENTS:
+            patch.setattr(name, made[kind])
+        return self
+
+
+@dataclass
+class _Consumer:
+    broker: PaperBroker
+
+    def list_topics(self, timeout: float) -> Any:
+        known = {
+            name: SimpleNamespace(error=None, partitions=dict.fromkeys(partitions))
+            for name, partitions in self.broker.topics.items()
+        }
+        return SimpleNamespace(topics=known)
+
+    def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
+        return self.broker.topics[place.topic][place.partition]
+
+    def offsets_for_times(self, places: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        """No record is as young as the asked moment."""
+        return [TopicPartition(place.topic, place.partition, OFFSET_END) for place in places]
+
+    def poll(self, timeout: float) -> None:
+        return None
+
+    def close(self) -> None:
+        return None
+
+
+@dataclass
+class _Admin:
+    broker: PaperBroker
+
+    def describe_topics(self, topics: Any, request_timeout: float) -> dict[str, Future[Any]]:
+        names: Iterable[str] = self.broker.topics
+        return {name: _answer(SimpleNamespace(topic_id=self.broker.ids.get(name, name))) for name in names}
+
+    def describe_configs(self, resources: list[Any], request_timeout: float) -> dict[Any, Future[Any]]:
+        told = {"retention.ms": self.broker.retention_ms, "cleanup.policy": "delete"}
+        values = {name: SimpleNamespace(value=str(value)) for name, value in told.items()}
+        return {resource: _answer(values) for resource in resources}
+
+
+def _answer(value: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_result(value)
+    return future

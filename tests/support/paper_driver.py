@@ -1,0 +1,77 @@
+"""The fake driver with the real gate and real batches: what a verb leaves must let it start and go on.
+
+Before its first batch it asks the gate, as an engine's driver does, and exits as one if it is refused. Then
+it writes one batch as `PaperBatches` does. Further behaviours, beside those of the fake driver:
+
+    ends ERROR N     leaves a receipt with exit code N and the error's id before the first batch
+    waits ERROR      says that it waits with this error, until the behaviour file says something else
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from datetime import UTC, datetime
+
+from tests.support.eventually import eventually
+from tests.support.fake_driver import FakeDriver
+from tests.support.paper_batches import PaperBatches
+from tidemill.checkpoint.epochs import claim_epoch
+from tidemill.control.driver_command import DriverRun, driver_command
+from tidemill.errors import TidemillError
+from tidemill.spec.project import Environment, resolve_pipeline
+
+
+def paper_driver_command(environment: Environment, run: DriverRun) -> list[str]:
+    """The real command line, with this module for the engine's."""
+    program, flag, _, *arguments = driver_command(environment, run)
+    return [program, flag, "tests.support.paper_driver", *arguments]
+
+
+class PaperDriver(FakeDriver):
+    """One run."""
+
+    def main(self) -> int:
+        behaviour = self.behaviour()
+        if behaviour.startswith("ends "):
+            _, error_id, code = behaviour.split()
+            self.error = error(error_id)
+            return self.receipt("failed", int(code))
+        if behaviour.startswith("waits "):
+            self.epoch = claim_epoch(self.store, self.environment.layout, self.run.pipeline, self.run.run_id)
+            self.status("waiting", error=error(behaviour.split()[1]))
+            gone = eventually(lambda: self.drain.is_set() or self.behaviour() != behaviour, "it may go on")
+            assert gone
+        return super().main()
+
+    def stream(self, behaviour: str) -> int:
+        if behaviour != "run":
+            return super().stream(behaviour)
+        batches = PaperBatches(resolve_pipeline(self.environment, self.run.pipeline))
+        try:
+            batches.admit()
+            number = batches.run(self.run.run_id, self.epoch or 0)
+        except TidemillError as refused:
+            self.error = error(refused.error_id, refused.problem, refused.fix, refused.runbook)
+            return self.receipt("failed", refused.exit_code)
+        said = {"batch_id": number, "generation": batches.generation, "batch_milliseconds": 7}
+        self.status("running", batch_committed_at=datetime.now(UTC), **said)
+        self.drain.wait()
+        self.status("draining", **said)
+        return self.receipt("clean", 0)
+
+    def behaviour(self) -> str:
+        return self.behaviour_file.read_text() if self.behaviour_file.exists() else "run"
+
+
+def error(
+    error_id: str, problem: str = "As the test wants.", fix: str = "", runbook: str = ""
+) -> dict[str, str]:
+    return {"id": error_id, "problem": problem, "fix": fix, "runbook": runbook}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    for option in ("--project", "--env", "--pipeline", "--mode", "--run-id"):
+        parser.add_argument(option, required=True)
+    sys.exit(PaperDriver(parser.parse_known_args()[0]).main())

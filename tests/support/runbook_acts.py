@@ -1,0 +1,94 @@
+"""What happens in several stories of the runbooks: to a pipeline and its drivers, and what holds then."""
+
+from __future__ import annotations
+
+from tests.support.patient import Patient
+from tests.support.runbook_story import Act
+
+
+def ran(batches: int) -> Act:
+    """It has written so many batches and was stopped."""
+
+    def run(patient: Patient) -> None:
+        patient.ran(batches)
+
+    return run
+
+
+def runs(patient: Patient) -> None:
+    """Three batches, a driver at work that writes the fourth, and a broker that has more."""
+    patient.ran(3)
+    patient.has_broker()
+    assert patient.tidemill("start", "orders") == 0, patient.tidemill.err
+
+
+def has_backup(patient: Patient) -> None:
+    """A backup of three batches, two more, and a driver at work."""
+    patient.ran(3)
+    patient.has_backup()
+    patient.went_on(2)
+    assert patient.tidemill("start", "orders") == 0
+
+
+def waits(error: str) -> Act:
+    """Its driver waits with this error."""
+
+    def wait(patient: Patient) -> None:
+        patient.ran(2)
+        patient.driver_waits(error)
+
+    return wait
+
+
+def ended(error: str, exit_code: int) -> Act:
+    """Its last driver ended with this error."""
+
+    def end(patient: Patient) -> None:
+        patient.ran(2)
+        patient.driver_ends(error, exit_code)
+
+    return end
+
+
+def mended(patient: Patient) -> None:
+    """What the error names was put right; the next driver, and one that waits, does its work."""
+    patient.drivers.behave(patient.name, "run")
+
+
+def goes_on_by_itself(patient: Patient) -> None:
+    """The driver waits no more, without anybody's doing."""
+    mended(patient)
+    patient.driver_says("running")
+
+
+def put_back(patient: Patient) -> None:
+    """Undo by hand what has happened."""
+    patient.put_back()
+
+
+def chosen(batch_id: int) -> Act:
+    """From here on the page's BATCH is this one."""
+
+    def choose(patient: Patient) -> None:
+        patient.values["BATCH"] = str(batch_id)
+
+    return choose
+
+
+def rows(end: int) -> Act:
+    """Every record before `end` is in the table once."""
+
+    def hold(patient: Patient) -> None:
+        assert patient.ids() == list(range(end))
+
+    return hold
+
+
+def batch(number: int) -> Act:
+    """The driver that runs now has written this batch."""
+
+    def hold(patient: Patient) -> None:
+        state = patient.status()
+        assert (state["actual"], state["status"]["batch_id"]) == ("running", number)
+
+    return hold

@@ -1,0 +1,117 @@
+"""One case of a runbook page, from the symptom to its end, carried out with the page's own commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tests.support.patient import Patient
+from tests.support.runbook_pages import RunbookPage
+
+Act = Callable[[Patient], object]
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A command of the page that the platform must refuse here, with this error."""
+
+    command: str
+    error: str
+
+
+@dataclass(frozen=True)
+class Warned:
+    """A command of the page that ends with 1 because it has found what the page is about."""
+
+    command: str
+    shows: str
+
+
+@dataclass(frozen=True)
+class Story:
+    """What happens.
+
+    Args:
+        page: Name of the page.
+        title: What has happened, in a few words.
+        ill: Makes it happen.
+        errors: Ids that are seen before, and not after.
+        steps: Commands of the page as they stand there, and what a person does by hand between them.
+        seen: How the ids are seen; by default, the gate refuses with them.
+        over: What must hold in the end, beside the page's own last commands; raises, or is False, if not.
+        goes_on: Whether the pipeline writes a batch before the page's last look at the ledger.
+        by_hand: Further ids that its acts bring about, and look at themselves.
+    """
+
+    page: str
+    title: str
+    ill: Act
+    errors: tuple[str, ...] = ()
+    steps: Sequence[str | Refused | Warned | Act] = ()
+    seen: Callable[[Patient], object] | None = None
+    over: Act | None = None
+    goes_on: bool = True
+    by_hand: tuple[str, ...] = ()
+
+    @property
+    def commands(self) -> list[str]:
+        """Commands of the page that it runs."""
+        typed = (step.command if isinstance(step, Refused | Warned) else step for step in self.steps)
+        return [step for step in typed if isinstance(step, str)]
+
+    @property
+    def shown(self) -> frozenset[str]:
+        """Ids that it brings about."""
+        refused = (step.error for step in self.steps if isinstance(step, Refused))
+        return frozenset([*self.errors, *refused, *self.by_hand])
+
+
+@dataclass
+class Told:
+    """Carries a story out."""
+
+    story: Story
+    page: RunbookPage
+    patient: Patient
+
+    def tell(self) -> None:
+        """Symptom, treatment, end."""
+        self.story.ill(self.patient)
+        seen = self.story.seen or Patient.findings
+        told = _ids(seen(self.patient))
+        assert set(self.story.errors) <= set(told), (told, self.patient.tidemill.out)
+        for step in self.story.steps:
+            self._do(step)
+        assert not set(self.story.errors) & set(_ids(seen(self.patient)))
+        self._end()
+        if self.story.over is not None:
+            assert self.story.over(self.patient) is not False
+
+    def _do(self, step: str | Refused | Warned | Act) -> None:
+        tidemill = self.patient.tidemill
+        if isinstance(step, str):
+            assert self.patient.run(step) == 0, f"{step}\n{tidemill.out}{tidemill.err}"
+        elif isinstance(step, Refused):
+            assert self.patient.run(step.command) in (1, 2), step
+            # Steps that were done before are told first.
+            assert any(line.startswith(step.error) for line in tidemill.err.splitlines()), tidemill.err
+        elif isinstance(step, Warned):
+            assert self.patient.run(step.command) == 1, tidemill.err
+            assert step.shows in tidemill.out
+        else:
+            step(self.patient)
+
+    def _end(self) -> None:
+        """The page's own last commands: the gate says yes, a batch follows, the ledger shows it."""
+        for command in self.page.over:
+            if command.startswith("tidemill ledger") and self.story.goes_on:
+                before = self.patient.commits()
+                self.patient.batches.admit()
+                self.patient.batches.run("run-after")
+                assert len(self.patient.commits()) > len(before)
+                assert self.patient.commits()[0]["run_id"] == "run-after"
+            self._do(command)
+
+
+def _ids(seen: object) -> list[str]:
+    return [str(name) for name in seen] if isinstance(seen, dict | list | set | tuple) else []

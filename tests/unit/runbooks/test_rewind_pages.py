@@ -1,0 +1,218 @@
+"""Pages about going back without a backup, beginning anew, and trying things out beside."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, TableFeatures, write_deltalake
+
+from tests.support.paper_batches import PaperBatches
+from tests.support.patient import ORDERS, Patient
+from tests.support.runbook_acts import chosen, has_backup, ran, rows, runs
+from tests.support.runbook_pages import runbook_pages
+from tests.support.runbook_story import Refused, Story, Told
+from tidemill.spec.project import resolve_pipeline
+
+LEDGER = "tidemill ledger PIPELINE"
+STOP = "tidemill stop PIPELINE"
+START = "tidemill start PIPELINE"
+PLAN_RESTORE = "tidemill checkpoint restore PIPELINE BACKUP"
+RESTORE = PLAN_RESTORE + " --reason TEXT --apply"
+PLAN_REWIND = "tidemill checkpoint rewind PIPELINE --to BATCH"
+REWIND = PLAN_REWIND + " --reason TEXT --apply"
+FROM_LATEST = "tidemill checkpoint reset PIPELINE --from latest"
+FORK = "tidemill checkpoint fork PIPELINE NAME"
+CKPT = "TIDE-CKPT-"
+SHADOW = ORDERS.replace("bronze/orders", "bronze/shadow")
+
+
+def never_ran(patient: Patient) -> None:
+    patient.declare()
+
+
+def partition_added(patient: Patient) -> None:
+    """The newest batch has read a second partition, which the wanted offsets leave out."""
+    patient.ran(2)
+    number = patient.batches.plan()
+    file = patient.checkpoint / f"offsets/{number}"
+    *head, _ = file.read_text().splitlines()
+    file.write_text("\n".join([*head, json.dumps({"orders": {"0": 30, "1": 4}})]))
+    patient.went_on()
+
+
+def some_partitions_are_not_named(patient: Patient) -> None:
+    verb = ("checkpoint", "reset", "orders", "--from", '{"orders": {"0": 12}}')
+    assert patient.tidemill(*verb) == 2
+    assert patient.tidemill.err.startswith(CKPT + "043")
+
+
+def no_such_beginning(patient: Patient) -> None:
+    assert patient.tidemill("checkpoint", "reset", "orders", "--from", "yesterday") == 2
+    assert patient.tidemill.err.startswith(CKPT + "044")
+
+
+def others_wrote(patient: Patient) -> None:
+    """Somebody appended rows after the backup, and after batch 1."""
+    has_backup(patient)
+    assert patient.run(STOP) == 0
+    write_deltalake(str(patient.table()), pa.table({"id": [10_000]}), mode="append")
+
+
+def a_newer_backup(patient: Patient) -> None:
+    patient.has_backup()
+
+
+def wants_a_shadow(patient: Patient) -> None:
+    """Its file was copied, and its table was left as it is."""
+    patient.ran(3)
+    patient.declare(ORDERS, "shadow")
+    patient.values["NAME"] = "shadow"
+
+
+def other_table(patient: Patient) -> None:
+    patient.declare(SHADOW, "shadow")
+
+
+def has_deletion_vectors(patient: Patient) -> None:
+    """And so its rows are not those of its data files; there is no fork, and the original goes on."""
+    wants_a_shadow(patient)
+    other_table(patient)
+    alter = DeltaTable(str(patient.table())).alter
+    alter.add_feature([TableFeatures.DeletionVectors], allow_protocol_versions_increase=True)
+    patient.values["NAME"] = "orders"
+
+
+def shadow_has_the_shared_batches(patient: Patient) -> None:
+    ids = PaperBatches(resolve_pipeline(patient.drivers.environment, "shadow")).ids("bronze/shadow")
+    assert ids == list(range(40))
+
+
+def wrong_rows(patient: Patient) -> None:
+    """Since batch 2 a wrong transform was at work."""
+    runs(patient)
+    patient.values["BATCH"] = "1"
+
+
+def source_has_forgotten(patient: Patient) -> None:
+    patient.ran(4)
+    patient.has_broker(first=30, end=100)
+
+
+def table_has_forgotten(patient: Patient) -> None:
+    """OPTIMIZE has put the files together, and VACUUM has removed the old ones."""
+    patient.ran(5)
+    table = DeltaTable(str(patient.table()))
+    table.optimize.compact()
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+
+
+STORIES = [
+    Story(
+        "reset-checkpoint",
+        "records must be skipped",
+        runs,
+        (),
+        [
+            FROM_LATEST,
+            STOP,
+            FROM_LATEST + " --reason TEXT --apply",
+            START,
+            "tidemill backfill plan PIPELINE --from BEGIN --to END",
+        ],
+        over=lambda patient: patient.batches.generation == "g0002",
+        goes_on=False,
+    ),
+    Story(
+        "reset-checkpoint",
+        "it never ran",
+        never_ran,
+        (),
+        [
+            lambda patient: patient.has_broker(),
+            Refused(FROM_LATEST, CKPT + "041"),
+        ],
+    ),
+    Story(
+        "reset-checkpoint",
+        "a partition is not named",
+        partition_added,
+        (),
+        [some_partitions_are_not_named],
+        by_hand=(CKPT + "043",),
+    ),
+    Story("reset-checkpoint", "no such beginning", ran(2), (), [no_such_beginning], by_hand=(CKPT + "044",)),
+    Story(
+        "rewind",
+        "a wrong transform was at work since batch 2",
+        wrong_rows,
+        (),
+        [LEDGER, STOP, PLAN_REWIND, REWIND, START],
+        over=rows(40),
+    ),
+    Story(
+        "rewind",
+        "the batch is not held",
+        has_backup,
+        (),
+        [chosen(99), Refused(REWIND, CKPT + "070"), STOP, RESTORE],
+        over=rows(40),
+    ),
+    Story(
+        "rewind",
+        "others have written since",
+        others_wrote,
+        (),
+        [Refused(REWIND, CKPT + "040"), chosen(4), a_newer_backup],
+    ),
+    Story(
+        "rewind",
+        "the broker has forgotten what comes next",
+        source_has_forgotten,
+        (),
+        [Refused(REWIND, CKPT + "075"), chosen(2), REWIND],
+        over=rows(40),
+    ),
+    Story(
+        "rewind",
+        "the table's version is gone",
+        table_has_forgotten,
+        (),
+        [Refused(REWIND, CKPT + "072"), chosen(4), REWIND],
+        over=rows(60),
+    ),
+    Story(
+        "fork",
+        "a shadow is wanted",
+        wants_a_shadow,
+        (),
+        [
+            Refused(FORK, CKPT + "079"),
+            other_table,
+            "tidemill validate NAME",
+            chosen(99),
+            Refused(FORK + " --batch BATCH", CKPT + "070"),
+            FORK,
+            FORK + " --reason TEXT --apply",
+            Refused(FORK + " --reason TEXT --apply", CKPT + "080"),
+            "tidemill start NAME",
+            "tidemill stop NAME",
+        ],
+        over=shadow_has_the_shared_batches,
+        goes_on=False,
+    ),
+    Story(
+        "fork",
+        "a table has deletion vectors",
+        has_deletion_vectors,
+        (),
+        [Refused(FORK, CKPT + "078")],
+        goes_on=False,
+    ),
+]
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")
+def test_the_pages_commands_end_what_the_page_is_about(story: Story, patient: Patient) -> None:
+    Told(story, runbook_pages()[story.page], patient).tell()

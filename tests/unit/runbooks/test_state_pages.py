@@ -1,0 +1,84 @@
+"""Pages about state, on what a real query has left. What needs Spark itself is in `tests/spark`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.golden_patient import DECLARATION, LAST, ran_windowed
+from tests.support.patient import Patient
+from tests.support.runbook_acts import put_back
+from tests.support.runbook_pages import runbook_pages
+from tests.support.runbook_story import Refused, Story, Told
+
+INSPECT = "tidemill checkpoint inspect PIPELINE"
+REWIND = "tidemill checkpoint rewind PIPELINE --to BATCH --reason TEXT --apply"
+RESTORE = "tidemill checkpoint restore PIPELINE BACKUP --reason TEXT --apply"
+FROM_EARLIEST = "tidemill checkpoint reset PIPELINE --from earliest --reason TEXT --apply"
+CKPT = "TIDE-CKPT-"
+LOST, CHANGED = "checkpoint-state-lost", "pipeline-changed"
+
+
+def newest_state_lost(patient: Patient) -> None:
+    checkpoint = ran_windowed(patient)
+    patient.has_backup()
+    lose_versions(patient, LAST + 1)
+    assert (checkpoint / "state").exists()
+
+
+def lose_versions(patient: Patient, oldest: int) -> None:
+    for file in (patient.checkpoint / "state").glob("*/*/*"):
+        version = file.name.partition("_")[0]
+        if version.isdecimal() and int(version) >= oldest:
+            file.unlink()
+
+
+def all_state_lost(patient: Patient) -> None:
+    ran_windowed(patient)
+    patient.has_backup()
+    lose_versions(patient, 1)
+
+
+def state_left_behind(patient: Patient) -> None:
+    """Somebody has deleted newer files of `offsets` and `commits` by hand, and restored the table."""
+    ran_windowed(patient)
+    patient.forget_batches_after(LAST - 3)
+    patient.values["BATCH"] = str(LAST - 3)
+
+
+def partitions_changed(patient: Patient) -> None:
+    ran_windowed(patient, DECLARATION.replace("shuffle_partitions: 2", "shuffle_partitions: 8"))
+    patient.put_back = lambda: patient.declare(DECLARATION, "windowed")
+
+
+def event_time_changed(patient: Patient) -> None:
+    ran_windowed(patient, DECLARATION.replace("column: at", "column: seen_at"))
+    patient.put_back = lambda: patient.declare(DECLARATION, "windowed")
+
+
+STORIES = [
+    Story(
+        LOST,
+        "the newest state is lost",
+        newest_state_lost,
+        (CKPT + "016",),
+        [
+            INSPECT,
+            lambda patient: patient.values.update(BATCH=str(LAST)),
+            Refused(REWIND, CKPT + "071"),
+            lambda patient: patient.values.update(BATCH=str(LAST - 1)),
+            REWIND,
+        ],
+        goes_on=False,
+    ),
+    Story(LOST, "no state is whole", all_state_lost, (CKPT + "016",), [RESTORE], goes_on=False),
+    Story(LOST, "no backup", all_state_lost, (CKPT + "016",), [FROM_EARLIEST], goes_on=False),
+    Story(LOST, "newer state was left behind", state_left_behind, (CKPT + "002",), [REWIND], goes_on=False),
+    Story(CHANGED, "partitions, by mistake", partitions_changed, (CKPT + "026",), [put_back], goes_on=False),
+    Story(CHANGED, "event time, by mistake", event_time_changed, (CKPT + "027",), [put_back], goes_on=False),
+    Story(CHANGED, "event time", event_time_changed, (CKPT + "027",), [FROM_EARLIEST], goes_on=False),
+]
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")
+def test_the_pages_commands_end_what_the_page_is_about(story: Story, patient: Patient) -> None:
+    Told(story, runbook_pages()[story.page], patient).tell()

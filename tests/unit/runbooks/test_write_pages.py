@@ -1,0 +1,140 @@
+"""Pages about what is written beside the stream's own way: backfills, and tables changed by hand."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from deltalake import DeltaTable, Field
+from deltalake.schema import PrimitiveType
+
+from tests.support.paper_batches import COLUMNS
+from tests.support.patient import Patient
+from tests.support.runbook_acts import put_back
+from tests.support.runbook_pages import runbook_pages
+from tests.support.runbook_story import Refused, Story, Told
+from tidemill.ledger.entry import Code, LedgerEntry, OffsetRange
+from tidemill.sinks.batch_commit import BatchCommit
+from tidemill.sinks.table_log import TableLog
+
+LEDGER = "tidemill ledger PIPELINE"
+START = "tidemill start PIPELINE"
+PLAN_BACKFILL = "tidemill backfill plan PIPELINE --from BEGIN --to END"
+BACKFILL = "tidemill backfill apply PIPELINE --from BEGIN --to END"
+FILES = """
+description: Readings from files.
+owner: tests
+source:
+  files: {path: landing, format: json, schema: "device string, at timestamp"}
+event_time: {column: at, watermark: 1 hour}
+sinks:
+  - delta: {table: bronze/orders}
+"""
+
+
+def columns_changed(patient: Patient) -> None:
+    """Somebody has added a column; the next driver refuses its batch."""
+    patient.ran(2)
+    log = patient.table() / "_delta_log"
+    DeltaTable(str(patient.table())).alter.add_columns([Field("note", PrimitiveType("string"))])
+    newest = max(log.glob("*.json"))
+    patient.put_back = newest.unlink
+    patient.drivers.behave("orders", "run")
+    assert patient.tidemill("start", "orders") == 1
+
+
+def rule_added(patient: Patient) -> None:
+    patient.ran(2)
+    table = DeltaTable(str(patient.table()))
+    table.alter.add_constraint({"positive": "id >= 0"})
+    patient.put_back = lambda: DeltaTable(str(patient.table())).alter.drop_constraint("positive")
+    assert patient.tidemill("start", "orders") == 1
+
+
+def range_is_wrong(patient: Patient) -> None:
+    patient.declare(FILES)
+
+
+def told_modes(patient: Patient) -> set[str]:
+    return {entry["mode"] for entry in patient.commits()}
+
+
+def is_backfilled(patient: Patient) -> None:
+    assert told_modes(patient) == {"backfill"}
+
+
+def moment_is_unreadable(patient: Patient) -> None:
+    patient.values["RIGHT"], patient.values["BEGIN"] = patient.values["BEGIN"], "yesterday"
+
+
+def moment_is_right(patient: Patient) -> None:
+    patient.values["BEGIN"] = patient.values["RIGHT"]
+
+
+def filled_before_the_first_start(patient: Patient) -> None:
+    """A backfill has written up to offset 20, and no stream has ever run."""
+    patient.declare()
+    entry = LedgerEntry(
+        pipeline="orders",
+        output="bronze/orders",
+        mode="backfill",
+        run_id="backfill-1",
+        sources={"source": OffsetRange(start={"orders": {"0": 0}}, end={"orders": {"0": 20}})},
+        code=Code(tidemill="test", digest="d", spec="s"),
+    )
+    log = TableLog(str(patient.table()))
+    log.create(COLUMNS)
+    log.commit([], BatchCommit("backfill-1", 0, entry), COLUMNS)
+
+
+def name_where_the_backfill_ended(patient: Patient) -> None:
+    offsets = patient.findings()["TIDE-CKPT-009"]["facts"]["backfilled_to"]["source"]
+    patient.redeclare("topic: orders", f"topic: orders, starting_offsets: {json.dumps(offsets)}")
+
+
+STORIES = [
+    Story(
+        "table-schema-changed",
+        "a column was added by hand",
+        columns_changed,
+        ("TIDE-SINK-001",),
+        [put_back, START],
+        seen=Patient.told_by_status,
+    ),
+    Story(
+        "table-schema-changed",
+        "a rule was added by hand",
+        rule_added,
+        ("TIDE-SINK-003",),
+        [put_back, START],
+        seen=Patient.told_by_status,
+    ),
+    Story(
+        "backfill",
+        "rows of a range are wrong",
+        range_is_wrong,
+        (),
+        [
+            moment_is_unreadable,
+            Refused(PLAN_BACKFILL, "TIDE-BACK-001"),
+            moment_is_right,
+            PLAN_BACKFILL,
+            BACKFILL,
+            LEDGER,
+        ],
+        over=is_backfilled,
+    ),
+    Story(
+        "backfill",
+        "a first start is refused after it",
+        filled_before_the_first_start,
+        ("TIDE-CKPT-009",),
+        [name_where_the_backfill_ended],
+        over=lambda patient: patient.batches.admit(),
+    ),
+]
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")
+def test_the_pages_commands_end_what_the_page_is_about(story: Story, patient: Patient) -> None:
+    Told(story, runbook_pages()[story.page], patient).tell()
