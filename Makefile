@@ -24,7 +24,7 @@ demo: setup ## start broker, generator and Airflow; watch events become tables
 demo-stop: setup ## end all that `make demo` started
 	@$(BIN)/tidemill dev demo-stop
 
-.PHONY: test test-unit test-stores test-spark test-kafka test-airflow
+.PHONY: test test-unit test-stores test-spark test-kafka test-airflow test-helm
 test: setup ## all tests that need no more than this machine's Java and Python, in two processes
 	@$(PYTEST) --numprocesses 2 --dist loadfile --no-loadscope-reorder $(TIERS)
 
@@ -44,7 +44,10 @@ test-kafka: setup ## one real broker
 test-airflow: setup ## Airflow's own classes and database
 	@$(PYTEST) tests/airflow
 
-.PHONY: bench-overhead bench-checkpoint bench-doctor soak
+test-helm: setup ## the chart, checked by the cluster of KUBECONFIG; needs kubectl and helm, starts no pod
+	@$(PYTEST) tests/helm
+
+.PHONY: bench-overhead bench-checkpoint bench-doctor bench-drain soak
 bench-overhead: setup ## time against hand-written, tuned PySpark
 	@$(BIN)/python -m tests.bench.overhead
 
@@ -54,8 +57,22 @@ bench-checkpoint: setup ## time of looking at a checkpoint of 5,000 files
 bench-doctor: setup ## time of the doctor for 1,000 pipelines
 	@$(BIN)/python -m tests.bench.doctor
 
+bench-drain: setup ## time of a drain under load, against the running batch's own
+	@$(BIN)/python -m tests.bench.drain
+
 soak: stores ## minutes of random faults under load
 	@$(PYTEST) tests/soak
+
+# KUBECONFIG names the cluster. IMAGE_LOAD hands an image to it, e.g. `kind load docker-image`; none where the
+# cluster has the builder's images already.
+.PHONY: e2e
+e2e: setup ## images, chart and faults on a real cluster
+	@$(BIN)/python docker/build_images.py
+	@$(PYTEST) tests/e2e
+
+.PHONY: images
+images: setup ## build the images with docker or buildah; IMAGE_LOAD=command hands each to a cluster
+	@$(BIN)/python docker/build_images.py
 
 .PHONY: check fix
 check: setup ## lint, format, types, import directions, generated files; changes nothing

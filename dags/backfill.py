@@ -36,6 +36,8 @@ if PIPELINES:
     with DAG(
         BACKFILL_DAG_ID,
         schedule=None,
+        # Runs by hand only, so there is nothing to wait for.
+        is_paused_upon_creation=False,
         doc_md=__doc__,
         tags=["tidemill", "backfill"],
         params={

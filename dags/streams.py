@@ -28,6 +28,8 @@ for name, spec in declared(PLACE, "stream"):
         stream_dag_id(name),
         description=spec.description,
         schedule=None,
+        # Runs by hand only, so there is nothing to wait for.
+        is_paused_upon_creation=False,
         max_active_runs=1,
         doc_md=f"{__doc__}\n**This stream:** {spec.description} Owner: {spec.owner}.",
         tags=["tidemill", "stream", spec.owner],

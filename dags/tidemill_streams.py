@@ -28,6 +28,8 @@ with DAG(
     schedule="* * * * *",
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=False,
+    # Also where new DAGs wait for somebody to unpause them: a declared stream is wanted.
+    is_paused_upon_creation=False,
     max_active_runs=1,
     # Looking at a stream takes milliseconds; a storage that hangs must not stop the next look.
     dagrun_timeout=timedelta(minutes=5),

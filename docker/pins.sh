@@ -27,9 +27,10 @@ compile() {
     .venv/bin/uv pip compile --quiet --universal --python-version "$PYTHON_VERSION" --generate-hashes \
         --no-emit-index-url --no-header --constraints "$constraints" ${UPGRADE:+--upgrade} -o "$output" "$@"
 }
-compile spark --extra spark pyproject.toml
-compile airflow --extra airflow pyproject.toml
 compile dev --all-extras pyproject.toml
+# Images get the versions that the tests ran with, also of what only another image holds back.
+compile spark --constraints docker/requirements-dev.txt --extra spark pyproject.toml
+compile airflow --constraints docker/requirements-dev.txt --extra airflow pyproject.toml
 # What set-up needs before it can install the rest.
 grep -E '^setuptools==' docker/requirements-dev.txt | cut -d ' ' -f 1 > .cache/requirements-setup.in
 echo "uv==$UV_VERSION" >> .cache/requirements-setup.in

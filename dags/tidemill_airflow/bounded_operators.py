@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from tidemill.names import asset_uri
 from tidemill_airflow.place import Place
-from tidemill_airflow.waiting import evidence_or_raise, wait_for
+from tidemill_airflow.waiting import evidence_or_raise, log_traces, wait_for
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -40,6 +40,8 @@ class IncrementalRun(BaseOperator):
 
     def finish(self, context: Context, event: dict[str, Any]) -> list[dict[str, Any]]:
         """Succeed with what the run wrote, or fail with the driver's own words."""
+        if event["state"] != "done":
+            log_traces(self, self.place, self.pipeline)
         return conclude(self, context, self.pipeline, event)
 
 
@@ -87,6 +89,8 @@ class BackfillRun(BaseOperator):
 
     def finish(self, context: Context, event: dict[str, Any]) -> list[dict[str, Any]]:
         """Succeed with the rows and versions written, or fail with the driver's own words."""
+        if event["state"] != "done":
+            log_traces(self, self.place, context["params"]["pipeline"], "backfill")
         return conclude(self, context, context["params"]["pipeline"], event)
 
 

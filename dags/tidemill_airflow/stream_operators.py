@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from tidemill_airflow.place import Place
-from tidemill_airflow.waiting import evidence_or_raise, wait_for
+from tidemill_airflow.waiting import evidence_or_raise, log_traces, wait_for
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -60,6 +60,9 @@ class StreamAction(BaseOperator):
         request = request_of(context, self.pipeline)
         goal = begin(plane, request)
         self.log.info("%s %s: next, %s", request.verb, request.pipeline, goal.kind)
+        driver = plane.runtime.last_start(request.pipeline)
+        if driver is not None:
+            self.log.info("Driver %s: %s; its log: %s", driver.run_id, driver.process, driver.log)
         if not goal.final:
             wait_for(self, self.place, goal, "go_on", DRAIN_TIMEOUT)
         return goal.model_dump(mode="json")
@@ -94,6 +97,8 @@ class ProveStream(BaseOperator):
         if event["state"] == "overdue":
             proof = end_overdue(self.place.open(), Goal.model_validate(self.goal))
             event = {"state": proof.state, "message": proof.message, "evidence": {}}
+        if event["state"] != "done":
+            log_traces(self, self.place, Goal.model_validate(self.goal).pipeline)
         evidence = evidence_or_raise(event)
         self.log.info("Proven: %s", evidence)
         return evidence

@@ -13,6 +13,7 @@ from tidemill_airflow.triggers import GoalTrigger
 
 if TYPE_CHECKING:
     from tidemill.control.goal import Goal
+    from tidemill.control.runtime import Slot
 
 
 def wait_for(
@@ -22,6 +23,17 @@ def wait_for(
     deadline = None if timeout is None else (datetime.now(UTC) + timeout).isoformat()
     trigger = GoalTrigger(place.as_document(), goal.model_dump(mode="json"), deadline)
     operator.defer(trigger=trigger, method_name=then)
+
+
+def log_traces(operator: BaseOperator, place: Place, pipeline: str, slot: Slot = "main") -> None:
+    """Put what a failed driver's place tells of it into the task's log; never a reason to fail otherwise."""
+    try:
+        runtime = place.open().runtime
+        driver = runtime.last_start(pipeline, slot)
+        lines = [] if driver is None else [f"{driver.process}: {driver.log}", *runtime.traces(driver)]
+    except Exception as error:  # noqa: BLE001  # the driver failed; that must be told, whatever else does
+        lines = [f"cannot look now: {type(error).__name__}: {error}"]
+    operator.log.info("What the driver's place tells:\n%s", "\n".join(lines))
 
 
 def evidence_or_raise(event: dict[str, Any]) -> dict[str, Any]:

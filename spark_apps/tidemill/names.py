@@ -6,6 +6,7 @@ transaction id; `tests/unit/test_names.py` pins what is here, because stored dat
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 
@@ -59,6 +60,30 @@ def stream_dag_id(pipeline: str) -> str:
 def incremental_dag_id(pipeline: str) -> str:
     """DAG of a scheduled incremental pipeline."""
     return f"incremental__{pipeline}"
+
+
+def kubernetes_name(pipeline: str, slot: str = "main") -> str:
+    """Objects of a slot of a pipeline on Kubernetes, e.g. `tidemill-orders`, `tidemill-orders.backfill`.
+
+    The dot keeps the backfill of `orders` apart from a pipeline `orders_backfill`.
+
+    Raises:
+        SpecError: TIDE-SPEC-041, if the name ends in an underscore, which no object's name can.
+    """
+    if pipeline.endswith("_"):
+        raise SpecError(
+            "TIDE-SPEC-041",
+            "This pipeline cannot run on Kubernetes: its name ends in an underscore.",
+            facts={"pipeline": pipeline},
+            fix="a name is the pipeline's identity, also in storage: declare it under another name",
+        )
+    name = f"tidemill-{pipeline.replace('_', '-')}"
+    return name if slot == "main" else f"{name}.{slot}"
+
+
+def kubernetes_job_name(pipeline: str, start: str) -> str:
+    """Job of one start of a bounded run, e.g. `tidemill-iot-events-1f2e3d4c`; `start` tells starts apart."""
+    return f"{kubernetes_name(pipeline)}-{hashlib.sha256(start.encode()).hexdigest()[:8]}"
 
 
 STREAMS_DAG_ID = "tidemill_streams"

@@ -60,7 +60,9 @@ def test_a_run_that_cannot_succeed_fails_at_once_with_the_drivers_words(airflow:
     airflow.project.behave("failing", "exit 65")
     _, state = airflow.run("incremental__failing")
     assert state == "failed"
-    assert "TIDE-TEST-001" in airflow.log_of("incremental__failing", "run")
+    log = airflow.log_of("incremental__failing", "run")
+    assert "TIDE-TEST-001" in log
+    assert "exit 65" in log.partition("What the driver's place tells")[2]
 
 
 def test_a_backfill_only_plans_unless_told_otherwise(airflow: Airflow) -> None:
@@ -118,7 +120,10 @@ def test_a_driver_that_refuses_fails_the_proof_with_its_own_words(airflow: Airfl
     run_id, state = airflow.run("stream__refusing", {"action": "start"})
     assert state == "failed"
     assert airflow.tasks("stream__refusing", run_id) == {"act": "success", "prove": "failed"}
-    assert "TIDE-TEST-001" in airflow.log_of("stream__refusing", "prove")
+    log = airflow.log_of("stream__refusing", "prove")
+    assert "TIDE-TEST-001" in log
+    # The end of the driver's own log.
+    assert "exit 66" in log.partition("What the driver's place tells")[2]
 
 
 def test_a_restart_brings_one_new_driver_also_when_cleared_and_a_forced_stop_fails(airflow: Airflow) -> None:

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from tests.support.eventually import eventually
 from tests.support.fake_driver import ROOT
 from tests.support.small_project import STREAM, SmallProject, small_project
+from tidemill.checkpoint.desired import Desired, write_desired
 from tidemill.checkpoint.epochs import newest_epoch
 from tidemill.control.plane import COMMAND_VARIABLE
 from tidemill.dev.airflow_api import AirflowApi, log_in
@@ -54,6 +55,10 @@ PIPELINES = {
     "landing": FILES,
     "broken": "descripton: a typo",
 }
+
+
+# Streams that run only when a test asks for them: reconciliation is at work from the first minute on.
+ASKED_FOR = ("orders", "refusing", "restarted")
 
 
 class Airflow:
@@ -151,6 +156,9 @@ def airflow_server(folder: Path) -> Iterator[Airflow]:
     with small_project(folder / "project") as project:
         for name, text in PIPELINES.items():
             project.declare(name, text)
+        plane = project.plane()
+        for name in ASKED_FOR:
+            write_desired(plane.store, plane.layout, name, Desired(state="stopped", by="tests"))
         config = AirflowConfig(
             home=folder / "airflow",
             dags=ROOT / "dags",

@@ -8,15 +8,20 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# Seconds between two looks.
+# Seconds between two looks, where a look costs nothing.
 POLL_SECONDS = 0.05
 
 
-def eventually(condition: Callable[[], T], expectation: str, timeout_seconds: float = 30) -> T:
+def eventually(
+    condition: Callable[[], T],
+    expectation: str,
+    timeout_seconds: float = 30,
+    poll_seconds: float = POLL_SECONDS,
+) -> T:
     """The first true value of `condition`; fails with the expectation after the time."""
     deadline = time.monotonic() + timeout_seconds
     while not (value := condition()):
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {timeout_seconds:g} s: {expectation}; last seen: {value!r}")
-        time.sleep(POLL_SECONDS)
+        time.sleep(poll_seconds)
     return value

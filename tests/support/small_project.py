@@ -53,6 +53,10 @@ class SmallProject:
         runtime = LocalRuntime(environment, fake_driver_command, self.variables)
         return ControlPlane(environment, Store(environment.layout.root), runtime)
 
+    def environ(self, text: str) -> None:
+        """Another environment file."""
+        (self.folder / "conf" / "environments" / "local.yaml").write_text(text)
+
     def declare(self, name: str, text: str = STREAM) -> str:
         (self.folder / "conf" / "pipelines" / f"{name}.yaml").write_text(text % {"name": name})
         return name

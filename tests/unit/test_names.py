@@ -40,6 +40,9 @@ LAYOUT = Layout("/lake")
         (names.stream_dag_id("orders"), "stream__orders"),
         (names.incremental_dag_id("orders"), "incremental__orders"),
         (names.asset_uri("silver/orders"), "tidemill://tables/silver/orders"),
+        (names.kubernetes_name("iot_events"), "tidemill-iot-events"),
+        (names.kubernetes_name("iot_events", "backfill"), "tidemill-iot-events.backfill"),
+        (names.kubernetes_job_name("iot_events", "run-1"), "tidemill-iot-events-4e65d3fb"),
         (names.STREAMS_DAG_ID, "tidemill_streams"),
         (names.BACKFILL_DAG_ID, "backfill"),
         (names.FIRST_GENERATION, "g0001"),
@@ -71,6 +74,19 @@ def test_only_names_that_are_safe_everywhere_are_accepted(name: str) -> None:
             check_pipeline_name(name)
         assert caught.value.error_id == "TIDE-SPEC-010"
         assert str(caught.value.facts["name"]).isprintable()
+
+
+def test_a_name_that_no_object_on_kubernetes_can_have_is_refused() -> None:
+    with pytest.raises(SpecError) as caught:
+        names.kubernetes_name("orders_")
+    assert caught.value.error_id == "TIDE-SPEC-041"
+
+
+@given(st.from_regex(r"[a-z][a-z0-9_]{0,38}[a-z0-9]", fullmatch=True))
+def test_every_other_name_fits_kubernetes(name: str) -> None:
+    # 63 is a label's limit; a StatefulSet's pods carry a label with its name and eleven more.
+    assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?", names.kubernetes_name(name))
+    assert len(names.kubernetes_job_name(name, "x")) <= 63
 
 
 def test_a_long_hostile_name_does_not_flood_the_error() -> None:

@@ -86,7 +86,7 @@ def test_pin_files_hold_the_versions_of_versions_env(file: Path) -> None:
 
 
 def test_every_version_of_versions_env_is_used() -> None:
-    images = {"PYTHON_VERSION", "JAVA_VERSION"}
+    images = {"PYTHON_VERSION", "JAVA_VERSION", "POSTGRES_VERSION"}
     assert versions().keys() == images | PYTHON_PACKAGES.keys() | JAR_PROPERTIES.keys()
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def add_to(app: typer.Typer) -> None:
     """Register the group."""
     group = typer.Typer(help="For a developer's machine.", no_args_is_help=True, rich_markup_mode=None)
-    for verb in (demo, demo_stop, broker, produce, generate):
+    for verb in (demo, demo_stop, broker, topics, produce, generate):
         group.command()(verb)
     app.add_typer(group, name="dev")
 
@@ -45,6 +45,19 @@ def broker(
 
     with stop_on_signals() as stop:
         serve_broker(BrokerConfig(folder, port), stop, tell)
+
+
+def topics(
+    topic: Annotated[list[str], typer.Argument(help="Topic to make, as NAME:PARTITIONS.")],
+    servers: Annotated[str, typer.Option(help="Brokers, host:port.")] = "localhost:9092",
+) -> None:
+    """Make topics; one that is there stays as it is."""
+    from tidemill.dev.topics import create_topic
+
+    # All are read before the first is made.
+    for name, partitions in [_topic(text) for text in topic]:
+        is_new = create_topic(servers, name, partitions)
+        say(f"{name}: {'made' if is_new else 'was there'}, {partitions} partitions")
 
 
 def produce(  # noqa: PLR0913  # the options of a command line
@@ -84,19 +97,27 @@ def generate(
     context: typer.Context,
     check: Annotated[bool, typer.Option("--check", help="Change nothing; fail if a file differs.")] = False,
 ) -> None:
-    """Write conf/README.md and the JSON Schemas of conf files from the models."""
+    """Write conf/README.md, the JSON Schemas of conf files and, where the chart is, what belongs to it."""
+    from tidemill.dev.chart_reference import differing_chart_files, write_chart_files
     from tidemill.spec.reference import differing_files, write_generated
 
     folder = invocation_of(context).project().folder
     if not check:
-        for file in write_generated(folder):
+        for file in (*write_generated(folder), *write_chart_files(folder)):
             say(f"wrote {file}")
         return
-    differing = differing_files(folder)
+    differing = [*differing_files(folder), *differing_chart_files(folder)]
     for file in differing:
         sys.stderr.write(f"{file} differs from what the models say; run: tidemill dev generate\n")
     if differing:
         raise typer.Exit(1)
+
+
+def _topic(text: str) -> tuple[str, int]:
+    name, _, partitions = text.partition(":")
+    if not (name and partitions.isdecimal() and int(partitions) > 0):
+        raise typer.BadParameter(f"{text}: expected NAME:PARTITIONS")
+    return name, int(partitions)
 
 
 def _moment(text: str | None) -> datetime:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,7 +59,7 @@ def _follow(plane: ControlPlane, driver: StartedDriver) -> None:
     from tidemill.dev.stop_request import stop_on_signals
 
     drained = False
-    with Path(driver.log).open("rb") as log, stop_on_signals() as stop:
+    with _log_of(driver) as log, stop_on_signals() as stop:
         while True:
             newest = plane.runtime.last_start(driver.pipeline, slot_of(driver.mode))
             ended = newest is None or not newest.alive or newest.run_id != driver.run_id
@@ -70,6 +71,12 @@ def _follow(plane: ControlPlane, driver: StartedDriver) -> None:
                 sys.stderr.write("draining: the driver finishes its batch\n")
                 drained = plane.runtime.drain(driver)
             time.sleep(FOLLOW_SECONDS)
+
+
+def _log_of(driver: StartedDriver) -> BinaryIO:
+    """The driver's log; empty if it is not a file of this machine, but a command that shows it."""
+    file = Path(driver.log)
+    return file.open("rb") if file.is_file() else BytesIO()
 
 
 def _copy(log: BinaryIO) -> None:

@@ -43,6 +43,7 @@ def plan_document(pipeline: Pipeline, ask_broker: bool = False) -> dict[str, Any
     """Everything that a driver of this pipeline would do and use, as plain data."""
     from tidemill.cli.pipeline_check import decoded_columns, lineage_columns
     from tidemill.cli.plan_retention import last_ending, retention_document
+    from tidemill.engine.driver_pod import some_pod
     from tidemill.engine.session_conf import session_conf
 
     spec, environment = pipeline.spec, pipeline.environment
@@ -67,7 +68,7 @@ def plan_document(pipeline: Pipeline, ask_broker: bool = False) -> dict[str, Any
         "retention": retention_document(pipeline, ask_broker),
         "checkpoint": None if store is None else _position(store, pipeline),
         "last_ending": None if store is None else last_ending(store, pipeline),
-        "session_conf": session_conf(pipeline),
+        "session_conf": session_conf(pipeline, some_pod(pipeline)),
     }
 
 

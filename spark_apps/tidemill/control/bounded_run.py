@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tidemill.control.driver_command import DriverRun
-from tidemill.control.endings import ending_of
 from tidemill.control.goal import Goal
 from tidemill.control.plane import ControlPlane
 from tidemill.control.runtime import StartedDriver, slot_of
@@ -46,12 +45,11 @@ def start_bounded(plane: ControlPlane, run: DriverRun, earlier: Collection[str] 
     """
     pipeline = resolve_pipeline(plane.environment, run.pipeline)
     last = plane.runtime.last_start(run.pipeline, slot_of(run.mode))
-    if last is not None and not last.alive and last.run_id == run.run_id:
-        # Airflow may repeat a task whose driver it has not seen end (apache/airflow#72716).
-        ending = ending_of(plane.store, plane.layout, last)
-        if ending.exit_code == 0:
-            return last
-    driver = plane.runtime.start(run, pipeline.digest).driver
+    is_same_run = last is not None and not last.alive and last.run_id == run.run_id
+    # Airflow may repeat a task whose driver it has not seen end (apache/airflow#72716).
+    if last is not None and is_same_run and plane.ending_of(last).exit_code == 0:
+        return last
+    driver = plane.runtime.start(run, pipeline.definition_digest).driver
     if driver.run_id not in (run.run_id, *earlier):
         raise UnavailableError(
             "TIDE-CTRL-008",

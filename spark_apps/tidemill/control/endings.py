@@ -22,8 +22,8 @@ Result = Literal["clean", "forced", "failed", "killed"]
 class Ending(BaseModel):
     """The end of one start of a driver.
 
-    `killed`: it left no receipt (SIGKILL, out of memory, power). `progressed`: it committed a batch, or
-    found nothing to read.
+    `killed`: it left no receipt (SIGKILL, out of memory, power); `termination` is what its place knows of
+    that. `progressed`: it committed a batch, or found nothing to read.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -37,6 +37,7 @@ class Ending(BaseModel):
     progressed: bool = False
     epoch: int | None = None
     error: dict[str, Any] | None = None
+    termination: str = ""
 
     @property
     def lived(self) -> timedelta:
@@ -47,7 +48,7 @@ class Ending(BaseModel):
     def cause(self) -> str:
         """Why, in a few words."""
         if self.result == "killed":
-            return "killed without a receipt"
+            return "killed without a receipt" + (f": {self.termination}" if self.termination else "")
         error = self.error or {}
         words = " ".join(str(error[key]) for key in ("id", "problem") if error.get(key))
         return f"exit {self.exit_code}" + (f", {words}" if words else "")
@@ -89,6 +90,7 @@ def conclude(start: StartedDriver, receipt: Receipt | None, status: Status | Non
         progressed=own is not None and (own.batch_committed_at is not None or found_nothing_to_read(own)),
         epoch=receipt.epoch if receipt else (own.epoch if own else None),
         error=receipt.error if receipt else None,
+        termination=start.termination,
     )
 
 

@@ -24,6 +24,8 @@ from tidemill.control.drain_note import drain_requested_at, write_drain_note
 from tidemill.control.driver_command import DriverRun, driver_command
 from tidemill.control.driver_record import DriverRecord, read_record, write_record
 from tidemill.control.driver_variables import RUN_ID_VARIABLE, driver_variables
+from tidemill.control.local_memory import LocalMemory
+from tidemill.control.log_tail import SHOWN_LINES, newest_lines
 from tidemill.control.own_children import adopt, collect
 from tidemill.control.process_identity import POLL_SECONDS
 from tidemill.control.process_session import kill_marked_processes
@@ -126,6 +128,17 @@ class LocalRuntime:
         record.identity.wait_until_gone(KILL_TIMEOUT_SECONDS)
         self._end_remains(driver.pipeline, slot_of(driver.mode))
         return killed
+
+    def put_away(self, driver: StartedDriver) -> None:
+        """Nothing to do: an ended process stays ended."""
+
+    def memory(self, pipeline: str) -> LocalMemory:
+        """Where the history of a pipeline's drivers is kept."""
+        return LocalMemory(self._folder, pipeline)
+
+    def traces(self, driver: StartedDriver) -> list[str]:
+        """The newest lines of its log."""
+        return newest_lines(Path(driver.log), SHOWN_LINES)
 
     def running_pipelines(self) -> list[str]:
         """Pipelines whose main slot is held, declared or not."""

@@ -15,6 +15,7 @@ from tidemill.control.restart_history import RestartHistory
 from tidemill.control.runtime import Runtime, Slot, StartedDriver
 from tidemill.errors import UsageError
 from tidemill.names import Layout
+from tidemill.spec.pod import kubernetes_of
 from tidemill.spec.project import Environment
 from tidemill.storage.access import open_storage
 from tidemill.storage.store import Store
@@ -43,19 +44,32 @@ class ControlPlane:
 
     def history(self, pipeline: str) -> RestartHistory:
         """How the pipeline's drivers ended."""
-        return RestartHistory(self.environment.run_folder, pipeline)
+        return RestartHistory(self.runtime.memory(pipeline))
 
     def last_ending(self, pipeline: str, slot: Slot = "main") -> Ending | None:
         """How the newest driver of a slot ended; None if it runs or there never was one."""
         start = self.runtime.last_start(pipeline, slot)
-        return None if start is None or start.alive else ending_of(self.store, self.layout, start)
+        return None if start is None or start.alive else self.ending_of(start)
+
+    def ending_of(self, ended: StartedDriver) -> Ending:
+        """How a driver that runs no more has ended."""
+        return ending_of(self.store, self.layout, ended)
 
 
 def open_control_plane(environment: Environment, variables: Mapping[str, str] = os.environ) -> ControlPlane:
     """The control plane of an environment; creates its storage root if that is a folder."""
     open_storage(environment)
-    runtime = LocalRuntime(environment, _command_builder(variables), variables)
-    return ControlPlane(environment, Store(environment.layout.root), runtime)
+    return ControlPlane(environment, Store(environment.layout.root), _runtime(environment, variables))
+
+
+def _runtime(environment: Environment, variables: Mapping[str, str]) -> Runtime:
+    if environment.spec.runtime == "local":
+        return LocalRuntime(environment, _command_builder(variables), variables)
+    # The client's import takes more than a second; only environments on Kubernetes pay for it.
+    from tidemill.control.kubernetes.client import KubernetesClient
+    from tidemill.control.kubernetes.kubernetes_runtime import KubernetesRuntime
+
+    return KubernetesRuntime(environment, KubernetesClient(kubernetes_of(environment).namespace))
 
 
 def _command_builder(variables: Mapping[str, str]) -> CommandBuilder:

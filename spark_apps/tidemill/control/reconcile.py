@@ -27,10 +27,14 @@ class Facts:
     Args:
         pipeline: Its name.
         mode: Mode that conf declares; None if its file is gone.
-        digest: Digest of the declaration; None without one.
+        digest: Digest of the definition; None without one.
         problem: Why the declaration cannot be used.
+        on_change: What the environment wants done about a running stream whose definition changed.
+        objection: Why the changed definition could not go on from the checkpoint; None if it can, or if
+            nobody needs to know.
         desired: What a person asked for; None if nobody did.
         running: The driver in the main slot.
+        ended: The newest driver of the main slot, if it runs no more.
         endings: How its drivers ended, oldest first.
         newest_receipt: The newest receipt of any driver, also of another machine's.
         now: When this was seen.
@@ -41,8 +45,11 @@ class Facts:
     mode: Literal["stream", "incremental"] | None = "stream"
     digest: str | None = None
     problem: TidemillError | None = None
+    on_change: Literal["leave", "restart"] = "leave"
+    objection: TidemillError | None = None
     desired: Desired | None = None
     running: StartedDriver | None = None
+    ended: StartedDriver | None = None
     endings: tuple[Ending, ...] = ()
     newest_receipt: Receipt | None = None
 
@@ -99,7 +106,7 @@ class Reconciler:
         if not _is_wanted(facts):
             return Decision("stop", _why_not_wanted(facts))
         if driver.digest != facts.digest:
-            return Decision("leave", "runs an older declaration; restart it to apply the new one")
+            return _about_changed(facts)
         return Decision("leave", "runs")
 
     def _about_ended(self, facts: Facts) -> Decision:
@@ -125,6 +132,15 @@ class Reconciler:
         if ended:
             return Decision("start", "the newer driver that fenced off the last one has ended")
         return Decision("leave", "a newer driver fenced off the last one; start it to take over here")
+
+
+def _about_changed(facts: Facts) -> Decision:
+    if facts.on_change == "leave":
+        return Decision("leave", "runs an older definition; restart it to apply the new one")
+    if facts.objection is not None:
+        reason = f"it runs as defined before, because the new definition is refused: {facts.objection}"
+        return Decision("refused", reason, runbook=facts.objection.runbook)
+    return Decision("stop", "its definition changed: it drains, and the next visit starts the new one")
 
 
 def _is_wanted(facts: Facts) -> bool:

@@ -1,22 +1,21 @@
-"""How the last drivers of a pipeline ended, remembered on the machine that started them.
+"""How the last drivers of a pipeline ended, remembered where they run.
 
-The file `<pipeline>.history` beside the driver's record. Receipts tell why a driver stopped; that one was
-killed, or never committed a batch, is only known until the next one writes its status: so it is noted
-before each start.
+Receipts tell why a driver stopped; that one was killed, or never committed a batch, is only known until the
+next one writes its status: so it is noted before each start.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from tidemill.control.driver_record import replace_file
 from tidemill.control.endings import Ending
-from tidemill.control.slot_lock import lock
+from tidemill.control.runtime import Memory
 
 # Endings kept. The budget looks at an hour of restarts, at most one a minute.
 KEPT_ENDINGS = 100
+
+# Longest history, in characters. A ConfigMap holds 1 MiB, and errors can be long; the newest endings count.
+LONGEST_HISTORY = 300_000
 
 
 class _Document(BaseModel):
@@ -30,33 +29,43 @@ class RestartHistory:
     """The endings of one pipeline, oldest first.
 
     Args:
-        folder: The environment's run folder.
-        pipeline: Whose.
+        memory: Where they are kept.
     """
 
-    def __init__(self, folder: Path, pipeline: str) -> None:
-        self._file = folder / f"{pipeline}.history"
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
 
     def read(self) -> list[Ending]:
-        """All that is remembered. A damaged file counts as none: it only slows restarts down."""
-        try:
-            return _Document.model_validate_json(self._file.read_bytes()).endings
-        except (FileNotFoundError, ValidationError):
-            return []
+        """All that is remembered. A damaged history counts as none: it only slows restarts down."""
+        return _endings(self._memory.read())
 
     def with_ending(self, ending: Ending | None) -> list[Ending]:
         """What is remembered, and one more ending if that is news."""
-        known = self.read()
-        if ending is None or any(_same_start(ending, other) for other in known):
-            return known
-        return [*known, ending]
+        return _with(self.read(), ending)
 
     def note(self, ending: Ending) -> None:
         """Remember an ending; noting it again changes nothing."""
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with lock(self._file.with_suffix(".history-lock")):
-            endings = self.with_ending(ending)[-KEPT_ENDINGS:]
-            replace_file(self._file, _Document(endings=endings).model_dump_json(indent=1))
+        self._memory.change(lambda known: _text(_with(_endings(known), ending)))
+
+
+def _endings(text: str | None) -> list[Ending]:
+    try:
+        return [] if text is None else _Document.model_validate_json(text).endings
+    except ValidationError:
+        return []
+
+
+def _with(known: list[Ending], ending: Ending | None) -> list[Ending]:
+    if ending is None or any(_same_start(ending, other) for other in known):
+        return known
+    return [*known, ending]
+
+
+def _text(endings: list[Ending]) -> str:
+    kept = endings[-KEPT_ENDINGS:]
+    while len(text := _Document(endings=kept).model_dump_json(indent=1)) > LONGEST_HISTORY:
+        kept = kept[1:]
+    return text
 
 
 def _same_start(one: Ending, other: Ending) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
@@ -32,6 +33,7 @@ class StartedDriver:
         process: Where it runs, for a person to read: `pid 4711`.
         alive: Whether it runs.
         drain_requested_at: When it was asked to stop.
+        termination: How its process ended, where its place knows: `OOMKilled, exit 137`.
     """
 
     pipeline: str
@@ -43,6 +45,7 @@ class StartedDriver:
     process: str
     alive: bool
     drain_requested_at: datetime | None = None
+    termination: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,16 @@ class StartResult:
 
     driver: StartedDriver
     started: bool
+
+
+class Memory(Protocol):
+    """One text about a pipeline that outlives its drivers, kept where they run."""
+
+    def read(self) -> str | None:
+        """The text; None if there is none."""
+
+    def change(self, edit: Callable[[str | None], str]) -> None:
+        """Replace the text by what `edit` makes of it; of racing callers each edits the other's result."""
 
 
 class Runtime(Protocol):
@@ -68,5 +81,14 @@ class Runtime(Protocol):
     def kill(self, driver: StartedDriver) -> bool:
         """End a driver at once, with all it started; False if it has ended."""
 
+    def put_away(self, driver: StartedDriver) -> None:
+        """See that the place does not start an ended driver again by itself."""
+
     def running_pipelines(self) -> list[str]:
         """Pipelines whose main slot is held, declared or not."""
+
+    def memory(self, pipeline: str) -> Memory:
+        """Where the history of a pipeline's drivers is kept."""
+
+    def traces(self, driver: StartedDriver) -> list[str]:
+        """What a driver's place tells of it, for a person who asks why: its newest log lines, events."""

@@ -62,14 +62,13 @@ def begin(plane: ControlPlane, request: StreamRequest) -> Goal:
     _write_wish(plane, request)
     driver = plane.running(request.pipeline)
     if request.verb == "stop":
-        if driver is not None:
-            plane.runtime.drain(driver)
+        _stop(plane, request.pipeline, driver)
         return Goal(pipeline=request.pipeline, kind="stopped")
     if driver is not None and _must_go(driver, request):
         plane.runtime.drain(driver)
         return Goal(pipeline=request.pipeline, kind="stopped", final=False)
     if driver is None and pipeline is not None:
-        start_stream(plane, request.pipeline, pipeline.digest, request.run_id)
+        start_stream(plane, request.pipeline, pipeline.definition_digest, request.run_id)
     started_after = request.at if request.verb == "restart" else None
     return Goal(pipeline=request.pipeline, kind="progress", started_after=started_after)
 
@@ -105,6 +104,13 @@ def carry_out(
         if proof.message != told:
             tell(told := proof.message)
         time.sleep(POLL_SECONDS)
+
+
+def _stop(plane: ControlPlane, pipeline: str, driver: StartedDriver | None) -> None:
+    if driver is not None:
+        plane.runtime.drain(driver)
+    elif (ended := plane.runtime.last_start(pipeline)) is not None and not ended.alive:
+        plane.runtime.put_away(ended)
 
 
 def _must_go(driver: StartedDriver, request: StreamRequest) -> bool:

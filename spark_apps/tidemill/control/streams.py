@@ -8,6 +8,7 @@ from typing import Literal
 
 from tidemill.checkpoint.desired import read_desired
 from tidemill.checkpoint.receipts import newest_receipt
+from tidemill.control.definition_change import objection_to
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.plane import ControlPlane
 from tidemill.control.reconcile import Decision, Facts, Reconciler
@@ -48,25 +49,29 @@ def gather_facts(plane: ControlPlane, name: str, now: datetime) -> Facts:
     pipeline, problem = _resolve(plane, name)
     start = plane.runtime.last_start(name)
     running = start if start is not None and start.alive else None
-    ended = plane.last_ending(name) if running is None else None
+    ended = start if running is None else None
+    ending = None if ended is None else plane.ending_of(ended)
     return Facts(
         pipeline=name,
         now=now,
         mode=_mode_of(pipeline, problem),
-        digest=None if pipeline is None else pipeline.digest,
+        digest=None if pipeline is None else pipeline.definition_digest,
         problem=problem,
+        on_change=plane.environment.spec.on_change,
+        objection=_objection(plane, pipeline, running),
         desired=read_desired(plane.store, plane.layout, name),
         running=running,
-        endings=tuple(plane.history(name).with_ending(ended)),
+        ended=ended,
+        endings=tuple(plane.history(name).with_ending(ending)),
         newest_receipt=newest_receipt(plane.store, plane.layout, name),
     )
 
 
 def start_stream(plane: ControlPlane, pipeline: str, digest: str, run_id: str) -> StartedDriver:
     """Start the driver of a stream unless one runs; remember first how the one before ended."""
-    ended = plane.last_ending(pipeline)
-    if ended is not None:
-        plane.history(pipeline).note(ended)
+    ending = plane.last_ending(pipeline)
+    if ending is not None:
+        plane.history(pipeline).note(ending)
     return plane.runtime.start(DriverRun(pipeline, "stream", run_id), digest).driver
 
 
@@ -94,7 +99,20 @@ def _act(plane: ControlPlane, facts: Facts, decision: Decision) -> StartedDriver
         case "kill" if driver is not None:
             plane.runtime.kill(driver)
             return None
+        case "leave" | "refused" | "hold" if facts.ended is not None:
+            plane.runtime.put_away(facts.ended)
     return driver
+
+
+def _objection(
+    plane: ControlPlane, pipeline: Pipeline | None, running: StartedDriver | None
+) -> TidemillError | None:
+    """What the gate says of a changed definition; asked only if the running driver would go for it."""
+    if pipeline is None or running is None or plane.environment.spec.on_change == "leave":
+        return None
+    if running.mode != "stream" or running.digest == pipeline.definition_digest:
+        return None
+    return objection_to(plane.store, pipeline)
 
 
 def _resolve(plane: ControlPlane, name: str) -> tuple[Pipeline | None, TidemillError | None]:

@@ -33,6 +33,30 @@ _KNOWN = (
         "disk-full",
     ),
     _Known(
+        r"KubernetesClientException.*(?:[Ff]orbidden|Unauthorized)",
+        SpecError,
+        "TIDE-K8S-021",
+        "Kubernetes does not let the driver make executors.",
+        "give the driver's service account its role: helm upgrade, or see helm/README.md for what it needs",
+        "executors-missing",
+    ),
+    _Known(
+        r"KubernetesClientException|No pod was found named",
+        UnavailableError,
+        "TIDE-K8S-020",
+        "The Kubernetes API server does not answer the driver.",
+        "see the API server; the driver tries again by itself",
+        "executors-missing",
+    ),
+    _Known(
+        r"ExecutorLostFailure",
+        UnavailableError,
+        "TIDE-K8S-023",
+        "A task of the batch lost its executor again and again.",
+        "see how the executors ended: kubectl get events; if of memory, choose a larger size",
+        "executors-missing",
+    ),
+    _Known(
         # obstore and delta-rs, whose message may be broken into lines; then ABFS and S3A.
         r"lacked the necessary privileges|Unauthenticated|403 Forbidden|AccessDeniedException|"
         r"AuthenticationFailed|InvalidAccessKeyId|SignatureDoesNotMatch|NoSuchBucket|ContainerNotFound|"

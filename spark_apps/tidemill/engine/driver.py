@@ -27,6 +27,9 @@ from tidemill.engine.availability import Backoff, check_source
 from tidemill.engine.backfill import run_backfill
 from tidemill.engine.classify import classify
 from tidemill.engine.drain import Drain
+from tidemill.engine.driver_http import DriverView, serve
+from tidemill.engine.driver_pod import check_first_pod, this_pod
+from tidemill.engine.jvm_process import check_jvm, jvm_has_ended
 from tidemill.engine.log_lines import log_json_lines
 from tidemill.engine.receipt import make_receipt
 from tidemill.engine.reporter import Reporter, error_document
@@ -35,6 +38,7 @@ from tidemill.engine.session import start_session
 from tidemill.engine.streaming import Ending, run_query
 from tidemill.engine.transform import code_of
 from tidemill.errors import FencedError, TidemillError, UnavailableError
+from tidemill.spec.pod import HTTP_PORT
 from tidemill.spec.project import Pipeline, Project, find_project, load_environment, resolve_pipeline
 from tidemill.storage.access import open_storage
 from tidemill.storage.store import Store
@@ -49,6 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         project: Project = find_project(arguments.project)
         pipeline = resolve_pipeline(load_environment(project, arguments.env), arguments.pipeline)
+        check_first_pod(this_pod(), arguments.mode)
         open_storage(pipeline.environment)
         _bounds(arguments)
     except TidemillError as error:
@@ -71,6 +76,7 @@ def _run(pipeline: Pipeline, arguments: argparse.Namespace, drain: Drain) -> int
     # Before the first status of this driver takes the place of the last one's.
     _log_last_ending(store, pipeline)
     reporter = _reporter(store, pipeline, arguments)
+    _serve(pipeline, reporter, arguments)
     failure: TidemillError | None = None
     ending: Ending = "finished"
     try:
@@ -122,6 +128,16 @@ def _reporter(store: Store, pipeline: Pipeline, arguments: argparse.Namespace) -
     return reporter
 
 
+def _serve(pipeline: Pipeline, reporter: Reporter, arguments: argparse.Namespace) -> None:
+    """Answer probes on the pod's address; elsewhere only if a port was asked for, on this machine alone."""
+    pod = this_pod()
+    port = arguments.http_port or (HTTP_PORT if pod is not None else None)
+    if port is not None:
+        trigger = pipeline.spec.run.trigger if arguments.mode == "stream" else None
+        view = DriverView(lambda: reporter.status, reporter.silence, trigger)
+        serve((pod.ip if pod is not None else "127.0.0.1", port), view)
+
+
 def _run_mode(run: RunContext, reporter: Reporter, arguments: argparse.Namespace) -> Ending:
     """Start Spark, run, and try again after a source or sink that went away."""
     backoff = Backoff(run.drain, reporter)
@@ -132,13 +148,15 @@ def _run_mode(run: RunContext, reporter: Reporter, arguments: argparse.Namespace
                 check_source(run.pipeline)
                 run = admit(run)
                 if spark is None:
-                    spark = start_session(run.pipeline)
+                    spark = start_session(run.pipeline, this_pod(), run.mode)
                     spark.streams.addListener(reporter)
                 if run.mode == "backfill":
                     run_backfill(spark, run, reporter, plan_backfill(run.pipeline, _bounds(arguments)))
                     return "finished"
                 return run_query(spark, run, reporter)
             except Exception as error:
+                if spark is not None:
+                    check_jvm(spark, error)
                 unavailable = classify(error)
                 if not isinstance(unavailable, UnavailableError):
                     raise
@@ -153,7 +171,7 @@ def _run_mode(run: RunContext, reporter: Reporter, arguments: argparse.Namespace
                 backoff.wait(unavailable)
         return "drained"
     finally:
-        if spark is not None:
+        if spark is not None and not jvm_has_ended(spark):
             # A driver with a live JVM does not exit.
             spark.stop()
 
@@ -184,6 +202,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--to", dest="end", help="end of a backfill, exclusive, ISO 8601")
     parser.add_argument("--from-offsets", help='first offsets of a backfill: {"topic": {"0": 5}}')
     parser.add_argument("--to-offsets", help="end offsets of a backfill, exclusive")
+    parser.add_argument("--http-port", type=int, help="serve probes, status and metrics; a pod always does")
     return parser.parse_args(argv)
 
 

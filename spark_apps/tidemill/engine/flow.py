@@ -64,10 +64,9 @@ def _decoded(records: DataFrame, decoding: Decoding) -> DataFrame:
 
 
 def _in_few_tasks(records: DataFrame) -> DataFrame:
-    """On one machine, as many tasks as cores: more only mean more runs of Python workers and more files.
+    """As many tasks as cores: more only mean more runs of Python workers and more files.
 
-    On a cluster executors come and go, so there the source's partitions stay.
+    With executors that is the number when all of them are there (kubernetes_conf.py): as long as tasks wait,
+    Spark adds executors.
     """
-    context = records.sparkSession.sparkContext
-    on_one_machine = (context.master or "").startswith("local")
-    return records.coalesce(context.defaultParallelism) if on_one_machine else records
+    return records.coalesce(records.sparkSession.sparkContext.defaultParallelism)

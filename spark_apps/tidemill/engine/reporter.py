@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import structlog
@@ -36,6 +36,8 @@ class Reporter(StreamingQueryListener):
         self.status = status
         # When Spark last said anything of the query, on the monotonic clock.
         self.heard_at = time.monotonic()
+        # The last sign of life of any kind, on the same clock.
+        self._lived_at = self.heard_at
         # Newest batch of which Spark reported the end, so that its commit file is there.
         self.last_progress: int | None = None
         self._seen_progress: int | None = None
@@ -44,6 +46,14 @@ class Reporter(StreamingQueryListener):
     def state(self, state: DriverState, error: TidemillError | None = None, **changes: Any) -> None:
         """Change the state and say so."""
         self._update(state=state, error=None if error is None else error_document(error), **changes)
+
+    def works(self) -> None:
+        """Count a sign of life that changes nothing in the status: a task of a long batch ended."""
+        self._lived_at = time.monotonic()
+
+    def silence(self) -> timedelta:
+        """Time since the last sign of life: a change of the status, an event of Spark's, an ended task."""
+        return timedelta(seconds=time.monotonic() - max(self._lived_at, self.heard_at))
 
     def progressed(self) -> bool:
         """Whether a batch ended since the last call."""
@@ -118,6 +128,7 @@ class Reporter(StreamingQueryListener):
         )
 
     def _update(self, **changes: Any) -> None:
+        self.works()
         with self._lock:
             changed = {**self.status.model_dump(), **changes, "updated_at": datetime.now(UTC)}
             self.status = Status.model_validate(changed)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tidemill.checkpoint.retention.rule import retention_of
+from tidemill.engine.driver_pod import DriverPod
+from tidemill.engine.kubernetes_conf import kubernetes_conf
 from tidemill.spec.project import Pipeline
 from tidemill.spec.units import format_size
 
@@ -28,22 +30,35 @@ ARROW_BATCH_BYTES = 32 * 2**20
 STOP_TIMEOUT_SECONDS = 15
 
 
-def session_conf(pipeline: Pipeline) -> dict[str, str]:
-    """All Spark settings of a driver of `pipeline`."""
-    size = pipeline.size.driver
+def session_conf(pipeline: Pipeline, pod: DriverPod | None = None) -> dict[str, str]:
+    """All Spark settings of a driver of `pipeline`.
+
+    Args:
+        pipeline: What will run.
+        pod: The driver's own; in one, a size with executors makes them. Else the driver works alone.
+    """
     return {
-        "spark.master": f"local[{size.cores}]",
         "spark.app.name": f"tidemill-{pipeline.name}",
-        "spark.driver.memory": format_size(size.memory),
+        "spark.driver.memory": format_size(pipeline.size.driver.memory),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "localhost",
-        "spark.driver.bindAddress": "127.0.0.1",
+        **_place_conf(pipeline, pod),
         **_sql_conf(),
         **_state_conf(pipeline.spec.run.shuffle_partitions),
         **_retention_conf(pipeline),
         **_delta_conf(),
         **_safety_conf(),
+    }
+
+
+def _place_conf(pipeline: Pipeline, pod: DriverPod | None) -> dict[str, str]:
+    size = pipeline.size
+    if pod is not None and size.executors is not None:
+        return kubernetes_conf(pipeline, pod, size.executors)
+    return {
+        "spark.master": f"local[{size.driver.cores}]",
+        "spark.driver.host": "localhost",
+        "spark.driver.bindAddress": "127.0.0.1",
     }
 
 

@@ -2,8 +2,9 @@
 
 A record is decoded once. The task that finds it invalid writes it to a data file of the quarantine
 table; the file becomes part of the table only by the driver's commit. Names of files are a function
-of query start, batch and partition: a task that runs again replaces its own file, and a batch that is
-repeated after a restart never touches a file that an earlier start may have committed.
+of query start, batch, partition and attempt: a batch that is repeated after a restart never touches a file
+that an earlier start may have committed, nor a lost executor that still writes the file of the attempt that
+took its place. Of a partition's attempts one file counts.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ QUARANTINE_SCHEMA = pa.schema(
 
 
 class _Union(AccumulatorParam[dict[str, PartFile]]):
-    """Files by name: a stage that runs twice hands in the same names, which count once."""
+    """Files by batch and partition: a stage that runs twice hands in two files for one, of the same rows."""
 
     def zero(self, value: dict[str, PartFile]) -> dict[str, PartFile]:  # noqa: ARG002  # Spark's signature
         return {}
@@ -72,7 +73,7 @@ class Quarantine:
         return Quarantine(path, run_id, uuid.uuid4().hex, files, access_to(path))
 
     def take(self) -> list[PartFile]:
-        """On the driver: files handed in since the last call, by name."""
+        """On the driver: files handed in since the last call, in the order of their partitions."""
         files = [part for _, part in sorted(self.files.value.items())]
         self.files.value = {}
         return files
@@ -83,10 +84,11 @@ class Quarantine:
         if task is None:
             raise RuntimeError("rejected records are written by Spark tasks only")
         batch_id = task.getLocalProperty("streaming.sql.batchId") or "backfill"
-        name = f"part-{self.start}-{batch_id}-{task.partitionId():05d}.parquet"
+        place = f"{batch_id}-{task.partitionId():05d}"
+        name = f"part-{self.start}-{place}-{task.taskAttemptId()}.parquet"
         part = write_part(self.path, name, QUARANTINE_SCHEMA, rejected, self.access)
         if part is not None:
-            self.files.add({name: part})
+            self.files.add({place: part})
 
     def rows(self, records: pa.RecordBatch, indices: pa.Array, reasons: list[str]) -> pa.RecordBatch:
         """Rejected records in the table's columns."""

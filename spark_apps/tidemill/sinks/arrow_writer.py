@@ -62,7 +62,8 @@ class ArrowWriter:
         return written
 
     def _write_parts(self, frame: DataFrame) -> list[PartFile]:
-        # More tasks than cores would only mean more start-up and more, smaller files.
+        # More tasks than cores would only mean more start-up and more, smaller files. With executors that is
+        # the number when all of them are there, not those that happen to be registered.
         tasks = frame.sparkSession.sparkContext.defaultParallelism
         task = _part_task(self.log.path, self.arrow_schema, self.before)
         parts = frame.coalesce(tasks).mapInArrow(task, _PART_SCHEMA)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from tidemill.spec.kubernetes import KubernetesSettings, check_root_outlives_pods
 from tidemill.spec.location import Root
 from tidemill.spec.storage import StorageAccess, check_access_fits
 from tidemill.spec.strict import Strict
 from tidemill.spec.text import Expression, Line, SecretName, Servers, SizeName
 from tidemill.spec.units import Count, Size
+
+# Kubernetes' quantity of processor time, as people write it: `500m` or `0.5` is half a core.
+CpuQuantity = Annotated[str, Field(pattern=r"^(?:[1-9][0-9]{0,5}m|[0-9]{1,3}(?:\.[0-9]{1,3})?)$")]
 
 
 class KafkaSecurity(Strict):
@@ -55,26 +59,60 @@ class Resources(Strict):
     cores: Count = Field(1, le=256, description="Tasks that run at the same time.")
     # Spark asks for 450 MB at least (1.5 times its reserved 300 MB) and does not start below.
     memory: Size = Field(2**30, ge=450 * 2**20, validate_default=True, description="Heap of the JVM.")
+    memory_overhead: Size | None = Field(
+        None,
+        description="On Kubernetes, memory of the pod beside the heap: Python workers, RocksDB, the JVM "
+        "itself. Else 40% of `memory`, 512 MB at least.",
+    )
+    cpu_request: CpuQuantity | None = Field(
+        None, description="On Kubernetes, what is reserved on the node, such as `500m`; else `cores`."
+    )
+
+
+class Executors(Resources):
+    """Executor pods of one driver; their number follows the work."""
+
+    min: Count = Field(1, le=1000, description="Executors that are always there.")
+    max: Count = Field(1, le=1000, description="Executors at most.")
+
+    @model_validator(mode="after")
+    def _min_is_not_above_max(self) -> Self:
+        if self.min > self.max:
+            raise ValueError("`min` is larger than `max`")
+        return self
 
 
 class DriverSize(Strict):
     """What one driver may use."""
 
     driver: Resources = Field(Resources(), description="The driver process.")
+    executors: Executors | None = Field(
+        None, description="On Kubernetes, its executors; without them the driver works alone in its pod."
+    )
 
 
 class Secrets(Strict):
     """Where drivers find the values of secrets; the command line and Airflow, too, that of `storage`."""
 
     folder: Expression | None = Field(
-        None, description="Folder with one file per secret; else the variable TIDEMILL_SECRET_<NAME>."
+        None,
+        description="Folder with one file per secret, on Kubernetes /run/secrets/tidemill if nothing else is "
+        "said; else the variable TIDEMILL_SECRET_<NAME>.",
     )
 
 
 class EnvironmentSpec(Strict):
     """Where and with what pipelines run."""
 
-    runtime: Literal["local"] = Field("local", description="Where drivers run: processes on this machine.")
+    runtime: Literal["local", "kubernetes"] = Field(
+        "local", description="Where drivers run: processes on this machine, or pods."
+    )
+    on_change: Literal["leave", "restart"] = Field(
+        "leave",
+        description="A running stream whose definition changed is left as it is, or gated, drained and "
+        "started anew.",
+    )
+    kubernetes: KubernetesSettings | None = Field(None, description="For `runtime: kubernetes`.")
     root: Root = Field(description="Storage root: a folder, relative to the project or absolute, or a URI.")
     kafka: KafkaConnection | None = Field(None, description="The Kafka brokers.")
     storage: StorageAccess | None = Field(
@@ -88,4 +126,17 @@ class EnvironmentSpec(Strict):
     @model_validator(mode="after")
     def _access_fits_the_root(self) -> Self:
         check_access_fits(self.root, self.storage)
+        return self
+
+    @model_validator(mode="after")
+    def _settings_fit_the_runtime(self) -> Self:
+        if self.runtime == "local":
+            if self.kubernetes is not None:
+                raise ValueError("`kubernetes` needs `runtime: kubernetes`; else it has no effect")
+            if any(size.executors is not None for size in self.sizes.values()):
+                raise ValueError("`executors` need `runtime: kubernetes`; a local driver works alone")
+        elif self.kubernetes is None:
+            raise ValueError("`runtime: kubernetes` needs `kubernetes` with namespace and image")
+        else:
+            check_root_outlives_pods(self.root, self.kubernetes)
         return self

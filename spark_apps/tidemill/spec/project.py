@@ -21,6 +21,9 @@ from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.transform_file import check_transform
 from tidemill.spec.yaml_file import read_model
 
+# Where a pod finds its secrets unless the environment says otherwise.
+SECRETS_FOLDER = "/run/secrets/tidemill"
+
 PROJECT_VARIABLE = "TIDEMILL_PROJECT"
 ENVIRONMENT_VARIABLE = "TIDEMILL_ENV"
 
@@ -109,6 +112,13 @@ class Environment:
         return Layout(absolute.rstrip("/"))
 
     @property
+    def secrets_folder(self) -> Path | None:
+        """Folder with one file per secret; a relative one is the project's."""
+        if self.spec.secrets.folder is not None:
+            return self.project.folder / self.spec.secrets.folder
+        return Path(SECRETS_FOLDER) if self.spec.runtime == "kubernetes" else None
+
+    @property
     def run_folder(self) -> Path:
         """Folder on this machine with locks, process records and logs of the local runtime."""
         return self.project.folder / ".tidemill" / self.name
@@ -128,6 +138,11 @@ class Environment:
                 fix='add `kafka: {bootstrap_servers: "host:port"}`',
             )
         return self.spec.kafka
+
+
+# Where pods are placed, who may change what, and what to do about a change: none of it changes what a
+# driver does.
+_NOT_PART_OF_A_DEFINITION = {"runtime", "kubernetes", "sizes", "on_change", "protected"}
 
 
 @dataclass(frozen=True)
@@ -153,6 +168,36 @@ class Pipeline:
         """First 16 hex digits of SHA-256 over the declaration, independent of key order and comments."""
         document = json.dumps(self.spec.model_dump(mode="json", by_alias=True), sort_keys=True)
         return hashlib.sha256(document.encode()).hexdigest()[:16]
+
+    @cached_property
+    def definition_digest(self) -> str:
+        """First 16 hex digits of SHA-256 over all that decides what a driver does.
+
+        The declaration, the files it names, its size, and the environment without what places pods and
+        without other sizes. Defaults are left out, so that a release that adds a key changes no digest.
+        """
+        given = {
+            "pipeline": self.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True),
+            "size": self.size.model_dump(mode="json", exclude_defaults=True),
+            "environment": self.environment.spec.model_dump(
+                mode="json", exclude_defaults=True, exclude=_NOT_PART_OF_A_DEFINITION
+            ),
+        }
+        digest = hashlib.sha256(json.dumps(given, sort_keys=True).encode())
+        for file in self.named_files:
+            digest.update(file.read_bytes())
+        return digest.hexdigest()[:16]
+
+    @property
+    def named_files(self) -> list[Path]:
+        """Files beside the declaration that decide what a driver does: payload schema, transform."""
+        project = self.environment.project
+        files = []
+        if self.spec.payload is not None:
+            files.append(project.schemas / self.spec.payload.chosen.schema_)
+        if self.spec.transform is not None:
+            files.append(project.transforms / f"{self.spec.transform.partition(':')[0]}.py")
+        return files
 
 
 def _is_pipeline_file(file: Path) -> bool:

@@ -17,8 +17,8 @@ def read_secret(environment: Environment, name: str, variables: Mapping[str, str
     """
     variable = "TIDEMILL_SECRET_" + name.upper().replace("-", "_")
     looked_in = [f"variable {variable}"]
-    if environment.spec.secrets.folder is not None:
-        file = environment.project.folder / environment.spec.secrets.folder / name
+    if environment.secrets_folder is not None:
+        file = environment.secrets_folder / name
         looked_in.insert(0, f"file {file}")
         if file.is_file():
             return file.read_text(encoding="utf-8").strip()

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from tests.support.command_line import CommandLine
 from tests.support.conf_project import ConfProject
 
@@ -17,3 +19,9 @@ def test_generated_files_are_written_and_then_up_to_date(tidemill: CommandLine, 
 def test_a_first_event_time_must_be_readable(tidemill: CommandLine) -> None:
     assert tidemill("dev", "produce", "--start", "soon") == 2
     assert "ISO 8601" in tidemill.err
+
+
+@pytest.mark.parametrize("wrong", ["events", "events:", "events:0", ":3", "events:many"])
+def test_a_topic_is_given_with_its_partitions(tidemill: CommandLine, wrong: str) -> None:
+    assert tidemill("dev", "topics", "fine:1", wrong) == 2
+    assert "NAME:PARTITIONS" in tidemill.err

@@ -267,3 +267,13 @@ def test_records_name_no_secret_and_are_for_their_owner_only(project: SmallProje
     assert set(json.loads(file.read_text())) == {
         *("v", "pipeline", "mode", "run_id", "digest", "started_at", "log", "identity")
     }
+
+
+def test_the_end_of_a_drivers_log_is_there_for_whoever_asks_why(project: SmallProject) -> None:
+    plane, name = project.plane(), project.declare("orders")
+    project.behave(name, "exit 65")
+    driver = plane.runtime.start(run_of(name), "d1").driver
+    until_gone(plane, name)
+    assert plane.runtime.traces(driver) == ["fake driver run-1: exit 65"]
+    Path(driver.log).unlink()
+    assert plane.runtime.traces(driver) == []

@@ -13,7 +13,7 @@ from tidemill.control.endings import Ending
 from tidemill.control.reconcile import DRAIN_DEADLINE, Decision, Facts, Reconciler
 from tidemill.control.restart_policy import RestartPolicy
 from tidemill.control.runtime import StartedDriver
-from tidemill.errors import SpecError
+from tidemill.errors import GateRefusedError, SpecError
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 POLICY = RestartPolicy()
@@ -94,7 +94,26 @@ def test_an_incremental_run_in_the_place_of_a_stream_is_left_to_finish() -> None
 def test_a_changed_declaration_is_told_not_applied_by_itself() -> None:
     decision = decide(running=driver(digest="d0"))
     assert decision.action == "leave"
-    assert "older declaration" in decision.reason
+    assert "older definition" in decision.reason
+
+
+def test_a_changed_definition_takes_the_place_of_the_old_one_where_the_environment_says_so() -> None:
+    assert decide(running=driver(digest="d0"), on_change="restart").action == "stop"
+    assert decide(running=driver(), on_change="restart").action == "leave"
+
+
+def test_a_changed_definition_that_the_gate_refuses_leaves_the_old_one_running() -> None:
+    objection = GateRefusedError("TIDE-CKPT-026", "Partitions.", runbook="pipeline-changed")
+    decision = decide(running=driver(digest="d0"), on_change="restart", objection=objection)
+    assert (decision.action, decision.runbook) == ("refused", "pipeline-changed")
+    assert "TIDE-CKPT-026" in decision.reason
+
+
+def test_a_change_drains_once_and_touches_no_incremental_run() -> None:
+    draining = driver(digest="d0", drain_requested_at=ago(seconds=5))
+    assert decide(running=draining, on_change="restart").action == "leave"
+    bounded = driver(digest="d0", mode="incremental")
+    assert decide(running=bounded, on_change="restart").action == "leave"
 
 
 def test_a_driver_whose_file_is_gone_is_reported_and_left_running() -> None:

@@ -1,0 +1,101 @@
+{{/* Address of the API server inside the cluster. */}}
+{{- define "tidemill.apiServerUrl" -}}
+http://{{ include "tidemill.name" (list . "api-server") }}:8080
+{{- end }}
+
+{{/* Which database the pods wait for: it changes where the image, and so perhaps the schema, changes. */}}
+{{- define "tidemill.migrationKey" -}}
+{{- list (include "tidemill.image" (list . .Values.images.airflow)) (include "tidemill.migrationPod" (dict "root" . "key" "")) | toJson | sha256sum | trunc 10 -}}
+{{- end }}
+
+{{/* One environment variable from a Secret. Call with (list $ <variable> "airflow" "fernet-key"). */}}
+{{- define "tidemill.secretVariable" -}}
+- name: {{ index . 1 }}
+  valueFrom:
+    secretKeyRef: {name: {{ include "tidemill.secretName" (list (index . 0) (index . 2)) }}, key: {{ index . 3 }}}
+{{- end }}
+
+{{/* Secrets of a part of Airflow. Only the API server and the scheduler sign tokens for tasks.
+Call with (list $ <true for those two>). */}}
+{{- define "tidemill.airflowSecrets" -}}
+{{- $root := index . 0 -}}
+{{ include "tidemill.secretVariable" (list $root "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN" "database" "connection") }}
+{{ include "tidemill.secretVariable" (list $root "AIRFLOW__CORE__FERNET_KEY" "airflow" "fernet-key") }}
+{{ include "tidemill.secretVariable" (list $root "AIRFLOW__API__SECRET_KEY" "airflow" "api-secret-key") }}
+{{- if index . 1 }}
+{{ include "tidemill.secretVariable" (list $root "AIRFLOW__API_AUTH__JWT_SECRET" "airflow" "jwt-secret") }}
+{{- end }}
+{{- end }}
+
+{{/* Init container: waits until the database is up to date for this image. */}}
+{{- define "tidemill.waitForMigration" -}}
+- name: wait-for-migration
+  image: {{ include "tidemill.image" (list . .Values.images.airflow) }}
+  imagePullPolicy: {{ .Values.images.pullPolicy }}
+  args: [python, /opt/chart/airflow_database.py, marked, {{ include "tidemill.migrationKey" . | quote }}]
+  env: {{- include "tidemill.secretVariable" (list . "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN" "database" "connection") | nindent 4 }}
+  securityContext: {{- include "tidemill.containerSecurity" . | nindent 4 }}
+  resources: {requests: {cpu: 10m, memory: 32Mi}, limits: {memory: 128Mi}}
+  volumeMounts:
+    - {name: chart, mountPath: /opt/chart, readOnly: true}
+{{- end }}
+
+{{/* Pod template of a part of Airflow that runs all the time.
+Call with root, component, values, args, secrets (signs tokens), api (talks to Kubernetes), place ("read" or
+"act" on pipelines, or none), ports and probes. */}}
+{{- define "tidemill.airflowPod" -}}
+{{- $root := .root -}}
+metadata:
+  labels:
+    {{- include "tidemill.selector" (list $root .component) | nindent 4 }}
+    {{- with $root.Values.airflow.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  annotations:
+    # A changed setting is a changed pod; the environment file is read anew by each task instead.
+    tidemill/settings: {{ include "tidemill.airflowSettings" $root | sha256sum | trunc 16 }}
+spec:
+  {{- include "tidemill.podSpec" (list $root (include "tidemill.name" (list $root "airflow")) .api) | nindent 2 }}
+  # A task that writes down its end takes seconds; none holds a stream.
+  terminationGracePeriodSeconds: 60
+  initContainers: {{- include "tidemill.waitForMigration" $root | nindent 4 }}
+  containers:
+    - name: {{ .component }}
+      image: {{ include "tidemill.image" (list $root $root.Values.images.airflow) }}
+      imagePullPolicy: {{ $root.Values.images.pullPolicy }}
+      args: {{- toYaml .args | nindent 8 }}
+      envFrom:
+        - configMapRef: {name: {{ include "tidemill.name" (list $root "airflow-settings") }}}
+      env: {{- include "tidemill.airflowSecrets" (list $root .secrets) | nindent 8 }}
+      {{- with .ports }}
+      ports: {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- toYaml .probes | nindent 6 }}
+      resources: {{- toYaml .values.resources | nindent 8 }}
+      securityContext: {{- include "tidemill.containerSecurity" $root | nindent 8 }}
+      volumeMounts:
+        {{- include "tidemill.scratchMounts" $root | nindent 8 }}
+        - {name: chart, mountPath: /opt/chart, readOnly: true}
+        {{- if .place }}
+        {{- include "tidemill.placeMounts" (list $root .place) | nindent 8 }}
+        {{- end }}
+  volumes:
+    {{- include "tidemill.scratchVolumes" $root | nindent 4 }}
+    - name: chart
+      configMap: {name: {{ include "tidemill.name" (list $root "airflow-files") }}}
+    {{- if .place }}
+    {{- include "tidemill.placeVolumes" (list $root .place) | nindent 4 }}
+    {{- end }}
+{{- end }}
+
+{{/* Probe by the heartbeat that a part sends to the database. */}}
+{{- define "tidemill.heartbeatProbe" -}}
+livenessProbe:
+  exec:
+    command: [python, /opt/chart/airflow_database.py, beating, {{ . }}]
+  # The first heartbeat comes after the imports; then two minutes of silence and three looks.
+  initialDelaySeconds: 60
+  periodSeconds: 60
+  timeoutSeconds: 20
+  failureThreshold: 3
+{{- end }}

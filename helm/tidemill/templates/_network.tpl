@@ -1,0 +1,27 @@
+{{/* Drivers and executors of this namespace. */}}
+{{- define "tidemill.sparkPods" -}}
+matchLabels: {app.kubernetes.io/name: tidemill}
+matchExpressions:
+  - {key: app.kubernetes.io/component, operator: In, values: [driver, executor]}
+{{- end }}
+
+{{/* Pods of these components of the release. Call with (list $ "scheduler" "triggerer"). */}}
+{{- define "tidemill.components" -}}
+matchLabels: {app.kubernetes.io/name: tidemill, app.kubernetes.io/instance: {{ (index . 0).Release.Name }}}
+matchExpressions:
+  - {key: app.kubernetes.io/component, operator: In, values: {{ toJson (rest .) }}}
+{{- end }}
+
+{{/* One egress rule to addresses outside; no addresses mean none, not all. Call with {cidrs, ports}. */}}
+{{- define "tidemill.egressTo" -}}
+{{- if and .cidrs .ports -}}
+- to:
+  {{- range .cidrs }}
+    - ipBlock: {cidr: {{ . }}}
+  {{- end }}
+  ports:
+  {{- range .ports }}
+    - {protocol: TCP, port: {{ . }}}
+  {{- end }}
+{{- end -}}
+{{- end }}

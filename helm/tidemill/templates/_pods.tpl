@@ -1,0 +1,91 @@
+{{/* Fields of every pod's spec: who it runs as, where, and nothing mounted that it did not ask for.
+Call with (list $ <service account> <true if it talks to the Kubernetes API>). */}}
+{{- define "tidemill.podSpec" -}}
+{{- $root := index . 0 -}}
+serviceAccountName: {{ index . 1 }}
+automountServiceAccountToken: {{ index . 2 }}
+enableServiceLinks: false
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 10001
+  runAsGroup: 10001
+  fsGroup: 10001
+  # A big volume's files are not all touched at every start.
+  fsGroupChangePolicy: OnRootMismatch
+  seccompProfile: {type: RuntimeDefault}
+{{- with $root.Values.images.pullSecrets }}
+imagePullSecrets:
+{{- range . }}
+  - name: {{ . }}
+{{- end }}
+{{- end }}
+{{- if $root.Values.priorityClasses.enabled }}
+priorityClassName: {{ include "tidemill.name" (list $root "control-plane") }}
+{{- end }}
+{{- with $root.Values.scheduling.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $root.Values.scheduling.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $root.Values.scheduling.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* Security context of every container. */}}
+{{- define "tidemill.containerSecurity" -}}
+allowPrivilegeEscalation: false
+capabilities: {drop: [ALL]}
+privileged: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+{{- end }}
+
+{{/* The two folders that a container may write to. */}}
+{{- define "tidemill.scratchVolumes" -}}
+- name: tmp
+  emptyDir: {}
+- name: home
+  emptyDir: {}
+{{- end }}
+{{- define "tidemill.scratchMounts" -}}
+- {name: tmp, mountPath: /tmp}
+- {name: home, mountPath: /home/tidemill}
+{{- end }}
+
+{{/* What pods that read or act on pipelines need: the environment file, and to act also data and secrets.
+Call with (list $ "read") or (list $ "act"). */}}
+{{- define "tidemill.placeVolumes" -}}
+{{- $root := index . 0 -}}
+- name: environment
+  configMap: {name: {{ include "tidemill.name" (list $root "environment") }}}
+{{- if eq (index . 1) "act" }}
+{{- with include "tidemill.dataClaim" $root }}
+- name: data
+  persistentVolumeClaim: {claimName: {{ . }}}
+{{- end }}
+{{- with $root.Values.secrets.drivers }}
+- name: secrets
+  projected:
+    # Group-readable: fsGroup is the pod's group.
+    defaultMode: 0440
+    sources:
+    {{- range . }}
+      - secret: {name: {{ . }}}
+    {{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- define "tidemill.placeMounts" -}}
+{{- $root := index . 0 -}}
+- {name: environment, mountPath: /etc/tidemill/environment, readOnly: true}
+{{- if eq (index . 1) "act" }}
+{{- if include "tidemill.dataClaim" $root }}
+- {name: data, mountPath: /data}
+{{- end }}
+{{- if $root.Values.secrets.drivers }}
+- {name: secrets, mountPath: {{ ($root.Values.environment.file.secrets | default dict).folder | default "/run/secrets/tidemill" }}, readOnly: true}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,239 @@
+"""The API server through the official client: documents in, documents out, errors with a fix."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tidemill.control.kubernetes.api import FIELD_MANAGER, ConflictError, Document, Kind
+from tidemill.errors import SpecError, TidemillError, UnavailableError
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient, Configuration
+
+# Seconds to reach the API server, and for its answer. It answers in milliseconds; a reconciliation of all
+# streams must fail within a minute, its schedule, when it is away.
+CONNECT_SECONDS = 5
+READ_SECONDS = 20
+
+# Objects that one answer holds; a namespace of 1,000 pipelines takes a few answers.
+PAGE = 500
+
+# Longest reason of a refusal that is shown, in characters: Kubernetes repeats whole documents in some.
+LONGEST_REASON = 500
+
+
+class KubernetesClient:
+    """One namespace of the cluster that this process runs in, or that KUBECONFIG names.
+
+    Args:
+        namespace: Its name.
+    """
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+        self._client = _connect()
+
+    def get(self, kind: Kind, name: str) -> Document | None:
+        """One object; None if there is none."""
+        return self._call("GET", self._path(kind, name))
+
+    def list(
+        self, kind: Kind, labels: Mapping[str, str], fields: Mapping[str, str] | None = None
+    ) -> list[Document]:
+        """Objects that carry all these labels and have these fields, all pages of them."""
+        query = {"labelSelector": _selector(labels), "limit": str(PAGE)}
+        if fields:
+            query["fieldSelector"] = _selector(fields)
+        found: list[Document] = []
+        while True:
+            answer = self._call("GET", self._path(kind), query=query) or {}
+            found += answer.get("items", [])
+            token = answer.get("metadata", {}).get("continue")
+            if not token:
+                return found
+            query["continue"] = token
+
+    def create(self, kind: Kind, document: Document) -> Document:
+        """Create an object; ConflictError if the name is taken."""
+        return self._call("POST", self._path(kind), document, _MANAGER) or {}
+
+    def replace(self, kind: Kind, document: Document) -> Document:
+        """Replace an object; ConflictError if it is not at the document's `resourceVersion` any more."""
+        path = self._path(kind, document["metadata"]["name"])
+        replaced = self._call("PUT", path, document, _MANAGER)
+        if replaced is None:
+            raise _conflict(path)
+        return replaced
+
+    def apply(self, kind: Kind, document: Document) -> Document:
+        """Create an object, or make it as the document says."""
+        path = self._path(kind, document["metadata"]["name"])
+        query = {**_MANAGER, "force": "true"}
+        return self._call("PATCH", path, document, query, "application/apply-patch+yaml") or {}
+
+    def patch(self, kind: Kind, name: str, changes: Document) -> Document | None:
+        """Merge changes into an object; None if there is none."""
+        return self._call("PATCH", self._path(kind, name), changes, _MANAGER, "application/merge-patch+json")
+
+    def delete(self, kind: Kind, name: str, options: Document) -> bool:
+        """Delete an object; False if there is none."""
+        return self._call("DELETE", self._path(kind, name), options) is not None
+
+    def log(self, pod: str, container: str, lines: int, *, previous: bool = False) -> str:
+        """The newest lines that a container wrote; empty if there are none to be had."""
+        from tidemill.control.kubernetes.api import PODS
+
+        query = {"container": container, "tailLines": str(lines), "previous": str(previous).lower()}
+        try:
+            return self._send("GET", f"{self._path(PODS, pod)}/log", None, query, "") or ""
+        except SpecError:
+            # 400: no container has started yet, or none ended before.
+            return ""
+
+    def _path(self, kind: Kind, name: str = "") -> str:
+        # Names are made by `names.py` or read from objects: nothing in them needs to be quoted.
+        path = f"{kind.group}/namespaces/{self._namespace}/{kind.plural}"
+        return f"{path}/{name}" if name else path
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        body: Document | None = None,
+        query: Mapping[str, str] | None = None,
+        content: str = "application/json",
+    ) -> Document | None:
+        text = self._send(method, path, body, query or {}, content)
+        return None if text is None else json.loads(text or "{}")
+
+    def _send(
+        self, method: str, path: str, body: Document | None, query: Mapping[str, str], content: str
+    ) -> str | None:
+        """The answer's text; None if there is no such object."""
+        from kubernetes.client.exceptions import ApiException
+        from urllib3.exceptions import HTTPError
+
+        headers = {"Accept": "application/json, */*", **({"Content-Type": content} if content else {})}
+        try:
+            response: Any = self._client.call_api(
+                path,
+                method,
+                query_params=list(query.items()),
+                header_params=headers,
+                body=body,
+                auth_settings=["BearerToken"],
+                _preload_content=False,
+                _request_timeout=(CONNECT_SECONDS, READ_SECONDS),
+            )
+            return bytes(response.data).decode("utf-8", "replace")
+        except ApiException as error:
+            if error.status == 404 and method != "POST":
+                return None
+            raise _said_no(path, error.status, _reason(error.body, error.reason)) from error
+        except (HTTPError, OSError) as error:
+            raise _away(self._client.configuration.host, f"{type(error).__name__}: {error}") from error
+
+
+_MANAGER = {"fieldManager": FIELD_MANAGER}
+
+
+def _connect() -> ApiClient:
+    """A client by the pod's own account, else by KUBECONFIG.
+
+    Raises:
+        UnavailableError: TIDE-K8S-007, if there is neither, or no client installed.
+    """
+    try:
+        from kubernetes.client import ApiClient, Configuration
+        from urllib3 import Retry
+    except ImportError as error:
+        raise _no_way(error, "install tidemill[airflow], or run it in an Airflow pod") from error
+    settings = Configuration()
+    _configure(settings)
+    # One more try: a connection that was kept open may be gone. More would hide an API server that is away.
+    settings.retries = Retry(total=1, redirect=0)
+    return ApiClient(settings)
+
+
+def _configure(settings: Configuration) -> None:
+    from kubernetes.config import load_incluster_config, load_kube_config
+    from kubernetes.config.config_exception import ConfigException
+
+    try:
+        try:
+            load_incluster_config(client_configuration=settings)
+        except ConfigException:
+            # Named here: the client's own default is what KUBECONFIG was when it was imported.
+            load_kube_config(os.environ.get("KUBECONFIG"), client_configuration=settings)
+    except (ConfigException, OSError) as error:
+        fix = "run it in a pod with a service account, or point KUBECONFIG at a file"
+        raise _no_way(error, fix) from error
+
+
+def _no_way(cause: Exception, fix: str) -> UnavailableError:
+    return UnavailableError(
+        "TIDE-K8S-007",
+        "There is no way to a Kubernetes API server from here.",
+        facts={"cause": cause},
+        fix=fix,
+        runbook="kubernetes-unavailable",
+    )
+
+
+def _selector(wanted: Mapping[str, str]) -> str:
+    return ",".join(f"{key}={value}" for key, value in wanted.items())
+
+
+def _reason(body: object, reason: object) -> str:
+    """What the API server says, in its own words, shortened."""
+    try:
+        said = json.loads(body if isinstance(body, (str, bytes)) else "")["message"]
+    except (ValueError, KeyError, TypeError):
+        said = body or reason
+    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    return " ".join(text.split())[:LONGEST_REASON]
+
+
+def _said_no(path: str, status: int, reason: str) -> TidemillError:
+    if status in (401, 403):
+        return UnavailableError(
+            "TIDE-K8S-002",
+            "The Kubernetes API server does not allow it.",
+            facts={"path": path, "status": status, "reason": reason},
+            fix="grant it to the service account (helm/tidemill/templates/streams), or raise the quota",
+            runbook="kubernetes-unavailable",
+        )
+    if status in (409, 412):
+        return _conflict(path)
+    if status == 429 or status >= 500 or status == 0:
+        return _away(path, f"{status} {reason}")
+    return SpecError(
+        "TIDE-K8S-004",
+        "The Kubernetes API server refuses an object.",
+        facts={"path": path, "status": status, "reason": reason},
+        fix="correct `kubernetes` or `sizes` of the environment; or an admission rule of the cluster said no",
+        runbook="kubernetes-object-refused",
+    )
+
+
+def _conflict(path: str) -> ConflictError:
+    return ConflictError(
+        "TIDE-K8S-003",
+        "Somebody else changed an object on Kubernetes at the same moment; nothing was done.",
+        facts={"path": path},
+        fix="try again",
+        runbook="kubernetes-unavailable",
+    )
+
+
+def _away(where: str, reason: str) -> UnavailableError:
+    return UnavailableError(
+        "TIDE-K8S-001",
+        "The Kubernetes API server does not answer. Drivers that run go on.",
+        facts={"where": where, "reason": reason[:LONGEST_REASON]},
+        fix="try again once it is back",
+        runbook="kubernetes-unavailable",
+    )

@@ -1,0 +1,216 @@
+"""The pod of a driver, as a template for a StatefulSet or a Job. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tidemill.control.driver_command import DriverRun
+from tidemill.control.driver_variables import RUN_ID_VARIABLE
+from tidemill.control.kubernetes.slot_record import (
+    ENVIRONMENT_KEY,
+    PIPELINE_KEY,
+    SLOT_LABEL,
+    SlotRecord,
+)
+from tidemill.control.runtime import slot_of
+from tidemill.names import kubernetes_name
+from tidemill.spec import pod
+from tidemill.spec.project import Pipeline
+
+Part = dict[str, Any]
+
+# Seconds between two looks of the kubelet, and looks that may fail.
+# Until the driver answers: Python and its imports take 2 s, ten times that on a busy machine; 300 s.
+START_PERIOD_SECONDS, START_FAILURES = 5, 60
+# Alive: the driver itself decides, generously (engine/liveness.py); three answers in a row say no, 90 s.
+LIVE_PERIOD_SECONDS, LIVE_FAILURES = 30, 3
+# Ready: the first batch is committed.
+READY_PERIOD_SECONDS, READY_FAILURES = 5, 3
+# Longest that one answer may take: it is made from memory, but the machine may be busy.
+PROBE_TIMEOUT_SECONDS = 5
+
+
+def driver_arguments(pipeline: Pipeline, run: DriverRun) -> list[str]:
+    """What the image's entry point gets: a driver of this run."""
+    return [
+        "driver",
+        *("--project", pod.PROJECT_FOLDER),
+        *("--env", _environment_file(pipeline)),
+        *("--pipeline", run.pipeline),
+        *("--mode", run.mode),
+        *("--run-id", run.run_id),
+        *run.arguments,
+    ]
+
+
+@dataclass(frozen=True)
+class DriverProgram:
+    """What a driver's container runs.
+
+    Args:
+        arguments: Arguments of the image's entry point.
+        command: Takes the entry point's place.
+        has_probes: Whether it answers the kubelet over HTTP.
+    """
+
+    arguments: Callable[[Pipeline, DriverRun], list[str]] = driver_arguments
+    command: tuple[str, ...] = ()
+    has_probes: bool = True
+
+
+ENGINE = DriverProgram()
+
+
+@dataclass(frozen=True)
+class Start:
+    """One start of a driver: everything that its objects are made from.
+
+    Args:
+        pipeline: Its pipeline, with size and environment.
+        run: The run.
+        record: The claim on the slot.
+        owner: Reference to the object that owns all others.
+        program: What its container runs.
+    """
+
+    pipeline: Pipeline
+    run: DriverRun
+    record: SlotRecord
+    owner: Part
+    program: DriverProgram = ENGINE
+
+    @property
+    def slot_name(self) -> str:
+        """Name of the slot's objects."""
+        return kubernetes_name(self.pipeline.name, slot_of(self.run.mode))
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Labels of its objects."""
+        own = pod.labels(None, self.pipeline.name, self.run.mode, self.record.digest)
+        return {**own, SLOT_LABEL: slot_of(self.run.mode)}
+
+    def metadata(self, name: str) -> Part:
+        """Name, labels and owner of one of its objects."""
+        namespace = pod.kubernetes_of(self.pipeline.environment).namespace
+        return {
+            "name": name,
+            "namespace": namespace,
+            "labels": self.labels,
+            "ownerReferences": [self.owner],
+        }
+
+
+def owner_reference(config_map: Part) -> Part:
+    """A reference to the ConfigMap that owns all objects of pipelines."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": config_map["metadata"]["name"],
+        "uid": config_map["metadata"]["uid"],
+    }
+
+
+def pod_template(start: Start, restart_policy: str) -> Part:
+    """The pod: labels and annotations of this start, and one container, locked down."""
+    environment = start.pipeline.environment
+    settings = pod.kubernetes_of(environment)
+    metadata = pod.pod_metadata(settings, {**start.labels, pod.COMPONENT_LABEL: "driver"})
+    return {
+        "metadata": {
+            "labels": metadata["labels"],
+            "annotations": {**metadata["annotations"], **start.record.annotations()},
+        },
+        "spec": {
+            **pod.placement(settings),
+            "serviceAccountName": settings.service_accounts.driver,
+            # The driver makes and removes its executors.
+            "automountServiceAccountToken": start.pipeline.size.executors is not None,
+            "enableServiceLinks": False,
+            "restartPolicy": restart_policy,
+            "terminationGracePeriodSeconds": int(settings.grace_period.total_seconds()),
+            "securityContext": pod.pod_security(),
+            "containers": [_container(start)],
+            "volumes": [*pod.volumes(environment, settings), _decided_volume(start)],
+        },
+    }
+
+
+def _container(start: Start) -> Part:
+    environment = start.pipeline.environment
+    settings = pod.kubernetes_of(environment)
+    return {
+        "name": pod.DRIVER_CONTAINER,
+        "image": settings.image,
+        "imagePullPolicy": settings.image_pull_policy,
+        **({"command": list(start.program.command)} if start.program.command else {}),
+        "args": start.program.arguments(start.pipeline, start.run),
+        "env": _variables(start.run),
+        "ports": [
+            {"name": "driver", "containerPort": pod.DRIVER_PORT},
+            {"name": "block-manager", "containerPort": pod.BLOCK_MANAGER_PORT},
+            {"name": "http", "containerPort": pod.HTTP_PORT},
+        ],
+        "resources": pod.container_resources(start.pipeline.size.driver),
+        "securityContext": pod.container_security(),
+        # What a driver that could not log wrote to its console, if it wrote no message of its own.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [*pod.mounts(environment, settings), *_decided_mounts(start.pipeline)],
+        **(_probes(start.run) if start.program.has_probes else {}),
+    }
+
+
+def _variables(run: DriverRun) -> list[Part]:
+    told = {
+        pod.POD_NAME_VARIABLE: "metadata.name",
+        pod.POD_IP_VARIABLE: "status.podIP",
+        pod.POD_UID_VARIABLE: "metadata.uid",
+        pod.NAMESPACE_VARIABLE: "metadata.namespace",
+    }
+    fields = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in told.items()]
+    return [*fields, {"name": RUN_ID_VARIABLE, "value": run.run_id}]
+
+
+def _decided_volume(start: Start) -> Part:
+    """The slot's ConfigMap: the declaration and the environment that were decided for this start."""
+    keys = [{"key": key, "path": key} for key in (PIPELINE_KEY, ENVIRONMENT_KEY)]
+    return {"name": "decided", "configMap": {"name": start.slot_name, "items": keys}}
+
+
+def _decided_mounts(pipeline: Pipeline) -> list[Part]:
+    declaration = f"{pod.PROJECT_FOLDER}/conf/pipelines/{pipeline.name}.yaml"
+    return [
+        {"name": "decided", "mountPath": declaration, "subPath": PIPELINE_KEY, "readOnly": True},
+        {
+            "name": "decided",
+            "mountPath": _environment_file(pipeline),
+            "subPath": ENVIRONMENT_KEY,
+            "readOnly": True,
+        },
+    ]
+
+
+def _environment_file(pipeline: Pipeline) -> str:
+    return f"{pod.ENVIRONMENT_FOLDER}/{pipeline.environment.name}.yaml"
+
+
+def _probes(run: DriverRun) -> Part:
+    alive = {
+        "startupProbe": _probe("/healthz", START_PERIOD_SECONDS, START_FAILURES),
+        "livenessProbe": _probe("/healthz", LIVE_PERIOD_SECONDS, LIVE_FAILURES),
+    }
+    if run.mode != "stream":
+        # Nobody waits for a bounded run to get ready, only for its end.
+        return alive
+    return {**alive, "readinessProbe": _probe("/readyz", READY_PERIOD_SECONDS, READY_FAILURES)}
+
+
+def _probe(path: str, period_seconds: int, failures: int) -> Part:
+    return {
+        "httpGet": {"path": path, "port": "http"},
+        "periodSeconds": period_seconds,
+        "failureThreshold": failures,
+        "timeoutSeconds": PROBE_TIMEOUT_SECONDS,
+    }

@@ -1,0 +1,231 @@
+"""Drivers as pods: they outlive their starter and Airflow, and at most one holds a slot.
+
+A slot is a ConfigMap, `tidemill-<pipeline>`. Creating it, or replacing it at the version that was read, is
+the claim; whoever wins makes the workload. Every look goes to the API server; nothing is kept between two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from tidemill.control.driver_command import DriverRun
+from tidemill.control.kubernetes import slot_objects
+from tidemill.control.kubernetes.api import CONFIG_MAPS, ConflictError, Document, KubernetesApi, insist
+from tidemill.control.kubernetes.driver_pod import ENGINE, DriverProgram, Start, owner_reference
+from tidemill.control.kubernetes.observed import Observed, is_starting, started_driver
+from tidemill.control.kubernetes.pod_traces import pod_traces
+from tidemill.control.kubernetes.slot_memory import SlotMemory
+from tidemill.control.kubernetes.slot_record import DRAIN_REQUESTED_AT, SlotRecord
+from tidemill.control.kubernetes.slot_view import look, look_at_all, trouble
+from tidemill.control.kubernetes.workload import (
+    delete_pod,
+    make_workload,
+    refuse_foreign_objects,
+    remove_jobs,
+    want_no_pod,
+)
+from tidemill.control.runtime import Slot, StartedDriver, StartResult, slot_of
+from tidemill.errors import SpecError, TidemillError, UnavailableError
+from tidemill.spec.pod import kubernetes_of
+from tidemill.spec.project import Environment, resolve_pipeline
+
+# From SIGTERM to SIGKILL for a driver that is killed, in seconds. Never 0: that would free the pod's name
+# before the kubelet has ended the process, and a second driver could run beside it.
+KILL_GRACE_SECONDS = 1
+
+
+def utc_now() -> datetime:
+    """The time."""
+    return datetime.now(UTC)
+
+
+@dataclass
+class KubernetesRuntime:
+    """Drivers as pods of one namespace.
+
+    Args:
+        environment: Whose drivers.
+        api: The API server.
+        program: What a driver's container runs.
+        clock: The time.
+    """
+
+    environment: Environment
+    api: KubernetesApi
+    program: DriverProgram = ENGINE
+    clock: Callable[[], datetime] = field(default=utc_now)
+
+    def start(self, run: DriverRun, digest: str) -> StartResult:
+        """Start a driver unless one holds the slot.
+
+        1. Look. 2. Claim the slot at the version that was seen; of racing starters one wins. 3. Make the
+        workload. A starter that dies between 2 and 3 is known by a claim without a workload: the same run
+        goes on with 3, any other may claim anew after half a minute.
+
+        Raises:
+            SpecError: TIDE-K8S-005, if an object of this name is not ours; TIDE-K8S-006, without an owner.
+            UnavailableError: TIDE-K8S-003, if others claim without a pause; TIDE-K8S-009, if a pod of the
+                pipeline's former mode is still there.
+        """
+        seen = self._look(run.pipeline, slot_of(run.mode))
+        claim = seen.record
+        if claim is not None and claim.run_id == run.run_id and is_starting(seen, self.clock()):
+            return self._make(self._plan(run, claim))
+        driver = started_driver(seen, self.clock())
+        if driver is not None and driver.alive:
+            return StartResult(driver, started=False)
+        self._clear_former_mode(seen, run)
+        start = self._plan(run, SlotRecord(run.run_id, run.mode, digest, self.clock()))
+        refuse_foreign_objects(self.api, seen, start)
+        try:
+            self._claim(start, seen.config_map)
+        except ConflictError:
+            winner = self.last_start(run.pipeline, slot_of(run.mode))
+            if winner is None or not winner.alive:
+                raise
+            return StartResult(winner, started=False)
+        return self._make(start)
+
+    def last_start(self, pipeline: str, slot: Slot = "main") -> StartedDriver | None:
+        """The newest start in a slot, running or ended; None if there never was one."""
+        seen = self._look(pipeline, slot)
+        driver = started_driver(seen, self.clock())
+        if driver is None or not driver.alive:
+            return driver
+        reason = trouble(self.api, seen)
+        return replace(driver, process=f"{driver.process}, {reason}") if reason else driver
+
+    def drain(self, driver: StartedDriver) -> bool:
+        """Ask a driver to finish its batch and stop; False if it has ended.
+
+        The request is noted before the pod is asked. If we die in between, the note grows old and the driver
+        is killed; asked again, it is done.
+        """
+        return insist(lambda: self._drain(driver))
+
+    def kill(self, driver: StartedDriver) -> bool:
+        """End a driver at once, with all it started; False if it has ended. Its executors go with its pod."""
+        return insist(lambda: self._kill(driver))
+
+    def put_away(self, driver: StartedDriver) -> None:
+        """Keep the kubelet from starting an ended stream again: its StatefulSet wants no pod any more."""
+        insist(lambda: self._put_away(driver))
+
+    def running_pipelines(self) -> list[str]:
+        """Pipelines whose main slot is held, declared or not; also those whose objects cannot be read."""
+        namespace = kubernetes_of(self.environment).namespace
+        return [seen.pipeline for seen in look_at_all(self.api, namespace) if self._may_be_held(seen)]
+
+    def memory(self, pipeline: str) -> SlotMemory:
+        """Where the history of a pipeline's drivers is kept."""
+        return SlotMemory(self.api, pipeline)
+
+    def traces(self, driver: StartedDriver) -> list[str]:
+        """Events about its pod, and the newest lines of its log."""
+        return pod_traces(self.api, self._look(driver.pipeline, slot_of(driver.mode)), driver)
+
+    def _look(self, pipeline: str, slot: Slot) -> Observed:
+        return look(self.api, kubernetes_of(self.environment).namespace, pipeline, slot)
+
+    def _look_for(self, driver: StartedDriver) -> tuple[Observed, StartedDriver | None]:
+        """The slot now, and this very driver if it is still the newest in it."""
+        seen = self._look(driver.pipeline, slot_of(driver.mode))
+        now = started_driver(seen, self.clock())
+        return seen, now if now is not None and now.run_id == driver.run_id else None
+
+    def _may_be_held(self, seen: Observed) -> bool:
+        try:
+            driver = started_driver(seen, self.clock())
+        except TidemillError:
+            # Whoever visits it will say why, and of this pipeline only.
+            return True
+        return driver is not None and driver.alive
+
+    def _plan(self, run: DriverRun, record: SlotRecord) -> Start:
+        pipeline = resolve_pipeline(self.environment, run.pipeline)
+        return Start(pipeline, run, record, owner_reference(self._owner()), self.program)
+
+    def _owner(self) -> Document:
+        name = kubernetes_of(self.environment).owner
+        owner = self.api.get(CONFIG_MAPS, name)
+        if owner is None:
+            raise SpecError(
+                "TIDE-K8S-006",
+                "The ConfigMap that owns the objects of pipelines is not there.",
+                facts={"name": name, "namespace": kubernetes_of(self.environment).namespace},
+                fix="install the chart, which makes it, or correct `kubernetes.owner` of the environment",
+                runbook="kubernetes-object-refused",
+            )
+        return owner
+
+    def _claim(self, start: Start, seen: Document | None) -> None:
+        document = slot_objects.slot_config_map(start, seen)
+        if seen is None:
+            self.api.create(CONFIG_MAPS, document)
+        else:
+            self.api.replace(CONFIG_MAPS, document)
+
+    def _make(self, start: Start) -> StartResult:
+        """Make the workload, and look at what is there then."""
+        make_workload(self.api, start)
+        driver = self.last_start(start.pipeline.name, slot_of(start.run.mode))
+        if driver is None:
+            raise UnavailableError(
+                "TIDE-K8S-010",
+                "The claim of a driver was deleted while the driver was being made.",
+                facts={"pipeline": start.pipeline.name, "object": start.slot_name},
+                fix="try again",
+                runbook="kubernetes-unavailable",
+            )
+        return StartResult(driver, started=driver.run_id == start.run.run_id)
+
+    def _clear_former_mode(self, seen: Observed, run: DriverRun) -> None:
+        """Before a bounded run takes a stream's place, no pod of the stream may be left, at rest or not."""
+        if run.mode == "stream" or not (seen.wanted_pods or seen.stream_pods):
+            return
+        want_no_pod(self.api, seen)
+        raise UnavailableError(
+            "TIDE-K8S-009",
+            "A pod of the stream that this pipeline was is still there; it is being removed.",
+            facts={"pipeline": run.pipeline, "pods": [facts.name for facts in seen.stream_pods]},
+            fix="try again in a minute",
+            runbook="kubernetes-object-refused",
+        )
+
+    def _drain(self, driver: StartedDriver) -> bool:
+        seen, living = self._look_for(driver)
+        if living is None or not living.alive:
+            return False
+        if living.drain_requested_at is None and seen.config_map is not None:
+            metadata = seen.config_map["metadata"]
+            note = {
+                "resourceVersion": metadata["resourceVersion"],
+                "annotations": {DRAIN_REQUESTED_AT: self.clock().isoformat()},
+            }
+            self.api.patch(CONFIG_MAPS, metadata["name"], {"metadata": note})
+        self._end_workload(seen, living)
+        return True
+
+    def _kill(self, driver: StartedDriver) -> bool:
+        seen, living = self._look_for(driver)
+        if living is None or not living.alive:
+            return False
+        self._end_workload(seen, living)
+        for facts in (*seen.stream_pods, *seen.job_pods):
+            delete_pod(self.api, facts, KILL_GRACE_SECONDS)
+        return True
+
+    def _put_away(self, driver: StartedDriver) -> bool:
+        seen, ended = self._look_for(driver)
+        if ended is None or ended.alive:
+            return False
+        want_no_pod(self.api, seen)
+        return True
+
+    def _end_workload(self, seen: Observed, living: StartedDriver) -> None:
+        if living.mode == "stream":
+            want_no_pod(self.api, seen)
+        else:
+            remove_jobs(self.api, seen, living.run_id)

@@ -1,0 +1,119 @@
+"""What a driver's pod tells: whether its driver lives, since when, and a person's words for it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tidemill.control.kubernetes.api import Document
+from tidemill.control.kubernetes.slot_record import SlotRecord, record_of
+from tidemill.spec.pod import DRIVER_CONTAINER
+
+# Reasons for which a container waits that are no news to anybody.
+_ORDINARY = frozenset({"ContainerCreating", "PodInitializing"})
+
+# Longest reason of a pod's trouble that is shown, in characters.
+LONGEST_WORDS = 200
+
+# The mark of a pod whose Job has made it.
+JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
+
+
+@dataclass(frozen=True)
+class PodFacts:
+    """One pod of a driver.
+
+    Args:
+        name: Its name.
+        uid: Tells it from another one of its name.
+        record: The start that it belongs to.
+        job: Its Job; empty for a stream's.
+        has_ended: Whether it runs nothing any more, and never will.
+        is_crash_looping: Whether its driver has ended, and the kubelet waits before it starts it again.
+        is_leaving: Whether it was told to go.
+        started_at: When its container was started last, to the second; None before the first time.
+        termination: How its container ended last, such as `OOMKilled, exit 137`.
+        words: For a person: what keeps it from running; empty if it runs.
+        restarts: How often the kubelet has started its container again.
+    """
+
+    name: str
+    uid: str
+    record: SlotRecord | None
+    job: str
+    has_ended: bool
+    is_crash_looping: bool
+    is_leaving: bool
+    started_at: datetime | None
+    termination: str
+    words: str
+    restarts: int
+
+    @property
+    def process(self) -> str:
+        """Where the driver runs, for a person."""
+        restarts = "" if self.restarts == 0 else f"{self.restarts} restart{'s' * (self.restarts > 1)}"
+        return ", ".join(part for part in (f"pod {self.name}", restarts, self.words) if part)
+
+
+def pod_facts(pod: Document) -> PodFacts:
+    """Read a pod."""
+    metadata, status = pod["metadata"], pod.get("status", {})
+    container = _driver_container(status)
+    is_leaving = "deletionTimestamp" in metadata
+    waiting = container.get("state", {}).get("waiting") or {}
+    ended = _termination(container)
+    return PodFacts(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        record=record_of(pod),
+        job=(metadata.get("labels") or {}).get(JOB_NAME_LABEL, ""),
+        has_ended=status.get("phase") in ("Succeeded", "Failed"),
+        is_crash_looping=waiting.get("reason") == "CrashLoopBackOff" and not is_leaving,
+        is_leaving=is_leaving,
+        started_at=_started_at(container),
+        termination="" if not ended else f"{ended.get('reason', 'ended')}, exit {ended.get('exitCode')}",
+        words="Terminating" if is_leaving else _words(status, waiting),
+        restarts=container.get("restartCount", 0),
+    )
+
+
+def shortened(text: str) -> str:
+    """Somebody else's words on one line."""
+    text = " ".join(text.split())
+    return text if len(text) <= LONGEST_WORDS else f"{text[:LONGEST_WORDS]}…"
+
+
+def _driver_container(status: dict[str, Any]) -> dict[str, Any]:
+    states = status.get("containerStatuses") or []
+    return next((state for state in states if state["name"] == DRIVER_CONTAINER), {})
+
+
+def _termination(container: dict[str, Any]) -> dict[str, Any]:
+    """The end of the container's newest life, if that is over."""
+    now, before = container.get("state") or {}, container.get("lastState") or {}
+    if "running" in now:
+        return {}
+    return now.get("terminated") or before.get("terminated") or {}
+
+
+def _started_at(container: dict[str, Any]) -> datetime | None:
+    """The start of the container's newest life, over or not."""
+    now, before = container.get("state") or {}, container.get("lastState") or {}
+    life = now.get("running") or now.get("terminated") or before.get("terminated") or {}
+    started = life.get("startedAt")
+    return None if started is None else datetime.fromisoformat(started)
+
+
+def _words(status: dict[str, Any], waiting: dict[str, Any]) -> str:
+    phase = status.get("phase", "Pending")
+    if waiting.get("reason") and waiting["reason"] not in _ORDINARY:
+        return f"{phase}: {shortened(waiting['reason'] + ' ' + waiting.get('message', ''))}"
+    if phase == "Running":
+        return ""
+    conditions: list[dict[str, str]] = status.get("conditions") or []
+    unscheduled: dict[str, str] = next((each for each in conditions if each["type"] == "PodScheduled"), {})
+    if unscheduled.get("status") == "False":
+        return f"{phase}: {shortened(unscheduled.get('reason', '') + ' ' + unscheduled.get('message', ''))}"
+    return f"{phase}: {status['reason']}" if status.get("reason") else phase

@@ -1,0 +1,136 @@
+"""The ConfigMap of a slot: who holds the slot, and what was decided for it.
+
+Whoever creates it, or replaces it at the version that was read, holds the slot: of racing starters the API
+server lets one win. Its annotations are the record; its data is mounted into the driver's pod, so that a pod
+that is started anew runs what was decided, whatever the release says by then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import cast, get_args
+
+from tidemill.control.driver_command import Mode
+from tidemill.control.kubernetes.api import Document
+from tidemill.control.runtime import Slot
+from tidemill.errors import UsageError
+from tidemill.names import kubernetes_job_name, kubernetes_name
+from tidemill.spec.pod import MANAGED_BY_LABEL, PIPELINE_LABEL
+
+RUN_ID = "tidemill/run-id"
+MODE = "tidemill/mode"
+DIGEST = "tidemill/spec-digest"
+STARTED_AT = "tidemill/started-at"
+DRAIN_REQUESTED_AT = "tidemill/drain-requested-at"
+
+# Label of every object of a slot.
+SLOT_LABEL = "tidemill/slot"
+
+# Keys of the ConfigMap's data.
+PIPELINE_KEY = "pipeline.yaml"
+ENVIRONMENT_KEY = "environment.yaml"
+RESOLVED_KEY = "resolved.json"
+HISTORY_KEY = "history.json"
+
+# How long a claim without a workload counts as starting: from writing the claim until the workload is
+# applied, which are three calls of 20 s at the very most and 20 ms as a rule. Afterwards the starter died.
+START_GRACE = timedelta(seconds=30)
+
+
+@dataclass(frozen=True)
+class SlotRecord:
+    """One start of a driver, as annotations tell of it: on the slot, the workload and the pod alike.
+
+    Args:
+        run_id: Names the run.
+        mode: Its mode.
+        digest: Digest of the definition it was started with.
+        started_at: When the slot was claimed. With `run_id` it names one start.
+        drain_requested_at: When it was asked to stop; on the slot only.
+    """
+
+    run_id: str
+    mode: Mode
+    digest: str
+    started_at: datetime
+    drain_requested_at: datetime | None = None
+
+    def annotations(self) -> dict[str, str]:
+        """As annotations of an object."""
+        drain = self.drain_requested_at
+        return {
+            RUN_ID: self.run_id,
+            MODE: self.mode,
+            DIGEST: self.digest,
+            STARTED_AT: self.started_at.isoformat(),
+            **({} if drain is None else {DRAIN_REQUESTED_AT: drain.isoformat()}),
+        }
+
+    def is_same_start(self, other: SlotRecord) -> bool:
+        """Whether both tell of the same start."""
+        return (self.run_id, self.started_at) == (other.run_id, other.started_at)
+
+    def is_young(self, now: datetime) -> bool:
+        """Whether its workload may be about to be made."""
+        return self.drain_requested_at is None and now - self.started_at < START_GRACE
+
+    def workload_name(self, pipeline: str) -> str:
+        """StatefulSet or Job of this start."""
+        if self.mode == "stream":
+            return kubernetes_name(pipeline)
+        return kubernetes_job_name(pipeline, f"{self.run_id} {self.started_at.isoformat()}")
+
+
+def record_of(document: Document | None) -> SlotRecord | None:
+    """The start that an object's annotations tell of; None without an object or a start.
+
+    Raises:
+        UsageError: TIDE-K8S-008, if somebody damaged them.
+    """
+    found = {} if document is None else document["metadata"].get("annotations") or {}
+    if RUN_ID not in found:
+        return None
+    try:
+        if found[MODE] not in get_args(Mode):
+            raise ValueError(f"no mode: {found[MODE]}")
+        drain = found.get(DRAIN_REQUESTED_AT)
+        return SlotRecord(
+            run_id=found[RUN_ID],
+            mode=cast(Mode, found[MODE]),
+            digest=found[DIGEST],
+            started_at=_moment(found[STARTED_AT]),
+            drain_requested_at=None if drain is None else _moment(drain),
+        )
+    except (KeyError, ValueError) as error:
+        raise _damaged(document, error) from error
+
+
+def is_ours(document: Document, pipeline: str) -> bool:
+    """Whether Tidemill made an object for this pipeline."""
+    labels = document["metadata"].get("labels") or {}
+    return (labels.get(MANAGED_BY_LABEL), labels.get(PIPELINE_LABEL)) == ("tidemill", pipeline)
+
+
+def slot_in(document: Document) -> tuple[str, Slot]:
+    """Pipeline and slot that an object belongs to, by its labels."""
+    labels = document["metadata"].get("labels") or {}
+    return labels.get(PIPELINE_LABEL, ""), "backfill" if labels.get(SLOT_LABEL) == "backfill" else "main"
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"a time without a zone: {text}")
+    return moment
+
+
+def _damaged(document: Document | None, error: Exception) -> UsageError:
+    name = "" if document is None else f"{document.get('kind', 'object')} {document['metadata']['name']}"
+    return UsageError(
+        "TIDE-K8S-008",
+        "The record of a driver on Kubernetes cannot be read.",
+        facts={"object": name, "cause": f"{type(error).__name__}: {error}"},
+        fix="see that no driver of this pipeline runs, then delete the ConfigMap of its slot",
+        runbook="kubernetes-object-refused",
+    )

@@ -1,0 +1,34 @@
+"""One text about a pipeline in a file of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tidemill.control.driver_record import replace_file
+from tidemill.control.slot_lock import lock
+
+
+class LocalMemory:
+    """The file `<pipeline>.history` beside the driver's record.
+
+    Args:
+        folder: The environment's run folder.
+        pipeline: Whose.
+    """
+
+    def __init__(self, folder: Path, pipeline: str) -> None:
+        self._file = folder / f"{pipeline}.history"
+
+    def read(self) -> str | None:
+        """The text; None if there is none, or none that is text."""
+        try:
+            return self._file.read_text(encoding="utf-8")
+        except (FileNotFoundError, UnicodeDecodeError):
+            return None
+
+    def change(self, edit: Callable[[str | None], str]) -> None:
+        """Replace the text by what `edit` makes of it, one caller after another."""
+        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with lock(self._file.with_suffix(".history-lock")):
+            replace_file(self._file, edit(self.read()))

@@ -1,0 +1,65 @@
+"""Is this driver alive, and has it begun to work? Pure: what it said of itself and how long ago decide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from tidemill.checkpoint.status import Status
+
+# How many triggers a stream may be silent before it counts as hung. Spark speaks at each batch, every 10 s
+# while it idles, and the driver at each finished task; a late batch or two is load, ten are none.
+SILENT_TRIGGERS = 10
+
+# The least silence that counts as hung, whatever the trigger. Above the minutes that one task of a first
+# batch may read, that Spark's Kafka clients wait for a broker (3), and that a cold start takes. To be killed
+# by this must stay rare: the batch is then repeated from its beginning.
+LEAST_SILENCE = timedelta(minutes=15)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer of a probe.
+
+    Args:
+        good: Whether it passes.
+        reason: Why, for a person.
+    """
+
+    good: bool
+    reason: str
+
+
+def alive(status: Status, silence: timedelta, trigger: timedelta | None) -> Verdict:
+    """Whether the driver makes progress, or says itself why it cannot.
+
+    Every change of the status is a sign of life, also `waiting` for a source that is away, which the driver
+    repeats; so are Spark's events and each task that ends. A bounded run has no trigger to measure by; who
+    started it has a deadline for it.
+
+    Args:
+        status: What the driver says of itself.
+        silence: Time since its last sign of life.
+        trigger: A stream's trigger; None for a bounded run.
+    """
+    if trigger is None or status.state in ("stopped", "failed"):
+        return Verdict(True, status.state)
+    allowed = max(LEAST_SILENCE, SILENT_TRIGGERS * trigger)
+    if silence > allowed:
+        return Verdict(False, f"{status.state}, and no sign of progress for {_seconds(silence)}")
+    return Verdict(True, f"{status.state}, last sign of progress {_seconds(silence)} ago")
+
+
+def ready(status: Status) -> Verdict:
+    """Whether the driver has committed a batch, or has read all that there is."""
+    if status.state in ("stopped", "failed"):
+        return Verdict(False, status.state)
+    if status.batch_committed_at is not None:
+        return Verdict(True, f"batch {status.batch_id} is committed")
+    if status.state == "waiting" and status.error is None:
+        return Verdict(True, "there is nothing to read")
+    return Verdict(False, f"{status.state}, no batch is committed yet")
+
+
+def _seconds(duration: timedelta) -> str:
+    return f"{duration.total_seconds():.0f} s"

@@ -1,0 +1,170 @@
+"""How drivers run on Kubernetes: namespace, image, accounts, volumes; part of an environment file."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import PurePosixPath
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from tidemill.spec.strict import Strict
+from tidemill.spec.units import Duration
+
+# Kubernetes' own rules: a label (RFC 1123) names a namespace, a subdomain most other objects.
+NAMESPACE_PATTERN = r"^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$"
+OBJECT_PATTERN = r"^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$"
+# [prefix/]name of a label or annotation, and the value of a label.
+KEY_PATTERN = r"^(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
+LABEL_VALUE_PATTERN = r"^(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$"
+# registry/repository:tag or @digest. Nothing that a shell or a log line could take for something else.
+IMAGE_PATTERN = r"^[a-z0-9][A-Za-z0-9._:/@-]{0,254}$"
+MOUNT_PATTERN = r"^(?:/[A-Za-z0-9][A-Za-z0-9._-]{0,99}){1,10}$"
+
+# Seconds from SIGTERM to SIGKILL that a driver needs: it drains for 90 (engine/drain.py), stops Spark's
+# queries within 15 (engine/session_conf.py) and writes its receipt. Less, and the kubelet kills it
+# mid-write and the next start repeats the batch.
+SHORTEST_GRACE = timedelta(seconds=105)
+# Longest a node's shutdown may reasonably wait for one pod.
+LONGEST_GRACE = timedelta(hours=1)
+
+# Labels and annotations below these are the platform's own.
+RESERVED_PREFIXES = ("tidemill/", "app.kubernetes.io/")
+
+# Folders of a driver pod that are taken: writable scratch space, the image's own and what is mounted there.
+TAKEN_FOLDERS = ("/tmp", "/home", "/opt", "/etc", "/run", "/usr", "/var", "/proc", "/sys", "/dev")  # noqa: S108
+
+Namespace = Annotated[str, Field(pattern=NAMESPACE_PATTERN)]
+ObjectName = Annotated[str, Field(pattern=OBJECT_PATTERN)]
+Image = Annotated[str, Field(pattern=IMAGE_PATTERN)]
+LabelKey = Annotated[str, Field(pattern=KEY_PATTERN)]
+LabelValue = Annotated[str, Field(pattern=LABEL_VALUE_PATTERN)]
+
+
+def _not_taken(path: str) -> str:
+    if any(PurePosixPath(path).is_relative_to(taken) for taken in TAKEN_FOLDERS):
+        raise ValueError(f"drivers use {', '.join(TAKEN_FOLDERS)} themselves; mount it elsewhere, e.g. /data")
+    return path
+
+
+MountPath = Annotated[str, Field(pattern=MOUNT_PATTERN), AfterValidator(_not_taken)]
+
+
+class ServiceAccounts(Strict):
+    """Who drivers and executors are to the API server and, with workload identity, to the cloud."""
+
+    driver: ObjectName = Field("tidemill-driver", description="May manage its executors' pods.")
+    executor: ObjectName = Field("tidemill-executor", description="May do nothing; its pods get no token.")
+
+
+class ClaimedVolume(Strict):
+    """A volume that driver and executor pods share."""
+
+    claim: ObjectName = Field(description="Name of a PersistentVolumeClaim of the namespace.")
+    path: MountPath = Field(description="Where it is mounted, the same in every pod.")
+
+
+class Toleration(Strict):
+    """A taint of nodes that driver and executor pods put up with."""
+
+    key: LabelKey | None = Field(None, description="The taint's key; without it, all taints.")
+    operator: Literal["Exists", "Equal"] = Field("Equal", description="How `value` is compared.")
+    value: LabelValue | None = Field(None, description="The taint's value.")
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
+        None, description="The taint's effect; without it, all effects."
+    )
+
+    @model_validator(mode="after")
+    def _parts_belong_together(self) -> Self:
+        if self.operator == "Exists" and self.value is not None:
+            raise ValueError("`Exists` compares no value; leave `value` out")
+        if self.operator == "Equal" and self.key is None:
+            raise ValueError("`Equal` needs a `key`; `operator: Exists` tolerates all taints")
+        return self
+
+
+class PodSettings(Strict):
+    """What driver and executor pods get beside what the platform decides."""
+
+    labels: dict[LabelKey, LabelValue] = Field({}, description="Further labels.")
+    annotations: dict[LabelKey, str] = Field({}, description="Further annotations.")
+    node_selector: dict[LabelKey, LabelValue] = Field({}, description="Labels of the nodes to run on.")
+    tolerations: list[Toleration] = Field([], description="Taints of nodes to put up with.")
+    priority_class: ObjectName | None = Field(None, description="PriorityClass of the pods.")
+    evictable: bool = Field(
+        False,
+        description="Whether a drained node or an autoscaler may move a running stream: it then drains and "
+        "starts elsewhere. Otherwise its disruption budget refuses, until somebody stops the stream.",
+    )
+
+    @field_validator("labels", "annotations")
+    @classmethod
+    def _not_the_platforms_own(cls, given: dict[str, str]) -> dict[str, str]:
+        if any(key.startswith(RESERVED_PREFIXES) for key in given):
+            raise ValueError(f"keys below {' and '.join(RESERVED_PREFIXES)} are set by Tidemill itself")
+        return given
+
+
+class KubernetesSettings(Strict):
+    """Where on a cluster drivers run, and as whom."""
+
+    namespace: Namespace = Field(description="Namespace of all objects.")
+    image: Image = Field(description="Image of drivers and executors, with registry and tag.")
+    image_pull_policy: Literal["IfNotPresent", "Always", "Never"] = Field(
+        "IfNotPresent", description="When nodes fetch the image."
+    )
+    image_pull_secrets: list[ObjectName] = Field([], description="Kubernetes Secrets for the registry.")
+    service_accounts: ServiceAccounts = Field(ServiceAccounts(), description="Accounts of the pods.")
+    owner: ObjectName = Field(
+        "tidemill-streams",
+        description="ConfigMap that owns all objects of pipelines: deleting it drains and removes them.",
+    )
+    grace_period: Duration = Field(
+        timedelta(seconds=120),
+        validate_default=True,
+        description="From SIGTERM to SIGKILL; must leave a driver the time to finish its batch.",
+    )
+    rpc_secret: ObjectName = Field(
+        "tidemill-rpc", description="Kubernetes Secret whose key `secret` driver and executors share."
+    )
+    secrets: list[ObjectName] = Field(
+        [], description="Kubernetes Secrets; each key is a file in the secrets folder."
+    )
+    volumes: list[ClaimedVolume] = Field([], description="Volumes of driver and executor pods.")
+    pods: PodSettings = Field(PodSettings(), description="Labels, annotations and placement of the pods.")
+
+    @field_validator("grace_period")
+    @classmethod
+    def _long_enough_to_drain(cls, period: timedelta) -> timedelta:
+        if not SHORTEST_GRACE < period <= LONGEST_GRACE:
+            raise ValueError(
+                f"expected more than {SHORTEST_GRACE.seconds} seconds, which a driver may take to drain and "
+                f"stop, and at most {LONGEST_GRACE.seconds // 3600} hour"
+            )
+        return period
+
+    @field_validator("volumes")
+    @classmethod
+    def _one_volume_at_a_place(cls, volumes: list[ClaimedVolume]) -> list[ClaimedVolume]:
+        paths = [PurePosixPath(volume.path) for volume in volumes]
+        for place, path in enumerate(paths):
+            others = paths[:place] + paths[place + 1 :]
+            if any(path.is_relative_to(other) for other in others):
+                raise ValueError("one volume is mounted inside another; give each a folder of its own")
+        return volumes
+
+
+def check_root_outlives_pods(root: str, settings: KubernetesSettings) -> None:
+    """See that the storage root is not a folder of a pod, which vanishes with it.
+
+    Raises:
+        ValueError: If it is relative, or below none of the volumes.
+    """
+    if "://" in root and not root.startswith("file://"):
+        return
+    folder = PurePosixPath(root.removeprefix("file://"))
+    if not any(folder.is_relative_to(volume.path) for volume in settings.volumes):
+        raise ValueError(
+            "on Kubernetes `root` is a URI of an object store, or an absolute folder on one of "
+            "`kubernetes.volumes`: a pod's own folders vanish with it"
+        )

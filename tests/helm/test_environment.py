@@ -1,0 +1,88 @@
+"""The environment file of a release: what was given, and what the release knows, as drivers will read it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.chart import ChartError, environment_file, of_kind, pod_templates, render
+from tidemill.spec.environment import EnvironmentSpec
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("file", ["evaluation", "azure", "external-airflow"])
+def test_drivers_accept_the_file(file: str) -> None:
+    EnvironmentSpec.model_validate(environment_file(render(file)))
+
+
+def test_the_trial_is_the_one_that_conf_describes() -> None:
+    given = yaml.safe_load((REPOSITORY / "conf/environments/evaluation.yaml").read_text())
+    rendered = environment_file(render("evaluation"))
+    assert EnvironmentSpec.model_validate(rendered) == EnvironmentSpec.model_validate(given)
+
+
+def test_the_release_fills_in_what_it_knows() -> None:
+    documents = render("evaluation", release="other", namespace="there")
+    settings = environment_file(documents, "other")["kubernetes"]
+    assert settings["namespace"] == "there"
+    assert settings["service_accounts"] == {"driver": "other-driver", "executor": "other-executor"}
+    assert settings["owner"] in of_kind(documents, "ConfigMap")
+    assert settings["rpc_secret"] in of_kind(documents, "Secret")
+    assert [volume["claim"] for volume in settings["volumes"]] == ["other-data"]
+    assert set(settings["service_accounts"].values()) <= set(of_kind(documents, "ServiceAccount"))
+
+
+def test_what_is_given_wins() -> None:
+    given = {
+        "grace_period": "5 minutes",
+        "image": "docker.io/mine/spark:2",
+        "pods": {"labels": {"team": "a"}},
+    }
+    values = {"environment": {"file": {"kubernetes": given}}, "priorityClasses": {"enabled": True}}
+    settings = environment_file(render("evaluation", values=values))["kubernetes"]
+    assert (settings["grace_period"], settings["image"]) == ("5 minutes", "docker.io/mine/spark:2")
+    assert settings["pods"] == {"labels": {"team": "a"}, "priority_class": "tidemill-streams"}
+
+
+def test_airflow_and_drivers_agree_on_place_and_name() -> None:
+    documents = render("evaluation")
+    (key,) = of_kind(documents, "ConfigMap")["tidemill-environment"]["data"]
+    variables = of_kind(documents, "ConfigMap")["tidemill-airflow-settings"]["data"]
+    assert variables["TIDEMILL_ENV"] == f"/etc/tidemill/environment/{key}"
+    readers = {
+        name
+        for name, template in pod_templates(documents)
+        if any(volume["name"] == "environment" for volume in template["spec"]["volumes"])
+    }
+    assert readers == {
+        "StatefulSet/tidemill-scheduler",
+        "StatefulSet/tidemill-triggerer",
+        "Deployment/tidemill-dag-processor",
+    }
+
+
+def test_a_root_that_vanishes_with_its_pod_is_refused() -> None:
+    with pytest.raises(ChartError, match=r"data\.persistence"):
+        render("external-airflow", values={"environment": {"file": {"root": "/data/lake", "storage": None}}})
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"airflw": {}},
+        {"airflow": {"sheduler": {}}},
+        {"images": {"spark": {"name": "x"}}},
+        {"environment": {"file": {"kafkaa": {}}}},
+        {"environment": {"file": {"kubernetes": {"namespce": "x"}}}},
+        {"environment": {"file": {"sizes": {"small": {"driver": {"core": 1}}}}}},
+        {"evaluation": {"generator": {"eventsPerSecond": 0}}},
+        {"networkPolicy": {"brokers": {"cidrs": ["everything"]}}},
+    ],
+    ids=str,
+)
+def test_a_value_that_nobody_knows_is_refused(values: dict[str, object]) -> None:
+    with pytest.raises(ChartError, match="don't meet the specifications of the schema"):
+        render("evaluation", values=values)

@@ -1,0 +1,132 @@
+"""Network policies: nothing by default, then exactly the ways that are needed.
+
+No cluster of the tests enforces policies, so a small reading of them stands in: it knows `podSelector`,
+`matchLabels`, `matchExpressions` with `In`, ports, and takes an `ipBlock` for the world outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.chart import Document, of_kind, pod_templates, render
+
+OUTSIDE = None
+SPARK = {
+    "driver": {"app.kubernetes.io/name": "tidemill", "app.kubernetes.io/component": "driver"},
+    "executor": {"app.kubernetes.io/name": "tidemill", "app.kubernetes.io/component": "executor"},
+}
+
+
+def selects(selector: Document, labels: dict[str, str]) -> bool:
+    exact = selector.get("matchLabels", {}).items() <= labels.items()
+    return exact and all(
+        labels.get(each["key"]) in each["values"] for each in selector.get("matchExpressions", [])
+    )
+
+
+class Network:
+    """Who reaches whom under the policies of a release."""
+
+    def __init__(self, documents: list[Document]) -> None:
+        self._policies = [each["spec"] for each in of_kind(documents, "NetworkPolicy").values()]
+        self.pods = {
+            template["metadata"]["labels"]["app.kubernetes.io/component"]: template["metadata"]["labels"]
+            for _, template in pod_templates(documents)
+        } | SPARK
+
+    def allows(self, source: str, target: str | None, port: int) -> bool:
+        """Whether a connection is let out by one end and in by the other; the world outside takes all."""
+        out = self._open(source, target, port, "Egress")
+        return out and (target is OUTSIDE or self._open(target, source, port, "Ingress"))
+
+    def _open(self, pod: str, other: str | None, port: int, direction: str) -> bool:
+        rules = [
+            rule
+            for policy in self._policies
+            if direction in policy["policyTypes"] and selects(policy["podSelector"], self.pods[pod])
+            for rule in policy.get(direction.lower(), [])
+        ]
+        return any(self._fits(rule, other, port, direction) for rule in rules)
+
+    def _fits(self, rule: Document, other: str | None, port: int, direction: str) -> bool:
+        peers: list[Any] | None = rule.get("to" if direction == "Egress" else "from")
+        ports = rule.get("ports")
+        right_port = ports is None or any(each["port"] == port for each in ports)
+        return right_port and (peers is None or any(self._is(peer, other) for peer in peers))
+
+    def _is(self, peer: Document, other: str | None) -> bool:
+        if "ipBlock" in peer:
+            return other is OUTSIDE
+        return (
+            other is not OUTSIDE and "podSelector" in peer and selects(peer["podSelector"], self.pods[other])
+        )
+
+
+ACTING = ("scheduler", "triggerer")
+AIRFLOW = ("api-server", "scheduler", "dag-processor", "triggerer")
+
+
+def needed() -> Iterator[tuple[str, str | None, int]]:
+    """Every connection that the trial needs, name look-ups aside."""
+    yield from ((part, "database", 5432) for part in (*AIRFLOW, "migrate"))
+    yield from ((part, "api-server", 8080) for part in ("scheduler", "triggerer", "dag-processor"))
+    yield from (("api-server", "scheduler", 8793), ("api-server", "triggerer", 8794))
+    yield from ((part, "broker", 9092) for part in (*ACTING, "driver", "executor", "topics", "generator"))
+    yield from ((part, OUTSIDE, 6443) for part in (*ACTING, "driver", "drain"))
+    yield from ((part, OUTSIDE, 443) for part in (*ACTING, "driver", "executor"))
+    yield from (("executor", "driver", 7078), ("driver", "executor", 7079), ("executor", "executor", 7079))
+
+
+@pytest.fixture(scope="module")
+def network() -> Network:
+    return Network(render("evaluation"))
+
+
+@pytest.mark.parametrize(("source", "target", "port"), list(needed()))
+def test_what_is_needed_is_open(network: Network, source: str, target: str | None, port: int) -> None:
+    assert network.allows(source, target, port)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "port"),
+    [
+        ("driver", "database", 5432),
+        ("executor", "database", 5432),
+        ("driver", "api-server", 8080),
+        ("driver", "scheduler", 8793),
+        ("executor", OUTSIDE, 6443),
+        ("dag-processor", OUTSIDE, 443),
+        ("dag-processor", "broker", 9092),
+        ("api-server", OUTSIDE, 443),
+        ("generator", OUTSIDE, 443),
+        ("broker", OUTSIDE, 443),
+        ("database", OUTSIDE, 443),
+        ("scheduler", "driver", 8080),
+        ("generator", "driver", 7078),
+    ],
+)
+def test_what_is_not_needed_is_closed(network: Network, source: str, target: str | None, port: int) -> None:
+    assert not network.allows(source, target, port)
+
+
+def test_every_pod_is_under_a_policy_in_both_directions(network: Network) -> None:
+    documents = render("evaluation")
+    deny = of_kind(documents, "NetworkPolicy")["tidemill-default-deny"]["spec"]
+    assert set(deny["policyTypes"]) == {"Ingress", "Egress"}
+    assert all(selects(deny["podSelector"], labels) for labels in network.pods.values())
+
+
+def test_people_and_prometheus_come_in_where_the_values_say() -> None:
+    policies = of_kind(render("azure"), "NetworkPolicy")
+    people = policies["tidemill-api-server"]["spec"]["ingress"][0]["from"]
+    assert {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}} in people
+    metrics = policies["tidemill-spark"]["spec"]["ingress"][1]
+    assert [port["port"] for port in metrics["ports"]] == [8080]
+
+
+def test_no_policy_is_made_where_they_are_off() -> None:
+    off = {"networkPolicy": {"enabled": False}}
+    assert of_kind(render("evaluation", values=off), "NetworkPolicy") == {}

@@ -1,0 +1,104 @@
+"""What is there with which values: the whole, only what streams need, nothing that is off."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import yaml
+
+import tidemill
+from tests.support.chart import BARE, CHART, of_kind, render
+
+RUNBOOKS = Path(__file__).parents[2] / "dags" / "runbooks"
+METRIC = re.compile(r"tidemill_[a-z_]+")
+
+
+def test_with_everything_off_there_is_what_streams_need_and_no_more() -> None:
+    documents = render(values=BARE)
+    assert Counter(each["kind"] for each in documents) == {
+        "ConfigMap": 2,
+        "Role": 2,
+        "RoleBinding": 2,
+        "ServiceAccount": 3,
+    }
+    assert set(of_kind(documents, "ConfigMap")) == {"tidemill-streams", "tidemill-environment"}
+
+
+def test_beside_another_airflow_no_pod_runs() -> None:
+    documents = render("external-airflow")
+    assert not {"Deployment", "StatefulSet"} & {each["kind"] for each in documents}
+    assert set(of_kind(documents, "Job")) == {"tidemill-drain"}
+
+
+def test_cluster_wide_objects_come_only_when_asked_for() -> None:
+    assert of_kind(render("evaluation"), "PriorityClass") == {}
+    classes = of_kind(render("azure"), "PriorityClass")
+    assert {name: each["preemptionPolicy"] for name, each in classes.items()} == {
+        "tidemill-streams": "Never",
+        "tidemill-control-plane": "Never",
+    }
+
+
+def test_the_quota_is_the_one_given() -> None:
+    hard = {"requests.cpu": "3", "pods": "9"}
+    documents = render("evaluation", values={"quota": {"enabled": True, "hard": hard}})
+    assert of_kind(documents, "ResourceQuota")["tidemill-quota"]["spec"]["hard"] == {
+        "requests.cpu": "3",
+        "requests.memory": "64Gi",
+        "pods": "9",
+    }
+
+
+def test_an_existing_claim_is_used_and_none_is_made() -> None:
+    documents = render("evaluation", values={"data": {"persistence": {"existingClaim": "lake"}}})
+    assert set(of_kind(documents, "PersistentVolumeClaim")) == {"tidemill-broker", "tidemill-database"}
+    (claim,) = [
+        volume["persistentVolumeClaim"]["claimName"]
+        for volume in of_kind(documents, "StatefulSet")["tidemill-scheduler"]["spec"]["template"]["spec"][
+            "volumes"
+        ]
+        if volume["name"] == "data"
+    ]
+    assert claim == "lake"
+
+
+def test_every_alert_speaks_of_metrics_that_drivers_have_and_pages_that_exist() -> None:
+    rules = of_kind(render("azure"), "PrometheusRule")["tidemill-streams"]["spec"]["groups"][0]["rules"]
+    assert len(rules) == 4
+    for rule in rules:
+        assert set(METRIC.findall(rule["expr"])) <= known_metrics()
+        page = rule["annotations"].get("runbook")
+        assert page is None or (RUNBOOKS / f"{page}.md").is_file()
+
+
+def test_the_dashboard_shows_metrics_that_drivers_have() -> None:
+    data = of_kind(render("azure"), "ConfigMap")["tidemill-dashboards"]["data"]
+    panels = json.loads(data["tidemill-streams.json"])["panels"]
+    shown = {name for panel in panels for name in METRIC.findall(panel["targets"][0]["expr"])}
+    assert shown
+    assert shown <= known_metrics()
+
+
+def known_metrics() -> set[str]:
+    return set(METRIC.findall((Path(tidemill.__file__).parent / "engine" / "metrics_text.py").read_text()))
+
+
+def test_drivers_are_scraped_at_the_port_that_they_name() -> None:
+    spec = of_kind(render("azure"), "PodMonitor")["tidemill-drivers"]["spec"]
+    assert spec["podMetricsEndpoints"] == [{"port": "http", "path": "/metrics", "interval": "30s"}]
+    assert spec["selector"]["matchLabels"]["app.kubernetes.io/component"] == "driver"
+
+
+def test_the_chart_is_of_the_version_of_the_code() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["version"] == chart["appVersion"] == tidemill.__version__
+
+
+@pytest.mark.parametrize("wrong", [{"broker": {"enabled": False}}, {"generator": {"enabled": True}}])
+def test_a_generator_without_a_broker_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(AssertionError, match=r"evaluation\.generator"):
+        render("evaluation" if "broker" in wrong else "external-airflow", values={"evaluation": wrong})

@@ -1,0 +1,121 @@
+"""An upgrade, a rollback and an uninstall leave alone what streams stand on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.chart import Document, containers, of_kind, pod_templates, render
+
+OTHER_TAGS = {"images": {"spark": {"tag": "9"}, "airflow": {"tag": "9"}, "broker": {"tag": "9"}}}
+
+# Deleting or replacing one of them stops streams or loses data.
+FOUNDATIONS = {
+    ("ConfigMap", "tidemill-streams"),
+    ("PersistentVolumeClaim", "tidemill-data"),
+    ("PersistentVolumeClaim", "tidemill-broker"),
+    ("ServiceAccount", "tidemill-driver"),
+    ("ServiceAccount", "tidemill-executor"),
+    ("Role", "tidemill-driver"),
+    ("RoleBinding", "tidemill-driver"),
+    ("Service", "tidemill-broker"),
+}
+
+
+@pytest.fixture(scope="module")
+def before() -> list[Document]:
+    return render("evaluation")
+
+
+@pytest.fixture(scope="module")
+def after() -> list[Document]:
+    return render("evaluation", values=OTHER_TAGS)
+
+
+def identities(documents: list[Document]) -> dict[tuple[str, str], Document]:
+    return {(each["kind"], each["metadata"]["name"]): each for each in documents}
+
+
+def test_what_streams_stand_on_is_equal_with_other_images(
+    before: list[Document], after: list[Document]
+) -> None:
+    old, new = identities(before), identities(after)
+    assert set(old) >= FOUNDATIONS
+    assert {key: old[key] for key in FOUNDATIONS} == {key: new[key] for key in FOUNDATIONS}
+
+
+def test_only_jobs_get_other_names_with_other_images(before: list[Document], after: list[Document]) -> None:
+    changed = set(identities(before)) ^ set(identities(after))
+    assert {(kind, name.rpartition("-")[0]) for kind, name in changed} == {
+        ("Job", "tidemill-migrate"),
+        ("Job", "tidemill-topics"),
+    }
+
+
+def test_a_job_that_changes_gets_another_name() -> None:
+    first = of_kind(render("evaluation"), "Job")
+    values = {
+        "airflow": {"migrate": {"resources": {"limits": {"memory": "3Gi"}}}, "admin": {"username": "me"}},
+        "evaluation": {"broker": {"topics": {"more": 2}}},
+    }
+    second = of_kind(render("evaluation", values=values), "Job")
+    assert set(first) & set(second) == {"tidemill-drain"}
+    assert set(of_kind(render("evaluation"), "Job")) == set(first)
+
+
+def test_parts_that_cannot_be_changed_on_a_cluster_do_not_change(
+    before: list[Document], after: list[Document]
+) -> None:
+    assert frozen(before) == frozen(after)
+
+
+def frozen(documents: list[Document]) -> dict[str, Any]:
+    """Selectors of all workloads, and what else of a StatefulSet the API server refuses to change."""
+    return {
+        f"{each['kind']}/{each['metadata']['name']}": (
+            each["spec"]["selector"],
+            each["spec"].get("serviceName"),
+            each["spec"].get("podManagementPolicy"),
+            each["spec"].get("volumeClaimTemplates"),
+        )
+        for each in documents
+        if each["kind"] in ("StatefulSet", "Deployment")
+    }
+
+
+def test_an_uninstall_keeps_claims_and_the_secrets_that_open_them(before: list[Document]) -> None:
+    for kind in ("PersistentVolumeClaim", "Secret"):
+        for document in of_kind(before, kind).values():
+            assert document["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+
+
+def test_an_uninstall_leaves_nothing_where_nothing_is_to_be_kept() -> None:
+    documents = render("evaluation", values={"data": {"persistence": {"keep": False}}})
+    kept = [each for each in documents if "annotations" in each["metadata"] and "helm.sh/resource-policy"
+            in each["metadata"]["annotations"]]  # fmt: skip
+    assert kept == []
+
+
+def test_streams_are_drained_before_anything_is_removed(before: list[Document]) -> None:
+    job = of_kind(before, "Job")["tidemill-drain"]
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-delete"
+    assert job["spec"]["template"]["spec"]["containers"][0]["args"][-2:] == ["tidemill-streams", "240"]
+
+
+def test_all_waiting_parts_wait_for_what_the_migration_writes(before: list[Document]) -> None:
+    (migration,) = (
+        template for name, template in pod_templates(before) if name.startswith("Job/tidemill-migrate-")
+    )
+    (key,) = [
+        each["value"]
+        for each in containers(migration)[0]["env"]
+        if each["name"] == "MIGRATION_KEY"
+    ]  # fmt: skip
+    awaited = {
+        container["args"][-1]
+        for _, template in pod_templates(before)
+        for container in containers(template)
+        if container["name"] == "wait-for-migration"
+    }
+    assert awaited == {key}

@@ -1,0 +1,293 @@
+"""A Kubernetes API server in memory, with versions, conflicts and the controllers that drivers need.
+
+Faithful where the runtime relies on it; `tests/support/api_contract.py` says where, and is run against this
+one (unit) and against a real one (e2e). Controllers act only when a test says so, so that every moment
+between two of their acts can be looked at.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from tidemill.control.kubernetes.api import (
+    EVENTS,
+    JOBS,
+    PODS,
+    STATEFUL_SETS,
+    ConflictError,
+    Document,
+    Kind,
+)
+from tidemill.errors import UnavailableError
+
+
+class StarterDiedError(BaseException):
+    """The process that speaks to the API server ends here, without a chance to tidy up."""
+
+
+@dataclass
+class ApiServerInMemory:
+    """One namespace.
+
+    Args:
+        before: Called before each request with its verb and kind; may raise.
+        logs: What pods have written.
+    """
+
+    before: Callable[[str, Kind], None] = lambda _verb, _kind: None
+    logs: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._objects: dict[tuple[Kind, str], Document] = {}
+        self._numbers = itertools.count(1)
+        self._lock = threading.RLock()
+
+    def get(self, kind: Kind, name: str) -> Document | None:
+        self.before("get", kind)
+        with self._lock:
+            return copy.deepcopy(self._objects.get((kind, name)))
+
+    def list(
+        self, kind: Kind, labels: Mapping[str, str], fields: Mapping[str, str] | None = None
+    ) -> list[Document]:
+        self.before("list", kind)
+        with self._lock:
+            found = [each for (its, _), each in self._objects.items() if its == kind]
+            wanted = [
+                each for each in found if labels.items() <= (each["metadata"].get("labels") or {}).items()
+            ]
+            fits = [each for each in wanted if all(_at(each, k) == v for k, v in (fields or {}).items())]
+            return copy.deepcopy(fits)
+
+    def create(self, kind: Kind, document: Document) -> Document:
+        self.before("create", kind)
+        with self._lock:
+            if (kind, document["metadata"]["name"]) in self._objects:
+                raise conflict("create", kind)
+            return self._store(kind, document, {"uid": f"uid-{next(self._numbers)}"})
+
+    def replace(self, kind: Kind, document: Document) -> Document:
+        self.before("replace", kind)
+        with self._lock:
+            old = self._objects.get((kind, document["metadata"]["name"]))
+            if old is None:
+                raise conflict("replace", kind)
+            _check_version(old, document, "replace", kind)
+            return self._store(kind, document, {"uid": old["metadata"]["uid"]})
+
+    def apply(self, kind: Kind, document: Document) -> Document:
+        self.before("apply", kind)
+        with self._lock:
+            old = self._objects.get((kind, document["metadata"]["name"]))
+            if old is None:
+                if "resourceVersion" in document["metadata"]:
+                    raise conflict("apply", kind)
+                return self._store(kind, document, {"uid": f"uid-{next(self._numbers)}"})
+            _check_version(old, document, "apply", kind)
+            kept = {key: value for key, value in old.items() if key == "status"}
+            return self._store(kind, {**kept, **document}, {"uid": old["metadata"]["uid"]})
+
+    def patch(self, kind: Kind, name: str, changes: Document) -> Document | None:
+        self.before("patch", kind)
+        with self._lock:
+            old = self._objects.get((kind, name))
+            if old is None:
+                return None
+            _check_version(old, changes, "patch", kind)
+            return self._store(kind, _merged(old, changes), {"uid": old["metadata"]["uid"]})
+
+    def delete(self, kind: Kind, name: str, options: Document) -> bool:
+        """A pod is marked, and goes at the kubelet's next turn; everything else goes at once."""
+        self.before("delete", kind)
+        with self._lock:
+            old = self._objects.get((kind, name))
+            if old is None:
+                return False
+            uid = options.get("preconditions", {}).get("uid")
+            if uid not in (None, old["metadata"]["uid"]):
+                raise conflict("delete", kind)
+            if kind == PODS:
+                self._mark(name)
+            else:
+                del self._objects[(kind, name)]
+            return True
+
+    def log(self, pod: str, container: str, lines: int, *, previous: bool = False) -> str:
+        return "\n".join(self.logs.get(pod, "").splitlines()[-lines:])
+
+    # What a test, a controller or a kubelet does; never the runtime.
+
+    def put(self, kind: Kind, document: Document) -> Document:
+        """Put an object there as it is, for a test."""
+        with self._lock:
+            return self._store(kind, document, {"uid": f"uid-{next(self._numbers)}"})
+
+    def warn(self, name: str, reason: str, message: str) -> None:
+        """An event of type Warning about an object."""
+        at = f"2026-01-01T00:00:{next(self._numbers) % 60:02}Z"
+        about = {"involvedObject": {"name": name}, "type": "Warning", "lastTimestamp": at}
+        event = {"metadata": {"name": f"event-{next(self._numbers)}"}, "reason": reason, "message": message}
+        self.put(EVENTS, {**event, **about})
+
+    def controllers(self) -> None:
+        """Every controller takes one turn: too many pods are marked, missing ones are made and run."""
+        with self._lock:
+            for document in [each for (kind, _), each in self._objects.items() if kind == STATEFUL_SETS]:
+                self._keep_stateful_set(document)
+            for document in [each for (kind, _), each in self._objects.items() if kind == JOBS]:
+                self._keep_job(document)
+            self._collect_garbage()
+
+    def kubelet(self) -> None:
+        """Marked pods have ended, and are gone."""
+        with self._lock:
+            for (kind, name), document in list(self._objects.items()):
+                if kind == PODS and "deletionTimestamp" in document["metadata"]:
+                    del self._objects[(kind, name)]
+
+    def settle(self) -> None:
+        """Turns of everybody until nothing changes."""
+        for _ in range(3):
+            self.controllers()
+            self.kubelet()
+        self.controllers()
+
+    def change_pod(self, name: str, status: Document) -> None:
+        """What the kubelet says of a pod."""
+        with self._lock:
+            pod = self._objects[(PODS, name)]
+            self._store(PODS, {**pod, "status": status}, {"uid": pod["metadata"]["uid"]})
+
+    def finish_job(self, name: str, outcome: str = "Complete") -> None:
+        """A Job has come to its end, and its pod with it."""
+        with self._lock:
+            job = self._objects[(JOBS, name)]
+            done = {"conditions": [{"type": outcome, "status": "True"}]}
+            self._store(JOBS, {**job, "status": done}, {"uid": job["metadata"]["uid"]})
+            for pod in self._pods_of(job):
+                phase = "Succeeded" if outcome == "Complete" else "Failed"
+                self.change_pod(pod["metadata"]["name"], {"phase": phase})
+
+    @property
+    def running_pods(self) -> list[str]:
+        """Names of the pods that are there, marked or not."""
+        with self._lock:
+            return sorted(name for kind, name in self._objects if kind == PODS)
+
+    def _keep_stateful_set(self, document: Document) -> None:
+        wanted = f"{document['metadata']['name']}-0"
+        pods = {pod["metadata"]["name"]: pod for pod in self._pods_of(document)}
+        template = document["spec"]["template"]
+        for name, pod in pods.items():
+            is_old = pod["metadata"]["annotations"] != template["metadata"]["annotations"]
+            if document["spec"].get("replicas", 1) == 0 or is_old:
+                self._mark(name)
+        if document["spec"].get("replicas", 1) and (PODS, wanted) not in self._objects:
+            self._make_pod(wanted, document, {})
+
+    def _keep_job(self, document: Document) -> None:
+        name = document["metadata"]["name"]
+        if not self._pods_of(document) and "conditions" not in document.get("status", {}):
+            if document.get("status", {}).get("made"):
+                self.finish_job(name, "Failed")
+                return
+            self._store(JOBS, {**document, "status": {"made": True}}, {"uid": document["metadata"]["uid"]})
+            self._make_pod(f"{name}-x", document, {"batch.kubernetes.io/job-name": name})
+
+    def _make_pod(self, name: str, owner: Document, labels: Mapping[str, str]) -> None:
+        template = copy.deepcopy(owner["spec"]["template"])
+        metadata = {
+            **template["metadata"],
+            "name": name,
+            "labels": {**template["metadata"]["labels"], **labels},
+            "ownerReferences": [{"uid": owner["metadata"]["uid"]}],
+        }
+        pod = {"metadata": metadata, "spec": template["spec"], "status": running(datetime.now(UTC))}
+        self._store(PODS, pod, {"uid": f"uid-{next(self._numbers)}"})
+
+    def _mark(self, name: str) -> None:
+        pod = self._objects[(PODS, name)]
+        if "deletionTimestamp" not in pod["metadata"]:
+            marked = {**pod["metadata"], "deletionTimestamp": datetime.now(UTC).isoformat()}
+            self._store(PODS, {**pod, "metadata": marked}, {"uid": pod["metadata"]["uid"]})
+
+    def _collect_garbage(self) -> None:
+        """Pods whose owner is gone."""
+        uids = {document["metadata"]["uid"] for document in self._objects.values()}
+        for (kind, name), document in list(self._objects.items()):
+            owners = {owner["uid"] for owner in document["metadata"].get("ownerReferences", [])}
+            if kind == PODS and owners and not owners & uids:
+                self._mark(name)
+
+    def _pods_of(self, owner: Document) -> list[Document]:
+        uid = owner["metadata"]["uid"]
+        return [
+            document
+            for (kind, _), document in self._objects.items()
+            if kind == PODS and document["metadata"]["ownerReferences"][0]["uid"] == uid
+        ]
+
+    def _store(self, kind: Kind, document: Document, identity: Document) -> Document:
+        stored = copy.deepcopy(document)
+        version = {"resourceVersion": str(next(self._numbers))}
+        stored["metadata"] = {**stored["metadata"], **identity, **version}
+        self._objects[(kind, stored["metadata"]["name"])] = stored
+        return copy.deepcopy(stored)
+
+
+def running(since: datetime, restarts: int = 0) -> Document:
+    """Status of a pod whose driver runs."""
+    state = {"running": {"startedAt": f"{since:%Y-%m-%dT%H:%M:%SZ}"}}
+    return {"phase": "Running", "containerStatuses": [container(state, restarts=restarts)]}
+
+
+def crash_looping(since: datetime, reason: str = "Error", exit_code: int = 1) -> Document:
+    """Status of a pod whose driver has ended, and which the kubelet will start again some time."""
+    ended = {"startedAt": f"{since:%Y-%m-%dT%H:%M:%SZ}", "reason": reason, "exitCode": exit_code}
+    waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting"}}
+    state = container(waiting, last={"terminated": ended}, restarts=2)
+    return {"phase": "Running", "containerStatuses": [state]}
+
+
+def container(state: Document, *, last: Document | None = None, restarts: int = 0) -> Document:
+    """Status of the driver's container."""
+    return {"name": "driver", "state": state, "lastState": last or {}, "restartCount": restarts}
+
+
+def conflict(verb: str, kind: Kind) -> ConflictError:
+    return ConflictError(
+        "TIDE-K8S-003", "Somebody else was first.", facts={"verb": verb, "kind": kind.plural}
+    )
+
+
+def away(_verb: str, _kind: Kind) -> None:
+    """For `before`: the API server does not answer."""
+    raise UnavailableError("TIDE-K8S-001", "The API server is away.")
+
+
+def _check_version(old: Document, new: Document, verb: str, kind: Kind) -> None:
+    version = new.get("metadata", {}).get("resourceVersion")
+    if version not in (None, old["metadata"]["resourceVersion"]):
+        raise conflict(verb, kind)
+
+
+def _merged(old: Any, changes: Any) -> Any:
+    """RFC 7386: maps are merged, null removes, everything else replaces."""
+    if not isinstance(changes, dict):
+        return changes
+    base = old if isinstance(old, dict) else {}
+    kept = {key: value for key, value in base.items() if key not in changes}
+    return {**kept, **{k: _merged(base.get(k), v) for k, v in changes.items() if v is not None}}
+
+
+def _at(document: Document, path: str) -> Any:
+    found: Any = document
+    for key in path.split("."):
+        found = (found or {}).get(key)
+    return found

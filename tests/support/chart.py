@@ -1,0 +1,78 @@
+"""The chart, rendered by helm, as documents."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+CHART = Path(__file__).parents[2] / "helm" / "tidemill"
+
+# helm alone takes a cluster of 2020; the chart asks for what it uses.
+KUBERNETES_VERSION = "1.34"
+
+Document = dict[str, Any]
+Values = Mapping[str, Any]
+
+# What is left when all that can be off is off, and nothing that is there must be named.
+BARE: Values = {
+    "airflow": {"enabled": False},
+    "controlPlane": {"drainOnUninstall": False},
+    "environment": {"name": "bare", "file": {"runtime": "kubernetes", "root": "s3://bucket/lake"}},
+    "networkPolicy": {"enabled": False},
+    "secrets": {"rpc": "given-rpc"},
+}
+
+
+class ChartError(AssertionError):
+    """Helm refused; the text is what it said."""
+
+
+def render(
+    *files: str, values: Values | None = None, release: str = "tidemill", namespace: str = "tidemill"
+) -> list[Document]:
+    """Documents of the chart with these values files (`evaluation` is values-evaluation.yaml), then `values`.
+
+    Raises:
+        ChartError: If helm refuses the values.
+    """
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as own:
+        json.dump(values or {}, own)
+        own.flush()
+        names = [str(CHART / f"values-{file}.yaml") for file in files] + [own.name]
+        command = ["helm", "template", release, str(CHART), "--namespace", namespace]
+        command += ["--kube-version", KUBERNETES_VERSION, *(f"--values={name}" for name in names)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    if done.returncode != 0:
+        raise ChartError(done.stderr)
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
+def of_kind(documents: Sequence[Document], kind: str) -> dict[str, Document]:
+    """The documents of one kind, by name."""
+    return {each["metadata"]["name"]: each for each in documents if each["kind"] == kind}
+
+
+def pod_templates(documents: Sequence[Document]) -> Iterator[tuple[str, Document]]:
+    """Every pod that the documents lead to, with the kind and name of what makes it."""
+    for document in documents:
+        template = document.get("spec", {}).get("template")
+        if isinstance(template, dict):
+            yield f"{document['kind']}/{document['metadata']['name']}", template
+
+
+def containers(template: Document) -> list[Document]:
+    """All containers of a pod, those that run first included."""
+    return [*template["spec"].get("initContainers", []), *template["spec"]["containers"]]
+
+
+def environment_file(documents: Sequence[Document], release: str = "tidemill") -> Document:
+    """The environment file that Airflow's pods find."""
+    (text,) = of_kind(documents, "ConfigMap")[f"{release}-environment"]["data"].values()
+    document: Document = yaml.safe_load(text)
+    return document

@@ -1,0 +1,150 @@
+"""One namespace of a real cluster, through `kubectl`: any cluster that KUBECONFIG names."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from tests.support.eventually import eventually
+
+T = TypeVar("T")
+
+Document = dict[str, Any]
+
+# Seconds between two looks at the cluster: each costs a tenth of a second of a core that the drivers want.
+LOOK_SECONDS = 0.7
+
+# Seconds for one call of kubectl. The API server answers in milliseconds, also on two busy cores; a delete
+# that waits for its pod is not made with this.
+CALL_TIMEOUT_SECONDS = 60
+
+# Seconds for a namespace to go with all that is in it.
+NAMESPACE_TIMEOUT_SECONDS = 180
+
+# Every pod of the tests has to pass the strictest of Kubernetes' own standards.
+RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+
+
+def until(condition: Callable[[], T], expectation: str, timeout_seconds: float) -> T:
+    """The first true value of a look at the cluster; fails with the expectation after the time."""
+    return eventually(condition, expectation, timeout_seconds, LOOK_SECONDS)
+
+
+class RefusedError(AssertionError):
+    """The API server, or kubectl, said no; the message is what it said."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What tests do in a namespace.
+
+    Args:
+        namespace: Its name.
+    """
+
+    namespace: str
+
+    def __call__(self, *arguments: str, stdin: str | None = None) -> str:
+        """Run kubectl; returns what it printed.
+
+        Raises:
+            RefusedError: If it failed.
+        """
+        done = self.attempt(*arguments, stdin=stdin)
+        if done.returncode:
+            raise RefusedError(f"kubectl {' '.join(arguments)}: {done.stderr or done.stdout}")
+        return done.stdout
+
+    def attempt(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Run kubectl, however it ends."""
+        return subprocess.run(
+            ["kubectl", "--namespace", self.namespace, *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=CALL_TIMEOUT_SECONDS,
+            check=False,
+        )
+
+    def get(self, kind: str, name: str) -> Document | None:
+        """One object; None if it is not there."""
+        text = self("get", kind, name, "--ignore-not-found", "--output=json")
+        found: Document | None = json.loads(text) if text else None
+        return found
+
+    def list(self, kind: str, selector: str = "") -> list[Document]:
+        """All objects of a kind."""
+        found: list[Document] = json.loads(self("get", kind, f"--selector={selector}", "--output=json"))[
+            "items"
+        ]
+        return found
+
+    def pods(self, selector: str = "") -> list[Document]:
+        return self.list("pods", selector)
+
+    def apply(self, *documents: Document) -> None:
+        self(
+            "apply",
+            "--filename=-",
+            stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": documents}),
+        )
+
+    def delete(self, kind: str, name: str, *options: str) -> None:
+        """Ask for a deletion and return at once."""
+        self("delete", kind, name, "--wait=false", "--ignore-not-found", *options)
+
+    def logs(self, pod: str, *options: str) -> str:
+        """What a pod's containers wrote, as far as there is something to read."""
+        return self.attempt("logs", pod, "--all-containers", *options).stdout
+
+    def secret(self, name: str) -> dict[str, str]:
+        """Values of a Kubernetes Secret."""
+        found = self.get("secret", name)
+        assert found is not None, f"there is no Secret {name}"
+        return {key: base64.b64decode(value).decode() for key, value in (found.get("data") or {}).items()}
+
+    def config(self, name: str) -> dict[str, str]:
+        """Values of a ConfigMap."""
+        found = self.get("configmap", name)
+        assert found is not None, f"there is no ConfigMap {name}"
+        return dict(found.get("data") or {})
+
+    def create_namespace(self) -> None:
+        """Make the namespace anew, with pod security `restricted`."""
+        self.delete_namespace()
+        namespace = {"name": self.namespace, "labels": RESTRICTED}
+        self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": namespace})
+
+    def delete_namespace(self) -> None:
+        """Throw away all that is in the namespace, and wait until it is gone."""
+        self.delete("namespace", self.namespace)
+        # A driver would drain, without a broker or a role by now.
+        self.attempt("delete", "pods", "--all", "--wait=false", "--grace-period=1")
+        until(
+            lambda: self.get("namespace", self.namespace) is None,
+            f"the namespace {self.namespace} is gone",
+            NAMESPACE_TIMEOUT_SECONDS,
+        )
+
+
+def uid_of(document: Document | None) -> str | None:
+    """Identity of an object: another one of the same name has another."""
+    return None if document is None else str(document["metadata"]["uid"])
+
+
+def is_ready(pod: Document) -> bool:
+    """Whether a pod is ready, or a Job's has ended well."""
+    status = pod["status"]
+    conditions = {item["type"]: item["status"] for item in status.get("conditions", [])}
+    return conditions.get("Ready") == "True" or status.get("phase") == "Succeeded"
+
+
+def containers_of(pod: Document) -> Sequence[Document]:
+    """The containers of a pod, the ones that run before the others too."""
+    spec = pod["spec"]
+    return [*spec.get("initContainers", []), *spec["containers"]]

@@ -1,0 +1,154 @@
+"""Airflow in the cluster as a user meets it: a port-forward, a login, its REST API."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Any
+from urllib.parse import quote
+
+from tests.support.cluster import Cluster, until
+from tidemill.dev.airflow_api import AirflowApi, log_in
+from tidemill.dev.ports import LOOPBACK, free_ports, is_free
+from tidemill.errors import UnavailableError
+
+# Seconds for the API to answer: the server may have been replaced by an upgrade a moment ago.
+ANSWER_TIMEOUT_SECONDS = 120
+
+# Seconds for one DAG run with a driver in it: scheduling, pods, Spark's start and a first batch on two cores.
+RUN_TIMEOUT_SECONDS = 300
+
+# Port of the API server in its pod, and of its Service.
+API_PORT = 8080
+
+# Seconds for kubectl to listen; it looks for a pod that is ready first.
+FORWARD_TIMEOUT_SECONDS = 10
+
+ENDED = ("success", "failed")
+
+
+class ClusterAirflow:
+    """The API; survives the replacement of its server.
+
+    Args:
+        cluster: The namespace.
+        service: Of the API server.
+        login: Kubernetes Secret whose key `admin-password` is the password.
+        user: Who logs in.
+    """
+
+    def __init__(self, cluster: Cluster, service: str, login: str, user: str) -> None:
+        self._cluster = cluster
+        self._service = service
+        self._login = login
+        self._user = user
+        self._forward: subprocess.Popen[bytes] | None = None
+        self._api: AirflowApi | None = None
+
+    def close(self) -> None:
+        """End the port-forward."""
+        self._api = None
+        if self._forward is not None:
+            self._forward.kill()
+            self._forward.communicate()
+            self._forward = None
+
+    def wait_until_it_answers(self) -> None:
+        until(self._answers, "Airflow's API answers", ANSWER_TIMEOUT_SECONDS)
+
+    def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """One call below `/api/v2`; a server that is being replaced is waited for."""
+        if self._api is None or not self._answers():
+            self.wait_until_it_answers()
+        assert self._api is not None
+        return self._api.call(method, path, body)
+
+    def begin(self, dag_id: str, params: dict[str, Any] | None = None) -> str:
+        """Trigger a run, as a person with the form; its id."""
+        until(lambda: self._knows(dag_id), f"{dag_id} is parsed", ANSWER_TIMEOUT_SECONDS)
+        self.unpause(dag_id)
+        run = self.call("POST", f"/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": params or {}})
+        return str(run["dag_run_id"])
+
+    def unpause(self, dag_id: str, is_paused: bool = False) -> None:
+        """Let a DAG run, or pause it."""
+        until(lambda: self._knows(dag_id), f"{dag_id} is parsed", ANSWER_TIMEOUT_SECONDS)
+        self.call("PATCH", f"/dags/{dag_id}?update_mask=is_paused", {"is_paused": is_paused})
+
+    def runs(self, dag_id: str) -> list[dict[str, Any]]:
+        """The runs of a DAG, newest first."""
+        found: list[dict[str, Any]] = self.call("GET", f"/dags/{dag_id}/dagRuns?order_by=-run_after")[
+            "dag_runs"
+        ]
+        return found
+
+    def end(self, dag_id: str, run_id: str) -> str:
+        """Wait for the end of a run; its state."""
+
+        def ended() -> str | None:
+            state = self.call("GET", _path(dag_id, run_id))["state"]
+            return state if state in ENDED else None
+
+        state = until(ended, f"{dag_id} {run_id} ends", RUN_TIMEOUT_SECONDS)
+        assert state is not None
+        return state
+
+    def run(self, dag_id: str, params: dict[str, Any] | None = None) -> tuple[str, str]:
+        """Trigger a run and wait for its end; its id and state."""
+        run_id = self.begin(dag_id, params)
+        return run_id, self.end(dag_id, run_id)
+
+    def tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
+        """The task instances of a run."""
+        found: list[dict[str, Any]] = self.call("GET", f"{_path(dag_id, run_id)}/taskInstances")[
+            "task_instances"
+        ]
+        return found
+
+    def result(self, dag_id: str, run_id: str, task_id: str) -> Any:
+        """What a task returned."""
+        path = f"{_path(dag_id, run_id)}/taskInstances/{task_id}/xcomEntries/return_value?deserialize=true"
+        return self.call("GET", path)["value"]
+
+    def log_of(self, dag_id: str, run_id: str, task_id: str) -> str:
+        """What all tries of a task wrote."""
+        task = f"{_path(dag_id, run_id)}/taskInstances/{task_id}"
+        # Their numbers need not begin at 1: Airflow counts a task that was deferred once more.
+        tries = [each["try_number"] for each in self.call("GET", f"{task}/tries")["task_instances"]]
+        return "\n".join(str(self.call("GET", f"{task}/logs/{number}")) for number in sorted(tries))
+
+    def clear(self, dag_id: str, run_id: str) -> None:
+        """Run all tasks of a run again."""
+        self.call("POST", f"{_path(dag_id, run_id)}/clear", {"dry_run": False})
+
+    def _knows(self, dag_id: str) -> bool:
+        return any(dag["dag_id"] == dag_id for dag in self.call("GET", "/dags?limit=1000")["dags"])
+
+    def _answers(self) -> bool:
+        try:
+            if self._api is None:
+                self._api = self._log_in()
+            self._api.call("GET", "/version")
+        except (UnavailableError, AssertionError):
+            self.close()
+            return False
+        return True
+
+    def _log_in(self) -> AirflowApi:
+        password = self._cluster.secret(self._login)["admin-password"]
+        return log_in(self._open_forward(), self._user, password)
+
+    def _open_forward(self) -> str:
+        (port,) = free_ports(1)
+        command = ["kubectl", "--namespace", self._cluster.namespace, "port-forward", "--address=127.0.0.1"]
+        self._forward = subprocess.Popen(
+            # It tells of every connection; nobody would read it.
+            [*command, f"service/{self._service}", f"{port}:{API_PORT}"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        until(lambda: not is_free(port), "the port is forwarded", FORWARD_TIMEOUT_SECONDS)
+        return f"http://{LOOPBACK}:{port}"
+
+
+def _path(dag_id: str, run_id: str) -> str:
+    return f"/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}"

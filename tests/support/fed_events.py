@@ -1,0 +1,76 @@
+"""All that tests have fed to the topic, and what the tables must hold therefore.
+
+Events come in eras, each on a day of its own. An era ends with one event of the next day: it closes every
+window before it, so that what a batch computation finds over the input is what the tables hold.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from tests.support.iot_lake import START, accepted, counts_by_window, take, window_start
+from tidemill.dev.iot_events import Event, IotSettings
+
+ERA = timedelta(days=1)
+
+# From the event that closes an era to the first of the next: longer than any lateness and the watermark.
+REST = timedelta(hours=2)
+
+
+@dataclass
+class FedEvents:
+    """The record of what was sent.
+
+    Args:
+        seed: Of the first era; each further one has its own.
+        events: All of them, in order.
+        era: Number of the era that is open.
+    """
+
+    seed: int
+    events: list[Event] = field(default_factory=list)
+    era: int = 0
+
+    @property
+    def settings(self) -> IotSettings:
+        """What to send in this era, for less than a day of event time: late, repeated and broken ones too."""
+        return IotSettings(
+            start=self._first_day + REST,
+            seed=self.seed + 2 * self.era,
+            interval=timedelta(milliseconds=200),
+            devices=12,
+            late_rate=0.05,
+            duplicate_rate=0.05,
+            broken_rate=0.02,
+        )
+
+    @property
+    def closing(self) -> IotSettings:
+        """The one event that closes the era."""
+        return IotSettings(start=self._first_day + ERA, seed=self.seed + 2 * self.era + 1)
+
+    def close(self, sent: int) -> None:
+        """Remember that so many of the era's events, and the one that closes it, were sent."""
+        self.events += [*take(self.settings, sent), *take(self.closing, 1)]
+        self.era += 1
+
+    def records(self) -> Counter[str]:
+        """How often each id that can be read was sent."""
+        return Counter(event.event_id for event in accepted(self.events))
+
+    def windows(self) -> dict[tuple[str, datetime], int]:
+        """Events by window, in all windows that are closed."""
+        open_since = window_start(self.events[-1].event_time)
+        counts = counts_by_window(self.events)
+        return {window: count for window, count in counts.items() if window[1] < open_since}
+
+    @property
+    def broken(self) -> int:
+        """Records that cannot be read."""
+        return len(self.events) - len(accepted(self.events))
+
+    @property
+    def _first_day(self) -> datetime:
+        return START + ERA * self.era

@@ -1,0 +1,133 @@
+"""The chart, installed in a namespace as a user installs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.support.cluster import Cluster, Document, is_ready, uid_of, until
+from tidemill import __version__
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+CHART = REPOSITORY / "helm" / "tidemill"
+VALUES = (CHART / "values-evaluation.yaml", REPOSITORY / "tests" / "e2e" / "values.yaml")
+
+# Usual name of the release; every object of the chart begins with it.
+NAME = "tidemill"
+
+# Seconds for helm itself, hooks included.
+HELM_TIMEOUT_SECONDS = 300
+
+# Seconds until every pod of the chart is ready: a database is made, and Airflow's parts start on two cores.
+READY_TIMEOUT_SECONDS = 300
+
+# Seconds for the pods to go after an uninstall: streams drain, at most 120.
+GONE_TIMEOUT_SECONDS = 180
+
+# All pods of the chart and of pipelines; tests have some of their own beside them.
+PLATFORM = "app.kubernetes.io/name=tidemill"
+
+
+@dataclass
+class Release:
+    """The release in a namespace.
+
+    Args:
+        cluster: The namespace.
+        values: What differs from the values files, as `--set-string`.
+    """
+
+    cluster: Cluster
+    values: dict[str, str] = field(default_factory=dict)
+
+    def install(self) -> None:
+        """Install, and return when helm does."""
+        self._helm("install", NAME, str(CHART), *self._options())
+
+    def upgrade(self, **values: str) -> None:
+        """Upgrade with some other values; `image__tag` stands for `image.tag`."""
+        self.values |= {name.replace("__", "."): value for name, value in values.items()}
+        self._helm("upgrade", NAME, str(CHART), *self._options())
+
+    def rollback(self) -> None:
+        """Go back to the revision before."""
+        self._helm("rollback", NAME)
+
+    def uninstall(self) -> None:
+        """Uninstall, and wait until no pod of it runs."""
+        self._helm("uninstall", NAME)
+        until(lambda: not self.cluster.pods(PLATFORM), "no pod of the release is left", GONE_TIMEOUT_SECONDS)
+
+    def manifest(self) -> str:
+        """Every object, as installed."""
+        return self._helm("get", "manifest", NAME)
+
+    def used_values(self) -> dict[str, Any]:
+        """All values that the installed objects were made from."""
+        found: dict[str, Any] = json.loads(self._helm("get", "values", NAME, "--all", "--output=json"))
+        return found
+
+    def image(self, name: str) -> str:
+        """Name and tag of an image."""
+        values = self.used_values()["images"][name]
+        return f"{values['repository']}:{values['tag'] or __version__}"
+
+    def wait_until_ready(self) -> None:
+        """Wait until every pod of the chart is ready, and those of an older revision are gone."""
+        until(lambda: not self._unready(), "all pods of the chart are ready", READY_TIMEOUT_SECONDS)
+
+    def _unready(self) -> list[str]:
+        """What is not as it should be yet; all of it while nothing is there."""
+        workloads = [
+            f"{kind}/{item['metadata']['name']}"
+            for kind in ("deployments", "statefulsets")
+            for item in self._parts(kind)
+            if not _is_rolled_out(item)
+        ]
+        jobs = [
+            item["metadata"]["name"] for item in self._parts("jobs") if not item["status"].get("succeeded")
+        ]
+        return [*workloads, *jobs] if self._parts("deployments") else ["everything"]
+
+    def _parts(self, kind: str) -> list[Document]:
+        """What the chart made; streams and runs are the control plane's."""
+        items = self.cluster.list(kind, f"app.kubernetes.io/instance={NAME}")
+        return [item for item in items if "tidemill/pipeline" not in item["metadata"].get("labels", {})]
+
+    def _options(self) -> list[str]:
+        files = [f"--values={path}" for path in VALUES]
+        return [*files, *(f"--set-string={name}={value}" for name, value in self.values.items())]
+
+    def _helm(self, *arguments: str) -> str:
+        done = subprocess.run(
+            ["helm", "--namespace", self.cluster.namespace, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=HELM_TIMEOUT_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, f"helm {' '.join(arguments)}: {done.stderr}"
+        return done.stdout
+
+
+def _is_rolled_out(workload: Document) -> bool:
+    wanted, status = workload["spec"]["replicas"], workload["status"]
+    counts = [status.get(name, 0) for name in ("replicas", "readyReplicas", "updatedReplicas")]
+    seen = status.get("observedGeneration", 0) >= workload["metadata"]["generation"]
+    return seen and counts == [wanted] * 3
+
+
+def driver_of(cluster: Cluster, name: str) -> Document | None:
+    """The pod of a stream's driver."""
+    return cluster.get("pod", f"{name}-0")
+
+
+def is_running(pod: Document | None) -> bool:
+    """Whether a driver's pod is ready, and nobody has asked it to end."""
+    return pod is not None and is_ready(pod) and "deletionTimestamp" not in pod["metadata"]
+
+
+__all__ = ["Release", "driver_of", "is_running", "uid_of"]

@@ -1,0 +1,9 @@
+"""The API server in memory keeps what the real one is held to in tests/e2e/test_runtime.py."""
+
+from __future__ import annotations
+
+from tests.support.api_contract import ApiContract
+
+
+class TestApi(ApiContract):
+    """The one in memory keeps the contract."""

@@ -1,0 +1,174 @@
+"""The client against an API server that says no, says nonsense, or says nothing."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tidemill.control.kubernetes.api import CONFIG_MAPS, PODS, ConflictError
+from tidemill.control.kubernetes.client import LONGEST_REASON, KubernetesClient
+from tidemill.errors import SpecError, TidemillError, UnavailableError
+
+KUBECONFIG = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "current-context": "test",
+    "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+    "users": [{"name": "test", "user": {"token": "not-a-secret"}}],
+}
+
+
+class ScriptedApiServer(ThreadingHTTPServer):
+    """Answers every request with the next scripted answer, and remembers what was asked."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answers: list[tuple[int, Any]] = []
+        self.asked: list[tuple[str, str, str, Any]] = []
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def _answer(self) -> None:
+        server = cast(ScriptedApiServer, self.server)
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        sent = json.loads(body) if body else None
+        server.asked.append((self.command, self.path, self.headers.get("Content-Type") or "", sent))
+        status, answer = server.answers.pop(0)
+        text = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Say nothing."""
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedApiServer]:
+    server = ScriptedApiServer()
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def client(server: ScriptedApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KubernetesClient:
+    return client_of(server.address, tmp_path, monkeypatch)
+
+
+def client_of(address: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> KubernetesClient:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    file = folder / "kubeconfig"
+    clusters = [{"name": "test", "cluster": {"server": address}}]
+    file.write_text(json.dumps({**KUBECONFIG, "clusters": clusters}))
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    return KubernetesClient("plant")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "error_id"),
+    [
+        (401, UnavailableError, "TIDE-K8S-002"),
+        (403, UnavailableError, "TIDE-K8S-002"),
+        (409, ConflictError, "TIDE-K8S-003"),
+        (422, SpecError, "TIDE-K8S-004"),
+        (400, SpecError, "TIDE-K8S-004"),
+        (429, UnavailableError, "TIDE-K8S-001"),
+        (500, UnavailableError, "TIDE-K8S-001"),
+        (503, UnavailableError, "TIDE-K8S-001"),
+    ],
+)
+def test_a_no_says_what_to_do(
+    client: KubernetesClient,
+    server: ScriptedApiServer,
+    status: int,
+    kind: type[TidemillError],
+    error_id: str,
+) -> None:
+    server.answers = [(status, {"message": "as the test\nwants " + "x" * 5000})]
+    with pytest.raises(kind) as caught:
+        client.create(CONFIG_MAPS, {"metadata": {"name": "a"}})
+    assert caught.value.error_id == error_id
+    if "reason" in caught.value.facts:
+        assert "\n" not in str(caught.value.facts["reason"])
+        assert len(str(caught.value.facts["reason"])) <= LONGEST_REASON
+    assert "not-a-secret" not in str(caught.value)
+
+
+def test_a_refusal_that_is_no_json_is_told_as_it_is(
+    client: KubernetesClient, server: ScriptedApiServer
+) -> None:
+    server.answers = [(403, "<html>a proxy\nsays no</html>")]
+    with pytest.raises(UnavailableError) as caught:
+        client.get(PODS, "a")
+    assert caught.value.facts["reason"] == "<html>a proxy says no</html>"
+
+
+def test_nobody_at_the_address_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Port 1 is nobody's.
+    client = client_of("http://127.0.0.1:1", tmp_path, monkeypatch)
+    with pytest.raises(UnavailableError) as caught:
+        client.get(PODS, "a")
+    assert caught.value.error_id == "TIDE-K8S-001"
+
+
+def test_no_way_to_a_cluster_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "missing"))
+    with pytest.raises(UnavailableError) as caught:
+        KubernetesClient("plant")
+    assert caught.value.error_id == "TIDE-K8S-007"
+
+
+def test_what_is_missing_is_none_but_not_for_a_creation(
+    client: KubernetesClient, server: ScriptedApiServer
+) -> None:
+    server.answers = [(404, {"message": "not found"})] * 4
+    assert client.get(PODS, "a") is None
+    assert client.patch(CONFIG_MAPS, "a", {}) is None
+    assert client.delete(PODS, "a", {}) is False
+    with pytest.raises(SpecError):
+        # The namespace itself is missing.
+        client.create(CONFIG_MAPS, {"metadata": {"name": "a"}})
+
+
+def test_every_page_of_a_list_is_read(client: KubernetesClient, server: ScriptedApiServer) -> None:
+    server.answers = [
+        (200, {"items": [{"n": 1}], "metadata": {"continue": "next"}}),
+        (200, {"items": [{"n": 2}], "metadata": {}}),
+    ]
+    assert client.list(PODS, {"a": "b"}, {"type": "Warning"}) == [{"n": 1}, {"n": 2}]
+    assert "labelSelector=a%3Db" in server.asked[0][1]
+    assert "fieldSelector=type%3DWarning" in server.asked[0][1]
+    assert "continue=next" in server.asked[1][1]
+
+
+def test_applied_is_by_our_name_and_by_force(client: KubernetesClient, server: ScriptedApiServer) -> None:
+    server.answers = [(200, {})]
+    client.apply(CONFIG_MAPS, {"metadata": {"name": "a"}})
+    ((verb, path, content, sent),) = server.asked
+    assert (verb, content, sent) == ("PATCH", "application/apply-patch+yaml", {"metadata": {"name": "a"}})
+    assert path == "/api/v1/namespaces/plant/configmaps/a?fieldManager=tidemill&force=true"
+
+
+def test_a_log_that_is_not_there_yet_is_empty(client: KubernetesClient, server: ScriptedApiServer) -> None:
+    server.answers = [(400, {"message": "container is waiting to start"}), (404, {}), (200, "one\ntwo\n")]
+    assert [client.log("a", "driver", 5) for _ in range(3)] == ["", "", "one\ntwo\n"]

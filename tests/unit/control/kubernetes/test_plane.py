@@ -1,0 +1,61 @@
+"""The environment says where drivers run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster_project import ClusterProject
+from tidemill.control.kubernetes.kubernetes_runtime import KubernetesRuntime
+from tidemill.control.plane import open_control_plane
+from tidemill.errors import UnavailableError
+
+ON_A_VOLUME = """
+runtime: kubernetes
+kubernetes:
+  namespace: %(namespace)s
+  image: %(image)s
+  volumes: [{claim: lake, path: VOLUME}]
+root: VOLUME/lake
+"""
+
+
+@pytest.fixture
+def project(cluster_project: ClusterProject, monkeypatch: pytest.MonkeyPatch) -> ClusterProject:
+    """Its volume is a folder of this machine, as it is one of an Airflow pod."""
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setattr("tidemill.spec.kubernetes.TAKEN_FOLDERS", ())
+    cluster_project.environ(ON_A_VOLUME.replace("VOLUME", str(cluster_project.folder / "volume")))
+    return cluster_project
+
+
+def test_drivers_of_a_cluster_are_pods(
+    project: ClusterProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "kubeconfig"
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "test",
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+        "clusters": [{"name": "test", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "test", "user": {"token": "t"}}],
+    }
+    file.write_text(json.dumps(document))
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    plane = open_control_plane(project.environment, {})
+    assert isinstance(plane.runtime, KubernetesRuntime)
+    # Nobody is at that address: what it says is for the runtime's users to handle.
+    with pytest.raises(UnavailableError):
+        plane.running("orders")
+
+
+def test_without_a_way_to_the_cluster_there_is_no_control_plane(
+    project: ClusterProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "missing"))
+    with pytest.raises(UnavailableError) as caught:
+        open_control_plane(project.environment, {})
+    assert caught.value.error_id == "TIDE-K8S-007"

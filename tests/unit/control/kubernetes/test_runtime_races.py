@@ -1,0 +1,191 @@
+"""Starters that race, die or sleep between any two requests: one driver, and no request lost."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.support.api_server import (
+    ApiServerInMemory,
+    StarterDiedError,
+)
+from tests.support.cluster_project import Clock, ClusterProject
+from tests.support.drivers_as_pods import POD, bounded, newest, started, stream
+from tidemill.control.driver_command import DriverRun
+from tidemill.control.kubernetes.api import CONFIG_MAPS, PODS, SERVICES, STATEFUL_SETS, Kind
+from tidemill.control.kubernetes.slot_record import START_GRACE, record_of
+from tidemill.errors import UnavailableError
+
+
+def dying_at(number: int) -> Callable[[str, Kind], None]:
+    """The n-th request is never made."""
+    left = [number]
+
+    def before(_verb: str, _kind: Kind) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise StarterDiedError
+
+    return before
+
+
+def test_twenty_starters_at_once_start_one_driver(
+    cluster_project: ClusterProject, api: ApiServerInMemory
+) -> None:
+    barrier = threading.Barrier(20)
+
+    def start(number: int) -> tuple[bool, str]:
+        runtime = cluster_project.runtime(api)
+        barrier.wait()
+        result = runtime.start(stream(f"run-{number}"), "d1")
+        return result.started, result.driver.run_id
+
+    with ThreadPoolExecutor(20) as threads:
+        results = list(threads.map(start, range(20)))
+    assert [has for has, _ in results].count(True) == 1
+    assert len({run_id for _, run_id in results}) == 1
+    api.settle()
+    assert api.running_pods == [POD]
+
+
+@pytest.mark.parametrize("run", [stream(), bounded("run-1", "orders")], ids=["stream", "bounded"])
+@pytest.mark.parametrize("number", range(20))
+def test_a_starter_killed_at_any_request_leaves_nothing_or_one_driver(
+    cluster_project: ClusterProject, api: ApiServerInMemory, run: DriverRun, number: int
+) -> None:
+    clock = Clock()
+    api.before = dying_at(number)
+    with contextlib.suppress(StarterDiedError):
+        cluster_project.runtime(api, clock=clock).start(run, "d1")
+    api.before = ApiServerInMemory().before
+    survivor = cluster_project.runtime(api, clock=clock)
+    # The same request, repeated at once: it goes on where the first one stopped.
+    result = survivor.start(run, "d1")
+    assert (result.driver.run_id, result.driver.alive) == ("run-1", True)
+    api.settle()
+    assert len(api.running_pods) == 1
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_a_claim_of_a_starter_that_died_is_free_after_a_while(
+    cluster_project: ClusterProject, api: ApiServerInMemory, number: int
+) -> None:
+    clock = Clock()
+    api.before = dying_at(number)
+    with contextlib.suppress(StarterDiedError):
+        cluster_project.runtime(api, clock=clock).start(stream("run-1"), "d1")
+    api.before = ApiServerInMemory().before
+    runtime = cluster_project.runtime(api, clock=clock)
+    at_once = runtime.start(stream("run-2"), "d1").driver
+    assert at_once.alive
+    clock.pass_by(START_GRACE.total_seconds() + 1)
+    later = runtime.start(stream("run-3"), "d1").driver
+    assert later.alive
+    api.settle()
+    assert (newest(runtime).alive, api.running_pods) == (True, [POD])
+
+
+def test_a_starter_that_is_held_up_does_not_take_a_newer_drivers_place(
+    cluster_project: ClusterProject, api: ApiServerInMemory
+) -> None:
+    clock, slow = Clock(), []
+
+    def sleeps_before_the_stateful_set(verb: str, kind: Kind) -> None:
+        if (verb, kind) == ("apply", STATEFUL_SETS) and not slow:
+            slow.append(True)
+            clock.pass_by(START_GRACE.total_seconds() + 1)
+            started(cluster_project.runtime(api, clock=clock), stream("run-2"))
+            api.settle()
+
+    api.before = sleeps_before_the_stateful_set
+    cluster_project.runtime(api, clock=clock).start(stream("run-1"), "d1")
+    api.settle()
+    runtime = cluster_project.runtime(api, clock=clock)
+    assert (newest(runtime).alive, api.running_pods) == (True, [POD])
+    # Whoever came last, the driver that lives is the one that is told of.
+    (pod,) = api.list(PODS, {})
+    told = record_of(pod)
+    assert told is not None
+    assert newest(runtime).run_id == told.run_id
+
+
+def test_a_stop_asked_for_while_a_driver_is_made_is_not_lost(
+    cluster_project: ClusterProject, api: ApiServerInMemory
+) -> None:
+    asked = []
+
+    def drains_before_the_stateful_set(verb: str, kind: Kind) -> None:
+        if (verb, kind) == ("apply", SERVICES) and not asked:
+            asked.append(True)
+            runtime = cluster_project.runtime(api)
+            assert runtime.drain(newest(runtime))
+
+    api.before = drains_before_the_stateful_set
+    runtime = cluster_project.runtime(api)
+    assert not runtime.start(stream(), "d1").driver.alive
+    api.settle()
+    assert api.running_pods == []
+
+
+def test_a_drain_that_died_halfway_is_done_when_asked_again(
+    cluster_project: ClusterProject, api: ApiServerInMemory
+) -> None:
+    runtime = cluster_project.runtime(api)
+    driver = started(runtime, stream())
+    api.settle()
+
+    def dies_before_the_stateful_set(verb: str, kind: Kind) -> None:
+        if (verb, kind) == ("patch", STATEFUL_SETS):
+            raise StarterDiedError
+
+    api.before = dies_before_the_stateful_set
+    with pytest.raises(StarterDiedError):
+        runtime.drain(driver)
+    api.before = ApiServerInMemory().before
+    asked_at = newest(runtime).drain_requested_at
+    assert asked_at is not None
+    assert runtime.drain(newest(runtime))
+    assert newest(runtime).drain_requested_at == asked_at
+    api.settle()
+    assert api.running_pods == []
+
+
+def test_a_drain_outlives_changes_by_controllers(
+    cluster_project: ClusterProject, api: ApiServerInMemory
+) -> None:
+    runtime = cluster_project.runtime(api)
+    driver = started(runtime, stream())
+    api.settle()
+    conflicts = []
+
+    def changed_meanwhile(verb: str, kind: Kind) -> None:
+        if (verb, kind) == ("patch", STATEFUL_SETS) and len(conflicts) < 3:
+            conflicts.append(True)
+            there = api.get(STATEFUL_SETS, "tidemill-orders")
+            assert there is not None
+            api.put(STATEFUL_SETS, there)
+
+    api.before = changed_meanwhile
+    assert runtime.drain(driver)
+    api.settle()
+    assert (len(conflicts), api.running_pods) == (3, [])
+
+
+def test_a_claim_that_is_deleted_while_its_driver_is_made_leaves_no_driver(
+    cluster_project: ClusterProject, api: ApiServerInMemory
+) -> None:
+    def somebody_uninstalls(verb: str, kind: Kind) -> None:
+        if (verb, kind) == ("apply", SERVICES):
+            api.before = ApiServerInMemory().before
+            api.delete(CONFIG_MAPS, "tidemill-orders", {})
+
+    api.before = somebody_uninstalls
+    with pytest.raises(UnavailableError) as caught:
+        cluster_project.runtime(api).start(stream(), "d1")
+    assert caught.value.error_id == "TIDE-K8S-010"
+    api.settle()
+    assert api.running_pods == []

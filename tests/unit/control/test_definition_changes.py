@@ -1,0 +1,88 @@
+"""What reconciliation does about a running stream whose definition changed, and about a refused one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tests.support.eventually import eventually
+from tests.support.small_project import ENVIRONMENT, STREAM, SmallProject
+from tidemill.checkpoint.holds import Hold, take_hold
+from tidemill.control.plane import ControlPlane
+from tidemill.control.reconcile import Reconciler
+from tidemill.control.restart_policy import RestartPolicy
+from tidemill.control.runtime import Runtime, StartedDriver
+from tidemill.control.stream_request import StreamRequest, carry_out
+from tidemill.control.streams import Outcome, reconcile_streams
+
+RESTARTING = ENVIRONMENT + "on_change: restart\n"
+AT_ONCE = Reconciler(RestartPolicy(first_delay=timedelta(0)))
+
+
+def start(plane: ControlPlane) -> None:
+    request = StreamRequest("orders", "start", "start-1", datetime.now(UTC), by="ann")
+    assert carry_out(plane, request, 30, lambda _: None).state == "done"
+
+
+def by_name(outcomes: list[Outcome]) -> dict[str, str]:
+    return {outcome.pipeline: outcome.decision.action for outcome in outcomes}
+
+
+def until_ended(plane: ControlPlane, name: str) -> None:
+    eventually(lambda: plane.running(name) is None, f"{name} has ended")
+
+
+class PlaceThatStartsAgain:
+    """A runtime that notes what was put away."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self.put_away_runs: list[StartedDriver] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._runtime, name)
+
+    def put_away(self, driver: StartedDriver) -> None:
+        self.put_away_runs.append(driver)
+
+
+def test_a_changed_definition_takes_the_place_of_the_running_one(project: SmallProject) -> None:
+    name = project.declare("orders")
+    project.environ(RESTARTING)
+    plane = project.plane()
+    start(plane)
+    old = plane.running(name)
+    assert by_name(reconcile_streams(project.plane())) == {name: "leave"}
+    project.declare(name, STREAM.replace("rate: {}", "rate: {rows_per_second: 7}"))
+    assert by_name(reconcile_streams(project.plane())) == {name: "stop"}
+    until_ended(plane, name)
+    assert by_name(reconcile_streams(project.plane())) == {name: "start"}
+    new = plane.running(name)
+    assert old is not None
+    assert new is not None
+    assert new.digest != old.digest
+
+
+def test_a_changed_definition_that_must_not_start_leaves_the_running_one(project: SmallProject) -> None:
+    name = project.declare("orders")
+    project.environ(RESTARTING)
+    plane = project.plane()
+    start(plane)
+    old = plane.running(name)
+    held = Hold(id="h1", by="ann", why="rewinding", at=datetime.now(UTC))
+    assert take_hold(plane.store, plane.layout, name, held)
+    project.declare(name, STREAM.replace("rate: {}", "rate: {rows_per_second: 7}"))
+    outcome = reconcile_streams(project.plane())[0]
+    assert (outcome.decision.action, outcome.decision.runbook) == ("refused", "hold")
+    assert plane.running(name) == old
+
+
+def test_a_refused_driver_is_put_away_where_its_place_would_start_it_again(project: SmallProject) -> None:
+    name, plane = project.declare("orders"), project.plane()
+    project.behave(name, "exit 66")
+    reconcile_streams(plane, AT_ONCE)
+    until_ended(plane, name)
+    place = PlaceThatStartsAgain(plane.runtime)
+    reconcile_streams(replace(plane, runtime=place), AT_ONCE)
+    assert place.put_away_runs == [plane.runtime.last_start(name)]

@@ -1,0 +1,66 @@
+"""What the probes decide by."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tidemill.checkpoint.status import Status
+from tidemill.engine.liveness import LEAST_SILENCE, alive, ready
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+TRIGGER = timedelta(seconds=10)
+AWAY = {"id": "TIDE-SRC-001"}
+
+
+def status(**changes: Any) -> Status:
+    begun = Status(
+        pipeline="orders", mode="stream", state="running", run_id="r", started_at=NOW, updated_at=NOW
+    )
+    return begun.model_copy(update=changes)
+
+
+@pytest.mark.parametrize("state", ["starting", "running", "waiting", "draining"])
+def test_a_first_batch_of_minutes_is_alive(state: str) -> None:
+    assert alive(status(state=state), timedelta(minutes=10), TRIGGER).good
+
+
+@pytest.mark.parametrize("state", ["starting", "running", "draining"])
+def test_a_hung_driver_is_not_alive(state: str) -> None:
+    assert not alive(status(state=state), LEAST_SILENCE + timedelta(seconds=1), TRIGGER).good
+
+
+def test_a_slow_trigger_allows_a_longer_silence() -> None:
+    hourly = timedelta(hours=1)
+    assert alive(status(), timedelta(hours=9), hourly).good
+    assert not alive(status(), timedelta(hours=11), hourly).good
+
+
+def test_a_bounded_run_is_measured_by_who_waits_for_it() -> None:
+    assert alive(status(mode="backfill"), timedelta(days=1), None).good
+
+
+def test_a_driver_that_has_ended_is_left_to_exit_by_itself() -> None:
+    assert alive(status(state="stopped"), timedelta(days=1), TRIGGER).good
+
+
+def test_a_driver_is_ready_once_it_has_committed() -> None:
+    assert not ready(status(state="starting")).good
+    assert not ready(status(state="running")).good
+    assert ready(status(batch_id=7, batch_committed_at=NOW)).good
+
+
+def test_a_driver_with_nothing_to_read_is_ready() -> None:
+    assert ready(status(state="waiting")).good
+
+
+def test_a_driver_whose_source_is_away_is_ready_only_if_it_has_worked_before() -> None:
+    assert not ready(status(state="waiting", error=AWAY)).good
+    assert ready(status(state="waiting", error=AWAY, batch_committed_at=NOW)).good
+
+
+@pytest.mark.parametrize("state", ["stopped", "failed"])
+def test_a_driver_that_has_ended_is_not_ready(state: str) -> None:
+    assert not ready(status(state=state, batch_committed_at=NOW)).good
