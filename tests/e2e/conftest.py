@@ -1,0 +1,66 @@
+"""One release for the run, on the cluster that KUBECONFIG names; each test leaves it healthy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster import Cluster
+from tests.support.cluster_report import report_on
+from tests.support.platform import BRONZE, WINDOWS, Platform, platform_in
+from tests.support.release import Release
+
+NAMESPACE = "tidemill-e2e"
+
+# Events that are there before the streams are, so that the first batch has something to do.
+FIRST_EVENTS = 2_000
+
+
+# Longest one test may take, in seconds: an install, or a few restarts of drivers on two busy cores.
+TIMEOUT_SECONDS = 600
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TIMEOUT_SECONDS))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Beside a failure: what the namespace looked like."""
+    report = yield
+    if report.failed and "platform" in getattr(item, "fixturenames", []):
+        report.sections.append(("cluster", report_on(Cluster(NAMESPACE))))
+    return report
+
+
+@pytest.fixture(scope="session")
+def platform() -> Iterator[Platform]:
+    """Installed on nothing, fed, and streaming. The namespace goes in the end."""
+    cluster = Cluster(NAMESPACE)
+    cluster.create_namespace()
+    release = Release(cluster)
+    try:
+        begun = time.monotonic()
+        release.install()
+        with platform_in(cluster, release) as platform:
+            platform.until_broker()
+            platform.feed(FIRST_EVENTS)
+            platform.until_batch(WINDOWS, after=-1)
+            platform.facts["first batch committed"] = time.monotonic() - begun
+            release.wait_until_ready()
+            platform.facts["all pods ready"] = time.monotonic() - begun
+            platform.until_healthy(WINDOWS)
+            platform.until_healthy(BRONZE)
+            yield platform
+    except AssertionError as error:
+        # What is there now is gone when the report of a test is made.
+        error.add_note(report_on(cluster))
+        raise
+    finally:
+        cluster.delete_namespace()

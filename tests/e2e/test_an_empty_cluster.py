@@ -1,0 +1,90 @@
+"""An empty cluster, `helm install`, and events become windows: as a user meets it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.support.cluster import uid_of, until
+from tests.support.platform import BRONZE, WINDOWS, Platform
+from tests.support.release import PLATFORM, is_running
+from tidemill.names import STREAMS_DAG_ID, incremental_dag_id, kubernetes_name, stream_dag_id
+
+DAILY = "iot_daily_summary"
+
+# Seconds for a look of the reconciliation to be over; it looks once a minute.
+RECONCILED_SECONDS = 150
+
+
+def test_every_pod_is_ready_and_the_tables_hold_what_was_sent(
+    platform: Platform, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with capsys.disabled():
+        for what, seconds in platform.facts.items():
+            print(f"\nhelm install to {what}: {seconds:.0f} s")  # noqa: T201  # a figure that a release reports
+    waiting = [
+        pod["metadata"]["name"]
+        for pod in platform.cluster.pods(PLATFORM)
+        if pod["status"]["phase"] != "Succeeded" and not is_running(pod)
+    ]
+    assert waiting == []
+    platform.assert_exact()
+
+
+def test_every_installed_object_passes_a_dry_run_of_the_api_server(platform: Platform) -> None:
+    manifest = platform.release.manifest()
+    platform.cluster("apply", "--dry-run=server", "--filename=-", stdin=manifest)
+
+
+def test_airflow_shows_the_streams_as_reconciled(platform: Platform) -> None:
+    def newest() -> tuple[str, str] | None:
+        ended = [
+            run for run in platform.airflow.runs(STREAMS_DAG_ID) if run["state"] in ("success", "failed")
+        ]
+        return (ended[0]["dag_run_id"], ended[0]["state"]) if ended else None
+
+    found = until(newest, "the streams were reconciled", RECONCILED_SECONDS)
+    assert found is not None
+    run_id, state = found
+    assert state == "success"
+    decided = platform.airflow.result(STREAMS_DAG_ID, run_id, "reconcile")
+    assert set(decided) == {BRONZE, WINDOWS}
+
+
+def test_a_restart_asked_for_in_airflow_ends_with_the_proof(platform: Platform) -> None:
+    before = platform.until_healthy(WINDOWS)
+    with platform.events_flow():
+        run_id, state = platform.airflow.run(stream_dag_id(WINDOWS), {"action": "restart", "reason": "e2e"})
+        assert state == "success", platform.airflow.log_of(stream_dag_id(WINDOWS), run_id, "prove")
+        proof = platform.airflow.result(stream_dag_id(WINDOWS), run_id, "prove")
+    assert proof["epoch"] == platform.epochs(WINDOWS)
+    assert uid_of(platform.until_healthy(WINDOWS)) != uid_of(before)
+    receipt = platform.newest_receipt(WINDOWS)
+    assert receipt is not None
+    assert (receipt["result"], receipt["exit_code"]) == ("clean", 0)
+    platform.assert_exact()
+
+
+def test_an_incremental_run_is_one_job_also_when_its_task_is_cleared(platform: Platform) -> None:
+    dag_id = incremental_dag_id(DAILY)
+    # Its first scheduled run; one triggered beside it would find nothing left to read.
+    platform.airflow.unpause(dag_id)
+    (run,) = until(lambda: platform.airflow.runs(dag_id), f"{dag_id} is scheduled", RECONCILED_SECONDS)
+    run_id = run["dag_run_id"]
+    until(
+        lambda: [task["state"] for task in platform.airflow.tasks(dag_id, run_id)] == ["deferred"],
+        "the task waits for its driver",
+        RECONCILED_SECONDS,
+    )
+    platform.airflow.clear(dag_id, run_id)
+    assert platform.airflow.end(dag_id, run_id) == "success"
+    # The way to the driver's log stands in the task's own; both tries name the same.
+    told = platform.airflow.log_of(dag_id, run_id, "run")
+    (name,) = set(re.findall(rf"kubectl logs -n \S+ (?:job/)?({kubernetes_name(DAILY)}-[0-9a-f]{{8}})", told))
+    job = platform.cluster.get("job", name)
+    assert job is not None
+    assert job["status"]["succeeded"] == 1
+    (table,) = platform.airflow.result(dag_id, run_id, "run")
+    assert table["table"] == "gold/iot_daily_summary"
+    assert table["rows"] > 0

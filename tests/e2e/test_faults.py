@@ -1,0 +1,135 @@
+"""Rows 8, 9 and 27 of the faults: what happens to pods, and that no event is lost or doubled by it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.support.api_server_away import api_server_away
+from tests.support.cluster import Document, uid_of, until
+from tests.support.platform import WINDOWS, Platform
+from tidemill.names import kubernetes_name
+
+POD = f"{kubernetes_name(WINDOWS)}-0"
+WORKLOAD = f"statefulset/{kubernetes_name(WINDOWS)}"
+
+# Seconds for Kubernetes to see a change of pods.
+SEEN_SECONDS = 60
+
+# Seconds for a driver to drain: its batch, and Spark's end. The grace period is 120.
+DRAIN_SECONDS = 130
+
+# Seconds that the API server is away: faults.md, row 27.
+AWAY_SECONDS = 120
+
+
+def gone(platform: Platform, pod: Document) -> bool:
+    """Whether this very pod is not there any more."""
+    return uid_of(platform.driver(WINDOWS)) != uid_of(pod)
+
+
+def comes_back(platform: Platform, pod: Document) -> None:
+    """Wait until another pod has taken a pod's place, and has committed a batch."""
+    until(lambda: gone(platform, pod), "the old pod is gone", DRAIN_SECONDS)
+    platform.until_healthy(WINDOWS)
+    platform.until_batch(WINDOWS)
+
+
+def test_a_stream_goes_on_when_its_executors_are_deleted(platform: Platform) -> None:
+    driver = platform.until_healthy(WINDOWS)
+    with platform.events_flow():
+        executors = until(lambda: platform.executors(WINDOWS), "executors run", SEEN_SECONDS)
+        names = [pod["metadata"]["name"] for pod in executors]
+        platform.cluster("delete", "pod", "--grace-period=0", "--force", *names)
+        platform.until_batch(WINDOWS)
+        others = until(lambda: platform.executors(WINDOWS), "other executors run", SEEN_SECONDS)
+    assert uid_of(platform.driver(WINDOWS)) == uid_of(driver)
+    assert not {uid_of(pod) for pod in executors} & {uid_of(pod) for pod in others}
+    platform.assert_exact()
+
+
+def test_a_deleted_driver_drains_within_its_grace_period_and_leaves_a_clean_receipt(
+    platform: Platform,
+) -> None:
+    driver = platform.until_healthy(WINDOWS)
+    with platform.events_flow():
+        platform.until_batch(WINDOWS)
+        platform.cluster.delete("pod", POD)
+        until(lambda: gone(platform, driver), "it drains", DRAIN_SECONDS)
+        receipt: dict[str, Any] = platform.newest_receipt(WINDOWS) or {}
+        assert (receipt["result"], receipt["exit_code"]) == ("clean", 0)
+        assert receipt["stopped_at"] > driver["status"]["startTime"]
+        comes_back(platform, driver)
+    platform.assert_exact()
+
+
+def test_scaled_to_nothing_it_drains_and_scaled_to_one_it_goes_on(platform: Platform) -> None:
+    driver = platform.until_healthy(WINDOWS)
+    receipts = len(platform.agent.ask("receipts", pipeline=WINDOWS))
+    with platform.events_flow():
+        platform.until_batch(WINDOWS)
+        platform.cluster("scale", WORKLOAD, "--replicas=0")
+        until(lambda: platform.driver(WINDOWS) is None, "it drains", DRAIN_SECONDS)
+        left = platform.agent.ask("receipts", pipeline=WINDOWS)[receipts:]
+        assert [receipt["result"] for receipt in left] == ["clean"]
+        platform.cluster("scale", WORKLOAD, "--replicas=1")
+        comes_back(platform, driver)
+    platform.assert_exact()
+
+
+@pytest.mark.parametrize("options", [("--grace-period=1",), ("--grace-period=0", "--force")])
+def test_a_driver_killed_before_its_batch_ends_repeats_it(
+    platform: Platform, options: tuple[str, ...]
+) -> None:
+    driver = platform.until_healthy(WINDOWS)
+    with platform.events_flow():
+        platform.until_batch(WINDOWS)
+        platform.cluster.delete("pod", POD, *options)
+        comes_back(platform, driver)
+    platform.assert_exact()
+
+
+def test_a_wrong_image_is_named_and_the_right_one_goes_on(platform: Platform) -> None:
+    driver = platform.until_healthy(WINDOWS)
+    right = platform.release.image("spark")
+    with platform.events_flow():
+        platform.cluster("set", "image", WORKLOAD, f"driver={right}-nobody-made-this")
+        until(lambda: gone(platform, driver), "the old pod is gone", DRAIN_SECONDS)
+        assert re.search("ImagePullBackOff|ErrImagePull", platform.until_reconciled())
+        platform.cluster("set", "image", WORKLOAD, f"driver={right}")
+        # A StatefulSet waits for ever for a pod of an older template that never became ready.
+        platform.cluster.delete("pod", POD)
+        comes_back(platform, driver)
+    platform.assert_exact()
+
+
+def test_a_full_quota_is_named_and_once_it_is_freed_the_stream_goes_on(platform: Platform) -> None:
+    driver = platform.until_healthy(WINDOWS)
+    with platform.events_flow():
+        platform.cluster("create", "quota", "full", "--hard=pods=0")
+        try:
+            platform.cluster.delete("pod", POD)
+            until(lambda: platform.driver(WINDOWS) is None, "the old pod is gone", DRAIN_SECONDS)
+            assert "exceeded quota" in platform.until_reconciled()
+        finally:
+            platform.cluster.delete("quota", "full")
+        comes_back(platform, driver)
+    platform.assert_exact()
+
+
+def test_the_api_server_may_be_away_for_two_minutes(platform: Platform) -> None:
+    driver = platform.until_healthy(WINDOWS)
+    restarts = [status["restartCount"] for status in driver["status"]["containerStatuses"]]
+    with platform.events_flow():
+        before = platform.until_batch(WINDOWS)
+        with api_server_away(AWAY_SECONDS, platform.release.image("airflow")):
+            pass
+        # It was at work all the time, not only before and after.
+        assert platform.committed(WINDOWS) > before + 3
+        platform.until_batch(WINDOWS)
+    after = platform.until_healthy(WINDOWS)
+    assert uid_of(after) == uid_of(driver)
+    assert [status["restartCount"] for status in after["status"]["containerStatuses"]] == restarts
+    platform.assert_exact()

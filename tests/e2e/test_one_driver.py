@@ -1,0 +1,111 @@
+"""Two drivers never: thirty rounds of what people and clusters do to a stream, at random moments."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.cluster import until
+from tests.support.platform import WINDOWS, Platform
+from tests.support.pod_watch import PodWatch, watching
+from tidemill.names import kubernetes_name
+
+NAME = kubernetes_name(WINDOWS)
+
+# Thirty of them, in an order that the seed decides. An install of the whole release takes a minute or two,
+# and so is done once.
+MOVES = Counter({"delete": 9, "force-delete": 9, "scale": 7, "upgrade": 4, "install again": 1})
+SEED = 20261123
+
+# Seconds from one move to the next: from before Spark is up to well into the batches.
+EARLIEST, LATEST = 0.5, 12.0
+
+# Rounds without a committed batch before a driver is given the time for one.
+PATIENCE = 4
+
+# Seconds for Airflow to start the stream after an install.
+STARTED_SECONDS = 240
+
+
+class Rounds:
+    """The story of one test: what was done, and what came of it."""
+
+    def __init__(self, platform: Platform, watch: PodWatch, chance: random.Random) -> None:
+        self.done: Counter[str] = Counter()
+        self.committing = 0
+        self._platform = platform
+        self._watch = watch
+        self._chance = chance
+        self._without_batch = 0
+        self._moves: dict[str, Callable[[], None]] = {
+            "delete": lambda: platform.cluster.delete("pod", f"{NAME}-0"),
+            "force-delete": lambda: platform.cluster.delete(
+                "pod", f"{NAME}-0", "--force", "--grace-period=0"
+            ),
+            "scale": self._scale,
+            "upgrade": platform.release.upgrade,
+            "install again": self._install_again,
+        }
+
+    def play(self, *moves: str) -> None:
+        """Rounds: a move each, and whatever a driver can do until the next."""
+        for move in moves:
+            self._play(move)
+
+    def _play(self, move: str) -> None:
+        before = self._platform.committed(WINDOWS)
+        self._moves[move]()
+        self._pause()
+        if self._without_batch >= PATIENCE:
+            self._platform.until_batch(WINDOWS, after=before)
+        progressed = self._platform.committed(WINDOWS) > before
+        self._without_batch = 0 if progressed else self._without_batch + 1
+        self.committing += progressed
+        self.done[move] += 1
+
+    def _scale(self) -> None:
+        workload = f"statefulset/{NAME}"
+        self._platform.cluster("scale", workload, "--replicas=0")
+        self._pause()
+        self._platform.cluster("scale", workload, "--replicas=1")
+
+    def _install_again(self) -> None:
+        self._platform.release.uninstall()
+        self._platform.release.install()
+        self._platform.until_broker()
+        until(lambda: self._platform.driver(WINDOWS), "the stream is started again", STARTED_SECONDS)
+
+    def _pause(self) -> None:
+        """Some seconds, but no longer than it takes to see what must not be."""
+        assert not self._watch.two_at_once.wait(self._chance.uniform(EARLIEST, LATEST))
+
+
+# Thirty rounds of up to 12 s, some with a batch to wait for, and one install.
+@pytest.mark.timeout(1_500)
+def test_thirty_rounds_never_make_two_drivers(platform: Platform, capsys: pytest.CaptureFixture[str]) -> None:
+    platform.until_healthy(WINDOWS)
+    chance = random.Random(SEED)
+    moves = list(MOVES.elements())
+    chance.shuffle(moves)
+    # The broker is uninstalled with the release, so events flow before and after that.
+    middle = moves.index("install again")
+    selector = f"tidemill/pipeline={WINDOWS},app.kubernetes.io/component=driver"
+    with watching(platform.cluster, selector) as watch:
+        rounds = Rounds(platform, watch, chance)
+        with platform.events_flow():
+            rounds.play(*moves[:middle])
+        rounds.play(moves[middle])
+        with platform.events_flow():
+            rounds.play(*moves[middle + 1 :])
+        platform.until_healthy(WINDOWS)
+        assert watch.is_watching()
+    assert not watch.two_at_once.is_set()
+    assert rounds.done == MOVES
+    with capsys.disabled():
+        came_of_it = f"{len(watch.uids)} pods, {platform.epochs(WINDOWS)} epochs"
+        # A story shows what it went through.
+        print(f"\n{dict(rounds.done)}: {came_of_it}, {rounds.committing} rounds with a batch")  # noqa: T201
+    platform.assert_exact()

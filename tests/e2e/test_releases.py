@@ -1,0 +1,115 @@
+"""Upgrade, rollback, uninstall and install again: streams go on, or go on from where they were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.changed_project import REPOSITORY, changed_project, images_of
+from tests.support.cluster import uid_of, until
+from tests.support.platform import BRONZE, WINDOWS, Platform
+from tests.support.release import NAME
+from tidemill.names import kubernetes_name
+
+# Seconds for the next look of the reconciliation, a drain, and the new driver's pod.
+REPLACED_SECONDS = 300
+
+CLAIM = f"{NAME}-data"
+
+
+def uids(platform: Platform) -> list[str | None]:
+    return [uid_of(platform.driver(pipeline)) for pipeline in (BRONZE, WINDOWS)]
+
+
+def replaced(platform: Platform, uid: str | None) -> None:
+    """Wait until the stream's pod is another one, and has committed a batch."""
+    until(
+        lambda: uid_of(platform.driver(WINDOWS)) not in (uid, None),
+        "the driver is replaced",
+        REPLACED_SECONDS,
+    )
+    platform.until_healthy(WINDOWS)
+    platform.until_batch(WINDOWS)
+
+
+def trigger(platform: Platform) -> str:
+    """The trigger of the declaration that the stream runs with."""
+    declaration = yaml.safe_load(platform.cluster.config(kubernetes_name(WINDOWS))["pipeline.yaml"])
+    return str(declaration["run"]["trigger"])
+
+
+def test_an_upgrade_and_a_rollback_leave_the_streams_alone(platform: Platform) -> None:
+    before = uids(platform)
+    receipts = len(platform.agent.ask("receipts", pipeline=WINDOWS))
+    with platform.events_flow():
+        platform.release.upgrade(airflow__env__E2E="changed")
+        platform.release.wait_until_ready()
+        platform.until_reconciled()
+        platform.release.rollback()
+        platform.release.wait_until_ready()
+        platform.until_reconciled()
+        platform.until_batch(WINDOWS)
+    assert uids(platform) == before
+    assert len(platform.agent.ask("receipts", pipeline=WINDOWS)) == receipts
+    platform.assert_exact()
+
+
+# Two images are built and loaded, and a stream is replaced twice.
+@pytest.mark.timeout(1_200)
+def test_a_changed_pipeline_is_drained_gated_and_replaced_and_a_refused_one_goes_on(
+    platform: Platform, tmp_path: Path
+) -> None:
+    declared = yaml.safe_load((REPOSITORY / f"conf/pipelines/{BRONZE}.yaml").read_text())
+    changes = {
+        WINDOWS: {"run": {"mode": "stream", "trigger": "4 seconds", "size": "small"}},
+        # A table that would lack all that came before.
+        BRONZE: {"sinks": [*declared["sinks"], {"delta": {"table": "bronze/iot_events_copy"}}]},
+    }
+    tag = images_of(changed_project(tmp_path / "project", changes), "changed")
+    bronze, windows = uids(platform)
+    receipts = len(platform.agent.ask("receipts", pipeline=WINDOWS))
+    with platform.events_flow():
+        platform.release.upgrade(images__spark__tag=tag, images__airflow__tag=tag)
+        replaced(platform, windows)
+        assert trigger(platform) == "4 seconds"
+        pod = platform.until_healthy(WINDOWS)
+        assert pod["spec"]["containers"][0]["image"].endswith(tag)
+        assert "TIDE-CKPT-028" in platform.until_reconciled()
+        assert uid_of(platform.driver(BRONZE)) == bronze
+        platform.release.rollback()
+        replaced(platform, uid_of(pod))
+        assert trigger(platform) == "5 seconds"
+    left = platform.agent.ask("receipts", pipeline=WINDOWS)[receipts:]
+    assert [receipt["result"] for receipt in left] == ["clean", "clean"]
+    assert uid_of(platform.driver(BRONZE)) == bronze
+    platform.release.wait_until_ready()
+    platform.assert_exact()
+
+
+# Streams drain, all of Airflow goes and comes again.
+@pytest.mark.timeout(900)
+def test_an_uninstall_keeps_the_data_and_the_next_install_goes_on_from_the_checkpoint(
+    platform: Platform,
+) -> None:
+    platform.feed(500)
+    platform.assert_exact()
+    claim = uid_of(platform.cluster.get("pvc", CLAIM))
+    batch, generation = platform.committed(WINDOWS), platform.agent.ask("generation", pipeline=WINDOWS)
+    platform.release.uninstall()
+    left = platform.cluster.get("pvc", CLAIM)
+    assert left is not None
+    assert (uid_of(left), left["metadata"].get("deletionTimestamp")) == (claim, None)
+    assert not platform.cluster.list("statefulsets")
+    receipt = platform.newest_receipt(WINDOWS)
+    assert receipt is not None
+    assert (receipt["result"], receipt["batch_id"]) == ("clean", platform.committed(WINDOWS))
+    platform.release.install()
+    platform.until_broker()
+    platform.feed(500)
+    platform.until_batch(WINDOWS, after=batch)
+    platform.until_healthy(WINDOWS)
+    assert platform.agent.ask("generation", pipeline=WINDOWS) == generation
+    platform.assert_exact()
+    platform.release.wait_until_ready()
