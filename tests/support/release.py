@@ -42,6 +42,7 @@ class Release:
 
     cluster: Cluster
     values: dict[str, str] = field(default_factory=dict)
+    _values_before: dict[str, str] = field(default_factory=dict)
 
     def install(self) -> None:
         """Install, and return when helm does."""
@@ -49,12 +50,14 @@ class Release:
 
     def upgrade(self, **values: str) -> None:
         """Upgrade with some other values; `image__tag` stands for `image.tag`."""
+        self._values_before = dict(self.values)
         self.values |= {name.replace("__", "."): value for name, value in values.items()}
         self._helm("upgrade", NAME, str(CHART), *self._options())
 
     def rollback(self) -> None:
         """Go back to the revision before."""
         self._helm("rollback", NAME)
+        self.values = self._values_before
 
     def uninstall(self) -> None:
         """Uninstall, and wait until no pod of it runs."""
