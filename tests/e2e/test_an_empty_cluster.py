@@ -68,6 +68,9 @@ def test_a_restart_asked_for_in_airflow_ends_with_the_proof(platform: Platform) 
 
 def test_an_incremental_run_is_one_job_also_when_its_task_is_cleared(platform: Platform) -> None:
     dag_id = incremental_dag_id(DAILY)
+    # Events of the next day, so that a day is over and has rows.
+    platform.feed(500)
+    platform.assert_exact()
     # Its first scheduled run; one triggered beside it would find nothing left to read.
     platform.airflow.unpause(dag_id)
     (run,) = until(lambda: platform.airflow.runs(dag_id), f"{dag_id} is scheduled", RECONCILED_SECONDS)

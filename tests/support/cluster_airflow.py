@@ -23,6 +23,9 @@ API_PORT = 8080
 # Seconds for kubectl to listen; it looks for a pod that is ready first.
 FORWARD_TIMEOUT_SECONDS = 10
 
+# Characters of a task's log shown with a run that does not end.
+SHOWN_CHARACTERS = 3_000
+
 ENDED = ("success", "failed")
 
 
@@ -88,7 +91,13 @@ class ClusterAirflow:
             state = self.call("GET", _path(dag_id, run_id))["state"]
             return state if state in ENDED else None
 
-        state = until(ended, f"{dag_id} {run_id} ends", RUN_TIMEOUT_SECONDS)
+        try:
+            state = until(ended, f"{dag_id} {run_id} ends", RUN_TIMEOUT_SECONDS)
+        except AssertionError as error:
+            for task in self.tasks(dag_id, run_id):
+                log = self.log_of(dag_id, run_id, task["task_id"])[-SHOWN_CHARACTERS:]
+                error.add_note(f"{task['task_id']} is {task['state']}: {log}")
+            raise
         assert state is not None
         return state
 

@@ -36,6 +36,6 @@ def prove(plane: ControlPlane, goal: Goal) -> Proof:
         case "progress":
             return prove_progress(plane, goal.pipeline, goal.started_after)
         case "stopped":
-            return prove_stopped(plane, goal.pipeline, datetime.now(UTC), forced_is_failure=goal.final)
+            return prove_stopped(plane, goal.pipeline, datetime.now(UTC), final=goal.final)
         case "finished":
             return prove_finished(plane, goal.pipeline, goal.slot, goal.started_at)

@@ -51,15 +51,19 @@ def prove_progress(plane: ControlPlane, pipeline: str, started_after: datetime |
     return _judge_status(plane, start, status)
 
 
-def prove_stopped(
-    plane: ControlPlane, pipeline: str, now: datetime, *, forced_is_failure: bool = True
-) -> Proof:
-    """Whether no driver runs any more, and how the last one ended."""
+def prove_stopped(plane: ControlPlane, pipeline: str, now: datetime, *, final: bool = True) -> Proof:
+    """Whether no driver runs any more, and how the last one ended.
+
+    Where that is a step on the way (not `final`), a forced end is as good, and so is a driver that nobody
+    has asked to drain: somebody, such as a reconciliation, has started it since.
+    """
     start = plane.runtime.last_start(pipeline)
     if start is None:
         return Proof("done", "no driver ever ran here")
     if start.alive:
         since = start.drain_requested_at
+        if since is None and not final:
+            return Proof("done", f"{start.process} was started meanwhile")
         if since is not None and now - since > DRAIN_DEADLINE:
             return Proof("overdue", f"{start.process} did not drain within {DRAIN_DEADLINE.seconds} s")
         return Proof("pending", f"{start.process} is draining" if since else f"{start.process} runs")
@@ -67,7 +71,7 @@ def prove_stopped(
     if ending is None:
         return Proof("pending", "a driver was started meanwhile")
     evidence = {"run_id": ending.run_id, "result": ending.result, "ended_at": ending.ended_at.isoformat()}
-    if ending.result == "forced" and forced_is_failure:
+    if ending.result == "forced" and final:
         return Proof(
             "failed", "the driver did not finish its batch in time; the next start repeats it", evidence
         )

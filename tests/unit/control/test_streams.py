@@ -199,6 +199,21 @@ def test_restart_drains_the_old_driver_and_proves_the_new_one(project: SmallProj
     assert (proof.state, proof.evidence["run_id"], proof.evidence["epoch"]) == ("done", "new", 2)
 
 
+def test_a_restart_goes_on_with_the_driver_that_a_reconciliation_has_started_meanwhile(
+    project: SmallProject,
+) -> None:
+    name, plane = project.declare("orders"), project.plane()
+    carry_out(plane, request("start"), 30, lambda _: None)
+    asked = request("restart")
+    goal = begin(plane, asked)
+    until_ended(plane, name)
+    # Between two looks of who waits for the old driver's end.
+    assert by_name(reconcile_streams(plane, AT_ONCE)) == {name: "start"}
+    assert settled(plane, goal).state == "done"
+    proof = settled(plane, begin(plane, asked))
+    assert (proof.state, proof.evidence["epoch"]) == ("done", 2)
+
+
 def test_a_repeated_restart_request_restarts_once(project: SmallProject) -> None:
     project.declare("orders")
     plane = project.plane()
