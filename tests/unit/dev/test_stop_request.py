@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 
@@ -16,6 +17,15 @@ def test_the_first_signal_is_a_request(number: signal.Signals) -> None:
         assert stop.is_set()
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Python as from a terminal: what a shell starts in the background ignores CTRL-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_a_second_interrupt_interrupts() -> None:
     with stop_on_signals():
         os.kill(os.getpid(), signal.SIGINT)
