@@ -78,6 +78,8 @@ class FakeDriver:
         return self.stream(behaviour) if self.run.mode == "stream" else self.bounded(behaviour)
 
     def stream(self, behaviour: str) -> int:
+        if behaviour not in ("run", "idle", "away", "starting", "forced", "deaf", "leave-child"):
+            raise ValueError(f"there is no behaviour `{behaviour}`")
         if behaviour == "leave-child":
             subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
         if behaviour == "deaf":

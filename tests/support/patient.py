@@ -23,7 +23,7 @@ from tests.support.eventually import eventually
 from tests.support.fake_driver import ROOT
 from tests.support.paper_batches import PaperBatches
 from tests.support.paper_broker import PaperBroker
-from tests.support.small_project import SmallProject, small_project
+from tests.support.small_project import SmallProject, small_project, write_at_once
 from tidemill.control.plane import ControlPlane, open_control_plane
 from tidemill.control.stream_request import StreamRequest, begin
 from tidemill.spec.project import Pipeline, resolve_pipeline
@@ -97,13 +97,13 @@ class Patient:
         return self.batches.ids(table)
 
     def declare(self, text: str = ORDERS, name: str = "orders") -> None:
-        (self.drivers.folder / f"conf/pipelines/{name}.yaml").write_text(text)
+        write_at_once(self.drivers.folder / f"conf/pipelines/{name}.yaml", text)
 
     def redeclare(self, old: str, new: str, name: str = "orders") -> None:
         file = self.drivers.folder / f"conf/pipelines/{name}.yaml"
         text = file.read_text()
         assert old in text
-        file.write_text(text.replace(old, new))
+        write_at_once(file, text.replace(old, new))
 
     def ran(self, batches: int, text: str = ORDERS) -> Patient:
         """Declare it and leave what so many batches leave."""

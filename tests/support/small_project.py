@@ -55,15 +55,15 @@ class SmallProject:
 
     def environ(self, text: str) -> None:
         """Another environment file."""
-        (self.folder / "conf" / "environments" / "local.yaml").write_text(text)
+        write_at_once(self.folder / "conf" / "environments" / "local.yaml", text)
 
     def declare(self, name: str, text: str = STREAM) -> str:
-        (self.folder / "conf" / "pipelines" / f"{name}.yaml").write_text(text % {"name": name})
+        write_at_once(self.folder / "conf" / "pipelines" / f"{name}.yaml", text % {"name": name})
         return name
 
     def behave(self, name: str, behaviour: str) -> None:
         """What the next driver of a pipeline does; see the fake driver."""
-        (self.folder / "behaviour" / name).write_text(behaviour)
+        write_at_once(self.folder / "behaviour" / name, behaviour)
 
     def hold_back(self, name: str) -> None:
         """The next bounded driver of a pipeline waits until `let_go`."""
@@ -81,6 +81,13 @@ class SmallProject:
             driver = plane.running(pipeline, "backfill" if backfill else "main")
             if driver is not None:
                 eventually(lambda d=driver: plane.runtime.kill(d), "the driver can be killed")
+
+
+def write_at_once(path: Path, text: str) -> None:
+    """Write a whole file in one step: drivers and schedulers read it while a test goes on."""
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text(text)
+    unfinished.replace(path)
 
 
 @contextmanager
