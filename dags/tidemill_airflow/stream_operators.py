@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -15,12 +14,6 @@ if TYPE_CHECKING:
 
     from tidemill.control.plane import ControlPlane
     from tidemill.control.stream_request import StreamRequest
-
-# Longest wait for an old driver's drain: the runtime kills it after 120 s, and then it is gone.
-DRAIN_TIMEOUT = timedelta(minutes=5)
-
-# Longest wait for the first proof. A first batch takes up to 25 s on a busy machine, a large backlog minutes.
-PROOF_TIMEOUT = timedelta(minutes=10)
 
 
 class StreamAction(BaseOperator):
@@ -64,7 +57,7 @@ class StreamAction(BaseOperator):
         if driver is not None:
             self.log.info("Driver %s: %s; its log: %s", driver.run_id, driver.process, driver.log)
         if not goal.final:
-            wait_for(self, self.place, goal, "go_on", DRAIN_TIMEOUT)
+            wait_for(self, self.place, goal, "go_on")
         return goal.model_dump(mode="json")
 
 
@@ -87,7 +80,7 @@ class ProveStream(BaseOperator):
         """Wait."""
         from tidemill.control.goal import Goal
 
-        wait_for(self, self.place, Goal.model_validate(self.goal), "conclude", PROOF_TIMEOUT)
+        wait_for(self, self.place, Goal.model_validate(self.goal), "conclude")
 
     def conclude(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         """Succeed with the evidence, or fail with the reason."""

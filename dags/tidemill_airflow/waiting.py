@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseOperator
@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     from tidemill.control.runtime import Slot
 
 
-def wait_for(
-    operator: BaseOperator, place: Place, goal: Goal, then: str, timeout: timedelta | None = None
-) -> NoReturn:
+def wait_for(operator: BaseOperator, place: Place, goal: Goal, then: str) -> NoReturn:
     """Give the worker back until the goal is decided; then the operator's method `then` gets the `event`."""
-    deadline = None if timeout is None else (datetime.now(UTC) + timeout).isoformat()
+    patience = goal.patience(place.open())
+    deadline = None if patience is None else (datetime.now(UTC) + patience).isoformat()
     trigger = GoalTrigger(place.as_document(), goal.model_dump(mode="json"), deadline)
     operator.defer(trigger=trigger, method_name=then)
 

@@ -37,13 +37,13 @@ def test_the_release_fills_in_what_it_knows() -> None:
 
 def test_what_is_given_wins() -> None:
     given = {
-        "grace_period": "5 minutes",
+        "image_pull_policy": "Always",
         "image": "docker.io/mine/spark:2",
         "pods": {"labels": {"team": "a"}},
     }
     values = {"environment": {"file": {"kubernetes": given}}, "priorityClasses": {"enabled": True}}
     settings = environment_file(render("evaluation", values=values))["kubernetes"]
-    assert (settings["grace_period"], settings["image"]) == ("5 minutes", "docker.io/mine/spark:2")
+    assert (settings["image_pull_policy"], settings["image"]) == ("Always", "docker.io/mine/spark:2")
     assert settings["pods"] == {"labels": {"team": "a"}, "priority_class": "tidemill-streams"}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import timedelta
 
 import pytest
 
@@ -11,7 +12,6 @@ from tests.support.lake import Lake, LakePipeline
 from tests.support.writer_cases import CrashedError
 from tidemill.checkpoint.current import read_or_create_current
 from tidemill.checkpoint.epochs import claim_epoch
-from tidemill.engine import running_query
 from tidemill.engine.drain import Drain
 from tidemill.engine.run_context import RunContext
 from tidemill.engine.running_query import RunningQuery, drain_queries
@@ -108,7 +108,8 @@ def test_a_batch_that_fails_while_draining_is_no_clean_stop(lake: Lake, stream: 
 def test_a_batch_that_hangs_beyond_the_deadline_is_cut_off_and_repeated_by_the_next_start(
     lake: Lake, stream: LakePipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running_query, "DRAIN_TIMEOUT_SECONDS", 0.2)
+    grace_period = stream.resolved.environment.spec.grace_period
+    monkeypatch.setattr("tidemill.spec.environment.WAY_OUT", grace_period - timedelta(seconds=0.2))
     lake.spark.conf.set(STOP_TIMEOUT, "500ms")
     drain, released = Drain(), threading.Event()
 
@@ -162,7 +163,7 @@ def test_several_queries_of_one_driver_end_clean_within_one_deadline(lake: Lake)
             TIMEOUT_SECONDS,
         )
         drain.request()
-        assert drain_queries(running) == "drained"
+        assert drain_queries(running, timedelta(seconds=90)) == "drained"
         assert [query.stop() for query in running] == [True, True]
     finally:
         drain.request()

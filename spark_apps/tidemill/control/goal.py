@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -10,6 +10,12 @@ from pydantic import BaseModel, ConfigDict
 from tidemill.control.plane import ControlPlane
 from tidemill.control.proof import Proof, prove_finished, prove_progress, prove_stopped
 from tidemill.control.runtime import Slot
+
+# Longest wait for a driver's end after its grace period: it is killed then, and gone when its node says so.
+KILL_TIME = timedelta(minutes=3)
+
+# Longest wait for the first batch. It takes up to 25 s on a busy machine, with a large backlog minutes.
+FIRST_BATCH_TIME = timedelta(minutes=10)
 
 
 class Goal(BaseModel):
@@ -28,6 +34,16 @@ class Goal(BaseModel):
     started_after: datetime | None = None
     slot: Slot = "main"
     started_at: datetime | None = None
+
+    def patience(self, plane: ControlPlane) -> timedelta | None:
+        """How long to wait before giving up; None for a bounded run, which takes as long as it takes."""
+        match self.kind:
+            case "progress":
+                return FIRST_BATCH_TIME
+            case "stopped":
+                return plane.environment.spec.grace_period + KILL_TIME
+            case "finished":
+                return None
 
 
 def prove(plane: ControlPlane, goal: Goal) -> Proof:

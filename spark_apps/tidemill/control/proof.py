@@ -10,7 +10,6 @@ from typing import Any, Literal
 from tidemill.checkpoint.status import Status, read_status
 from tidemill.control.endings import Ending, found_nothing_to_read, is_status_of
 from tidemill.control.plane import ControlPlane
-from tidemill.control.reconcile import DRAIN_DEADLINE
 from tidemill.control.restart_policy import class_of
 from tidemill.control.runtime import Slot, StartedDriver
 from tidemill.errors import SpecError
@@ -64,8 +63,9 @@ def prove_stopped(plane: ControlPlane, pipeline: str, now: datetime, *, final: b
         since = start.drain_requested_at
         if since is None and not final:
             return Proof("done", f"{start.process} was started meanwhile")
-        if since is not None and now - since > DRAIN_DEADLINE:
-            return Proof("overdue", f"{start.process} did not drain within {DRAIN_DEADLINE.seconds} s")
+        grace = plane.environment.spec.grace_period
+        if since is not None and now - since > grace:
+            return Proof("overdue", f"{start.process} did not drain within {grace.seconds} s")
         return Proof("pending", f"{start.process} is draining" if since else f"{start.process} runs")
     ending = plane.last_ending(pipeline)
     if ending is None:

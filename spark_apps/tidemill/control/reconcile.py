@@ -13,10 +13,6 @@ from tidemill.control.restart_policy import RestartPolicy, class_of, judge_crash
 from tidemill.control.runtime import StartedDriver
 from tidemill.errors import TidemillError
 
-# How long a driver may drain before it is killed. Above the driver's own drain timeout (90 s) and its way
-# out (Spark's stop, the receipt), so that this only hits a driver that hangs.
-DRAIN_DEADLINE = timedelta(seconds=120)
-
 Action = Literal["start", "stop", "kill", "leave", "wait", "hold", "refused", "failed"]
 
 
@@ -29,6 +25,7 @@ class Facts:
         mode: Mode that conf declares; None if its file is gone.
         digest: Digest of the definition; None without one.
         problem: Why the declaration cannot be used.
+        grace_period: How long a driver may drain before it is killed.
         on_change: What the environment wants done about a running stream whose definition changed.
         objection: Why the changed definition could not go on from the checkpoint; None if it can, or if
             nobody needs to know.
@@ -45,6 +42,7 @@ class Facts:
     mode: Literal["stream", "incremental"] | None = "stream"
     digest: str | None = None
     problem: TidemillError | None = None
+    grace_period: timedelta = timedelta(seconds=120)
     on_change: Literal["leave", "restart"] = "leave"
     objection: TidemillError | None = None
     desired: Desired | None = None
@@ -91,10 +89,9 @@ class Reconciler:
 
     def _about_running(self, facts: Facts, driver: StartedDriver) -> Decision:
         if driver.drain_requested_at is not None:
-            if facts.now - driver.drain_requested_at > DRAIN_DEADLINE:
-                return Decision(
-                    "kill", f"it did not drain within {DRAIN_DEADLINE.seconds} s", runbook="drain-overdue"
-                )
+            if facts.now - driver.drain_requested_at > facts.grace_period:
+                reason = f"it did not drain within {facts.grace_period.seconds} s"
+                return Decision("kill", reason, runbook="drain-overdue")
             return Decision("leave", "draining")
         if facts.mode is None:
             reason = "it runs, but its file is gone: restore the file, or stop it"

@@ -57,6 +57,7 @@ def gather_facts(plane: ControlPlane, name: str, now: datetime) -> Facts:
         mode=_mode_of(pipeline, problem),
         digest=None if pipeline is None else pipeline.definition_digest,
         problem=problem,
+        grace_period=plane.environment.spec.grace_period,
         on_change=plane.environment.spec.on_change,
         objection=_objection(plane, pipeline, running),
         desired=read_desired(plane.store, plane.layout, name),

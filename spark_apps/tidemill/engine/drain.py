@@ -6,11 +6,6 @@ import signal
 import threading
 from types import FrameType
 
-# Longest a driver may finish its batch after SIGTERM, in seconds. With the 15 s that stopping a query may
-# take (session_conf.py) it must stay below what the runtime grants before it kills: 120 s (the local
-# runtime's stop and the pod's terminationGracePeriodSeconds).
-DRAIN_TIMEOUT_SECONDS = 90.0
-
 
 class Drain:
     """A request to stop, set once by a signal and never taken back."""

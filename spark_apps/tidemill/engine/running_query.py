@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Literal
 
 import structlog
@@ -14,7 +15,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tidemill.engine.batch import BatchProcessor
-from tidemill.engine.drain import DRAIN_TIMEOUT_SECONDS
 from tidemill.engine.reporter import Reporter
 
 # How often a drain looks whether Spark has recorded the end of a batch, in seconds.
@@ -50,7 +50,7 @@ class RunningQuery:
         return True
 
 
-def drain_queries(running: Sequence[RunningQuery]) -> Literal["drained", "forced"]:
+def drain_queries(running: Sequence[RunningQuery], timeout: timedelta) -> Literal["drained", "forced"]:
     """Let all queries of a driver finish their batches, within one deadline for all; the caller stops them.
 
     A drain was requested before, so that no further batch begins to write.
@@ -58,7 +58,7 @@ def drain_queries(running: Sequence[RunningQuery]) -> Literal["drained", "forced
     1. Wait until no batch is writing; one that would start now ends its query by itself.
     2. Wait until Spark has recorded the end of the last written batches, so that they are not repeated.
     """
-    deadline = time.monotonic() + DRAIN_TIMEOUT_SECONDS
+    deadline = time.monotonic() + timeout.total_seconds()
     for query in running:
         query.reporter.state("draining")
     # 1.

@@ -44,7 +44,7 @@ def run_query(
     try:
         while ending == "finished" and running.query.isActive:
             if run.drain.requested:
-                ending = drain_queries([running])
+                ending = drain_queries([running], run.pipeline.environment.spec.drain_time)
             else:
                 running.query.awaitTermination(POLL_SECONDS)  # type: ignore[arg-type]  # may be a fraction
                 source.look()

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from tidemill.spec.kubernetes import KubernetesSettings, check_root_outlives_pods
 from tidemill.spec.location import Root
 from tidemill.spec.storage import StorageAccess, check_access_fits
 from tidemill.spec.strict import Strict
 from tidemill.spec.text import Expression, Line, SecretName, Servers, SizeName
-from tidemill.spec.units import Count, Size
+from tidemill.spec.units import Count, Duration, Size
 
 # Kubernetes' quantity of processor time, as people write it: `500m` or `0.5` is half a core.
 CpuQuantity = Annotated[str, Field(pattern=r"^(?:[1-9][0-9]{0,5}m|[0-9]{1,3}(?:\.[0-9]{1,3})?)$")]
+
+# What a driver needs after its last batch: stopping Spark's queries may take 15 s (engine/session_conf.py),
+# then it writes its receipt. The rest of the grace period is the batch's.
+WAY_OUT = timedelta(seconds=30)
+SHORTEST_GRACE, LONGEST_GRACE = timedelta(minutes=1), timedelta(hours=1)
 
 
 class KafkaSecurity(Strict):
@@ -112,6 +118,13 @@ class EnvironmentSpec(Strict):
         description="A running stream whose definition changed is left as it is, or gated, drained and "
         "started anew.",
     )
+    grace_period: Duration = Field(
+        timedelta(seconds=120),
+        validate_default=True,
+        description="From the request to stop until a driver that has not ended is killed; 1 minute to 1 "
+        "hour. The running batch may take all but the last 30 seconds of it; then it is cut off, and the "
+        "next start repeats it.",
+    )
     kubernetes: KubernetesSettings | None = Field(None, description="For `runtime: kubernetes`.")
     root: Root = Field(description="Storage root: a folder, relative to the project or absolute, or a URI.")
     kafka: KafkaConnection | None = Field(None, description="The Kafka brokers.")
@@ -122,6 +135,18 @@ class EnvironmentSpec(Strict):
     protected: bool = Field(False, description="Destructive verbs need approval.")
     secrets: Secrets = Field(Secrets(), description="Where drivers find the values of secrets.")
     sizes: dict[SizeName, DriverSize] = Field({"small": DriverSize()}, description="Driver sizes by name.")
+
+    @property
+    def drain_time(self) -> timedelta:
+        """How long a driver that is asked to stop lets its batch run."""
+        return self.grace_period - WAY_OUT
+
+    @field_validator("grace_period")
+    @classmethod
+    def _long_enough_to_drain(cls, period: timedelta) -> timedelta:
+        if not SHORTEST_GRACE <= period <= LONGEST_GRACE:
+            raise ValueError("expected at least 1 minute, so that a batch can end, and at most 1 hour")
+        return period
 
     @model_validator(mode="after")
     def _access_fits_the_root(self) -> Self:

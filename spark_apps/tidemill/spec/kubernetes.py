@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import PurePosixPath
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from tidemill.spec.strict import Strict
-from tidemill.spec.units import Duration
 
 # Kubernetes' own rules: a label (RFC 1123) names a namespace, a subdomain most other objects.
 NAMESPACE_PATTERN = r"^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$"
@@ -20,13 +18,6 @@ LABEL_VALUE_PATTERN = r"^(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$"
 # registry/repository:tag or @digest. Nothing that a shell or a log line could take for something else.
 IMAGE_PATTERN = r"^[a-z0-9][A-Za-z0-9._:/@-]{0,254}$"
 MOUNT_PATTERN = r"^(?:/[A-Za-z0-9][A-Za-z0-9._-]{0,99}){1,10}$"
-
-# Seconds from SIGTERM to SIGKILL that a driver needs: it drains for 90 (engine/drain.py), stops Spark's
-# queries within 15 (engine/session_conf.py) and writes its receipt. Less, and the kubelet kills it
-# mid-write and the next start repeats the batch.
-SHORTEST_GRACE = timedelta(seconds=105)
-# Longest a node's shutdown may reasonably wait for one pod.
-LONGEST_GRACE = timedelta(hours=1)
 
 # Labels and annotations below these are the platform's own.
 RESERVED_PREFIXES = ("tidemill/", "app.kubernetes.io/")
@@ -119,11 +110,6 @@ class KubernetesSettings(Strict):
         "tidemill-streams",
         description="ConfigMap that owns all objects of pipelines: deleting it drains and removes them.",
     )
-    grace_period: Duration = Field(
-        timedelta(seconds=120),
-        validate_default=True,
-        description="From SIGTERM to SIGKILL; must leave a driver the time to finish its batch.",
-    )
     rpc_secret: ObjectName = Field(
         "tidemill-rpc", description="Kubernetes Secret whose key `secret` driver and executors share."
     )
@@ -132,16 +118,6 @@ class KubernetesSettings(Strict):
     )
     volumes: list[ClaimedVolume] = Field([], description="Volumes of driver and executor pods.")
     pods: PodSettings = Field(PodSettings(), description="Labels, annotations and placement of the pods.")
-
-    @field_validator("grace_period")
-    @classmethod
-    def _long_enough_to_drain(cls, period: timedelta) -> timedelta:
-        if not SHORTEST_GRACE < period <= LONGEST_GRACE:
-            raise ValueError(
-                f"expected more than {SHORTEST_GRACE.seconds} seconds, which a driver may take to drain and "
-                f"stop, and at most {LONGEST_GRACE.seconds // 3600} hour"
-            )
-        return period
 
     @field_validator("volumes")
     @classmethod

@@ -10,7 +10,7 @@ import pytest
 from tidemill.checkpoint.desired import Desired
 from tidemill.checkpoint.receipts import Receipt
 from tidemill.control.endings import Ending
-from tidemill.control.reconcile import DRAIN_DEADLINE, Decision, Facts, Reconciler
+from tidemill.control.reconcile import Decision, Facts, Reconciler
 from tidemill.control.restart_policy import RestartPolicy
 from tidemill.control.runtime import StartedDriver
 from tidemill.errors import GateRefusedError, SpecError
@@ -78,9 +78,11 @@ def test_a_stream_that_should_be_stopped_is_drained_once() -> None:
     )
 
 
-def test_a_drain_that_does_not_end_is_killed() -> None:
-    overdue = driver(drain_requested_at=NOW - DRAIN_DEADLINE - timedelta(seconds=1))
-    assert decide(desired=wish("stopped"), running=overdue).action == "kill"
+@pytest.mark.parametrize(("seconds", "action"), [(299, "leave"), (301, "kill")])
+def test_a_drain_that_has_not_ended_after_the_grace_period_is_killed(seconds: int, action: str) -> None:
+    draining = driver(drain_requested_at=ago(seconds=seconds))
+    decision = decide(desired=wish("stopped"), running=draining, grace_period=timedelta(minutes=5))
+    assert decision.action == action
 
 
 def test_a_stream_that_became_incremental_is_drained() -> None:

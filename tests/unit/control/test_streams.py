@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -180,11 +181,12 @@ def test_a_forced_end_fails_a_stop_but_not_a_restart(project: SmallProject) -> N
     assert (stopped.state, stopped.evidence["result"]) == ("failed", "forced")
 
 
-def test_a_driver_deaf_to_its_drain_is_killed_and_the_stop_fails(
-    project: SmallProject, monkeypatch: pytest.MonkeyPatch
+def test_a_driver_deaf_to_its_drain_is_killed_after_the_grace_period_and_the_stop_fails(
+    project: SmallProject,
 ) -> None:
-    monkeypatch.setattr("tidemill.control.proof.DRAIN_DEADLINE", timedelta(seconds=0.2))
     name, plane = project.declare("orders"), project.plane()
+    at_once = plane.environment.spec.model_copy(update={"grace_period": timedelta(seconds=0.2)})
+    plane = replace(plane, environment=replace(plane.environment, spec=at_once))
     project.behave(name, "deaf")
     carry_out(plane, request("start"), 30, lambda _: None)
     assert carry_out(plane, request("stop"), 30, lambda _: None).state == "failed"

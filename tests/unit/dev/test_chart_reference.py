@@ -75,7 +75,7 @@ def test_a_key_without_the_mark_is_an_error() -> None:
 def test_an_environment_may_leave_to_the_chart_what_the_chart_knows() -> None:
     schema = with_environment({"$ref": "#/$defs/environment"})
     jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.validate({"root": "s3://bucket/lake", "kubernetes": {"grace_period": "5 minutes"}}, schema)
+    jsonschema.validate({"root": "s3://bucket/lake", "kubernetes": {"image_pull_policy": "Always"}}, schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(
             {"root": "s3://bucket/lake", "kubernetes": {"gracious_period": "5 minutes"}}, schema

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -128,3 +129,20 @@ def test_the_writer_is_chosen_by_what_the_table_needs(
 def test_the_output_mode_follows_the_table(project: ConfProject, mode: str, output: str) -> None:
     project.replace("{table: bronze/orders}", f"{{table: bronze/orders, mode: {mode}}}")
     assert project.resolve().spec.output_mode == output
+
+
+def test_a_batch_may_take_the_grace_period_but_for_the_drivers_way_out(project: ConfProject) -> None:
+    assert project.load().spec.drain_time == timedelta(seconds=90)
+    project.write("conf/environments/local.yaml", ENVIRONMENT + "grace_period: 10 minutes\n")
+    spec = project.load().spec
+    assert (spec.grace_period, spec.drain_time) == (timedelta(minutes=10), timedelta(minutes=9, seconds=30))
+
+
+@pytest.mark.parametrize("period", ["59 seconds", "0 seconds", "61 minutes", "soon"])
+def test_a_grace_period_that_no_batch_or_no_node_could_keep_is_refused(
+    project: ConfProject, period: str
+) -> None:
+    project.write("conf/environments/local.yaml", ENVIRONMENT + f"grace_period: {period}\n")
+    with pytest.raises(SpecError) as caught:
+        project.load()
+    assert caught.value.facts["key"] == "grace_period"

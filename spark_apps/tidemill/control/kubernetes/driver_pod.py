@@ -130,7 +130,7 @@ def pod_template(start: Start, restart_policy: str) -> Part:
             "automountServiceAccountToken": start.pipeline.size.executors is not None,
             "enableServiceLinks": False,
             "restartPolicy": restart_policy,
-            "terminationGracePeriodSeconds": int(settings.grace_period.total_seconds()),
+            "terminationGracePeriodSeconds": int(environment.spec.grace_period.total_seconds()),
             "securityContext": pod.pod_security(),
             "containers": [_container(start)],
             "volumes": [*pod.volumes(environment, settings), _decided_volume(start)],

@@ -14,17 +14,16 @@ from tidemill.control.kubernetes import slot_objects
 from tidemill.control.kubernetes.driver_pod import Start
 from tidemill.control.kubernetes.slot_record import HISTORY_KEY, record_of
 from tidemill.spec.environment import EnvironmentSpec
-from tidemill.spec.kubernetes import SHORTEST_GRACE
 
 FULL = """
 runtime: kubernetes
+grace_period: 200 seconds
 kubernetes:
   namespace: %(namespace)s
   image: %(image)s
   image_pull_policy: Always
   image_pull_secrets: [registry]
   service_accounts: {driver: d, executor: e}
-  grace_period: 200 seconds
   rpc_secret: rpc
   secrets: [plant, lake]
   volumes: [{claim: lake, path: /data}]
@@ -256,7 +255,9 @@ def test_a_job_of_another_start_has_another_name(cluster_project: ClusterProject
 
 def test_the_kubelet_waits_longer_than_a_driver_drains(start: Start) -> None:
     pod = pod_of(slot_objects.stateful_set(start))
-    assert pod["terminationGracePeriodSeconds"] > SHORTEST_GRACE.total_seconds()
+    environment = start.pipeline.environment.spec
+    assert pod["terminationGracePeriodSeconds"] == environment.grace_period.total_seconds()
+    assert pod["terminationGracePeriodSeconds"] > environment.drain_time.total_seconds()
 
 
 def test_a_pod_is_probed_on_the_port_it_names(start: Start) -> None:
