@@ -51,6 +51,13 @@ def committed(pipeline: str) -> int:
     return -1 if last is None else last
 
 
+def begun(pipeline: str) -> int:
+    """Newest batch in the checkpoint's offsets; -1 before the first."""
+    path = LAYOUT.checkpoint(pipeline, FIRST_GENERATION)
+    last = CheckpointBatches(STORE, path).last_planned()
+    return -1 if last is None else last
+
+
 def ledger(table: str, pipeline: str) -> list[list[int | None]]:
     """Version, epoch and batch of each commit of a pipeline, oldest first."""
     commits = reversed(read_ledger(LAYOUT.table(table)))
@@ -73,7 +80,8 @@ def count(table: str) -> int:
 
 
 VERBS: dict[str, Callable[..., Any]] = {
-    verb.__name__: verb for verb in (status, receipts, epochs, generation, committed, ledger, rows, count)
+    verb.__name__: verb
+    for verb in (status, receipts, epochs, generation, committed, begun, ledger, rows, count)
 }
 
 

@@ -105,13 +105,22 @@ def test_a_wrong_image_is_named_and_the_right_one_goes_on(platform: Platform) ->
     platform.assert_exact()
 
 
-def test_a_full_quota_is_named_and_once_it_is_freed_the_stream_goes_on(platform: Platform) -> None:
+def test_a_batch_that_a_full_quota_stops_is_cut_off_and_repeated_once_the_quota_is_freed(
+    platform: Platform,
+) -> None:
     driver = platform.until_healthy(WINDOWS)
     with platform.events_flow():
+        platform.until_batch(WINDOWS)
         platform.cluster("create", "quota", "full", "--hard=pods=0")
         try:
+            executors = until(lambda: platform.executors(WINDOWS), "executors run", SEEN_SECONDS)
+            names = [pod["metadata"]["name"] for pod in executors]
+            platform.cluster("delete", "pod", "--grace-period=0", "--force", *names)
+            waiting = platform.until_stuck(WINDOWS)
             platform.cluster.delete("pod", POD)
             until(lambda: platform.driver(WINDOWS) is None, "the old pod is gone", DRAIN_SECONDS)
+            receipt: dict[str, Any] = platform.newest_receipt(WINDOWS) or {}
+            assert (receipt["result"], receipt["unfinished_batch"]) == ("forced", waiting)
             assert "exceeded quota" in platform.until_reconciled()
         finally:
             platform.cluster.delete("quota", "full")

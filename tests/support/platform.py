@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -24,6 +25,9 @@ TABLES = {BRONZE: "bronze/iot_events", WINDOWS: "silver/iot_device_windows"}
 # Seconds for a driver to commit its next batch: pods, two Spark starts beside each other on two cores, and
 # reconciliation, which looks once a minute.
 BATCH_TIMEOUT_SECONDS = 240
+
+# Seconds after which a batch counts as stuck; one takes about three.
+STUCK_SECONDS = 15
 
 # Seconds for the broker to format its storage, and for its topics.
 BROKER_TIMEOUT_SECONDS = 120
@@ -98,6 +102,18 @@ class Platform:
 
     def committed(self, pipeline: str) -> int:
         return int(self.agent.ask("committed", pipeline=pipeline))
+
+    def until_stuck(self, pipeline: str) -> int:
+        """Wait until a batch has begun and does not end; its number."""
+        since: dict[int, float] = {}
+
+        def stuck() -> bool:
+            begun = int(self.agent.ask("begun", pipeline=pipeline))
+            seen = since.setdefault(begun, time.monotonic())
+            return begun > self.committed(pipeline) and time.monotonic() - seen > STUCK_SECONDS
+
+        until(stuck, f"{pipeline} is stuck in a batch", BATCH_TIMEOUT_SECONDS)
+        return max(since)
 
     def epochs(self, pipeline: str) -> int:
         """How many drivers have claimed one."""
