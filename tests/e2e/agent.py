@@ -79,10 +79,8 @@ def count(table: str) -> int:
     return 0 if found is None else found.count()
 
 
-VERBS: dict[str, Callable[..., Any]] = {
-    verb.__name__: verb
-    for verb in (status, receipts, epochs, generation, committed, begun, ledger, rows, count)
-}
+ALL = (status, receipts, epochs, generation, committed, begun, ledger, rows, count)
+VERBS: dict[str, Callable[..., Any]] = {verb.__name__: verb for verb in ALL}
 
 
 def answer(line: str) -> dict[str, Any]:

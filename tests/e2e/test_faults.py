@@ -10,9 +10,11 @@ import pytest
 from tests.support.api_server_away import api_server_away
 from tests.support.cluster import Document, uid_of, until
 from tests.support.platform import WINDOWS, Platform
+from tidemill.errors import GateRefusedError
 from tidemill.names import kubernetes_name
 
 POD = f"{kubernetes_name(WINDOWS)}-0"
+FURTHER_POD = f"{kubernetes_name(WINDOWS)}-1"
 WORKLOAD = f"statefulset/{kubernetes_name(WINDOWS)}"
 
 # Seconds for Kubernetes to see a change of pods.
@@ -65,17 +67,25 @@ def test_a_deleted_driver_drains_within_its_grace_period_and_leaves_a_clean_rece
     platform.assert_exact()
 
 
-def test_scaled_to_nothing_it_drains_and_scaled_to_one_it_goes_on(platform: Platform) -> None:
+def test_scaled_to_nothing_it_drains_and_scaled_to_two_only_the_first_pod_goes_on(
+    platform: Platform,
+) -> None:
     driver = platform.until_healthy(WINDOWS)
     receipts = len(platform.agent.ask("receipts", pipeline=WINDOWS))
+    epochs = platform.epochs(WINDOWS)
     with platform.events_flow():
         platform.until_batch(WINDOWS)
         platform.cluster("scale", WORKLOAD, "--replicas=0")
         until(lambda: platform.driver(WINDOWS) is None, "it drains", DRAIN_SECONDS)
         left = platform.agent.ask("receipts", pipeline=WINDOWS)[receipts:]
         assert [receipt["result"] for receipt in left] == ["clean"]
-        platform.cluster("scale", WORKLOAD, "--replicas=1")
+        platform.cluster("scale", WORKLOAD, "--replicas=2")
+        refused = platform.until_restarted(FURTHER_POD)
+        assert "TIDE-K8S-024" in platform.cluster.logs(FURTHER_POD, "--previous")
+        assert refused["exitCode"] == GateRefusedError.exit_code
         comes_back(platform, driver)
+        platform.cluster("scale", WORKLOAD, "--replicas=1")
+    assert platform.epochs(WINDOWS) == epochs + 1
     platform.assert_exact()
 
 

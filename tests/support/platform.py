@@ -136,14 +136,17 @@ class Platform:
         assert pod is not None
         return pod
 
-    def until_waiting(self, pipeline: str) -> None:
-        """Wait until a driver has nothing left to read."""
+    def until_restarted(self, pod: str) -> dict[str, Any]:
+        """Wait until a pod's container has ended and was started again; how it ended."""
 
-        def is_waiting() -> bool:
-            status = self.agent.ask("status", pipeline=pipeline)
-            return status is not None and (status["state"], status["lag"]) in (("waiting", 0), ("running", 0))
+        def ending() -> dict[str, Any] | None:
+            found = self.cluster.get("pod", pod) or {"status": {}}
+            last = [status["lastState"] for status in found["status"].get("containerStatuses", [])]
+            return next((dict(state["terminated"]) for state in last if "terminated" in state), None)
 
-        until(is_waiting, f"{pipeline} has read everything", BATCH_TIMEOUT_SECONDS)
+        ended = until(ending, f"{pod} ends and is started again", BATCH_TIMEOUT_SECONDS)
+        assert ended is not None
+        return ended
 
     def until_reconciled(self) -> str:
         """Wait for a look of the reconciliation that begins from now on; what it wrote."""
