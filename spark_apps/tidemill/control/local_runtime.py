@@ -228,6 +228,7 @@ def _describe(
         mode=record.mode,
         run_id=record.run_id,
         digest=record.digest,
+        claimed_at=record.started_at,
         started_at=record.started_at,
         log=record.log,
         process=process,

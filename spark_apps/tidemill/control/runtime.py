@@ -28,24 +28,28 @@ class StartedDriver:
         mode: Its mode.
         run_id: Names the run in status, receipts and ledger.
         digest: Digest of the declaration it was started with.
+        claimed_at: When the control plane decided on this start, by its own clock.
         started_at: When. With `run_id` it tells one start from a later one of the same run.
         log: Where its output goes, for a person to read.
         process: Where it runs, for a person to read: `pid 4711`.
         alive: Whether it runs.
         drain_requested_at: When it was asked to stop.
         termination: How its process ended, where its place knows: `OOMKilled, exit 137`.
+        stuck: Why it neither works nor ends, and will not without a person, where its place knows.
     """
 
     pipeline: str
     mode: Mode
     run_id: str
     digest: str
+    claimed_at: datetime
     started_at: datetime
     log: str
     process: str
     alive: bool
     drain_requested_at: datetime | None = None
     termination: str = ""
+    stuck: str = ""
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ def driver(**changes: Any) -> StartedDriver:
         "mode": "stream",
         "run_id": "run-1",
         "digest": "d1",
+        "claimed_at": ago(hours=1),
         "started_at": ago(hours=1),
         "log": "/log",
         "process": "pid 1",
