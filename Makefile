@@ -66,9 +66,9 @@ soak: stores ## minutes of random faults under load
 # KUBECONFIG names the cluster. IMAGE_LOAD hands an image to it, e.g. `kind load docker-image`; none where the
 # cluster has the builder's images already.
 .PHONY: e2e
-e2e: setup ## images, chart and faults on a real cluster
+e2e: setup ## images, chart and faults on a real cluster; ROUNDS=10 does fewer of the random ones
 	@$(BIN)/python docker/build_images.py
-	@$(PYTEST) tests/e2e
+	@$(PYTEST) tests/e2e $(if $(ROUNDS),--rounds $(ROUNDS))
 
 .PHONY: images
 images: setup ## build the images with docker or buildah; IMAGE_LOAD=command hands each to a cluster

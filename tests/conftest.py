@@ -35,6 +35,9 @@ TESTS = Path(__file__).parent
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     add_stores_option(parser)
+    parser.addoption(
+        "--rounds", type=int, default=30, help="of what is done to a stream on a cluster (tests/e2e)"
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

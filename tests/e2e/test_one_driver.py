@@ -1,4 +1,4 @@
-"""Two drivers never: thirty rounds of what people and clusters do to a stream, at random moments."""
+"""Two drivers never: rounds of what people and clusters do to a stream, at random moments."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from tidemill.names import kubernetes_name
 
 NAME = kubernetes_name(WINDOWS)
 
-# Thirty of them, in an order that the seed decides. An install of the whole release takes a minute or two,
-# and so is done once.
-MOVES = Counter({"delete": 9, "force-delete": 9, "scale": 7, "upgrade": 4, "install again": 1})
+# How often each comes in thirty rounds, in an order that the seed decides. Besides, the whole release is
+# installed again, once, because that takes a minute or two.
+MOVES = {"delete": 9, "force-delete": 9, "scale": 7, "upgrade": 4}
+INSTALL_AGAIN = "install again"
 SEED = 20261123
 
 # Seconds from one move to the next: from before Spark is up to well into the batches.
@@ -47,7 +48,7 @@ class Rounds:
             ),
             "scale": self._scale,
             "upgrade": platform.release.upgrade,
-            "install again": self._install_again,
+            INSTALL_AGAIN: self._install_again,
         }
 
     def play(self, *moves: str) -> None:
@@ -83,27 +84,34 @@ class Rounds:
         assert not self._watch.two_at_once.wait(self._chance.uniform(EARLIEST, LATEST))
 
 
+def moves_of(rounds: int, chance: random.Random) -> tuple[list[str], list[str]]:
+    """So many moves, before and after the release is installed again, which is one of them."""
+    moves = chance.choices(list(MOVES), list(MOVES.values()), k=rounds - 1)
+    middle = chance.randrange(rounds)
+    return moves[:middle], moves[middle:]
+
+
 # Thirty rounds of up to 12 s, some with a batch to wait for, and one install.
 @pytest.mark.timeout(1_500)
-def test_thirty_rounds_never_make_two_drivers(platform: Platform, capsys: pytest.CaptureFixture[str]) -> None:
+def test_whatever_is_done_to_a_stream_never_makes_two_drivers(
+    platform: Platform, pytestconfig: pytest.Config, capsys: pytest.CaptureFixture[str]
+) -> None:
     platform.until_healthy(WINDOWS)
     chance = random.Random(SEED)
-    moves = list(MOVES.elements())
-    chance.shuffle(moves)
-    # The broker is uninstalled with the release, so events flow before and after that.
-    middle = moves.index("install again")
+    before, after = moves_of(pytestconfig.getoption("--rounds"), chance)
     selector = f"tidemill/pipeline={WINDOWS},app.kubernetes.io/component=driver"
     with watching(platform.cluster, selector) as watch:
         rounds = Rounds(platform, watch, chance)
+        # The broker is uninstalled with the release, so events flow before and after that.
         with platform.events_flow():
-            rounds.play(*moves[:middle])
-        rounds.play(moves[middle])
+            rounds.play(*before)
+        rounds.play(INSTALL_AGAIN)
         with platform.events_flow():
-            rounds.play(*moves[middle + 1 :])
+            rounds.play(*after)
         platform.until_healthy(WINDOWS)
         assert watch.is_watching()
     assert not watch.two_at_once.is_set()
-    assert rounds.done == MOVES
+    assert rounds.done == Counter([*before, INSTALL_AGAIN, *after])
     with capsys.disabled():
         came_of_it = f"{len(watch.uids)} pods, {platform.epochs(WINDOWS)} epochs"
         # A story shows what it went through.
