@@ -61,9 +61,11 @@ class Platform:
     def events_flow(self) -> Iterator[None]:
         """Events of a new era flow for the length of a `with` block; at its end the era is closed."""
         with feeding(self.cluster, self._order(EVENTS_PER_SECOND, None), self.fed.settings) as feeder:
-            yield
-            sent = feeder.stop()
-        self._close_era(sent)
+            try:
+                yield
+            finally:
+                # Also where a test fails: the next one counts these events, too.
+                self._close_era(feeder.stop())
 
     def feed(self, count: int) -> None:
         """Send an era of so many events at once."""
@@ -135,18 +137,6 @@ class Platform:
         pod = self.driver(pipeline)
         assert pod is not None
         return pod
-
-    def until_restarted(self, pod: str) -> dict[str, Any]:
-        """Wait until a pod's container has ended and was started again; how it ended."""
-
-        def ending() -> dict[str, Any] | None:
-            found = self.cluster.get("pod", pod) or {"status": {}}
-            last = [status["lastState"] for status in found["status"].get("containerStatuses", [])]
-            return next((dict(state["terminated"]) for state in last if "terminated" in state), None)
-
-        ended = until(ending, f"{pod} ends and is started again", BATCH_TIMEOUT_SECONDS)
-        assert ended is not None
-        return ended
 
     def until_reconciled(self) -> str:
         """Wait for a look of the reconciliation that begins from now on; what it wrote."""
