@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from tidemill.checkpoint.receipts import Receipt
 from tidemill.checkpoint.status import Status, read_status
 from tidemill.control.runtime import StartedDriver
+from tidemill.errors import FencedError
 from tidemill.names import Layout
 from tidemill.storage.store import Store
 
@@ -62,17 +63,24 @@ def ending_of(store: Store, layout: Layout, start: StartedDriver) -> Ending:
 
 
 def find_receipt(store: Store, layout: Layout, start: StartedDriver) -> Receipt | None:
-    """The receipt that this very start left; None if it was killed."""
+    """The receipt that this very start left; None if it was killed.
+
+    A pod that was fenced off is so for good: the kubelet's further starts of its container leave no receipt
+    (engine/driver_pod.py), and that of the driver that was fenced off speaks for them.
+    """
     folder = layout.receipts(start.pipeline)
+    # One is by the control plane's clock, the other may be by a node's.
+    oldest = min(start.claimed_at, start.started_at)
     for name in reversed(store.list_names(folder)[-SEARCHED_RECEIPTS:]):
         document = store.read_json(f"{folder}/{name}")
         receipt = None if document is None else Receipt.model_validate(document)
         if receipt is None:
             continue
-        if receipt.stopped_at < start.started_at:
+        if receipt.stopped_at < oldest:
             return None
         if receipt.run_id == start.run_id:
-            return receipt
+            speaks = receipt.stopped_at >= start.started_at or receipt.exit_code == FencedError.exit_code
+            return receipt if speaks else None
     return None
 
 

@@ -28,7 +28,7 @@ from tidemill.engine.backfill import run_backfill
 from tidemill.engine.classify import classify
 from tidemill.engine.drain import Drain
 from tidemill.engine.driver_http import DriverView, serve
-from tidemill.engine.driver_pod import check_first_pod, this_pod
+from tidemill.engine.driver_pod import check_first_pod, check_not_fenced, mark_fenced, this_pod
 from tidemill.engine.jvm_process import check_jvm, jvm_has_ended
 from tidemill.engine.log_lines import log_json_lines
 from tidemill.engine.receipt import make_receipt
@@ -53,7 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         project: Project = find_project(arguments.project)
         pipeline = resolve_pipeline(load_environment(project, arguments.env), arguments.pipeline)
-        check_first_pod(this_pod(), arguments.mode)
+        pod = this_pod()
+        check_first_pod(pod, arguments.mode)
+        check_not_fenced(pod)
         open_storage(pipeline.environment)
         _bounds(arguments)
     except TidemillError as error:
@@ -182,6 +184,9 @@ def _run_mode(run: RunContext, reporter: Reporter, arguments: argparse.Namespace
 def _finish(
     store: Store, pipeline: Pipeline, reporter: Reporter, ending: Ending, failure: TidemillError | None
 ) -> int:
+    if isinstance(failure, FencedError):
+        # First of all: what follows may take minutes on a slow storage, or be killed.
+        mark_fenced(this_pod())
     receipt = make_receipt(store, pipeline.layout, reporter.status, ending, failure)
     try:
         write_receipt(store, pipeline.layout, receipt)

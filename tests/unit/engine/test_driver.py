@@ -7,14 +7,18 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.small_project import SmallProject, small_project
+from tidemill.checkpoint.epochs import newest_epoch
+from tidemill.checkpoint.receipts import newest_receipt
 from tidemill.dev.ports import free_ports
 from tidemill.engine import driver
 from tidemill.engine.drain import Drain
 from tidemill.engine.driver_pod import DriverPod
+from tidemill.errors import FencedError
 from tidemill.storage.store import Store
 
 
@@ -41,6 +45,49 @@ def run_driver(project: SmallProject, monkeypatch: pytest.MonkeyPatch) -> Callab
 def pod(folder: Path) -> DriverPod:
     folder.mkdir()
     return DriverPod("tidemill-orders-0", "4d5e6f70", "127.0.0.1", "plant", "0a1b2c3d", str(folder))
+
+
+def gives_way(*_: Any) -> Any:
+    raise FencedError("TIDE-RUN-001", "A newer driver of this pipeline has started.")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_driver_that_was_fenced_off_stays_so_in_its_pod_and_touches_nothing(
+    project: SmallProject, run_driver: Callable[[int], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (port,) = free_ports(1)
+    old = pod(tmp_path / "old")
+    monkeypatch.setattr(driver, "this_pod", lambda: old)
+    monkeypatch.setattr(driver, "_run_mode", gives_way)
+    assert run_driver(port) == 75
+    left = contents(project.folder)
+    plane = project.plane()
+    receipt = newest_receipt(plane.store, plane.layout, "orders")
+    assert receipt is not None
+    assert (receipt.exit_code, receipt.epoch) == (75, 1)
+
+    # Its container is started again by a kubelet that nobody can reach.
+    monkeypatch.setattr(driver, "_run_mode", lambda *_: "finished")
+    assert run_driver(port) == 75
+    assert contents(project.folder) == left
+
+    new = pod(tmp_path / "new")
+    monkeypatch.setattr(driver, "this_pod", lambda: new)
+    assert run_driver(port) == 0
+    assert newest_epoch(plane.store, plane.layout, "orders") == 2
+
+
+def test_a_driver_without_a_pod_marks_nothing(
+    run_driver: Callable[[int], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (port,) = free_ports(1)
+    monkeypatch.setattr(driver, "_run_mode", gives_way)
+    assert [run_driver(port), run_driver(port)] == [75, 75]
+    monkeypatch.setattr(driver, "_run_mode", lambda *_: "finished")
+    assert run_driver(port) == 0
 
 
 def test_a_driver_answers_probes_while_its_storage_is_silent(
