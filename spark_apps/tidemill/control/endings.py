@@ -24,7 +24,8 @@ class Ending(BaseModel):
     """The end of one start of a driver.
 
     `killed`: it left no receipt (SIGKILL, out of memory, power); `termination` is what its place knows of
-    that. `progressed`: it committed a batch, or found nothing to read.
+    that. `progressed`: it committed a batch, or found nothing to read. `stopped_early`: it was a bounded run
+    that was asked to stop before it had done its work.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -39,6 +40,12 @@ class Ending(BaseModel):
     epoch: int | None = None
     error: dict[str, Any] | None = None
     termination: str = ""
+    stopped_early: bool = False
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it did all that it was started for; a stream: until somebody asked it to stop."""
+        return self.result == "clean" and self.exit_code == 0 and not self.stopped_early
 
     @property
     def lived(self) -> timedelta:
@@ -50,6 +57,10 @@ class Ending(BaseModel):
         """Why, in a few words."""
         if self.result == "killed":
             return "killed without a receipt" + (f": {self.termination}" if self.termination else "")
+        if self.stopped_early:
+            return "stopped before it had finished"
+        if self.result == "forced":
+            return "stopped, and its batch cut off"
         error = self.error or {}
         words = " ".join(str(error[key]) for key in ("id", "problem") if error.get(key))
         return f"exit {self.exit_code}" + (f", {words}" if words else "")
@@ -99,6 +110,7 @@ def conclude(start: StartedDriver, receipt: Receipt | None, status: Status | Non
         epoch=receipt.epoch if receipt else (own.epoch if own else None),
         error=receipt.error if receipt else None,
         termination=start.termination,
+        stopped_early=receipt is not None and receipt.stopped_early,
     )
 
 

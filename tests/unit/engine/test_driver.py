@@ -11,15 +11,33 @@ from typing import Any
 
 import pytest
 
+from tests.support.eventually import eventually
 from tests.support.small_project import SmallProject, small_project
 from tidemill.checkpoint.epochs import newest_epoch
 from tidemill.checkpoint.receipts import newest_receipt
+from tidemill.control.bounded_run import finish_of, start_bounded
+from tidemill.control.driver_command import DriverRun, driver_command
+from tidemill.control.goal import prove
+from tidemill.control.local_runtime import LocalRuntime
+from tidemill.control.plane import ControlPlane
 from tidemill.dev.ports import free_ports
 from tidemill.engine import driver
 from tidemill.engine.drain import Drain
 from tidemill.engine.driver_pod import DriverPod
 from tidemill.errors import FencedError
 from tidemill.storage.store import Store
+
+FILES = """
+description: Readings from files.
+owner: tests
+source:
+  files: {path: landing, format: json, schema: "device string, at timestamp"}
+event_time: {column: at, watermark: 1 hour}
+sinks:
+  - delta: {table: bronze/readings}
+"""
+
+RANGE = ("--from", "2026-01-01T00:00:00Z", "--to", "2026-01-02T00:00:00Z")
 
 
 @pytest.fixture
@@ -124,3 +142,19 @@ def test_a_driver_answers_probes_while_its_storage_is_silent(
         finally:
             answers.set()
         assert ended.result(60) == 0
+
+
+def test_a_backfill_that_is_stopped_while_it_waits_for_its_source_is_not_finished(
+    project: SmallProject,
+) -> None:
+    """SIGTERM, as a drained node sends it; nothing was written, and a retry has to start anew."""
+    name, environment = project.declare("readings", FILES), project.environment
+    runtime = LocalRuntime(environment, driver_command, project.variables)
+    plane = ControlPlane(environment, Store(environment.layout.root), runtime)
+    started = start_bounded(plane, DriverRun(name, "backfill", "fill-1", RANGE))
+    eventually(lambda: '"unavailable"' in Path(started.log).read_text(), "it waits for its source", 60)
+    assert plane.runtime.drain(started)
+    eventually(lambda: plane.running(name, "backfill") is None, "it has ended", 60)
+    proof = prove(plane, finish_of(started))
+    assert (proof.state, proof.evidence["result"], proof.evidence["retry"]) == ("failed", "clean", True)
+    assert start_bounded(plane, DriverRun(name, "backfill", "fill-1", RANGE)).started_at > started.started_at
