@@ -7,8 +7,8 @@ A retry, or a cleared task, finds the driver that is still at work instead of st
 event with them. "Nothing new to write" is healthy too.
 
 **Not healthy:** the task fails with the driver's own error and the path of its log. It is retried where
-that can help (source away, driver killed), and not where it cannot (wrong declaration, bad data, gate).
-Page: stream-does-not-start.
+that can help (source away, driver killed, or stopped before it had finished), and not where it cannot (wrong
+declaration, bad data, gate). Page: stream-does-not-start.
 """
 
 from __future__ import annotations

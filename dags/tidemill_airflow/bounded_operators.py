@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 class IncrementalRun(BaseOperator):
     """Run a pipeline up to what its source has now, and prove it by the driver's receipt.
 
-    A retry, or a cleared task, finds a driver that is still at work instead of starting another one.
+    A retry, or a cleared task, finds a driver that is still at work instead of starting another one. A driver
+    that was stopped before it had finished, as by a drained node, fails the task; a retry starts it again.
 
     Args:
         place: Project and environment.

@@ -6,8 +6,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
 
 from tests.support.lake import Lake, LakePipeline
+from tidemill.engine.task_watch import Work, work_of
 
 
 def counted(lake: Lake) -> dict[str, int]:
@@ -55,6 +57,22 @@ def test_words_counted_by_a_backfill_are_the_same_and_the_next_run_goes_on(
     assert counted(lake) == {**COUNTS, "pond": 3}
     modes = [commit.entry.mode for commit in lake.ledger("gold/word_count") if commit.entry]
     assert modes == ["incremental", "backfill", "backfill", "incremental"]
+
+
+def test_the_tasks_of_a_backfill_are_seen_while_it_works(
+    word_count: LakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Work] = []
+
+    def remembered(context: SparkContext) -> Work:
+        seen.append(work_of(context))
+        return seen[-1]
+
+    monkeypatch.setattr("tidemill.engine.backfill.work_of", remembered)
+    monkeypatch.setattr("tidemill.engine.task_watch.WAKE_SECONDS", 0.01)
+    monkeypatch.setattr("tidemill.engine.task_watch.LOOK_SECONDS", 0.0)
+    word_count.backfill()
+    assert [work for work in seen if work.stages]
 
 
 def reading(number: int, **other: Any) -> dict[str, Any]:

@@ -13,7 +13,8 @@ What it does is told by the file `behaviour/<pipeline>` in its project folder:
     leave-child  starts a process that outlives it, then as `run`
 
 A bounded run writes its batch as a real Delta commit with its ledger entry and ends; with `wait` it first
-waits for the file `behaviour/<pipeline>.go`.
+waits for the file `behaviour/<pipeline>.go`. Asked to stop meanwhile, it writes nothing and says so; with
+`forced` it waits for SIGTERM and is cut off.
 """
 
 from __future__ import annotations
@@ -95,8 +96,14 @@ class FakeDriver:
         return self.receipt("forced" if behaviour == "forced" else "clean", 0)
 
     def bounded(self, behaviour: str) -> int:
+        go = self.behaviour_file.with_suffix(".go")
+        if behaviour == "forced":
+            self.drain.wait()
+            return self.receipt("forced", 0)
         if behaviour == "wait":
-            eventually(self.behaviour_file.with_suffix(".go").exists, "the test says go", 300)
+            eventually(lambda: self.drain.is_set() or go.exists(), "the test says go", 300)
+        if self.drain.is_set():
+            return self.receipt("clean", 0, stopped_early=True)
         self.commit()
         self.status("stopped", batch_id=0, batch_committed_at=datetime.now(UTC))
         return self.receipt("clean", 0)
@@ -141,7 +148,7 @@ class FakeDriver:
         path = layout.backfill_status("fake") if backfill else layout.status(self.run.pipeline)
         write_status(self.store, path, status)
 
-    def receipt(self, result: str, exit_code: int) -> int:
+    def receipt(self, result: str, exit_code: int, *, stopped_early: bool = False) -> int:
         receipt = Receipt.model_validate(
             {
                 "pipeline": self.run.pipeline,
@@ -152,6 +159,7 @@ class FakeDriver:
                 "stopped_at": datetime.now(UTC),
                 "epoch": self.epoch,
                 "error": self.error if result == "failed" else None,
+                "stopped_early": stopped_early,
             }
         )
         write_receipt(self.store, self.environment.layout, receipt)

@@ -69,6 +69,7 @@ SHOWN_ELSEWHERE = {
     "TIDE-K8S-007": "tests/unit/control/kubernetes/test_client.py",
     "TIDE-K8S-010": "tests/unit/control/kubernetes/test_runtime_races.py",
     "TIDE-K8S-024": "tests/unit/engine/test_driver_pod.py",
+    "TIDE-K8S-025": "tests/unit/engine/test_driver_pod.py",
     "TIDE-SRC-004": "tests/unit/engine/test_classify.py",
 }
 

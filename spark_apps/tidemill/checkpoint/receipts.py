@@ -22,6 +22,8 @@ class Receipt(BaseModel):
         unfinished_batch: Batch that was planned and not committed; the next start runs it. A clean driver has
             not begun to write it.
         offsets: Where each source stands after `batch_id`, exclusive.
+        stopped_early: Whether an incremental run or a backfill was asked to stop before it had done its work.
+            `clean` then says only that nothing was torn apart.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -40,6 +42,7 @@ class Receipt(BaseModel):
     offsets: dict[str, Any] | None = None
     watermark: datetime | None = None
     error: dict[str, Any] | None = None
+    stopped_early: bool = False
 
 
 def write_receipt(store: Store, layout: Layout, receipt: Receipt) -> None:

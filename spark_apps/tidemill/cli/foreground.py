@@ -29,7 +29,7 @@ FOLLOW_SECONDS = 0.2
 def run_in_foreground(
     plane: ControlPlane, pipeline: str, mode: Mode, arguments: tuple[str, ...] = ()
 ) -> bool:
-    """Run a driver to its end; whether it ended well.
+    """Run a driver to its end; whether it did all of its work, a stream until it was drained.
 
     Raises:
         SpecError: If the declaration is wrong; nothing was started.
@@ -49,8 +49,13 @@ def run_in_foreground(
         say("another run has taken the slot; see the log")
         return False
     _tell_tables(plane, pipeline, driver.run_id)
-    say("finished" if ending.exit_code == 0 else f"failed: {ending.cause}; log {driver.log}")
-    return ending.exit_code == 0
+    if ending.is_finished:
+        say("finished")
+    elif ending.stopped_early:
+        say(f"{ending.cause}; run it again for the rest")
+    else:
+        say(f"failed: {ending.cause}; log {driver.log}")
+    return ending.is_finished
 
 
 def _follow(plane: ControlPlane, driver: StartedDriver) -> None:

@@ -32,7 +32,9 @@ class TableResult:
 
 
 def start_bounded(plane: ControlPlane, run: DriverRun, earlier: Collection[str] = ()) -> StartedDriver:
-    """Start a bounded run, or find it again: at work, or already finished well under the same run id.
+    """Start a bounded run, or find it again: at work, or already finished under the same run id.
+
+    One that failed, was killed or was stopped early is started again.
 
     Args:
         plane: Where.
@@ -47,7 +49,7 @@ def start_bounded(plane: ControlPlane, run: DriverRun, earlier: Collection[str] 
     last = plane.runtime.last_start(run.pipeline, slot_of(run.mode))
     is_same_run = last is not None and not last.alive and last.run_id == run.run_id
     # Airflow may repeat a task whose driver it has not seen end (apache/airflow#72716).
-    if last is not None and is_same_run and plane.ending_of(last).exit_code == 0:
+    if last is not None and is_same_run and plane.ending_of(last).is_finished:
         return last
     driver = plane.runtime.start(run, pipeline.definition_digest).driver
     if driver.run_id not in (run.run_id, *earlier):

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from tidemill.checkpoint.receipts import Receipt
 from tidemill.checkpoint.status import Status, read_status
 from tidemill.control.runtime import StartedDriver
+from tidemill.errors import FencedError
 from tidemill.names import Layout
 from tidemill.storage.store import Store
 
@@ -23,7 +24,8 @@ class Ending(BaseModel):
     """The end of one start of a driver.
 
     `killed`: it left no receipt (SIGKILL, out of memory, power); `termination` is what its place knows of
-    that. `progressed`: it committed a batch, or found nothing to read.
+    that. `progressed`: it committed a batch, or found nothing to read. `stopped_early`: it was a bounded run
+    that was asked to stop before it had done its work.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -38,6 +40,12 @@ class Ending(BaseModel):
     epoch: int | None = None
     error: dict[str, Any] | None = None
     termination: str = ""
+    stopped_early: bool = False
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it did all that it was started for; a stream: until somebody asked it to stop."""
+        return self.result == "clean" and self.exit_code == 0 and not self.stopped_early
 
     @property
     def lived(self) -> timedelta:
@@ -49,6 +57,10 @@ class Ending(BaseModel):
         """Why, in a few words."""
         if self.result == "killed":
             return "killed without a receipt" + (f": {self.termination}" if self.termination else "")
+        if self.stopped_early:
+            return "stopped before it had finished"
+        if self.result == "forced":
+            return "stopped, and its batch cut off"
         error = self.error or {}
         words = " ".join(str(error[key]) for key in ("id", "problem") if error.get(key))
         return f"exit {self.exit_code}" + (f", {words}" if words else "")
@@ -62,17 +74,24 @@ def ending_of(store: Store, layout: Layout, start: StartedDriver) -> Ending:
 
 
 def find_receipt(store: Store, layout: Layout, start: StartedDriver) -> Receipt | None:
-    """The receipt that this very start left; None if it was killed."""
+    """The receipt that this very start left; None if it was killed.
+
+    A pod that was fenced off is so for good: the kubelet's further starts of its container leave no receipt
+    (engine/driver_pod.py), and that of the driver that was fenced off speaks for them.
+    """
     folder = layout.receipts(start.pipeline)
+    # One is by the control plane's clock, the other may be by a node's.
+    oldest = min(start.claimed_at, start.started_at)
     for name in reversed(store.list_names(folder)[-SEARCHED_RECEIPTS:]):
         document = store.read_json(f"{folder}/{name}")
         receipt = None if document is None else Receipt.model_validate(document)
         if receipt is None:
             continue
-        if receipt.stopped_at < start.started_at:
+        if receipt.stopped_at < oldest:
             return None
         if receipt.run_id == start.run_id:
-            return receipt
+            speaks = receipt.stopped_at >= start.started_at or receipt.exit_code == FencedError.exit_code
+            return receipt if speaks else None
     return None
 
 
@@ -91,6 +110,7 @@ def conclude(start: StartedDriver, receipt: Receipt | None, status: Status | Non
         epoch=receipt.epoch if receipt else (own.epoch if own else None),
         error=receipt.error if receipt else None,
         termination=start.termination,
+        stopped_early=receipt is not None and receipt.stopped_early,
     )
 
 

@@ -92,7 +92,7 @@ def prove_finished(plane: ControlPlane, pipeline: str, slot: Slot, started_at: d
         "exit_code": ending.exit_code,
         "error": ending.error,
     }
-    if ending.result == "clean" and ending.exit_code == 0:
+    if ending.is_finished:
         return Proof("done", "finished", evidence)
     return Proof(
         "failed", f"{ending.cause}. Log: {start.log}", {**evidence, "retry": _is_worth_a_retry(ending)}
@@ -143,4 +143,5 @@ def _ended_before_proof(start: StartedDriver, ending: Ending) -> Proof:
 
 
 def _is_worth_a_retry(ending: Ending) -> bool:
-    return class_of(ending) in ("unavailable", "crash")
+    # A clean end that is not the finish is a stop: by a drained node, an eviction, or a person.
+    return class_of(ending) in ("unavailable", "crash", "clean")

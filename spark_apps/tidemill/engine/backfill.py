@@ -11,6 +11,7 @@ from tidemill.engine.flow import Flow, build_flow
 from tidemill.engine.outputs import table_log
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
+from tidemill.engine.task_watch import TaskWatch, looking, work_of
 from tidemill.ledger.entry import LedgerEntry, OffsetRange
 from tidemill.names import QUARANTINE_OUTPUT
 from tidemill.payload.quarantine import QUARANTINE_SCHEMA, Quarantine
@@ -35,11 +36,13 @@ def run_backfill(spark: SparkSession, run: RunContext, reporter: Reporter, plan:
     flow = build_flow(pipeline, records, quarantine, plan.condition)
     # Several tables share one evaluation; so do a merge's look for repeated keys and its write.
     rows = flow.frame.persist(StorageLevel.MEMORY_AND_DISK)
+    tasks = TaskWatch(pipeline, reporter, lambda: work_of(spark.sparkContext))
     try:
-        # 1.
-        written = {table.table: _write(rows, flow, run, plan, table) for table in plan.tables}
-        # 2.
-        quarantined = _quarantine(spark, quarantine, _entry(run, plan, QUARANTINE_OUTPUT))
+        with looking(tasks):
+            # 1.
+            written = {table.table: _write(rows, flow, run, plan, table) for table in plan.tables}
+            # 2.
+            quarantined = _quarantine(spark, quarantine, _entry(run, plan, QUARANTINE_OUTPUT))
     finally:
         rows.unpersist()
     reporter.batch(BatchResult(None, written, quarantined))

@@ -28,7 +28,7 @@ from tidemill.engine.backfill import run_backfill
 from tidemill.engine.classify import classify
 from tidemill.engine.drain import Drain
 from tidemill.engine.driver_http import DriverView, serve
-from tidemill.engine.driver_pod import check_first_pod, this_pod
+from tidemill.engine.driver_pod import check_first_pod, check_not_fenced, mark_fenced, this_pod
 from tidemill.engine.jvm_process import check_jvm, jvm_has_ended
 from tidemill.engine.log_lines import log_json_lines
 from tidemill.engine.receipt import make_receipt
@@ -53,7 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         project: Project = find_project(arguments.project)
         pipeline = resolve_pipeline(load_environment(project, arguments.env), arguments.pipeline)
-        check_first_pod(this_pod(), arguments.mode)
+        pod = this_pod()
+        check_first_pod(pod, arguments.mode)
+        check_not_fenced(pod)
         open_storage(pipeline.environment)
         _bounds(arguments)
     except TidemillError as error:
@@ -67,35 +69,40 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(pipeline: Pipeline, arguments: argparse.Namespace, drain: Drain) -> int:
     """Run and leave a receipt, whatever happens short of being killed.
 
-    1. Holds and gate: refuse rather than lose or double a row.
-    2. Epoch: claimed only by a driver that may start.
-    3. Run; the gate is asked again before each query, with the broker's word.
-    4. Receipt, then the final status: who reads `stopped` finds the receipt.
+    1. Port, before anything asks storage: one that is silent takes minutes to fail, and a driver that
+       answers no probe meanwhile is killed.
+    2. What the last driver left, before this one's first status takes its place.
+    3. Holds and gate: refuse rather than lose or double a row.
+    4. Epoch: claimed only by a driver that may start.
+    5. Run; the gate is asked again before each query, with the broker's word.
+    6. Receipt, then the final status: who reads `stopped` finds the receipt.
     """
     store = Store(pipeline.layout.root)
-    # Before the first status of this driver takes the place of the last one's.
-    _log_last_ending(store, pipeline)
     reporter = _reporter(store, pipeline, arguments)
+    # 1.
     _serve(pipeline, reporter, arguments)
+    # 2.
+    _log_last_ending(store, pipeline)
+    reporter.state("starting")
     failure: TidemillError | None = None
     ending: Ending = "finished"
     try:
         run = RunContext(pipeline, arguments.mode, arguments.run_id, store, drain, code_of(pipeline))
-        # 1.
+        # 3.
         check_holds(store, pipeline.layout, pipeline.name)
         if run.mode != "backfill":
             generation = read_or_create_current(store, pipeline.layout, pipeline.name).generation
             check(gather_facts(store, pipeline, generation))
-            # 2.
+            # 4.
             epoch = claim_epoch(store, pipeline.layout, pipeline.name, arguments.run_id)
             run = replace(run, generation=generation, epoch=epoch)
             reporter.state("starting", generation=generation, epoch=epoch)
-        # 3.
+        # 5.
         ending = _run_mode(run, reporter, arguments)
     except Exception as error:  # noqa: BLE001  # the entry point: log once, exit with the right code
         failure = classify(error)
         _log_error(failure, error)
-    # 4.
+    # 6.
     return _finish(store, pipeline, reporter, ending, failure)
 
 
@@ -123,9 +130,7 @@ def _reporter(store: Store, pipeline: Pipeline, arguments: argparse.Namespace) -
     path = pipeline.layout.status(pipeline.name)
     if arguments.mode == "backfill":
         path = pipeline.layout.backfill_status(_bounds(arguments).backfill_id(pipeline.name))
-    reporter = Reporter(store, path, status)
-    reporter.state("starting")
-    return reporter
+    return Reporter(store, path, status)
 
 
 def _serve(pipeline: Pipeline, reporter: Reporter, arguments: argparse.Namespace) -> None:
@@ -179,6 +184,9 @@ def _run_mode(run: RunContext, reporter: Reporter, arguments: argparse.Namespace
 def _finish(
     store: Store, pipeline: Pipeline, reporter: Reporter, ending: Ending, failure: TidemillError | None
 ) -> int:
+    if isinstance(failure, FencedError):
+        # First of all: what follows may take minutes on a slow storage, or be killed.
+        mark_fenced(this_pod())
     receipt = make_receipt(store, pipeline.layout, reporter.status, ending, failure)
     try:
         write_receipt(store, pipeline.layout, receipt)

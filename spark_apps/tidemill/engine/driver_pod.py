@@ -6,9 +6,18 @@ import os
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from tidemill.errors import GateRefusedError
-from tidemill.spec.pod import NAMESPACE_VARIABLE, POD_IP_VARIABLE, POD_NAME_VARIABLE, POD_UID_VARIABLE
+import structlog
+
+from tidemill.errors import FencedError, GateRefusedError
+from tidemill.spec.pod import (
+    NAMESPACE_VARIABLE,
+    POD_IP_VARIABLE,
+    POD_NAME_VARIABLE,
+    POD_UID_VARIABLE,
+    SCRATCH_FOLDER,
+)
 from tidemill.spec.project import Pipeline
 
 API_SERVER = "https://kubernetes.default.svc:443"
@@ -18,6 +27,8 @@ DRIVER_POD_LABEL = "tidemill/driver-pod"
 
 # Longest value of a label.
 _LABEL_CHARACTERS = 63
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
@@ -31,6 +42,7 @@ class DriverPod:
         namespace: Of all of them.
         incarnation: Names this process, in eight hex digits: a container that is started again in its pod
             must not meet the names of the executors of the one before.
+        scratch: The pod's own folder, which all its containers see one after the other.
     """
 
     name: str
@@ -38,6 +50,7 @@ class DriverPod:
     ip: str
     namespace: str
     incarnation: str
+    scratch: str = SCRATCH_FOLDER
 
     @property
     def executor_labels(self) -> dict[str, str]:
@@ -52,7 +65,12 @@ class DriverPod:
     @property
     def template_file(self) -> str:
         """The template of its executors' pods."""
-        return f"/tmp/tidemill-executor-{self.incarnation}.json"  # noqa: S108  # an emptyDir of this pod
+        return f"{self.scratch}/tidemill-executor-{self.incarnation}.json"
+
+    @property
+    def fenced_mark(self) -> Path:
+        """Says that a driver in this pod was fenced off."""
+        return Path(self.scratch) / "tidemill-fenced"
 
 
 def this_pod(variables: Mapping[str, str] = os.environ) -> DriverPod | None:
@@ -81,6 +99,36 @@ def check_first_pod(pod: DriverPod | None, mode: str) -> None:
             fix=f"kubectl -n {pod.namespace} scale statefulset/{pod.name.rpartition('-')[0]} --replicas=1",
             runbook="two-drivers",
         )
+
+
+def check_not_fenced(pod: DriverPod | None) -> None:
+    """See that no driver in this pod was fenced off before: the kubelet starts its container again.
+
+    Asked before anything is claimed or written. A pod whose node was cut off from the API server, and whose
+    place another one took, would else claim a higher epoch than that one, and so on for ever.
+
+    Raises:
+        FencedError: TIDE-K8S-025.
+    """
+    if pod is not None and pod.fenced_mark.exists():
+        raise FencedError(
+            "TIDE-K8S-025",
+            "A newer driver has fenced off the one in this pod, and this container was started after that.",
+            facts={"pod": pod.name, "namespace": pod.namespace},
+            fix="nothing, if the newer one was meant; else start the stream, which makes a new pod",
+            runbook="two-drivers",
+        )
+
+
+def mark_fenced(pod: DriverPod | None) -> None:
+    """Keep further containers of this pod from starting a driver."""
+    if pod is None:
+        return
+    try:
+        pod.fenced_mark.touch()
+    except OSError as error:
+        # A full disk. The next container then claims a higher epoch, as a new pod would.
+        log.warning("fenced_mark_not_written", reason=f"{type(error).__name__}: {error}")
 
 
 def some_pod(pipeline: Pipeline) -> DriverPod | None:

@@ -11,9 +11,9 @@ from tidemill.checkpoint.status import Status
 # while it idles, and the driver at each finished task; a late batch or two is load, ten are none.
 SILENT_TRIGGERS = 10
 
-# The least silence that counts as hung, whatever the trigger. Above the minutes that one task of a first
-# batch may read, that Spark's Kafka clients wait for a broker (3), and that a cold start takes. To be killed
-# by this must stay rare: the batch is then repeated from its beginning.
+# The least silence that counts as hung, whatever the trigger; that of a bounded run, too. Above the minutes
+# that one task of a first batch may read, that Spark's Kafka clients wait for a broker (3), and that a cold
+# start takes. To be killed by this must stay rare: the work is then repeated from its beginning.
 LEAST_SILENCE = timedelta(minutes=15)
 
 
@@ -34,17 +34,17 @@ def alive(status: Status, silence: timedelta, trigger: timedelta | None) -> Verd
     """Whether the driver makes progress, or says itself why it cannot.
 
     Every change of the status is a sign of life, also `waiting` for a source that is away, which the driver
-    repeats; so are Spark's events and each task that ends. A bounded run has no trigger to measure by; who
-    started it has a deadline for it.
+    repeats; so are Spark's events and each task that ends. A bounded run has no trigger to measure by: it may
+    take as long as it likes, but not be silent for longer than any driver may.
 
     Args:
         status: What the driver says of itself.
         silence: Time since its last sign of life.
         trigger: A stream's trigger; None for a bounded run.
     """
-    if trigger is None or status.state in ("stopped", "failed"):
+    if status.state in ("stopped", "failed"):
         return Verdict(True, status.state)
-    allowed = max(LEAST_SILENCE, SILENT_TRIGGERS * trigger)
+    allowed = LEAST_SILENCE if trigger is None else max(LEAST_SILENCE, SILENT_TRIGGERS * trigger)
     if silence > allowed:
         return Verdict(False, f"{status.state}, and no sign of progress for {_seconds(silence)}")
     return Verdict(True, f"{status.state}, last sign of progress {_seconds(silence)} ago")

@@ -50,6 +50,7 @@ def make_receipt(
         offsets=position.offsets,
         watermark=status.watermark,
         error=None if failure is None else error_document(failure),
+        stopped_early=failure is None and ending == "drained" and status.mode != "stream",
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 import structlog
@@ -17,6 +19,11 @@ from tidemill.spec.project import Pipeline
 # How often the watch asks Spark, in seconds: far below the silence that counts as hung (liveness.py), and
 # few enough calls into the JVM to cost nothing.
 LOOK_SECONDS = 10.0
+
+# How often the thread of a watch wakes up, in seconds, and how long the end of the work waits for a look of
+# it that is under way: it asks a JVM, which may hang.
+WAKE_SECONDS = 1.0
+LAST_LOOK_SECONDS = 5.0
 
 _NO_EXECUTOR = "TIDE-K8S-022"
 
@@ -94,6 +101,24 @@ class TaskWatch:
             self._reporter.state("waiting", no_executor(self._pipeline))
         elif now.executors and (self._reporter.status.error or {}).get("id") == _NO_EXECUTOR:
             self._reporter.state("running")
+
+
+@contextmanager
+def looking(watch: TaskWatch) -> Iterator[None]:
+    """Look from a thread of its own while the block works, in calls that return when Spark is done."""
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.wait(WAKE_SECONDS):
+            watch.look()
+
+    thread = threading.Thread(target=look, name="task-watch", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join(LAST_LOOK_SECONDS)
 
 
 def no_executor(pipeline: Pipeline) -> UnavailableError:

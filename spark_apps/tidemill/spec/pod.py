@@ -26,6 +26,9 @@ RPC_SECRET_FOLDER = "/run/secrets/tidemill-rpc"  # noqa: S105  # a folder's name
 RPC_SECRET_FILE = f"{RPC_SECRET_FOLDER}/secret"
 HOME_FOLDER = "/home/tidemill"
 
+# A pod's own scratch space, an emptyDir: it lives as long as the pod, over restarts of its container.
+SCRATCH_FOLDER = "/tmp"  # noqa: S108  # not shared with anybody
+
 # Ports of a driver pod. Fixed, so that network policies can name them.
 DRIVER_PORT = 7078
 BLOCK_MANAGER_PORT = 7079
@@ -141,7 +144,7 @@ def mounts(environment: Environment, settings: KubernetesSettings) -> list[Part]
         for number, volume in enumerate(settings.volumes)
     ]
     parts: list[Part] = [
-        {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # an emptyDir of this pod
+        {"name": "tmp", "mountPath": SCRATCH_FOLDER},
         {"name": "home", "mountPath": HOME_FOLDER},
         {"name": "rpc", "mountPath": RPC_SECRET_FOLDER, "readOnly": True},
         *claims,

@@ -101,8 +101,8 @@ def test_a_second_driver_of_a_pipeline_is_refused(tidemill: CommandLine, drivers
     assert tidemill.err.startswith("TIDE-CTRL-008")
 
 
-def test_ctrl_c_drains_a_stream_in_the_foreground(drivers: SmallProject) -> None:
-    drivers.declare("orders")
+def interrupt_run(drivers: SmallProject, state: str) -> tuple[int, str, str]:
+    """CTRL-C for `tidemill run orders` once its driver is in a state: exit code, output, and log."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tidemill.cli.app", "--project", str(drivers.folder), "run", "orders"],
         stdout=subprocess.PIPE,
@@ -110,16 +110,30 @@ def test_ctrl_c_drains_a_stream_in_the_foreground(drivers: SmallProject) -> None
         text=True,
     )
 
-    def committed() -> bool:
+    def seen() -> bool:
         status = drivers.plane().store.read_json(drivers.environment.layout.status("orders"))
-        return status is not None and status["batch_id"] == 0
+        return status is not None and status["state"] == state
 
-    eventually(committed, "the driver commits a batch")
+    eventually(seen, f"the driver is {state}")
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
-    assert process.returncode == 0, err
+    return process.returncode, out, err
+
+
+def test_ctrl_c_drains_a_stream_in_the_foreground(drivers: SmallProject) -> None:
+    drivers.declare("orders")
+    code, out, err = interrupt_run(drivers, "running")
+    assert code == 0, err
     assert "draining: the driver finishes its batch" in err
     assert out.splitlines()[-1] == "finished"
+
+
+def test_ctrl_c_leaves_an_incremental_run_unfinished_and_says_so(drivers: SmallProject) -> None:
+    drivers.declare("orders", INCREMENTAL)
+    drivers.hold_back("orders")
+    code, out, _ = interrupt_run(drivers, "starting")
+    assert code == 1
+    assert out.splitlines()[-1] == "stopped before it had finished; run it again for the rest"
 
 
 def test_a_table_of_all_pipelines_is_shown(tidemill: CommandLine, drivers: SmallProject) -> None:

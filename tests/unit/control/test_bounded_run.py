@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.support.small_project import INCREMENTAL, SmallProject
+from tidemill.checkpoint.status import read_status
 from tidemill.control.bounded_run import finish_of, start_bounded, tables_written
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.goal import prove
@@ -16,6 +17,11 @@ from tidemill.errors import UnavailableError
 
 def until_ended(plane: ControlPlane, name: str) -> None:
     eventually(lambda: plane.running(name) is None, f"{name} has ended")
+
+
+def is_at_work(plane: ControlPlane, name: str) -> None:
+    """Wait until the driver hears SIGTERM."""
+    eventually(lambda: read_status(plane.store, plane.layout, name) is not None, f"{name} is at work")
 
 
 def test_a_bounded_run_is_found_again_while_it_works_and_proven_by_its_receipt(project: SmallProject) -> None:
@@ -56,6 +62,31 @@ def test_a_bounded_run_that_failed_is_run_again_by_a_repeated_request(project: S
     assert again.started_at > first.started_at
     until_ended(plane, name)
     assert prove(plane, finish_of(again)).state == "done"
+
+
+@pytest.mark.parametrize("behaviour", ["wait", "forced"])
+def test_a_bounded_run_that_was_stopped_early_is_not_finished_and_a_retry_runs_it(
+    project: SmallProject, behaviour: str
+) -> None:
+    """As by a drained node: the driver ends clean, or is cut off, and has not done its work."""
+    name, plane = project.declare("daily", INCREMENTAL), project.plane()
+    project.behave(name, behaviour)
+    run = DriverRun(name, "incremental", "run-1")
+    first = start_bounded(plane, run)
+    is_at_work(plane, name)
+    assert plane.runtime.drain(first)
+    until_ended(plane, name)
+    proof = prove(plane, finish_of(first))
+    assert (proof.state, proof.evidence["exit_code"], proof.evidence["retry"]) == ("failed", 0, True)
+    assert proof.message.startswith("stopped")
+    assert tables_written(plane, name, "run-1") == []
+
+    project.behave(name, "run")
+    again = start_bounded(plane, run)
+    assert again.started_at > first.started_at
+    until_ended(plane, name)
+    assert prove(plane, finish_of(again)).state == "done"
+    assert [table.rows for table in tables_written(plane, name, "run-1")] == [3]
 
 
 def test_two_bounded_runs_of_one_pipeline_do_not_share_a_driver(project: SmallProject) -> None:

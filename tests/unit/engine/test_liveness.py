@@ -38,8 +38,10 @@ def test_a_slow_trigger_allows_a_longer_silence() -> None:
     assert not alive(status(), timedelta(hours=11), hourly).good
 
 
-def test_a_bounded_run_is_measured_by_who_waits_for_it() -> None:
-    assert alive(status(mode="backfill"), timedelta(days=1), None).good
+def test_a_bounded_run_takes_as_long_as_it_shows_signs_of_life() -> None:
+    assert alive(status(mode="backfill"), LEAST_SILENCE, None).good
+    assert not alive(status(mode="backfill"), LEAST_SILENCE + timedelta(seconds=1), None).good
+    assert alive(status(mode="backfill", state="stopped"), timedelta(days=1), None).good
 
 
 def test_a_driver_that_has_ended_is_left_to_exit_by_itself() -> None:

@@ -10,7 +10,9 @@ import pytest
 from tests.support.checkpoints import write_checkpoint
 from tidemill.checkpoint.receipts import Receipt
 from tidemill.checkpoint.status import Status
+from tidemill.control.driver_command import Mode
 from tidemill.engine.receipt import make_receipt
+from tidemill.engine.streaming import Ending
 from tidemill.errors import DataError, FencedError, TidemillError
 from tidemill.names import Layout
 from tidemill.storage.store import Store
@@ -23,10 +25,16 @@ def checkpoint(tmp_path: Path) -> Path:
     return Path(Layout(str(tmp_path)).checkpoint("orders", "g0001"))
 
 
-def left(tmp_path: Path, failure: TidemillError | None = None, generation: str | None = "g0001") -> Receipt:
+def left(
+    tmp_path: Path,
+    failure: TidemillError | None = None,
+    generation: str | None = "g0001",
+    mode: Mode = "stream",
+    ending: Ending = "drained",
+) -> Receipt:
     status = Status(
         pipeline="orders",
-        mode="stream",
+        mode=mode,
         state="running",
         run_id="r",
         generation=generation,
@@ -35,7 +43,7 @@ def left(tmp_path: Path, failure: TidemillError | None = None, generation: str |
         updated_at=NOW,
         batch_id=9,
     )
-    return make_receipt(Store(str(tmp_path)), Layout(str(tmp_path)), status, "drained", failure)
+    return make_receipt(Store(str(tmp_path)), Layout(str(tmp_path)), status, ending, failure)
 
 
 def test_a_clean_receipt_has_the_newest_committed_batch_and_its_offsets(
@@ -72,3 +80,24 @@ def test_a_torn_checkpoint_does_not_hide_how_the_driver_ended(tmp_path: Path, ch
 
 def test_a_backfill_has_no_checkpoint(tmp_path: Path) -> None:
     assert left(tmp_path, generation=None).offsets is None
+
+
+@pytest.mark.parametrize(
+    ("mode", "ending", "stopped_early"),
+    [
+        ("stream", "drained", False),
+        ("incremental", "finished", False),
+        ("incremental", "drained", True),
+        ("backfill", "finished", False),
+        ("backfill", "drained", True),
+    ],
+)
+def test_a_bounded_run_that_was_drained_has_not_finished(
+    tmp_path: Path, mode: Mode, ending: Ending, stopped_early: bool
+) -> None:
+    receipt = left(tmp_path, mode=mode, ending=ending)
+    assert (receipt.result, receipt.exit_code, receipt.stopped_early) == ("clean", 0, stopped_early)
+
+
+def test_a_bounded_run_that_failed_was_not_stopped(tmp_path: Path) -> None:
+    assert not left(tmp_path, DataError("TIDE-SINK-001", "Other columns."), mode="incremental").stopped_early

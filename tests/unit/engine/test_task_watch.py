@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -9,9 +10,10 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 
 from tests.support.declared import declared
+from tests.support.eventually import eventually
 from tidemill.checkpoint.status import Status
 from tidemill.engine.reporter import Reporter
-from tidemill.engine.task_watch import LOOK_SECONDS, TaskWatch, Work
+from tidemill.engine.task_watch import LOOK_SECONDS, TaskWatch, Work, looking
 from tidemill.storage.store import Store
 
 IDLE = Work((), 0, 1)
@@ -31,7 +33,7 @@ class Watched:
         self.seconds = 0.0
         self.work = IDLE
         self.looks = 0
-        self._watch = TaskWatch(declared(folder), self.reporter, self._see, lambda: self.seconds)
+        self.watch = TaskWatch(declared(folder), self.reporter, self._see, lambda: self.seconds)
 
     def _see(self) -> Work:
         self.looks += 1
@@ -40,7 +42,7 @@ class Watched:
     def look(self, work: Work, after: float = LOOK_SECONDS) -> None:
         self.work = work
         self.seconds += after
-        self._watch.look()
+        self.watch.look()
 
     def was_silent_for(self, minutes: int) -> None:
         self.reporter.heard_at -= minutes * 60
@@ -103,6 +105,22 @@ def test_a_jvm_that_does_not_answer_fails_no_stream(tmp_path: Path) -> None:
         raise Py4JNetworkError("Answer from Java side is empty")
 
     watched = Watched(tmp_path)
-    watched._watch = TaskWatch(declared(tmp_path), watched.reporter, no_answer, lambda: watched.seconds)
+    watched.watch = TaskWatch(declared(tmp_path), watched.reporter, no_answer, lambda: watched.seconds)
     watched.look(IDLE)
     assert watched.error_id is None
+
+
+def test_one_long_call_is_watched_until_it_ends(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidemill.engine.task_watch.WAKE_SECONDS", 0.01)
+    monkeypatch.setattr("tidemill.engine.task_watch.LOOK_SECONDS", 0.0)
+    watched.work = LONELY
+    with looking(watched.watch):
+        eventually(lambda: watched.error_id == "TIDE-K8S-022", "the missing executor is told")
+        watched.work = LONELY._replace(executors=1)
+        eventually(lambda: watched.error_id is None, "its coming is told")
+    assert "task-watch" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_long_call_that_fails_is_not_hidden_by_its_watch(watched: Watched) -> None:
+    with pytest.raises(ZeroDivisionError), looking(watched.watch):
+        raise ZeroDivisionError

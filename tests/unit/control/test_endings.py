@@ -1,0 +1,71 @@
+"""How a driver ended, told from its receipt or from the lack of one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tidemill.checkpoint.receipts import Receipt, write_receipt
+from tidemill.control.endings import Ending, ending_of
+from tidemill.control.restart_policy import class_of
+from tidemill.control.runtime import StartedDriver
+from tidemill.names import Layout
+from tidemill.storage.store import Store
+
+CLAIMED = datetime(2026, 11, 22, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+# A stream's pod: the kubelet has started its container again, ten minutes after the claim.
+AGAIN = StartedDriver(
+    pipeline="orders",
+    mode="stream",
+    run_id="run-1",
+    digest="d1",
+    claimed_at=CLAIMED,
+    started_at=CLAIMED + 10 * MINUTE,
+    log="",
+    process="pod tidemill-orders-0",
+    alive=False,
+)
+
+
+def ended(folder: Path, start: StartedDriver, exit_code: int, stopped_at: datetime) -> Ending:
+    """The ending of a start if this is the newest receipt of its run."""
+    store, layout = Store(str(folder)), Layout(str(folder))
+    result = "clean" if exit_code == 0 else "failed"
+    receipt = Receipt(
+        pipeline="orders",
+        run_id="run-1",
+        mode="stream",
+        result=result,
+        exit_code=exit_code,
+        stopped_at=stopped_at,
+        epoch=7,
+    )
+    write_receipt(store, layout, receipt)
+    return ending_of(store, layout, start)
+
+
+def test_a_container_that_was_started_again_in_a_fenced_pod_ended_as_the_one_before(tmp_path: Path) -> None:
+    ending = ended(tmp_path, AGAIN, 75, CLAIMED + 9 * MINUTE)
+    assert (class_of(ending), ending.epoch, ending.ended_at) == ("fenced", 7, CLAIMED + 9 * MINUTE)
+
+
+@pytest.mark.parametrize("exit_code", [0, 69, 70])
+def test_a_container_that_was_started_again_and_killed_is_not_judged_by_the_one_before(
+    tmp_path: Path, exit_code: int
+) -> None:
+    assert ended(tmp_path, AGAIN, exit_code, CLAIMED + 9 * MINUTE).result == "killed"
+
+
+def test_a_start_is_not_judged_by_a_fenced_one_before_its_claim(tmp_path: Path) -> None:
+    anew = replace(AGAIN, claimed_at=CLAIMED + 10 * MINUTE)
+    assert ended(tmp_path, anew, 75, CLAIMED + 9 * MINUTE).result == "killed"
+
+
+def test_a_start_by_a_clock_behind_the_claims_finds_its_receipt(tmp_path: Path) -> None:
+    behind = replace(AGAIN, started_at=CLAIMED - MINUTE)
+    assert ended(tmp_path, behind, 66, CLAIMED - MINUTE / 2).exit_code == 66

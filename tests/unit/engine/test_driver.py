@@ -1,0 +1,160 @@
+"""The driver process up to where Spark would start: its port, its pod, a source that is not there."""
+
+from __future__ import annotations
+
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.small_project import SmallProject, small_project
+from tidemill.checkpoint.epochs import newest_epoch
+from tidemill.checkpoint.receipts import newest_receipt
+from tidemill.control.bounded_run import finish_of, start_bounded
+from tidemill.control.driver_command import DriverRun, driver_command
+from tidemill.control.goal import prove
+from tidemill.control.local_runtime import LocalRuntime
+from tidemill.control.plane import ControlPlane
+from tidemill.dev.ports import free_ports
+from tidemill.engine import driver
+from tidemill.engine.drain import Drain
+from tidemill.engine.driver_pod import DriverPod
+from tidemill.errors import FencedError
+from tidemill.storage.store import Store
+
+FILES = """
+description: Readings from files.
+owner: tests
+source:
+  files: {path: landing, format: json, schema: "device string, at timestamp"}
+event_time: {column: at, watermark: 1 hour}
+sinks:
+  - delta: {table: bronze/readings}
+"""
+
+RANGE = ("--from", "2026-01-01T00:00:00Z", "--to", "2026-01-02T00:00:00Z")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[SmallProject]:
+    with small_project(tmp_path / "project") as made:
+        made.declare("orders")
+        yield made
+
+
+@pytest.fixture
+def run_driver(project: SmallProject, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], int]:
+    """Runs a stream's driver in this process, whose signals and log are left alone, with a port."""
+    monkeypatch.setattr(Drain, "on_signals", lambda self: None)
+    monkeypatch.setattr(driver, "log_json_lines", lambda: None)
+    where = ["--project", str(project.folder), "--env", str(project.environment.file)]
+
+    def run(port: int) -> int:
+        return driver.main([*where, "--pipeline", "orders", "--mode", "stream", "--http-port", str(port)])
+
+    return run
+
+
+def pod(folder: Path) -> DriverPod:
+    folder.mkdir()
+    return DriverPod("tidemill-orders-0", "4d5e6f70", "127.0.0.1", "plant", "0a1b2c3d", str(folder))
+
+
+def gives_way(*_: Any) -> Any:
+    raise FencedError("TIDE-RUN-001", "A newer driver of this pipeline has started.")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_driver_that_was_fenced_off_stays_so_in_its_pod_and_touches_nothing(
+    project: SmallProject, run_driver: Callable[[int], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (port,) = free_ports(1)
+    old = pod(tmp_path / "old")
+    monkeypatch.setattr(driver, "this_pod", lambda: old)
+    monkeypatch.setattr(driver, "_run_mode", gives_way)
+    assert run_driver(port) == 75
+    left = contents(project.folder)
+    plane = project.plane()
+    receipt = newest_receipt(plane.store, plane.layout, "orders")
+    assert receipt is not None
+    assert (receipt.exit_code, receipt.epoch) == (75, 1)
+
+    # Its container is started again by a kubelet that nobody can reach.
+    monkeypatch.setattr(driver, "_run_mode", lambda *_: "finished")
+    assert run_driver(port) == 75
+    assert contents(project.folder) == left
+
+    new = pod(tmp_path / "new")
+    monkeypatch.setattr(driver, "this_pod", lambda: new)
+    assert run_driver(port) == 0
+    assert newest_epoch(plane.store, plane.layout, "orders") == 2
+
+
+def test_a_driver_without_a_pod_marks_nothing(
+    run_driver: Callable[[int], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (port,) = free_ports(1)
+    monkeypatch.setattr(driver, "_run_mode", gives_way)
+    assert [run_driver(port), run_driver(port)] == [75, 75]
+    monkeypatch.setattr(driver, "_run_mode", lambda *_: "finished")
+    assert run_driver(port) == 0
+
+
+def test_a_driver_answers_probes_while_its_storage_is_silent(
+    run_driver: Callable[[int], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answers = threading.Event(), threading.Event()
+
+    class SilentStore(Store):
+        def read(self, path: str) -> bytes | None:
+            self._wait()
+            return super().read(path)
+
+        def list_names(self, folder: str) -> list[str]:
+            self._wait()
+            return super().list_names(folder)
+
+        def write(self, path: str, content: bytes) -> None:
+            self._wait()
+            super().write(path, content)
+
+        def _wait(self) -> None:
+            asked.set()
+            assert answers.wait(60)
+
+    monkeypatch.setattr(driver, "Store", SilentStore)
+    monkeypatch.setattr(driver, "_run_mode", lambda *_: "finished")
+    (port,) = free_ports(1)
+    with ThreadPoolExecutor() as threads:
+        ended = threads.submit(run_driver, port)
+        try:
+            assert asked.wait(60)
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10) as answer:
+                assert answer.status == 200
+        finally:
+            answers.set()
+        assert ended.result(60) == 0
+
+
+def test_a_backfill_that_is_stopped_while_it_waits_for_its_source_is_not_finished(
+    project: SmallProject,
+) -> None:
+    """SIGTERM, as a drained node sends it; nothing was written, and a retry has to start anew."""
+    name, environment = project.declare("readings", FILES), project.environment
+    runtime = LocalRuntime(environment, driver_command, project.variables)
+    plane = ControlPlane(environment, Store(environment.layout.root), runtime)
+    started = start_bounded(plane, DriverRun(name, "backfill", "fill-1", RANGE))
+    eventually(lambda: '"unavailable"' in Path(started.log).read_text(), "it waits for its source", 60)
+    assert plane.runtime.drain(started)
+    eventually(lambda: plane.running(name, "backfill") is None, "it has ended", 60)
+    proof = prove(plane, finish_of(started))
+    assert (proof.state, proof.evidence["result"], proof.evidence["retry"]) == ("failed", "clean", True)
+    assert start_bounded(plane, DriverRun(name, "backfill", "fill-1", RANGE)).started_at > started.started_at
