@@ -37,6 +37,7 @@ from tidemill.checkpoint.epochs import claim_epoch
 from tidemill.checkpoint.receipts import Receipt, write_receipt
 from tidemill.checkpoint.status import Status, write_status
 from tidemill.control.driver_command import DriverRun, driver_command
+from tidemill.engine.arguments import parse_arguments
 from tidemill.ledger.entry import Code, LedgerEntry
 from tidemill.spec.project import Environment, find_project, load_environment
 from tidemill.storage.store import Store
@@ -167,7 +168,4 @@ class FakeDriver:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    for option in ("--project", "--env", "--pipeline", "--mode", "--run-id"):
-        parser.add_argument(option, required=True)
-    sys.exit(FakeDriver(parser.parse_known_args()[0]).main())
+    sys.exit(FakeDriver(parse_arguments()).main())

@@ -9,7 +9,6 @@ it writes one batch as `PaperBatches` does. Further behaviours, beside those of 
 
 from __future__ import annotations
 
-import argparse
 import sys
 from datetime import UTC, datetime
 
@@ -18,6 +17,7 @@ from tests.support.fake_driver import FakeDriver
 from tests.support.paper_batches import PaperBatches
 from tidemill.checkpoint.epochs import claim_epoch
 from tidemill.control.driver_command import DriverRun, driver_command
+from tidemill.engine.arguments import parse_arguments
 from tidemill.errors import TidemillError
 from tidemill.spec.project import Environment, resolve_pipeline
 
@@ -71,7 +71,4 @@ def error(
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    for option in ("--project", "--env", "--pipeline", "--mode", "--run-id"):
-        parser.add_argument(option, required=True)
-    sys.exit(PaperDriver(parser.parse_known_args()[0]).main())
+    sys.exit(PaperDriver(parse_arguments()).main())

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 import structlog
 from pyspark.sql import SparkSession
 
-from tidemill.backfill.bounds import Bounds, parse_bounds
 from tidemill.backfill.plan import plan_backfill
 from tidemill.checkpoint.current import read_or_create_current
 from tidemill.checkpoint.epochs import claim_epoch
@@ -23,6 +22,7 @@ from tidemill.checkpoint.last_ending import read_last_ending
 from tidemill.checkpoint.receipts import write_receipt
 from tidemill.checkpoint.status import Status
 from tidemill.engine.admission import admit
+from tidemill.engine.arguments import bounds_of, parse_arguments
 from tidemill.engine.availability import Backoff, check_source
 from tidemill.engine.backfill import run_backfill
 from tidemill.engine.classify import classify
@@ -48,7 +48,7 @@ log = structlog.get_logger()
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one pipeline in this process until it ends; returns the exit code."""
-    arguments = _parse(argv)
+    arguments = parse_arguments(argv)
     log_json_lines()
     try:
         project: Project = find_project(arguments.project)
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         check_first_pod(pod, arguments.mode)
         check_not_fenced(pod)
         open_storage(pipeline.environment)
-        _bounds(arguments)
+        bounds_of(arguments)
     except TidemillError as error:
         _log_error(error, None)
         return error.exit_code
@@ -129,7 +129,7 @@ def _reporter(store: Store, pipeline: Pipeline, arguments: argparse.Namespace) -
     )
     path = pipeline.layout.status(pipeline.name)
     if arguments.mode == "backfill":
-        path = pipeline.layout.backfill_status(_bounds(arguments).backfill_id(pipeline.name))
+        path = pipeline.layout.backfill_status(bounds_of(arguments).backfill_id(pipeline.name))
     return Reporter(store, path, status)
 
 
@@ -156,7 +156,7 @@ def _run_mode(run: RunContext, reporter: Reporter, arguments: argparse.Namespace
                     spark = start_session(run.pipeline, this_pod(), run.mode)
                     spark.streams.addListener(reporter)
                 if run.mode == "backfill":
-                    run_backfill(spark, run, reporter, plan_backfill(run.pipeline, _bounds(arguments)))
+                    run_backfill(spark, run, reporter, plan_backfill(run.pipeline, bounds_of(arguments)))
                     return "finished"
                 return run_query(spark, run, reporter)
             except Exception as error:
@@ -197,25 +197,6 @@ def _finish(
         reporter.state("stopped" if failure is None else "failed", failure)
     log.info("stopped", pipeline=pipeline.name, result=receipt.result, exit_code=receipt.exit_code)
     return receipt.exit_code
-
-
-def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="tidemill.engine.driver", description=__doc__)
-    parser.add_argument("--project", help="folder that holds conf/ and spark_apps/transforms/")
-    parser.add_argument("--env", help="name or file of the environment")
-    parser.add_argument("--pipeline", required=True)
-    parser.add_argument("--mode", required=True, choices=["stream", "incremental", "backfill"])
-    parser.add_argument("--run-id", default=f"manual-{datetime.now(UTC):%Y%m%dT%H%M%S}")
-    parser.add_argument("--from", dest="start", help="first moment of a backfill, ISO 8601")
-    parser.add_argument("--to", dest="end", help="end of a backfill, exclusive, ISO 8601")
-    parser.add_argument("--from-offsets", help='first offsets of a backfill: {"topic": {"0": 5}}')
-    parser.add_argument("--to-offsets", help="end offsets of a backfill, exclusive")
-    parser.add_argument("--http-port", type=int, help="serve probes, status and metrics; a pod always does")
-    return parser.parse_args(argv)
-
-
-def _bounds(arguments: argparse.Namespace) -> Bounds:
-    return parse_bounds(arguments.start, arguments.end, arguments.from_offsets, arguments.to_offsets)
 
 
 def _log_error(error: TidemillError, cause: BaseException | None) -> None:
