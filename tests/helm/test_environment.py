@@ -44,7 +44,7 @@ def test_what_is_given_wins() -> None:
     values = {"environment": {"file": {"kubernetes": given}}, "priorityClasses": {"enabled": True}}
     settings = environment_file(render("evaluation", values=values))["kubernetes"]
     assert (settings["image_pull_policy"], settings["image"]) == ("Always", "docker.io/mine/spark:2")
-    assert settings["pods"] == {"labels": {"team": "a"}, "priority_class": "tidemill-streams"}
+    assert settings["pods"] == {"labels": {"team": "a"}, "priority_class": "tidemill-tidemill-streams-100000"}
 
 
 def test_airflow_and_drivers_agree_on_place_and_name() -> None:

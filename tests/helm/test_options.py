@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import tidemill
-from tests.support.chart import BARE, CHART, of_kind, render
+from tests.support.chart import BARE, CHART, environment_file, of_kind, render
 
 RUNBOOKS = Path(__file__).parents[2] / "dags" / "runbooks"
 METRIC = re.compile(r"tidemill_[a-z_]+")
@@ -38,9 +38,21 @@ def test_cluster_wide_objects_come_only_when_asked_for() -> None:
     assert of_kind(render("evaluation"), "PriorityClass") == {}
     classes = of_kind(render("azure"), "PriorityClass")
     assert {name: each["preemptionPolicy"] for name, each in classes.items()} == {
-        "tidemill-streams": "Never",
-        "tidemill-control-plane": "Never",
+        "tidemill-tidemill-streams-100000": "Never",
+        "tidemill-tidemill-control-plane-50000": "Never",
     }
+
+
+def test_streams_keep_the_priority_class_that_they_were_started_with() -> None:
+    before = of_kind(render("azure"), "PriorityClass")
+    policies = [each["metadata"]["annotations"]["helm.sh/resource-policy"] for each in before.values()]
+    assert policies == ["keep", "keep"]
+    # A class cannot be changed, and it is the whole cluster's.
+    values = {"priorityClasses": {"streams": 1000000, "controlPlane": 60000}}
+    for after in (render("azure", values=values), render("azure", namespace="other")):
+        assert not set(before) & set(of_kind(after, "PriorityClass"))
+    settings = environment_file(render("azure", values=values))["kubernetes"]
+    assert settings["pods"]["priority_class"] == "tidemill-tidemill-streams-1000000"
 
 
 def test_the_quota_is_the_one_given() -> None:

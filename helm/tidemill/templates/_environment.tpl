@@ -31,6 +31,6 @@ volumes:
 {{- end }}
 {{- if .Values.priorityClasses.enabled }}
 pods:
-  priority_class: {{ include "tidemill.name" (list . "streams") }}
+  priority_class: {{ include "tidemill.priorityClass" (list . "streams") }}
 {{- end }}
 {{- end }}

@@ -64,6 +64,13 @@ annotations:
 {{- end }}
 {{- end }}
 
+{{/* Name of a PriorityClass of the release. Call with (list $ "streams") or (list $ "controlPlane"). */}}
+{{- define "tidemill.priorityClass" -}}
+{{- $root := index . 0 -}}
+{{- $who := index . 1 -}}
+{{- printf "%s-%s-%s-%d" $root.Release.Namespace $root.Release.Name (kebabcase $who) (get $root.Values.priorityClasses $who | int) -}}
+{{- end }}
+
 {{/* The claim mounted at /data, or nothing. */}}
 {{- define "tidemill.dataClaim" -}}
 {{- if .Values.data.persistence.enabled -}}

@@ -20,7 +20,7 @@ imagePullSecrets:
 {{- end }}
 {{- end }}
 {{- if $root.Values.priorityClasses.enabled }}
-priorityClassName: {{ include "tidemill.name" (list $root "control-plane") }}
+priorityClassName: {{ include "tidemill.priorityClass" (list $root "controlPlane") }}
 {{- end }}
 {{- with $root.Values.scheduling.nodeSelector }}
 nodeSelector: {{- toYaml . | nindent 2 }}
