@@ -73,7 +73,7 @@ def test_an_existing_claim_is_used_and_none_is_made() -> None:
         for volume in of_kind(documents, "StatefulSet")["tidemill-scheduler"]["spec"]["template"]["spec"][
             "volumes"
         ]
-        if volume["name"] == "data"
+        if volume["name"] == "claim-0"
     ]
     assert claim == "lake"
 
