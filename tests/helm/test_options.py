@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import tidemill
-from tests.support.chart import BARE, CHART, environment_file, of_kind, render
+from tests.support.chart import BARE, CHART, ChartError, environment_file, of_kind, render
 
 RUNBOOKS = Path(__file__).parents[2] / "dags" / "runbooks"
 METRIC = re.compile(r"tidemill_[a-z_]+")
@@ -80,7 +80,7 @@ def test_an_existing_claim_is_used_and_none_is_made() -> None:
 
 def test_every_alert_speaks_of_metrics_that_drivers_have_and_pages_that_exist() -> None:
     rules = of_kind(render("azure"), "PrometheusRule")["tidemill-streams"]["spec"]["groups"][0]["rules"]
-    assert len(rules) == 4
+    assert len(rules) == 5
     for rule in rules:
         assert set(METRIC.findall(rule["expr"])) <= known_metrics()
         page = rule["annotations"].get("runbook")
@@ -103,6 +103,22 @@ def test_drivers_are_scraped_at_the_port_that_they_name() -> None:
     spec = of_kind(render("azure"), "PodMonitor")["tidemill-drivers"]["spec"]
     assert spec["podMetricsEndpoints"] == [{"port": "http", "path": "/metrics", "interval": "30s"}]
     assert spec["selector"]["matchLabels"]["app.kubernetes.io/component"] == "driver"
+
+
+def test_one_stream_that_is_down_is_seen_while_another_lives() -> None:
+    (group,) = of_kind(render("azure"), "PrometheusRule")["tidemill-streams"]["spec"]["groups"]
+    (expression,) = [each["expr"] for each in group["rules"] if each["alert"] == "TidemillStreamGone"]
+    # Present as long as a driver answers, whether it had a batch yet or not.
+    there = 'tidemill_start_timestamp_seconds{mode="stream"}'
+    by = "max by (namespace, pipeline)"
+    assert expression.split("\n") == [f"{by} (max_over_time({there}[6h]))", f"unless {by} ({there})"]
+
+
+def test_a_scrape_that_the_policies_would_refuse_is_refused() -> None:
+    with pytest.raises(ChartError, match=r"networkPolicy\.metricsFrom"):
+        render("azure", values={"networkPolicy": {"metricsFrom": []}})
+    off = {"networkPolicy": {"enabled": False, "metricsFrom": []}}
+    assert of_kind(render("azure", values=off), "PodMonitor")
 
 
 def test_the_chart_is_of_the_version_of_the_code() -> None:
