@@ -55,16 +55,6 @@ def test_streams_keep_the_priority_class_that_they_were_started_with() -> None:
     assert settings["pods"]["priority_class"] == "tidemill-tidemill-streams-1000000"
 
 
-def test_the_quota_is_the_one_given() -> None:
-    hard = {"requests.cpu": "3", "pods": "9"}
-    documents = render("evaluation", values={"quota": {"enabled": True, "hard": hard}})
-    assert of_kind(documents, "ResourceQuota")["tidemill-quota"]["spec"]["hard"] == {
-        "requests.cpu": "3",
-        "requests.memory": "64Gi",
-        "pods": "9",
-    }
-
-
 def test_an_existing_claim_is_used_and_none_is_made() -> None:
     documents = render("evaluation", values={"data": {"persistence": {"existingClaim": "lake"}}})
     assert set(of_kind(documents, "PersistentVolumeClaim")) == {"tidemill-broker", "tidemill-database"}
