@@ -47,6 +47,10 @@ def test_what_is_given_wins() -> None:
     assert settings["pods"] == {"labels": {"team": "a"}, "priority_class": "tidemill-tidemill-streams-100000"}
 
 
+def test_on_azure_an_upgrade_of_the_nodes_may_move_a_stream() -> None:
+    assert environment_file(render("azure"))["kubernetes"]["pods"]["evictable"] is True
+
+
 def test_airflow_and_drivers_agree_on_place_and_name() -> None:
     documents = render("evaluation")
     (key,) = of_kind(documents, "ConfigMap")["tidemill-environment"]["data"]
