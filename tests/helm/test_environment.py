@@ -102,6 +102,8 @@ def test_airflow_has_the_volumes_and_secrets_that_drivers_have() -> None:
         {"airflw": {}},
         {"airflow": {"sheduler": {}}},
         {"images": {"spark": {"name": "x"}}},
+        {"images": {"spark": {"tag": "1.0 "}}},
+        {"images": {"spark": {"digest": "sha256:1"}}},
         {"environment": {"name": "1st"}},
         {"environment": {"file": {"runtime": "local"}}},
         {"environment": {"file": {"kafkaa": {}}}},
