@@ -11,7 +11,16 @@ import pytest
 import yaml
 
 import tidemill
-from tests.support.chart import BARE, CHART, ChartError, environment_file, of_kind, render
+from tests.support.chart import (
+    BARE,
+    CHART,
+    ChartError,
+    containers,
+    environment_file,
+    of_kind,
+    pod_templates,
+    render,
+)
 
 RUNBOOKS = Path(__file__).parents[2] / "dags" / "runbooks"
 METRIC = re.compile(r"tidemill_[a-z_]+")
@@ -32,6 +41,12 @@ def test_beside_another_airflow_no_pod_runs() -> None:
     documents = render("external-airflow")
     assert not {"Deployment", "StatefulSet"} & {each["kind"] for each in documents}
     assert set(of_kind(documents, "Job")) == {"tidemill-drain"}
+
+
+def test_beside_another_airflow_no_image_of_ours_is_needed_but_the_drivers() -> None:
+    documents = render("external-airflow")
+    used = {each["image"] for _, template in pod_templates(documents) for each in containers(template)}
+    assert used == {environment_file(documents)["kubernetes"]["image"]}
 
 
 def test_cluster_wide_objects_come_only_when_asked_for() -> None:
