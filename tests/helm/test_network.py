@@ -142,6 +142,12 @@ def test_brokers_and_databases_in_pods_are_reached_where_the_values_say() -> Non
     assert rule["to"] == [*everywhere, pool]
 
 
+def test_the_api_server_reaches_logs_that_are_kept_elsewhere() -> None:
+    network = Network(render("evaluation", values={"airflow": {"remoteLogs": True}}))
+    assert network.allows("api-server", OUTSIDE, 443)
+    assert not network.allows("dag-processor", OUTSIDE, 443)
+
+
 def test_where_nobody_is_named_nothing_is_open() -> None:
     storage = {"networkPolicy": {"storage": {"cidrs": []}}}
     network = Network(render("evaluation", values=storage))

@@ -65,6 +65,12 @@ def test_a_release_has_a_name_with_which_all_its_pods_can_be_made() -> None:
         render("evaluation", release="r" * 43)
 
 
+def test_logs_of_tasks_do_not_fill_a_nodes_disk() -> None:
+    scheduler = of_kind(render("evaluation"), "StatefulSet")["tidemill-scheduler"]["spec"]["template"]["spec"]
+    (home,) = [each for each in scheduler["volumes"] if each["name"] == "home"]
+    assert "sizeLimit" in home["emptyDir"]
+
+
 def test_the_trial_fits_into_two_cores() -> None:
     documents = render("evaluation")
     chart = sum((cores(template) for _, template in pod_templates(documents)), Fraction())

@@ -47,7 +47,8 @@ runAsNonRoot: true
 - name: tmp
   emptyDir: {}
 - name: home
-  emptyDir: {}
+  # Logs of tasks lie here. A pod with more is evicted and begins anew, before it fills the disk of its node.
+  emptyDir: {sizeLimit: 10Gi}
 {{- end }}
 {{- define "tidemill.scratchMounts" -}}
 - {name: tmp, mountPath: /tmp}
