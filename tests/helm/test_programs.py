@@ -50,10 +50,28 @@ def test_why_a_database_does_not_answer_is_told_at_once() -> None:
     assert "secret-word" not in line
 
 
-def test_a_connection_that_keeps_its_line_end_is_refused_by_name() -> None:
-    done = run("airflow_database.py", "reachable", connection=f"{NO_DATABASE}\n")
+@pytest.mark.parametrize(
+    "wrong",
+    [f"{NO_DATABASE}\n", *(NO_DATABASE.replace("secret", f"a{end}secret") for end in ("@", "/", "%zz"))],
+    ids=["line end", "at", "slash", "percent"],
+)
+def test_a_connection_that_a_client_would_misread_is_refused_by_name_and_not_shown(wrong: str) -> None:
+    done = run("airflow_database.py", "reachable", connection=wrong)
     assert (done.returncode, "`connection`" in done.stderr) == (1, True)
     assert "secret-word" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql+psycopg2://airflow:p%40ss%2F1@host:5432/airflow?sslmode=require",
+        "postgresql://a:b:c@host/airflow",
+        "postgresql+psycopg2:///airflow?host=/run/postgresql",
+    ],
+)
+def test_a_connection_that_a_client_reads_well_is_taken(url: str, marks: tuple[Any, set[str]]) -> None:
+    program, _ = marks
+    assert program.URL.fullmatch(url)
 
 
 @pytest.fixture

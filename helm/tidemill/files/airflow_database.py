@@ -15,6 +15,7 @@ A mark stays for ever: after a rollback the older pods find theirs and start at 
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -34,16 +35,20 @@ CONNECT_SECONDS = 5
 # Oldest heartbeat of a living job, in seconds. Jobs send one every 5; a busy machine delays it.
 HEARTBEAT_SECONDS = 120
 
+# A client takes a line's end for a part of the database's name, and a bare @ or / of a password for its end:
+# the complaint then shows the rest.
+URL = re.compile(r"[^\s:/]+://(?:(?:[^\s@/%]|%[0-9A-Fa-f]{2})*@)?[^\s@]*")
+
 Connection = psycopg2.extensions.connection
 
 
 def connect() -> Connection:
     """Connect to the database of Airflow's own variable, whose scheme names SQLAlchemy's driver."""
     text = os.environ["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"]
-    if text != text.rstrip():
+    if URL.fullmatch(text) is None:
         raise SystemExit(
-            "key `connection` of the database's Secret ends in white space, which would be part of the"
-            " database's name: make the Secret anew (helm/README.md, Secrets)"
+            "key `connection` of the database's Secret is not a URL: it has white space, such as a line's"
+            " end, or a user or password that is not percent-encoded (helm/README.md, Secrets)"
         )
     scheme, _, rest = text.partition("://")
     return psycopg2.connect(f"{scheme.partition('+')[0]}://{rest}", connect_timeout=CONNECT_SECONDS)
