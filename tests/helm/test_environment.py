@@ -44,7 +44,11 @@ def test_what_is_given_wins() -> None:
     values = {"environment": {"file": {"kubernetes": given}}, "priorityClasses": {"enabled": True}}
     settings = environment_file(render("evaluation", values=values))["kubernetes"]
     assert (settings["image_pull_policy"], settings["image"]) == ("Always", "docker.io/mine/spark:2")
-    assert settings["pods"] == {"labels": {"team": "a"}, "priority_class": "tidemill-streams"}
+    assert settings["pods"] == {"labels": {"team": "a"}, "priority_class": "tidemill-tidemill-streams-100000"}
+
+
+def test_on_azure_an_upgrade_of_the_nodes_may_move_a_stream() -> None:
+    assert environment_file(render("azure"))["kubernetes"]["pods"]["evictable"] is True
 
 
 def test_airflow_and_drivers_agree_on_place_and_name() -> None:
@@ -64,9 +68,32 @@ def test_airflow_and_drivers_agree_on_place_and_name() -> None:
     }
 
 
-def test_a_root_that_vanishes_with_its_pod_is_refused() -> None:
+@pytest.mark.parametrize("root", ["/data/lake", "lake", "/lakes/a", "/lake2", "file:///data/lake"])
+def test_a_root_that_vanishes_with_its_pod_is_refused(root: str) -> None:
+    kubernetes = {"volumes": [{"claim": "mine", "path": "/lake"}]}
+    file = {"root": root, "storage": None, "kubernetes": kubernetes}
     with pytest.raises(ChartError, match=r"data\.persistence"):
-        render("external-airflow", values={"environment": {"file": {"root": "/data/lake", "storage": None}}})
+        render("external-airflow", values={"environment": {"file": file}})
+
+
+@pytest.mark.parametrize("root", ["/lake", "/lake/a", "file:///lake/a", "s3://bucket/lake"])
+def test_a_root_that_lasts_is_taken(root: str) -> None:
+    kubernetes = {"volumes": [{"claim": "mine", "path": "/lake"}]}
+    file = {"root": root, "storage": None, "kubernetes": kubernetes}
+    documents = render("external-airflow", values={"environment": {"file": file}})
+    assert EnvironmentSpec.model_validate(environment_file(documents)).root == root
+
+
+def test_airflow_has_the_volumes_and_secrets_that_drivers_have() -> None:
+    own = {"volumes": [{"claim": "mine", "path": "/lake"}], "secrets": ["ours"]}
+    file = {"root": "/lake/a", "storage": None, "kubernetes": own}
+    sets = of_kind(render("azure", values={"environment": {"file": file}}), "StatefulSet")
+    for name in ("tidemill-scheduler", "tidemill-triggerer"):
+        spec = sets[name]["spec"]["template"]["spec"]
+        volumes = {each["name"]: each for each in spec["volumes"]}
+        mounts = {each["mountPath"]: volumes[each["name"]] for each in spec["containers"][0]["volumeMounts"]}
+        assert mounts["/lake"]["persistentVolumeClaim"] == {"claimName": "mine"}
+        assert mounts["/run/secrets/tidemill"]["projected"]["sources"] == [{"secret": {"name": "ours"}}]
 
 
 @pytest.mark.parametrize(
@@ -75,6 +102,10 @@ def test_a_root_that_vanishes_with_its_pod_is_refused() -> None:
         {"airflw": {}},
         {"airflow": {"sheduler": {}}},
         {"images": {"spark": {"name": "x"}}},
+        {"images": {"spark": {"tag": "1.0 "}}},
+        {"images": {"spark": {"digest": "sha256:1"}}},
+        {"environment": {"name": "1st"}},
+        {"environment": {"file": {"runtime": "local"}}},
         {"environment": {"file": {"kafkaa": {}}}},
         {"environment": {"file": {"kubernetes": {"namespce": "x"}}}},
         {"environment": {"file": {"sizes": {"small": {"driver": {"core": 1}}}}}},

@@ -127,6 +127,33 @@ def test_people_and_prometheus_come_in_where_the_values_say() -> None:
     assert [port["port"] for port in metrics["ports"]] == [8080]
 
 
+def test_brokers_and_databases_in_pods_are_reached_where_the_values_say() -> None:
+    kafka = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kafka"}}}
+    pool = {"podSelector": {"matchLabels": {"app": "pgbouncer"}}}
+    values = {"brokers": {"cidrs": [], "to": [kafka]}, "database": {"to": [pool]}}
+    policies = of_kind(render("azure", values={"networkPolicy": values}), "NetworkPolicy")
+    for name in ("tidemill-spark", "tidemill-control-plane"):
+        rules = policies[name]["spec"]["egress"]
+        assert [
+            rule["to"] for rule in rules if {"protocol": "TCP", "port": 9093} in rule.get("ports", [])
+        ] == [[kafka]]
+    (rule,) = policies["tidemill-airflow-database"]["spec"]["egress"]
+    everywhere = [{"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "::/0"}}]
+    assert rule["to"] == [*everywhere, pool]
+
+
+def test_the_api_server_reaches_logs_that_are_kept_elsewhere() -> None:
+    network = Network(render("evaluation", values={"airflow": {"remoteLogs": True}}))
+    assert network.allows("api-server", OUTSIDE, 443)
+    assert not network.allows("dag-processor", OUTSIDE, 443)
+
+
+def test_where_nobody_is_named_nothing_is_open() -> None:
+    storage = {"networkPolicy": {"storage": {"cidrs": []}}}
+    network = Network(render("evaluation", values=storage))
+    assert not network.allows("executor", OUTSIDE, 443)
+
+
 def test_no_policy_is_made_where_they_are_off() -> None:
     off = {"networkPolicy": {"enabled": False}}
     assert of_kind(render("evaluation", values=off), "NetworkPolicy") == {}

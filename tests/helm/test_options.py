@@ -11,7 +11,16 @@ import pytest
 import yaml
 
 import tidemill
-from tests.support.chart import BARE, CHART, of_kind, render
+from tests.support.chart import (
+    BARE,
+    CHART,
+    ChartError,
+    containers,
+    environment_file,
+    of_kind,
+    pod_templates,
+    render,
+)
 
 RUNBOOKS = Path(__file__).parents[2] / "dags" / "runbooks"
 METRIC = re.compile(r"tidemill_[a-z_]+")
@@ -34,23 +43,31 @@ def test_beside_another_airflow_no_pod_runs() -> None:
     assert set(of_kind(documents, "Job")) == {"tidemill-drain"}
 
 
+def test_beside_another_airflow_no_image_of_ours_is_needed_but_the_drivers() -> None:
+    documents = render("external-airflow")
+    used = {each["image"] for _, template in pod_templates(documents) for each in containers(template)}
+    assert used == {environment_file(documents)["kubernetes"]["image"]}
+
+
 def test_cluster_wide_objects_come_only_when_asked_for() -> None:
     assert of_kind(render("evaluation"), "PriorityClass") == {}
     classes = of_kind(render("azure"), "PriorityClass")
     assert {name: each["preemptionPolicy"] for name, each in classes.items()} == {
-        "tidemill-streams": "Never",
-        "tidemill-control-plane": "Never",
+        "tidemill-tidemill-streams-100000": "Never",
+        "tidemill-tidemill-control-plane-50000": "Never",
     }
 
 
-def test_the_quota_is_the_one_given() -> None:
-    hard = {"requests.cpu": "3", "pods": "9"}
-    documents = render("evaluation", values={"quota": {"enabled": True, "hard": hard}})
-    assert of_kind(documents, "ResourceQuota")["tidemill-quota"]["spec"]["hard"] == {
-        "requests.cpu": "3",
-        "requests.memory": "64Gi",
-        "pods": "9",
-    }
+def test_streams_keep_the_priority_class_that_they_were_started_with() -> None:
+    before = of_kind(render("azure"), "PriorityClass")
+    policies = [each["metadata"]["annotations"]["helm.sh/resource-policy"] for each in before.values()]
+    assert policies == ["keep", "keep"]
+    # A class cannot be changed, and it is the whole cluster's.
+    values = {"priorityClasses": {"streams": 1000000, "controlPlane": 60000}}
+    for after in (render("azure", values=values), render("azure", namespace="other")):
+        assert not set(before) & set(of_kind(after, "PriorityClass"))
+    settings = environment_file(render("azure", values=values))["kubernetes"]
+    assert settings["pods"]["priority_class"] == "tidemill-tidemill-streams-1000000"
 
 
 def test_an_existing_claim_is_used_and_none_is_made() -> None:
@@ -61,14 +78,14 @@ def test_an_existing_claim_is_used_and_none_is_made() -> None:
         for volume in of_kind(documents, "StatefulSet")["tidemill-scheduler"]["spec"]["template"]["spec"][
             "volumes"
         ]
-        if volume["name"] == "data"
+        if volume["name"] == "claim-0"
     ]
     assert claim == "lake"
 
 
 def test_every_alert_speaks_of_metrics_that_drivers_have_and_pages_that_exist() -> None:
     rules = of_kind(render("azure"), "PrometheusRule")["tidemill-streams"]["spec"]["groups"][0]["rules"]
-    assert len(rules) == 4
+    assert len(rules) == 5
     for rule in rules:
         assert set(METRIC.findall(rule["expr"])) <= known_metrics()
         page = rule["annotations"].get("runbook")
@@ -91,6 +108,22 @@ def test_drivers_are_scraped_at_the_port_that_they_name() -> None:
     spec = of_kind(render("azure"), "PodMonitor")["tidemill-drivers"]["spec"]
     assert spec["podMetricsEndpoints"] == [{"port": "http", "path": "/metrics", "interval": "30s"}]
     assert spec["selector"]["matchLabels"]["app.kubernetes.io/component"] == "driver"
+
+
+def test_one_stream_that_is_down_is_seen_while_another_lives() -> None:
+    (group,) = of_kind(render("azure"), "PrometheusRule")["tidemill-streams"]["spec"]["groups"]
+    (expression,) = [each["expr"] for each in group["rules"] if each["alert"] == "TidemillStreamGone"]
+    # Present as long as a driver answers, whether it had a batch yet or not.
+    there = 'tidemill_start_timestamp_seconds{mode="stream"}'
+    by = "max by (namespace, pipeline)"
+    assert expression.split("\n") == [f"{by} (max_over_time({there}[6h]))", f"unless {by} ({there})"]
+
+
+def test_a_scrape_that_the_policies_would_refuse_is_refused() -> None:
+    with pytest.raises(ChartError, match=r"networkPolicy\.metricsFrom"):
+        render("azure", values={"networkPolicy": {"metricsFrom": []}})
+    off = {"networkPolicy": {"enabled": False, "metricsFrom": []}}
+    assert of_kind(render("azure", values=off), "PodMonitor")
 
 
 def test_the_chart_is_of_the_version_of_the_code() -> None:

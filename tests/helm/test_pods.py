@@ -7,7 +7,15 @@ from fractions import Fraction
 
 import pytest
 
-from tests.support.chart import Document, containers, environment_file, of_kind, pod_templates, render
+from tests.support.chart import (
+    ChartError,
+    Document,
+    containers,
+    environment_file,
+    of_kind,
+    pod_templates,
+    render,
+)
 
 IMAGE = re.compile(r"^[a-z0-9.-]+(/[a-z0-9._-]+)+:[A-Za-z0-9._-]+$")
 
@@ -34,6 +42,33 @@ def test_every_container_says_what_it_needs_and_which_image_it_is(file: str) -> 
             # Memory only: a limit on processor time would slow down what could run.
             assert container["resources"]["limits"].keys() == {"memory"}, name
             assert IMAGE.match(container["image"]), name
+
+
+def test_an_image_with_a_digest_is_that_one_everywhere() -> None:
+    digest = f"sha256:{'0' * 64}"
+    names = ("spark", "airflow", "broker", "database")
+    documents = render("evaluation", values={"images": {name: {"digest": digest} for name in names}})
+    used = {each["image"] for _, template in pod_templates(documents) for each in containers(template)}
+    used.add(environment_file(documents)["kubernetes"]["image"])
+    assert {image.partition("@")[2] for image in used} == {digest}
+
+
+def test_a_release_has_a_name_with_which_all_its_pods_can_be_made() -> None:
+    documents = render("evaluation", release="r" * 42)
+    # What a controller adds to a name where it becomes a label, which has 63 characters at most.
+    added = {"StatefulSet": len("-1234567890"), "Job": 0, "Service": 0}
+    lengths = [
+        len(each["metadata"]["name"]) + added[each["kind"]] for each in documents if each["kind"] in added
+    ]
+    assert max(lengths) == 63
+    with pytest.raises(ChartError, match="42 at most"):
+        render("evaluation", release="r" * 43)
+
+
+def test_logs_of_tasks_do_not_fill_a_nodes_disk() -> None:
+    scheduler = of_kind(render("evaluation"), "StatefulSet")["tidemill-scheduler"]["spec"]["template"]["spec"]
+    (home,) = [each for each in scheduler["volumes"] if each["name"] == "home"]
+    assert "sizeLimit" in home["emptyDir"]
 
 
 def test_the_trial_fits_into_two_cores() -> None:

@@ -105,6 +105,17 @@ def test_what_reads_dag_files_has_neither_data_nor_secrets_of_drivers() -> None:
     assert driver_things < folders["StatefulSet/tidemill-triggerer"]
 
 
+def test_further_secrets_reach_all_parts_but_the_one_that_reads_dag_files() -> None:
+    documents = render("evaluation", values={"airflow": {"envFromSecrets": ["logs"]}})
+    holders = {
+        template["metadata"]["labels"]["app.kubernetes.io/component"]
+        for _, template in pod_templates(documents)
+        for container in template["spec"]["containers"]
+        if {"secretRef": {"name": "logs"}} in container.get("envFrom", [])
+    }
+    assert holders == {"api-server", "scheduler", "triggerer"}
+
+
 def variables(template: Document) -> dict[str, Any]:
     (container,) = template["spec"]["containers"]
     return {each["name"]: each for each in container.get("env", [])}

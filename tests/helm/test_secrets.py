@@ -7,7 +7,8 @@ import json
 
 import pytest
 
-from tests.support.chart import ChartError, of_kind, render
+from tests.support.chart import CHART, ChartError, containers, of_kind, pod_templates, render
+from tidemill.dev.chart_reference import documented_values
 
 
 @pytest.mark.parametrize("files", [("azure",), ("external-airflow",)])
@@ -44,6 +45,23 @@ def test_generated_values_stand_in_secrets_only() -> None:
     ]
     others = json.dumps([each for each in documents if each["kind"] != "Secret"])
     assert [value for value in values if value in others] == []
+
+
+def test_every_key_that_a_pod_needs_of_a_named_secret_is_documented() -> None:
+    names = {"airflow": "given-airflow", "database": "given-database"}
+    needed: set[tuple[str, str]] = set()
+    for _, template in pod_templates(render("evaluation", values={"secrets": names})):
+        for container in containers(template):
+            sources = [each.get("valueFrom", {}).get("secretKeyRef") for each in container.get("env", [])]
+            needed |= {(each["name"], each["key"]) for each in sources if each}
+        for volume in template["spec"].get("volumes", []):
+            items = volume.get("secret", {}).get("items", [])
+            needed |= {(volume["secret"]["secretName"], item["key"]) for item in items}
+    assert {name for name, _ in needed} == set(names.values())
+    about = {value.path: value.about for value in documented_values((CHART / "values.yaml").read_text())}
+    assert [
+        each for each in needed if f"`{each[1]}`" not in about[f"secrets.{each[0].removeprefix('given-')}"]
+    ] == []
 
 
 @pytest.mark.parametrize("missing", ["database", "airflow", "rpc"])

@@ -103,6 +103,18 @@ def test_streams_are_drained_before_anything_is_removed(before: list[Document]) 
     assert job["spec"]["template"]["spec"]["containers"][0]["args"][-2:] == ["tidemill-streams", "240"]
 
 
+def test_a_migration_makes_a_user_once_and_leaves_the_log_of_a_failure(before: list[Document]) -> None:
+    (migration,) = (
+        template["spec"]
+        for name, template in pod_templates(before)
+        if name.startswith("Job/tidemill-migrate-")
+    )
+    assert migration["restartPolicy"] == "Never"
+    steps = migration["containers"][0]["args"][-1]
+    (step,) = [each for each in steps.replace("\\\n", " ").splitlines() if "users create" in each]
+    assert step.split()[2:7] == ["once", "first-user", "airflow", "users", "create"]
+
+
 def test_all_waiting_parts_wait_for_what_the_migration_writes(before: list[Document]) -> None:
     (migration,) = (
         template for name, template in pod_templates(before) if name.startswith("Job/tidemill-migrate-")

@@ -23,7 +23,7 @@ Values = Mapping[str, Any]
 BARE: Values = {
     "airflow": {"enabled": False},
     "controlPlane": {"drainOnUninstall": False},
-    "environment": {"name": "bare", "file": {"runtime": "kubernetes", "root": "s3://bucket/lake"}},
+    "environment": {"name": "bare", "file": {"root": "s3://bucket/lake"}},
     "networkPolicy": {"enabled": False},
     "secrets": {"rpc": "given-rpc"},
 }

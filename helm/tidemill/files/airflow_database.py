@@ -6,6 +6,7 @@ each pod. These questions need one connection.
     reachable           wait until the database answers
     mark KEY            write down that the database is up to date for KEY
     marked KEY          wait until somebody wrote that
+    once KEY COMMAND…   run a command and mark KEY, unless KEY is marked already
     beating JOB_TYPE    fail if no job of this type on this host has sent a heartbeat lately
 
 A mark stays for ever: after a rollback the older pods find theirs and start at once.
@@ -14,7 +15,9 @@ A mark stays for ever: after a rollback the older pods find theirs and start at 
 from __future__ import annotations
 
 import os
+import re
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -32,31 +35,48 @@ CONNECT_SECONDS = 5
 # Oldest heartbeat of a living job, in seconds. Jobs send one every 5; a busy machine delays it.
 HEARTBEAT_SECONDS = 120
 
+# A client takes a line's end for a part of the database's name, and a bare @ or / of a password for its end:
+# the complaint then shows the rest.
+URL = re.compile(r"[^\s:/]+://(?:(?:[^\s@/%]|%[0-9A-Fa-f]{2})*@)?[^\s@]*")
+
 Connection = psycopg2.extensions.connection
 
 
 def connect() -> Connection:
     """Connect to the database of Airflow's own variable, whose scheme names SQLAlchemy's driver."""
-    scheme, _, rest = os.environ["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"].partition("://")
-    url = f"{scheme.partition('+')[0]}://{rest}"
-    return psycopg2.connect(url, connect_timeout=CONNECT_SECONDS)
+    text = os.environ["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"]
+    if URL.fullmatch(text) is None:
+        raise SystemExit(
+            "key `connection` of the database's Secret is not a URL: it has white space, such as a line's"
+            " end, or a user or password that is not percent-encoded (helm/README.md, Secrets)"
+        )
+    scheme, _, rest = text.partition("://")
+    return psycopg2.connect(f"{scheme.partition('+')[0]}://{rest}", connect_timeout=CONNECT_SECONDS)
 
 
 def mark(connection: Connection, key: str) -> None:
     """Write the mark down, once."""
     with connection, connection.cursor() as cursor:
-        cursor.execute("CREATE TABLE IF NOT EXISTS tidemill_migrated (key text PRIMARY KEY, at timestamptz)")
-        cursor.execute("INSERT INTO tidemill_migrated VALUES (%s, now()) ON CONFLICT DO NOTHING", (key,))
+        cursor.execute("CREATE TABLE IF NOT EXISTS tidemill_marks (key text PRIMARY KEY, at timestamptz)")
+        cursor.execute("INSERT INTO tidemill_marks VALUES (%s, now()) ON CONFLICT DO NOTHING", (key,))
 
 
 def is_marked(connection: Connection, key: str) -> bool:
     """Whether the mark is there; the table is made with the first one."""
     with connection, connection.cursor() as cursor:
-        cursor.execute("SELECT to_regclass('tidemill_migrated')")
+        cursor.execute("SELECT to_regclass('tidemill_marks')")
         if cursor.fetchone() == (None,):
             return False
-        cursor.execute("SELECT 1 FROM tidemill_migrated WHERE key = %s", (key,))
+        cursor.execute("SELECT 1 FROM tidemill_marks WHERE key = %s", (key,))
         return cursor.fetchone() is not None
+
+
+def once(key: str, command: list[str]) -> None:
+    """Run the command unless the key is marked; no answer is an error, never a no."""
+    connection = connect()
+    if not is_marked(connection, key):
+        subprocess.run(command, check=True)
+        mark(connection, key)
 
 
 def is_beating(connection: Connection, job_type: str) -> bool:
@@ -72,10 +92,11 @@ def is_beating(connection: Connection, job_type: str) -> bool:
 
 
 def wait(question: Callable[[Connection], bool]) -> bool:
-    """Ask until the answer is yes; False if time is up."""
+    """Ask until the answer is yes; False if time is up. Each new reason is told at once."""
     deadline = time.monotonic() + WAIT_SECONDS
-    reason = "not yet"
+    told = ""
     while time.monotonic() < deadline:
+        reason = "not yet"
         try:
             connection = connect()
             try:
@@ -84,9 +105,12 @@ def wait(question: Callable[[Connection], bool]) -> bool:
             finally:
                 connection.close()
         except psycopg2.OperationalError as error:
-            reason = str(error)
+            reason = str(error).strip()
+        if reason != told:
+            told = reason
+            sys.stderr.write(f"waiting: {reason}\n")
         time.sleep(POLL_SECONDS)
-    sys.stderr.write(f"gave up after {WAIT_SECONDS} s: {reason}\n")
+    sys.stderr.write(f"gave up after {WAIT_SECONDS} s: {told}\n")
     return False
 
 
@@ -99,7 +123,7 @@ def beating(job_type: str) -> bool:
     return is_beating(connection, job_type)
 
 
-def main(verb: str, argument: str = "") -> bool:
+def main(verb: str, argument: str = "", *command: str) -> bool:
     """Carry out one verb; True if all is well."""
     if verb == "reachable":
         return wait(lambda _: True)
@@ -108,6 +132,9 @@ def main(verb: str, argument: str = "") -> bool:
         return True
     if verb == "marked":
         return wait(lambda connection: is_marked(connection, argument))
+    if verb == "once":
+        once(argument, list(command))
+        return True
     if verb == "beating":
         return beating(argument)
     raise SystemExit(f"unknown verb {verb}\n{__doc__}")

@@ -66,6 +66,11 @@ spec:
       args: {{- toYaml .args | nindent 8 }}
       envFrom:
         - configMapRef: {name: {{ include "tidemill.name" (list $root "airflow-settings") }}}
+        {{- if ne .place "read" }}
+        {{- range $root.Values.airflow.envFromSecrets }}
+        - secretRef: {name: {{ . }}}
+        {{- end }}
+        {{- end }}
       env: {{- include "tidemill.airflowSecrets" (list $root .secrets) | nindent 8 }}
       {{- with .ports }}
       ports: {{- toYaml . | nindent 8 }}

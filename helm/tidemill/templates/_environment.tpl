@@ -4,11 +4,15 @@
 {{- if and .Values.evaluation.broker.enabled (not $file.kafka) -}}
 {{- $_ := set $file "kafka" (dict "bootstrap_servers" (printf "%s:9092" (include "tidemill.name" (list . "broker")))) -}}
 {{- end -}}
-{{- if eq ($file.runtime | default "local") "kubernetes" -}}
+{{- $_ := set $file "runtime" "kubernetes" -}}
 {{- $_ := set $file "kubernetes" (mergeOverwrite (include "tidemill.kubernetes" . | fromYaml) ($file.kubernetes | default dict)) -}}
-{{- if and (hasPrefix "/" $file.root) (not $file.kubernetes.volumes) -}}
-{{- fail (printf "environment.file.root: %s vanishes with its pod; give an object store, or set data.persistence.enabled" $file.root) -}}
+{{- $folder := trimPrefix "file://" $file.root -}}
+{{- $lasts := contains "://" $folder -}}
+{{- range $file.kubernetes.volumes -}}
+{{- $lasts = or $lasts (hasPrefix (printf "%s/" .path) (printf "%s/" $folder)) -}}
 {{- end -}}
+{{- if not $lasts -}}
+{{- fail (printf "environment.file.root: %s vanishes with its pod; give an object store, or a folder on a volume: below /data with data.persistence.enabled, or one of environment.file.kubernetes.volumes" $file.root) -}}
 {{- end -}}
 {{- toYaml $file -}}
 {{- end }}
@@ -31,6 +35,6 @@ volumes:
 {{- end }}
 {{- if .Values.priorityClasses.enabled }}
 pods:
-  priority_class: {{ include "tidemill.name" (list . "streams") }}
+  priority_class: {{ include "tidemill.priorityClass" (list . "streams") }}
 {{- end }}
 {{- end }}

@@ -1,6 +1,10 @@
-{{/* Name of an object of the release: tidemill-scheduler. Call with (list $ "scheduler"). */}}
+{{/* Name of an object of the release: tidemill-scheduler. Call with (list $ "scheduler"). A label of a StatefulSet's
+pods holds its name and 11 characters more, 63 at most: of them, `-scheduler` and `-triggerer` take 10. */}}
 {{- define "tidemill.name" -}}
 {{- $root := index . 0 -}}
+{{- if gt (len $root.Release.Name) 42 -}}
+{{- fail (printf "the release's name has %d characters; 42 at most, or Kubernetes makes no pods of its StatefulSets" (len $root.Release.Name)) -}}
+{{- end -}}
 {{- printf "%s-%s" $root.Release.Name (index . 1) -}}
 {{- end }}
 
@@ -23,7 +27,11 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version }}
 {{/* Reference of an image. Call with (list $ .Values.images.airflow). */}}
 {{- define "tidemill.image" -}}
 {{- $image := index . 1 -}}
+{{- if $image.digest -}}
+{{- printf "%s@%s" $image.repository $image.digest -}}
+{{- else -}}
 {{- printf "%s:%s" $image.repository ($image.tag | default (index . 0).Chart.AppVersion) -}}
+{{- end -}}
 {{- end }}
 
 {{/* Name of a Secret: the one that the values name, else the one that the chart generates, else none.
@@ -62,6 +70,13 @@ Call with (list $ "airflow" "fernet-key" <new>). The result is base64. */}}
 annotations:
   helm.sh/resource-policy: keep
 {{- end }}
+{{- end }}
+
+{{/* Name of a PriorityClass of the release. Call with (list $ "streams") or (list $ "controlPlane"). */}}
+{{- define "tidemill.priorityClass" -}}
+{{- $root := index . 0 -}}
+{{- $who := index . 1 -}}
+{{- printf "%s-%s-%s-%d" $root.Release.Namespace $root.Release.Name (kebabcase $who) (get $root.Values.priorityClasses $who | int) -}}
 {{- end }}
 
 {{/* The claim mounted at /data, or nothing. */}}

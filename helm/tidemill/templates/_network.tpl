@@ -12,12 +12,15 @@ matchExpressions:
   - {key: app.kubernetes.io/component, operator: In, values: {{ toJson (rest .) }}}
 {{- end }}
 
-{{/* One egress rule to addresses outside; no addresses mean none, not all. Call with {cidrs, ports}. */}}
+{{/* One egress rule to what is outside the release; nobody named means none, not all. Call with {cidrs, to, ports}. */}}
 {{- define "tidemill.egressTo" -}}
-{{- if and .cidrs .ports -}}
+{{- if and (or .cidrs .to) .ports -}}
 - to:
   {{- range .cidrs }}
-    - ipBlock: {cidr: {{ . }}}
+    - ipBlock: {cidr: {{ . | quote }}}
+  {{- end }}
+  {{- with .to }}
+  {{- toYaml . | nindent 4 }}
   {{- end }}
   ports:
   {{- range .ports }}

@@ -20,7 +20,7 @@ imagePullSecrets:
 {{- end }}
 {{- end }}
 {{- if $root.Values.priorityClasses.enabled }}
-priorityClassName: {{ include "tidemill.name" (list $root "control-plane") }}
+priorityClassName: {{ include "tidemill.priorityClass" (list $root "controlPlane") }}
 {{- end }}
 {{- with $root.Values.scheduling.nodeSelector }}
 nodeSelector: {{- toYaml . | nindent 2 }}
@@ -47,25 +47,28 @@ runAsNonRoot: true
 - name: tmp
   emptyDir: {}
 - name: home
-  emptyDir: {}
+  # Logs of tasks lie here. A pod with more is evicted and begins anew, before it fills the disk of its node.
+  emptyDir: {sizeLimit: 10Gi}
 {{- end }}
 {{- define "tidemill.scratchMounts" -}}
 - {name: tmp, mountPath: /tmp}
 - {name: home, mountPath: /home/tidemill}
 {{- end }}
 
-{{/* What pods that read or act on pipelines need: the environment file, and to act also data and secrets.
+{{/* What pods that read or act on pipelines need: the environment file, and to act also the
+volumes and secrets that drivers have.
 Call with (list $ "read") or (list $ "act"). */}}
 {{- define "tidemill.placeVolumes" -}}
 {{- $root := index . 0 -}}
+{{- $file := include "tidemill.environment" $root | fromYaml -}}
 - name: environment
   configMap: {name: {{ include "tidemill.name" (list $root "environment") }}}
 {{- if eq (index . 1) "act" }}
-{{- with include "tidemill.dataClaim" $root }}
-- name: data
-  persistentVolumeClaim: {claimName: {{ . }}}
+{{- range $number, $volume := $file.kubernetes.volumes }}
+- name: claim-{{ $number }}
+  persistentVolumeClaim: {claimName: {{ $volume.claim }}}
 {{- end }}
-{{- with $root.Values.secrets.drivers }}
+{{- with $file.kubernetes.secrets }}
 - name: secrets
   projected:
     # Group-readable: fsGroup is the pod's group.
@@ -78,14 +81,14 @@ Call with (list $ "read") or (list $ "act"). */}}
 {{- end }}
 {{- end }}
 {{- define "tidemill.placeMounts" -}}
-{{- $root := index . 0 -}}
+{{- $file := include "tidemill.environment" (index . 0) | fromYaml -}}
 - {name: environment, mountPath: /etc/tidemill/environment, readOnly: true}
 {{- if eq (index . 1) "act" }}
-{{- if include "tidemill.dataClaim" $root }}
-- {name: data, mountPath: /data}
+{{- range $number, $volume := $file.kubernetes.volumes }}
+- {name: claim-{{ $number }}, mountPath: {{ $volume.path }}}
 {{- end }}
-{{- if $root.Values.secrets.drivers }}
-- {name: secrets, mountPath: {{ ($root.Values.environment.file.secrets | default dict).folder | default "/run/secrets/tidemill" }}, readOnly: true}
+{{- if $file.kubernetes.secrets }}
+- {name: secrets, mountPath: {{ ($file.secrets | default dict).folder | default "/run/secrets/tidemill" }}, readOnly: true}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -3,7 +3,8 @@
 helm/tidemill/README.md            from values.yaml: a comment that begins with `# --` above a key tells
                                    what the key is for, and ends the descent
 helm/tidemill/values.schema.json   from values.template.schema.json, with the model of environment files put
-                                   where it says `environment`, so that the chart refuses what drivers would
+                                   where it says `environment`, and the rule of their names where it says
+                                   `environmentName`, so that the chart refuses what drivers would
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import yaml
 
 from tidemill.errors import UsageError
+from tidemill.names import ENVIRONMENT_PATTERN
 from tidemill.spec.environment import EnvironmentSpec
 from tidemill.spec.reference import GENERATE_COMMAND, json_schema
 
@@ -126,15 +128,18 @@ def _as_json(node: yaml.Node) -> str:
 
 
 def with_environment(template: dict[str, Any]) -> dict[str, Any]:
-    """The schema of the values, with the model of environment files among its `$defs`."""
+    """The schema of the values, with the model of environment files and of their names among its `$defs`."""
     schema = json_schema(EnvironmentSpec)
     definitions: dict[str, Any] = schema.pop("$defs")
     schema.pop("$schema")
     for model, filled in FILLED_BY_THE_CHART.items():
         required = [key for key in definitions[model]["required"] if key not in filled]
         definitions[model] = {**definitions[model], "required": required}
+    # The chart runs drivers as pods, and says so in the file.
+    schema["properties"]["runtime"] |= {"enum": ["kubernetes"], "default": "kubernetes"}
+    name = {"type": "string", "pattern": f"^{ENVIRONMENT_PATTERN}$"}
     return {
         "$comment": f"Made by `{GENERATE_COMMAND}` from {TEMPLATE_FILE}; do not edit.",
         **template,
-        "$defs": {**template.get("$defs", {}), **definitions, "environment": schema},
+        "$defs": {**template.get("$defs", {}), **definitions, "environment": schema, "environmentName": name},
     }

@@ -72,6 +72,15 @@ def test_a_key_without_the_mark_is_an_error() -> None:
     assert caught.value.facts["key"] == "broker.many"
 
 
+def test_the_chart_takes_the_names_and_the_runtime_that_its_drivers_take() -> None:
+    name = {"$ref": "#/$defs/environmentName"}
+    schema = with_environment({"properties": {"name": name, "file": {"$ref": "#/$defs/environment"}}})
+    jsonschema.validate({"name": "azure", "file": {"root": "s3://bucket/lake"}}, schema)
+    for wrong in ({"name": "1azure"}, {"file": {"root": "s3://bucket/lake", "runtime": "local"}}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, schema)
+
+
 def test_an_environment_may_leave_to_the_chart_what_the_chart_knows() -> None:
     schema = with_environment({"$ref": "#/$defs/environment"})
     jsonschema.Draft202012Validator.check_schema(schema)
