@@ -133,6 +133,7 @@ def test_sparks_file_systems_read_and_write_the_same_files(place: StorePlace, po
         "StorageProbe", f"{folder}/1", f"{folder}/2", variables=pod.certificates.trusted_by_java
     )
     settings = access_to(place.root).hadoop
+    assert PROOF not in str(settings)
     output, errors = program.communicate("".join(f"{name}={value}\n" for name, value in settings.items()))
     assert output.split("\n")[:2] == ["from Python", "2"], errors
     assert store.read(f"{folder}/2") == b"from the JVM"
