@@ -51,6 +51,22 @@ def test_on_azure_an_upgrade_of_the_nodes_may_move_a_stream() -> None:
     assert environment_file(render("azure"))["kubernetes"]["pods"]["evictable"] is True
 
 
+def test_on_azure_whoever_opens_the_storage_has_an_identity() -> None:
+    documents = render("azure")
+    file = environment_file(documents)
+    assert file["storage"] == {"azure": {"identity": "workload"}}
+    label = {"azure.workload.identity/use": "true"}.items()
+    assert label <= file["kubernetes"]["pods"]["labels"].items()
+    templates = dict(pod_templates(documents))
+    accounts = set(file["kubernetes"]["service_accounts"].values())
+    for name in ("StatefulSet/tidemill-scheduler", "StatefulSet/tidemill-triggerer"):
+        assert label <= templates[name]["metadata"]["labels"].items()
+        accounts.add(templates[name]["spec"]["serviceAccountName"])
+    given = of_kind(documents, "ServiceAccount")
+    for account in accounts:
+        assert "azure.workload.identity/client-id" in given[account]["metadata"]["annotations"], account
+
+
 def test_airflow_and_drivers_agree_on_place_and_name() -> None:
     documents = render("evaluation")
     (key,) = of_kind(documents, "ConfigMap")["tidemill-environment"]["data"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -49,9 +49,10 @@ def transform(rows):
 
 
 @contextmanager
-def drivers_with_executors(project: Path) -> Iterator[Drivers]:
-    """Drivers of a project, each with two executors."""
-    variables = altered(project, SETTINGS, SPARK_HOME=str(_spark_home(project / "spark-home")))
+def drivers_with_executors(project: Path, further: Mapping[str, str] | None = None) -> Iterator[Drivers]:
+    """Drivers of a project, each with two executors; `further` are variables of both."""
+    home = str(_spark_home(project / "spark-home"))
+    variables = altered(project, SETTINGS, SPARK_HOME=home, **(further or {}))
     drivers = Drivers(project, variables, altered_driver_command)
     try:
         yield drivers

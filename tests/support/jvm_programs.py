@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyspark
@@ -14,8 +15,11 @@ from tidemill.jars import s3_jars, spark_jars
 PROGRAMS = Path(__file__).parent / "jvm"
 
 
-def java_program(name: str, *arguments: str, path: str | None = None) -> subprocess.Popen[str]:
+def java_program(
+    name: str, *arguments: str, path: str | None = None, variables: Mapping[str, str] | None = None
+) -> subprocess.Popen[str]:
     """Start a program from its source; `path` replaces the PATH on which it finds other programs."""
+    own = {**(variables or {}), **({"PATH": path} if path else {})}
     # Found here, because the program's own PATH may have none.
     java = _java_tool("java")
     return subprocess.Popen(
@@ -24,7 +28,7 @@ def java_program(name: str, *arguments: str, path: str | None = None) -> subproc
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PATH": path} if path else None,
+        env={**os.environ, **own},
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.error import URLError
 
+from tests.support.certificates import Certificates
 from tests.support.eventually import eventually
 from tidemill.dev.ports import LOOPBACK, free_ports
 
@@ -43,18 +45,32 @@ class StoreServer:
 
 
 @contextmanager
-def azurite(folder: Path) -> Iterator[StoreServer]:
-    """Azurite's blob service, in memory: on disk it loses its last seconds when it is killed."""
+def azurite(folder: Path, certificates: Certificates | None = None) -> Iterator[StoreServer]:
+    """Azurite's blob service, in memory: on disk it loses its last seconds when it is killed.
+
+    Without certificates it knows the account's key only; with them it takes tokens of Azure, too.
+    """
     start = REPOSITORY / "tests" / "support" / "azurite" / "start.js"
     installed = INSTALLED / "azurite"
     _require(installed / "node_modules")
     options = ("--blobHost", LOOPBACK, "--blobPort", "0", "--inMemoryPersistence")
     quiet = ("--silent", "--skipApiVersionCheck", "--disableTelemetry")
-    with _server(["node", str(start), str(installed), *options, *quiet], folder) as log:
-        listens = re.compile(rf"listens on (http://{re.escape(LOOPBACK)}:\d+)")
-        found = eventually(lambda: listens.search(log.read_text()), "Azurite listens", START_SECONDS)
-        assert found is not None
-        yield StoreServer(found[1], folder)
+    tokens: tuple[str, ...] = ()
+    if certificates is not None:
+        files = ("--cert", str(certificates.certificate), "--key", str(certificates.key))
+        tokens = (*files, "--oauth", "basic")
+    with _server(["node", str(start), str(installed), *options, *quiet, *tokens], folder) as log:
+        yield StoreServer(_said_address(log), folder)
+
+
+@contextmanager
+def identity_provider(folder: Path, certificates: Certificates, proof: str) -> Iterator[str]:
+    """The address of who gives tokens for `proof`, and for nothing else."""
+    files = (str(certificates.certificate), str(certificates.key))
+    command = [sys.executable, "-m", "tests.support.identity_provider", *files, proof]
+    path = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with _server(command, folder, path) as log:
+        yield _said_address(log)
 
 
 @contextmanager
@@ -96,6 +112,13 @@ def _server(
         assert process.stdin is not None
         process.stdin.close()
         process.wait()
+
+
+def _said_address(log: Path) -> str:
+    listens = re.compile(rf"listens on (https?://{re.escape(LOOPBACK)}:\d+)")
+    found = eventually(lambda: listens.search(log.read_text()), f"a server listens; see {log}", START_SECONDS)
+    assert found is not None
+    return found[1]
 
 
 def _require(installed: Path) -> None:

@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import io
 import itertools
+import ssl
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -87,7 +88,7 @@ def local_place(folder: Path) -> StorePlace:
 
 def azurite_place(server: StoreServer, folder: Path) -> StorePlace:
     container = f"lake-{next(_NUMBERS)}"
-    _make_container(server.endpoint, container)
+    make_container(server.endpoint, container)
     _write_secrets(folder, {"azure-key": AZURITE_KEY})
     return StorePlace(
         AZURITE,
@@ -122,8 +123,14 @@ def _write_secrets(folder: Path, secrets: Mapping[str, str]) -> None:
         (folder / "secrets" / name).write_text(value)
 
 
-def _make_container(endpoint: str, container: str) -> None:
-    """Create Container of Azure's Blob REST API, signed with the account's key (Shared Key authorization)."""
+def make_container(endpoint: str, container: str, trust: Path | None = None) -> None:
+    """Create Container of Azure's Blob REST API, signed with the account's key (Shared Key authorization).
+
+    Args:
+        endpoint: Of the emulator.
+        container: Its name.
+        trust: Who signed the emulator's certificate.
+    """
     headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2021-08-06"}
     # The emulator's path begins with the account, which the resource then holds twice.
     resource = f"/{AZURITE_ACCOUNT}/{AZURITE_ACCOUNT}/{container}\nrestype:container"
@@ -134,5 +141,6 @@ def _make_container(endpoint: str, container: str) -> None:
     headers["Authorization"] = f"SharedKey {AZURITE_ACCOUNT}:{base64.b64encode(digest).decode()}"
     url = f"{endpoint}/{AZURITE_ACCOUNT}/{container}?restype=container"
     request = urllib.request.Request(url, method="PUT", headers={**headers, "Content-Length": "0"})
-    with urllib.request.urlopen(request) as answer:
+    context = None if trust is None else ssl.create_default_context(cafile=str(trust))
+    with urllib.request.urlopen(request, context=context) as answer:
         assert answer.status == 201

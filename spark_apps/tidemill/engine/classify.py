@@ -60,11 +60,15 @@ _KNOWN = (
         # obstore and delta-rs, whose message may be broken into lines; then ABFS and S3A.
         r"lacked the necessary privileges|Unauthenticated|403 Forbidden|AccessDeniedException|"
         r"AuthenticationFailed|InvalidAccessKeyId|SignatureDoesNotMatch|NoSuchBucket|ContainerNotFound|"
-        r"container does not exist",
+        r"container does not exist|"
+        # Of a pod's identity: its exchange for a token, whose address obstore hides for S3, and its proof.
+        r"(?:token request|POST REDACTED)[^{]*?40[01] (?:Bad Request|Unauthorized)|"
+        r"reading federated token file|Failed to read token file|"
+        r"Error reading token file|Empty token file found",
         SpecError,
         "TIDE-STOR-005",
         "The object store refuses the credentials, or has no such container or bucket.",
-        "correct `root` of the environment, or the secret that its `storage` names",
+        "correct `root` of the environment, the secret that its `storage` names, or the pod's identity",
         "storage-unavailable",
     ),
     _Known(

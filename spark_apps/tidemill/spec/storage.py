@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from tidemill.spec.strict import OneOf, Strict
 from tidemill.spec.text import SecretName
@@ -19,17 +19,34 @@ Endpoint = Annotated[str, Field(pattern=ENDPOINT_PATTERN)]
 class AzureStorage(Strict):
     """A container of an Azure storage account; the account stands in `root`."""
 
-    account_key: SecretName = Field(description="Name of the secret that holds the account's key.")
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["account_key"]}, {"required": ["identity"]}]}
+    )
+
+    account_key: SecretName | None = Field(
+        None, description="Name of the secret that holds the account's key; this or `identity`."
+    )
+    identity: Literal["workload"] | None = Field(
+        None,
+        description="`workload`: as whom Azure's workload identity webhook makes the pod known; no secret.",
+    )
     endpoint: Endpoint | None = Field(
         None, description="Address of an emulator such as Azurite; Azure itself needs none."
     )
+
+    @model_validator(mode="after")
+    def _key_or_identity(self) -> Self:
+        if (self.account_key is None) == (self.identity is None):
+            raise ValueError("expected exactly one of `account_key` and `identity`")
+        return self
 
 
 class S3Storage(Strict):
     """A bucket of S3 or of a store that speaks its protocol."""
 
     access_key: SecretName | None = Field(
-        None, description="Name of the secret that holds the access key id; without it, the machine's role."
+        None,
+        description="Name of the secret that holds the access key id; without, the pod's role or the node's.",
     )
     secret_key: SecretName | None = Field(
         None, description="Name of the secret that holds the secret access key."

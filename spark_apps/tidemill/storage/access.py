@@ -35,7 +35,7 @@ def access_to(path: str) -> Access:
     """The access that a path needs: that of the longest root above it.
 
     Raises:
-        SpecError: TIDE-SPEC-030, if a secret has no value here.
+        SpecError: TIDE-SPEC-030, if a secret has no value here; 033, if a workload identity is none here.
     """
     roots = [root for root in _known if path == root or path.startswith(root + "/")]
     return _known[max(roots, key=len)]() if roots else NO_ACCESS

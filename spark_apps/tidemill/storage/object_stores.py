@@ -6,12 +6,14 @@ of the Rust crate object_store (`account_key`, …), of Hadoop's ABFS (`fs.azure
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
 from tidemill.spec.storage import AzureStorage, S3Storage, StorageAccess
+from tidemill.storage.workload_identity import WorkloadIdentity, read_workload_identity
 
 # Finds the value of a secret by its name.
 ReadSecret = Callable[[str], str]
@@ -48,28 +50,59 @@ class Access:
 NO_ACCESS = Access()
 
 
-def read_access(root: str, storage: StorageAccess | None, read_secret: ReadSecret) -> Access:
+def read_access(
+    root: str,
+    storage: StorageAccess | None,
+    read_secret: ReadSecret,
+    variables: Mapping[str, str] = os.environ,
+) -> Access:
     """The access to a storage root.
 
     Raises:
-        SpecError: TIDE-SPEC-030, if a secret has no value here.
+        SpecError: TIDE-SPEC-030, if a secret has no value here; 033, if a workload identity is none here.
     """
     if storage is None:
         return NO_ACCESS
-    if storage.azure is not None:
-        return _azure(root, storage.azure, read_secret(storage.azure.account_key))
-    return _s3(storage.chosen, read_secret)
-
-
-def _azure(root: str, azure: AzureStorage, key: str) -> Access:
+    if storage.azure is None:
+        return _s3(storage.chosen, read_secret, variables)
     host = urlsplit(root).hostname or ""
-    account = host.partition(".")[0]
-    options = {"account_name": account, "account_key": key}
-    hadoop = {
-        f"fs.azure.account.key.{host}": key,
-        # The default client is Apache's, which is none of the jars.
-        "fs.azure.networking.library": "JDK_HTTP_URL_CONNECTION",
+    if storage.azure.account_key is not None:
+        proof = _account_key(host, read_secret(storage.azure.account_key))
+    else:
+        proof = _identity(host, read_workload_identity(variables))
+    return _azure(host, storage.azure, proof)
+
+
+def _account_key(host: str, key: str) -> Access:
+    return Access({"account_key": key}, hadoop={f"fs.azure.account.key.{host}": key})
+
+
+def _identity(host: str, identity: WorkloadIdentity) -> Access:
+    options = {
+        "client_id": identity.client_id,
+        "tenant_id": identity.tenant_id,
+        "federated_token_file": identity.token_file,
+        "authority_host": identity.authority,
     }
+    prefix = "fs.azure.account"
+    hadoop = {
+        f"{prefix}.auth.type.{host}": "OAuth",
+        f"{prefix}.oauth.provider.type.{host}": (
+            "org.apache.hadoop.fs.azurebfs.oauth2.WorkloadIdentityTokenProvider"
+        ),
+        f"{prefix}.oauth2.client.id.{host}": identity.client_id,
+        f"{prefix}.oauth2.msi.tenant.{host}": identity.tenant_id,
+        f"{prefix}.oauth2.token.file.{host}": identity.token_file,
+        f"{prefix}.oauth2.msi.authority.{host}": f"{identity.authority}/",
+    }
+    return Access(options, hadoop=hadoop)
+
+
+def _azure(host: str, azure: AzureStorage, proof: Access) -> Access:
+    account = host.partition(".")[0]
+    options = {"account_name": account, **proof.options}
+    # The default client is Apache's, which is none of the jars.
+    hadoop = {**proof.hadoop, "fs.azure.networking.library": "JDK_HTTP_URL_CONNECTION"}
     if azure.endpoint is None:
         return Access(options, hadoop=hadoop)
     address = urlsplit(azure.endpoint)
@@ -80,7 +113,7 @@ def _azure(root: str, azure: AzureStorage, key: str) -> Access:
     return Access(options, address.scheme == "http", hadoop)
 
 
-def _s3(s3: S3Storage, read_secret: ReadSecret) -> Access:
+def _s3(s3: S3Storage, read_secret: ReadSecret, variables: Mapping[str, str]) -> Access:
     options = {"region": s3.region}
     hadoop = {"fs.s3a.endpoint.region": s3.region}
     if s3.access_key is not None and s3.secret_key is not None:
@@ -91,6 +124,12 @@ def _s3(s3: S3Storage, read_secret: ReadSecret) -> Access:
             "fs.s3a.secret.key": secret,
             "fs.s3a.aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
         }
+    elif variables.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
+        # The role of a pod's service account. S3A's own list of providers lacks it, and goes on to that of
+        # the node; obstore and delta-rs find it.
+        hadoop["fs.s3a.aws.credentials.provider"] = (
+            "software.amazon.awssdk.auth.credentials.WebIdentityTokenFileCredentialsProvider"
+        )
     if s3.endpoint is None:
         return Access(options, hadoop=hadoop)
     plain = s3.endpoint.startswith("http://")

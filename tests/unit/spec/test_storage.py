@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
 from tidemill.spec.environment import EnvironmentSpec
 from tidemill.spec.location import root_of_clients
+from tidemill.spec.storage import AzureStorage
 
 ON_AZURE = "abfss://lake@plant.dfs.core.windows.net/tidemill"
 
@@ -22,6 +24,7 @@ def environment(root: str, storage: dict[str, Any]) -> EnvironmentSpec:
     [
         (ON_AZURE, {"azure": {"account_key": "plant-key"}}),
         (ON_AZURE, {"azure": {"account_key": "plant-key", "endpoint": "http://127.0.0.1:10000"}}),
+        (ON_AZURE, {"azure": {"identity": "workload"}}),
         ("s3://lake", {"s3": {}}),
         ("s3a://lake/x", {"s3": {"access_key": "a", "secret_key": "b", "endpoint": "https://minio.plant"}}),
     ],
@@ -38,6 +41,10 @@ def test_access_that_fits_the_root_is_taken(root: str, storage: dict[str, Any]) 
         pytest.param(ON_AZURE, {"s3": {}}, id="another store"),
         pytest.param(ON_AZURE, {}, id="of no store"),
         pytest.param(ON_AZURE, {"azure": {}}, id="no key"),
+        pytest.param(
+            ON_AZURE, {"azure": {"account_key": "k", "identity": "workload"}}, id="a key and an identity"
+        ),
+        pytest.param(ON_AZURE, {"azure": {"identity": "somebody"}}, id="an identity of no kind"),
         pytest.param(ON_AZURE, {"azure": {"account_key": "q7K/0f=="}}, id="a value for a name"),
         pytest.param("s3://lake", {"s3": {"access_key": "a"}}, id="half a pair of keys"),
         pytest.param("s3://lake", {"s3": {"secret_key": "a"}}, id="half a pair of keys"),
@@ -66,3 +73,17 @@ def test_access_that_would_have_no_effect_or_holds_a_value_is_refused(
 )
 def test_a_root_is_known_to_all_clients_by_one_name(root: str, known_as: str) -> None:
     assert root_of_clients(root) == known_as
+
+
+@pytest.mark.parametrize(
+    ("azure", "errors"),
+    [
+        ({"account_key": "k"}, 0),
+        ({"identity": "workload"}, 0),
+        ({}, 1),
+        ({"account_key": "k", "identity": "workload"}, 1),
+    ],
+)
+def test_the_schema_of_the_file_says_the_same_of_key_and_identity(azure: dict[str, Any], errors: int) -> None:
+    schema = Draft202012Validator(AzureStorage.model_json_schema())
+    assert len(list(schema.iter_errors(azure))) == errors

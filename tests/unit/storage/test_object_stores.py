@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import pytest
 
+from tidemill.errors import SpecError
 from tidemill.spec.storage import StorageAccess
 from tidemill.storage.object_stores import NO_ACCESS, Access, read_access
 
 SECRETS = {"plant-key": "k3y", "plant-id": "1d", "plant-secret": "s3cret"}
 AZURE_ROOT = "abfss://lake@plant.dfs.core.windows.net/tidemill"
 S3_ROOT = "s3a://lake/tidemill"
+# As Azure's webhook sets them in a pod, and that of EKS.
+AZURE_IDENTITY = {
+    "AZURE_CLIENT_ID": "1111",
+    "AZURE_TENANT_ID": "2222",
+    "AZURE_FEDERATED_TOKEN_FILE": "/var/run/secrets/azure/tokens/azure-identity-token",
+    "AZURE_AUTHORITY_HOST": "https://login.microsoftonline.com/",
+}
+AWS_IDENTITY = {
+    "AWS_ROLE_ARN": "arn:aws:iam::123456789012:role/tidemill",
+    "AWS_WEB_IDENTITY_TOKEN_FILE": "/var/run/secrets/eks.amazonaws.com/serviceaccount/token",
+}
+VARIABLES = {**AZURE_IDENTITY, **AWS_IDENTITY}
 
 
-def access(root: str, **storage: object) -> Access:
-    return read_access(root, StorageAccess.model_validate(storage), SECRETS.__getitem__)
+def access(root: str, variables: Mapping[str, str] = MappingProxyType({}), **storage: object) -> Access:
+    return read_access(root, StorageAccess.model_validate(storage), SECRETS.__getitem__, variables)
 
 
 def test_a_root_without_access_leaves_all_to_the_machine() -> None:
@@ -34,6 +49,42 @@ def test_an_azure_account_is_reached_by_its_key() -> None:
         "fs.azure.account.key.plant.dfs.core.windows.net": "k3y",
         "fs.azure.networking.library": "JDK_HTTP_URL_CONNECTION",
     }
+
+
+def test_an_azure_account_is_reached_by_the_pods_identity() -> None:
+    azure = access(AZURE_ROOT, VARIABLES, azure={"identity": "workload"})
+    assert azure.delta_options() == {
+        "account_name": "plant",
+        "client_id": "1111",
+        "tenant_id": "2222",
+        "federated_token_file": "/var/run/secrets/azure/tokens/azure-identity-token",
+        "authority_host": "https://login.microsoftonline.com",
+    }
+    host = "plant.dfs.core.windows.net"
+    assert azure.hadoop == {
+        f"fs.azure.account.auth.type.{host}": "OAuth",
+        f"fs.azure.account.oauth.provider.type.{host}": (
+            "org.apache.hadoop.fs.azurebfs.oauth2.WorkloadIdentityTokenProvider"
+        ),
+        f"fs.azure.account.oauth2.client.id.{host}": "1111",
+        f"fs.azure.account.oauth2.msi.tenant.{host}": "2222",
+        f"fs.azure.account.oauth2.token.file.{host}": "/var/run/secrets/azure/tokens/azure-identity-token",
+        f"fs.azure.account.oauth2.msi.authority.{host}": "https://login.microsoftonline.com/",
+        "fs.azure.networking.library": "JDK_HTTP_URL_CONNECTION",
+    }
+
+
+@pytest.mark.parametrize("missing", AZURE_IDENTITY)
+def test_a_pod_without_an_identity_is_told_which_variables_it_lacks(missing: str) -> None:
+    variables = {**AZURE_IDENTITY, missing: ""}
+    with pytest.raises(SpecError) as refused:
+        access(AZURE_ROOT, variables, azure={"identity": "workload"})
+    assert (refused.value.error_id, refused.value.facts) == ("TIDE-SPEC-033", {"missing_variables": missing})
+
+
+def test_a_key_counts_also_where_the_pod_has_an_identity() -> None:
+    azure = access(AZURE_ROOT, VARIABLES, azure={"account_key": "plant-key"})
+    assert azure == access(AZURE_ROOT, azure={"account_key": "plant-key"})
 
 
 def test_an_emulator_of_azure_is_reached_at_its_address() -> None:
@@ -62,6 +113,16 @@ def test_an_s3_bucket_without_keys_is_reached_by_the_machines_role() -> None:
     s3 = access(S3_ROOT, s3={"region": "eu-central-1"})
     assert s3.delta_options() == {"region": "eu-central-1"}
     assert s3.hadoop == {"fs.s3a.endpoint.region": "eu-central-1"}
+
+
+def test_an_s3_bucket_without_keys_is_reached_by_the_pods_role_where_it_has_one() -> None:
+    s3 = access(S3_ROOT, VARIABLES, s3={})
+    assert s3.delta_options() == {"region": "us-east-1"}
+    assert s3.hadoop["fs.s3a.aws.credentials.provider"] == (
+        "software.amazon.awssdk.auth.credentials.WebIdentityTokenFileCredentialsProvider"
+    )
+    keys = {"access_key": "plant-id", "secret_key": "plant-secret"}
+    assert access(S3_ROOT, VARIABLES, s3=keys) == access(S3_ROOT, s3=keys)
 
 
 def test_another_store_that_speaks_s3_has_its_buckets_in_the_path() -> None:
