@@ -85,7 +85,7 @@ class BackfillRun(BaseOperator):
             raise AirflowSkipException(
                 "dry run: the plan is in the log of the task before; nothing was written"
             )
-        arguments = (*bounds_of(context).arguments(), "--apply")
+        arguments = bounds_of(context).arguments()
         start_and_wait(self, context, context["params"]["pipeline"], "backfill", arguments)
 
     def finish(self, context: Context, event: dict[str, Any]) -> list[dict[str, Any]]:

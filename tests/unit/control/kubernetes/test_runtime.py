@@ -182,7 +182,7 @@ def test_an_incremental_run_and_a_stream_of_one_pipeline_never_run_at_once(
 def test_a_backfill_runs_beside_the_stream(cluster_project: ClusterProject, api: ApiServerInMemory) -> None:
     runtime = cluster_project.runtime(api)
     started(runtime, stream())
-    arguments = ("--from", "2026-01-01T00:00:00Z", "--apply")
+    arguments = ("--from", "2026-01-01T00:00:00Z")
     started(runtime, DriverRun("orders", "backfill", "fill-1", arguments))
     api.settle()
     assert len(api.running_pods) == 2

@@ -235,12 +235,12 @@ def test_a_stream_is_not_evicted_by_default(start: Start) -> None:
 
 
 def test_a_job_makes_one_pod_and_never_a_second(cluster_project: ClusterProject) -> None:
-    run = DriverRun("orders", "backfill", "fill-1", ("--from", "2026-01-01T00:00:00Z", "--apply"))
+    run = DriverRun("orders", "backfill", "fill-1", ("--from", "2026-01-01T00:00:00Z"))
     start = cluster_project.start(run)
     job = slot_objects.job(start)
     assert job["spec"]["backoffLimit"] == 0
     assert pod_of(job)["restartPolicy"] == "Never"
-    assert container_of(job)["args"][-3:] == ["--from", "2026-01-01T00:00:00Z", "--apply"]
+    assert container_of(job)["args"][-2:] == ["--from", "2026-01-01T00:00:00Z"]
     assert slot_objects.slot_config_map(start, None)["metadata"]["name"] == "tidemill-orders.backfill"
     assert job["metadata"]["labels"]["tidemill/slot"] == "backfill"
 
