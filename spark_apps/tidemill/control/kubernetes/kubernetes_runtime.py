@@ -70,22 +70,20 @@ class KubernetesRuntime:
                 pipeline's former mode is still there.
         """
         seen = self._look(run.pipeline, slot_of(run.mode))
-        claim = seen.record
-        if claim is not None and claim.run_id == run.run_id and is_starting(seen, self.clock()):
-            return self._make(self._plan(run, claim))
-        driver = started_driver(seen, self.clock())
-        if driver is not None and driver.alive:
-            return StartResult(driver, started=False)
+        found = self._join(seen, run)
+        if found is not None:
+            return found
         self._clear_former_mode(seen, run)
         start = self._plan(run, SlotRecord(run.run_id, run.mode, digest, self.clock()))
         refuse_foreign_objects(self.api, seen, start)
         try:
             self._claim(start, seen.config_map)
         except ConflictError:
-            winner = self.last_start(run.pipeline, slot_of(run.mode))
-            if winner is None or not winner.alive:
+            # Somebody was first; perhaps we ourselves, and a proxy on the way has sent our claim twice.
+            found = self._join(self._look(run.pipeline, slot_of(run.mode)), run)
+            if found is None:
                 raise
-            return StartResult(winner, started=False)
+            return found
         return self._make(start)
 
     def last_start(self, pipeline: str, slot: Slot = "main") -> StartedDriver | None:
@@ -142,6 +140,14 @@ class KubernetesRuntime:
             # Whoever visits it will say why, and of this pipeline only.
             return True
         return driver is not None and driver.alive
+
+    def _join(self, seen: Observed, run: DriverRun) -> StartResult | None:
+        """Go on with a claim of this very run, or with the driver that lives; None if the slot is free."""
+        claim = seen.record
+        if claim is not None and claim.run_id == run.run_id and is_starting(seen, self.clock()):
+            return self._make(self._plan(run, claim))
+        driver = started_driver(seen, self.clock())
+        return None if driver is None or not driver.alive else StartResult(driver, started=False)
 
     def _plan(self, run: DriverRun, record: SlotRecord) -> Start:
         pipeline = resolve_pipeline(self.environment, run.pipeline)

@@ -37,7 +37,12 @@ def stateful_set(replicas: int = 1, run_id: str = "run-1", **facts: Any) -> Docu
 
 def job(run_id: str = "run-1", mode: Any = "incremental", **status: Any) -> Document:
     document = claim(run_id, mode)
-    return {**document, "metadata": {**document["metadata"], "name": "tidemill-orders-1f"}, "status": status}
+    metadata = {**document["metadata"], "name": "tidemill-orders-1f"}
+    return {**document, "metadata": metadata, "spec": {"suspend": False}, "status": status}
+
+
+def suspended_job(**facts: Any) -> Document:
+    return {**claim(mode="incremental", **facts), "spec": {"suspend": True}}
 
 
 def pod(status: Document, run_id: str = "run-1", **facts: Any) -> Document:
@@ -153,6 +158,16 @@ DONE = [{"type": "Complete", "status": "True"}]
             id="job deleted, its pod draining",
         ),
         pytest.param({"config_map": claim(mode="incremental")}, False, id="job expired"),
+        pytest.param(
+            {"config_map": claim(mode="incremental"), "jobs": (suspended_job(),)},
+            False,
+            id="job made, and its starter died before it let it run",
+        ),
+        pytest.param(
+            {"config_map": claim(mode="incremental", at=JUST_NOW), "jobs": (suspended_job(at=JUST_NOW),)},
+            True,
+            id="job made, not let run yet",
+        ),
     ],
 )
 def test_whether_a_driver_lives(seen: dict[str, Any], alive: bool) -> None:
@@ -207,6 +222,13 @@ def test_since_when_a_stream_runs(status: Document, started_at: datetime) -> Non
     driver = started_driver(seen, NOW)
     assert driver is not None
     assert driver.started_at == started_at
+
+
+def test_whoever_lives_in_a_slot_was_asked_to_stop_when_the_slot_was() -> None:
+    asked = claim("run-2", at=LONG_AGO, drain_requested_at=NOW)
+    driver = started_driver(observed(config_map=asked, stateful_set=stateful_set()), NOW)
+    assert driver is not None
+    assert (driver.run_id, driver.drain_requested_at) == ("run-1", NOW)
 
 
 def test_a_bounded_run_was_started_when_it_was_claimed() -> None:
