@@ -108,8 +108,12 @@ class ApiServerInMemory:
             check_preconditions(old, options, kind)
             if kind == PODS:
                 self._mark(name, options.get("gracePeriodSeconds"))
-            else:
-                del self._objects[(kind, name)]
+                return True
+            if options.get("propagationPolicy") == "Orphan":
+                for pod in self._pods_of(old):
+                    orphan = {**pod["metadata"], "ownerReferences": []}
+                    self._store(PODS, {**pod, "metadata": orphan}, _identity(pod))
+            del self._objects[(kind, name)]
             return True
 
     def log(self, pod: str, container: str, lines: int, *, previous: bool = False) -> str:
@@ -236,7 +240,7 @@ class ApiServerInMemory:
         return [
             document
             for (kind, _), document in self._objects.items()
-            if kind == PODS and document["metadata"]["ownerReferences"][0]["uid"] == uid
+            if kind == PODS and uid in [owner["uid"] for owner in document["metadata"]["ownerReferences"]]
         ]
 
     def _new_identity(self) -> Document:

@@ -98,13 +98,16 @@ class KubernetesRuntime:
     def drain(self, driver: StartedDriver) -> bool:
         """Ask a driver to finish its batch and stop; False if it has ended.
 
-        The request is noted before the pod is asked. If we die in between, the note grows old and the driver
-        is killed; asked again, it is done.
+        The request is noted before the pod is asked. If we die in between, it is done when asked again, or
+        when the note has grown old and the driver is to be killed.
         """
         return insist(lambda: self._drain(driver))
 
     def kill(self, driver: StartedDriver) -> bool:
-        """End a driver at once, with all it started; False if it has ended. Its executors go with its pod."""
+        """End a driver at once, with all it started; False if it has ended. Its executors go with its pod.
+
+        One whose drain was noted but never reached its pod is drained instead: its time begins now.
+        """
         return insist(lambda: self._kill(driver))
 
     def put_away(self, driver: StartedDriver) -> None:
@@ -204,23 +207,33 @@ class KubernetesRuntime:
         seen, living = self._look_for(driver)
         if living is None or not living.alive:
             return False
-        if living.drain_requested_at is None and seen.config_map is not None:
-            metadata = seen.config_map["metadata"]
-            note = {
-                "resourceVersion": metadata["resourceVersion"],
-                "annotations": {DRAIN_REQUESTED_AT: self.clock().isoformat()},
-            }
-            self.api.patch(CONFIG_MAPS, metadata["name"], {"metadata": note})
+        if living.drain_requested_at is None:
+            self._note_drain(seen)
         self._end_workload(seen, living)
         return True
+
+    def _note_drain(self, seen: Observed) -> None:
+        if seen.config_map is None:
+            return
+        metadata = seen.config_map["metadata"]
+        note = {
+            "resourceVersion": metadata["resourceVersion"],
+            "annotations": {DRAIN_REQUESTED_AT: self.clock().isoformat()},
+        }
+        self.api.patch(CONFIG_MAPS, metadata["name"], {"metadata": note})
 
     def _kill(self, driver: StartedDriver) -> bool:
         seen, living = self._look_for(driver)
         if living is None or not living.alive:
             return False
+        pods = [*seen.stream_pods, *seen.job_pods]
+        # A drain that was noted, and never reached its pod: it begins only now.
+        was_lost = living.drain_requested_at is not None and not any(facts.is_leaving for facts in pods)
+        if was_lost:
+            self._note_drain(seen)
         self._end_workload(seen, living)
-        for facts in (*seen.stream_pods, *seen.job_pods):
-            delete_pod(self.api, facts, KILL_GRACE_SECONDS)
+        for facts in pods:
+            delete_pod(self.api, facts, None if was_lost else KILL_GRACE_SECONDS)
         return True
 
     def _put_away(self, driver: StartedDriver) -> bool:

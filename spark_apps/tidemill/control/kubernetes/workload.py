@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from tidemill.control.kubernetes import slot_objects
 from tidemill.control.kubernetes.api import (
     CONFIG_MAPS,
@@ -57,12 +59,23 @@ def refuse_foreign_objects(api: KubernetesApi, seen: Observed, start: Start) -> 
 
 
 def want_no_pod(api: KubernetesApi, seen: Observed) -> None:
-    """Have a stream's pod ended within its grace period, and no other made. ConflictError if it changed."""
-    if seen.stateful_set is None or seen.wanted_pods == 0:
+    """Have a stream's pod ended within its grace period, and no other made. ConflictError if it changed.
+
+    Asked again, it does what is left to do, and nothing if that is nothing.
+    """
+    there = seen.stateful_set
+    orphans = [] if there is not None else [facts for facts in seen.stream_pods if not facts.is_leaving]
+    if not seen.wanted_pods and not orphans:
         return
-    metadata = seen.stateful_set["metadata"]
-    changes = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "spec": {"replicas": 0}}
-    api.patch(STATEFUL_SETS, metadata["name"], changes)
+    # First, so that it is not forgotten if the next call fails. A budget that allows no disruption keeps a
+    # cluster from being upgraded, with a pod or without one (AKS: UnsatisfiablePDB); a start makes it anew.
+    api.delete(DISRUPTION_BUDGETS, kubernetes_name(seen.pipeline), {})
+    for facts in orphans:
+        delete_pod(api, facts)
+    if there is not None:
+        metadata = there["metadata"]
+        changes = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "spec": {"replicas": 0}}
+        api.patch(STATEFUL_SETS, metadata["name"], changes)
 
 
 def remove_jobs(api: KubernetesApi, seen: Observed, run_id: str) -> None:
@@ -76,14 +89,14 @@ def remove_jobs(api: KubernetesApi, seen: Observed, run_id: str) -> None:
             )
 
 
-def delete_pod(api: KubernetesApi, facts: PodFacts, grace_seconds: int) -> None:
-    """End this very pod; another one that has its name by now is left alone."""
-    try:
-        api.delete(
-            PODS, facts.name, {"gracePeriodSeconds": grace_seconds, "preconditions": {"uid": facts.uid}}
-        )
-    except ConflictError:
-        return
+def delete_pod(api: KubernetesApi, facts: PodFacts, grace_seconds: int | None = None) -> None:
+    """End this very pod, by its own grace period unless one is given.
+
+    Another one that has its name by now is left alone.
+    """
+    grace = {} if grace_seconds is None else {"gracePeriodSeconds": grace_seconds}
+    with contextlib.suppress(ConflictError):
+        api.delete(PODS, facts.name, {**grace, "preconditions": {"uid": facts.uid}})
 
 
 def _make_stateful_set(api: KubernetesApi, start: Start) -> bool:
