@@ -19,6 +19,7 @@ from tidemill.control.kubernetes.pod_traces import pod_traces
 from tidemill.control.kubernetes.slot_memory import SlotMemory
 from tidemill.control.kubernetes.slot_record import DRAIN_REQUESTED_AT, SlotRecord
 from tidemill.control.kubernetes.slot_view import look, look_at_all, trouble
+from tidemill.control.kubernetes.stuck import why_stuck
 from tidemill.control.kubernetes.workload import (
     delete_pod,
     make_workload,
@@ -93,7 +94,9 @@ class KubernetesRuntime:
         if driver is None or not driver.alive:
             return driver
         reason = trouble(self.api, seen)
-        return replace(driver, process=f"{driver.process}, {reason}") if reason else driver
+        process = ", ".join(part for part in (driver.process, reason) if part)
+        stuck = why_stuck(seen, driver.claimed_at, reason, self.clock())
+        return replace(driver, process=process, stuck=stuck)
 
     def drain(self, driver: StartedDriver) -> bool:
         """Ask a driver to finish its batch and stop; False if it has ended.
