@@ -6,17 +6,31 @@ from typing import Any
 
 import pytest
 
+from tests.support.eventually import eventually
 from tidemill.control.kubernetes.api import (
     CONFIG_MAPS,
+    JOBS,
+    PODS,
     STATEFUL_SETS,
     ConflictError,
     Document,
     KubernetesApi,
+    insist,
 )
+from tidemill.control.kubernetes.pod_facts import JOB_NAME_LABEL
+from tidemill.spec.pod import container_security, pod_security
 
 
 class ApiContract:
     """Tests; a subclass gives the fixture `api`: an empty namespace."""
+
+    def take_turn(self, api: KubernetesApi) -> None:
+        """Give controllers their turn, where they do not take it by themselves."""
+
+    def jobs_pods(self, api: KubernetesApi, name: str) -> list[Document]:
+        """Pods of a Job, after its controller's turn."""
+        self.take_turn(api)
+        return api.list(PODS, {JOB_NAME_LABEL: name})
 
     def test_what_is_not_there_is_none(self, api: KubernetesApi) -> None:
         assert api.get(CONFIG_MAPS, "missing") is None
@@ -48,6 +62,23 @@ class ApiContract:
         new["metadata"]["resourceVersion"] = seen["metadata"]["resourceVersion"]
         api.replace(CONFIG_MAPS, new)
         assert api.get(CONFIG_MAPS, "noted")["metadata"]["annotations"] == {"tidemill/b": "2"}  # type: ignore[index]
+
+    def test_a_replacement_leaves_nothing_of_the_former_template(self, api: KubernetesApi) -> None:
+        first = api.create(STATEFUL_SETS, stateful_set("anew", replicas=0))
+        api.patch(STATEFUL_SETS, "anew", template_annotations({"tidemill/by-hand": "1"}))
+
+        def replace() -> bool:
+            there = api.get(STATEFUL_SETS, "anew")
+            assert there is not None
+            new = stateful_set("anew", replicas=0, note="new")
+            new["metadata"]["resourceVersion"] = there["metadata"]["resourceVersion"]
+            return api.replace(STATEFUL_SETS, new)["metadata"]["uid"] == first["metadata"]["uid"]
+
+        # Its controller writes its status meanwhile.
+        assert insist(replace)
+        found = api.get(STATEFUL_SETS, "anew")
+        assert found is not None
+        assert found["spec"]["template"]["metadata"]["annotations"] == {"tidemill/note": "new"}
 
     def test_a_patch_at_an_old_version_is_a_conflict(self, api: KubernetesApi) -> None:
         seen = api.create(CONFIG_MAPS, config_map("patched"))
@@ -93,6 +124,28 @@ class ApiContract:
             api.delete(CONFIG_MAPS, "again", {"preconditions": {"uid": other}})
         assert api.get(CONFIG_MAPS, "again") is not None
 
+    def test_a_deletion_meant_for_an_older_version_is_a_conflict(self, api: KubernetesApi) -> None:
+        seen = api.create(CONFIG_MAPS, config_map("meanwhile"))
+        api.patch(CONFIG_MAPS, "meanwhile", {"data": {"by": "first"}})
+        version = {"resourceVersion": seen["metadata"]["resourceVersion"]}
+        with pytest.raises(ConflictError):
+            api.delete(CONFIG_MAPS, "meanwhile", {"preconditions": version})
+        assert data_of(api, "meanwhile") == {"by": "first"}
+
+    def test_a_suspended_job_makes_no_pod_until_it_is_let_run(self, api: KubernetesApi) -> None:
+        api.create(JOBS, suspended_job("kept"))
+
+        def is_seen() -> bool:
+            self.take_turn(api)
+            job = api.get(JOBS, "kept") or {}
+            conditions = job.get("status", {}).get("conditions") or []
+            return [each["type"] for each in conditions] == ["Suspended"]
+
+        eventually(is_seen, "its controller has seen the Job", 30, poll_seconds=0.2)
+        assert self.jobs_pods(api, "kept") == []
+        api.patch(JOBS, "kept", {"spec": {"suspend": False}})
+        eventually(lambda: self.jobs_pods(api, "kept"), "the Job makes its pod", 30, poll_seconds=0.2)
+
     def test_labels_select(self, api: KubernetesApi) -> None:
         api.create(CONFIG_MAPS, config_map("a", labels={"tidemill/pipeline": "a_b", "tidemill/slot": "main"}))
         api.create(CONFIG_MAPS, config_map("b", labels={"tidemill/pipeline": "b", "tidemill/slot": "main"}))
@@ -118,6 +171,33 @@ def stateful_set(name: str, replicas: int, note: str = "first") -> Document:
             "selector": {"matchLabels": labels},
             "template": template,
         },
+    }
+
+
+def template_annotations(annotations: dict[str, str]) -> Document:
+    return {"spec": {"template": {"metadata": {"annotations": annotations}}}}
+
+
+def suspended_job(name: str) -> Document:
+    container = {
+        "name": "driver",
+        "image": "docker.io/library/debian:bookworm-slim",
+        "command": ["true"],
+        "securityContext": container_security(),
+    }
+    pod = {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 1,
+        "automountServiceAccountToken": False,
+        "securityContext": pod_security(),
+        "containers": [container],
+    }
+    template = {"metadata": {"labels": {"tidemill/test": name}}, "spec": pod}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {"suspend": True, "backoffLimit": 0, "template": template},
     }
 
 

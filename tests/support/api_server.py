@@ -12,19 +12,14 @@ import itertools
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
 
-from tidemill.control.kubernetes.api import (
-    EVENTS,
-    JOBS,
-    PODS,
-    STATEFUL_SETS,
-    ConflictError,
-    Document,
-    Kind,
-)
+from tests.support.api_rules import check_preconditions, check_version, conflict, field_at, merged
+from tidemill.control.kubernetes.api import EVENTS, JOBS, PODS, STATEFUL_SETS, Document, Kind
 from tidemill.errors import UnavailableError
+
+# What the status of a Job tells that is kept from making a pod.
+SUSPENSION = {"type": "Suspended", "status": "True"}
 
 
 class StarterDiedError(BaseException):
@@ -38,10 +33,12 @@ class ApiServerInMemory:
     Args:
         before: Called before each request with its verb and kind; may raise.
         logs: What pods have written.
+        clock: The time.
     """
 
     before: Callable[[str, Kind], None] = lambda _verb, _kind: None
     logs: dict[str, str] = field(default_factory=dict)
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def __post_init__(self) -> None:
         self._objects: dict[tuple[Kind, str], Document] = {}
@@ -62,7 +59,7 @@ class ApiServerInMemory:
             wanted = [
                 each for each in found if labels.items() <= (each["metadata"].get("labels") or {}).items()
             ]
-            fits = [each for each in wanted if all(_at(each, k) == v for k, v in (fields or {}).items())]
+            fits = [each for each in wanted if all(field_at(each, k) == v for k, v in (fields or {}).items())]
             return copy.deepcopy(fits)
 
     def create(self, kind: Kind, document: Document) -> Document:
@@ -70,7 +67,7 @@ class ApiServerInMemory:
         with self._lock:
             if (kind, document["metadata"]["name"]) in self._objects:
                 raise conflict("create", kind)
-            return self._store(kind, document, {"uid": f"uid-{next(self._numbers)}"})
+            return self._store(kind, document, self._new_identity())
 
     def replace(self, kind: Kind, document: Document) -> Document:
         self.before("replace", kind)
@@ -78,8 +75,8 @@ class ApiServerInMemory:
             old = self._objects.get((kind, document["metadata"]["name"]))
             if old is None:
                 raise conflict("replace", kind)
-            _check_version(old, document, "replace", kind)
-            return self._store(kind, document, {"uid": old["metadata"]["uid"]})
+            check_version(old, document, "replace", kind)
+            return self._store(kind, {**_status(old), **document}, _identity(old))
 
     def apply(self, kind: Kind, document: Document) -> Document:
         self.before("apply", kind)
@@ -88,10 +85,9 @@ class ApiServerInMemory:
             if old is None:
                 if "resourceVersion" in document["metadata"]:
                     raise conflict("apply", kind)
-                return self._store(kind, document, {"uid": f"uid-{next(self._numbers)}"})
-            _check_version(old, document, "apply", kind)
-            kept = {key: value for key, value in old.items() if key == "status"}
-            return self._store(kind, {**kept, **document}, {"uid": old["metadata"]["uid"]})
+                return self._store(kind, document, self._new_identity())
+            check_version(old, document, "apply", kind)
+            return self._store(kind, {**_status(old), **document}, _identity(old))
 
     def patch(self, kind: Kind, name: str, changes: Document) -> Document | None:
         self.before("patch", kind)
@@ -99,8 +95,8 @@ class ApiServerInMemory:
             old = self._objects.get((kind, name))
             if old is None:
                 return None
-            _check_version(old, changes, "patch", kind)
-            return self._store(kind, _merged(old, changes), {"uid": old["metadata"]["uid"]})
+            check_version(old, changes, "patch", kind)
+            return self._store(kind, merged(old, changes), _identity(old))
 
     def delete(self, kind: Kind, name: str, options: Document) -> bool:
         """A pod is marked, and goes at the kubelet's next turn; everything else goes at once."""
@@ -109,13 +105,15 @@ class ApiServerInMemory:
             old = self._objects.get((kind, name))
             if old is None:
                 return False
-            uid = options.get("preconditions", {}).get("uid")
-            if uid not in (None, old["metadata"]["uid"]):
-                raise conflict("delete", kind)
+            check_preconditions(old, options, kind)
             if kind == PODS:
-                self._mark(name)
-            else:
-                del self._objects[(kind, name)]
+                self._mark(name, options.get("gracePeriodSeconds"))
+                return True
+            if options.get("propagationPolicy") == "Orphan":
+                for pod in self._pods_of(old):
+                    orphan = {**pod["metadata"], "ownerReferences": []}
+                    self._store(PODS, {**pod, "metadata": orphan}, _identity(pod))
+            del self._objects[(kind, name)]
             return True
 
     def log(self, pod: str, container: str, lines: int, *, previous: bool = False) -> str:
@@ -126,7 +124,7 @@ class ApiServerInMemory:
     def put(self, kind: Kind, document: Document) -> Document:
         """Put an object there as it is, for a test."""
         with self._lock:
-            return self._store(kind, document, {"uid": f"uid-{next(self._numbers)}"})
+            return self._store(kind, document, self._new_identity())
 
     def warn(self, name: str, reason: str, message: str) -> None:
         """An event of type Warning about an object."""
@@ -162,14 +160,14 @@ class ApiServerInMemory:
         """What the kubelet says of a pod."""
         with self._lock:
             pod = self._objects[(PODS, name)]
-            self._store(PODS, {**pod, "status": status}, {"uid": pod["metadata"]["uid"]})
+            self._store(PODS, {**pod, "status": status}, _identity(pod))
 
     def finish_job(self, name: str, outcome: str = "Complete") -> None:
         """A Job has come to its end, and its pod with it."""
         with self._lock:
             job = self._objects[(JOBS, name)]
             done = {"conditions": [{"type": outcome, "status": "True"}]}
-            self._store(JOBS, {**job, "status": done}, {"uid": job["metadata"]["uid"]})
+            self._store(JOBS, {**job, "status": done}, _identity(job))
             for pod in self._pods_of(job):
                 phase = "Succeeded" if outcome == "Complete" else "Failed"
                 self.change_pod(pod["metadata"]["name"], {"phase": phase})
@@ -192,12 +190,20 @@ class ApiServerInMemory:
             self._make_pod(wanted, document, {})
 
     def _keep_job(self, document: Document) -> None:
-        name = document["metadata"]["name"]
-        if not self._pods_of(document) and "conditions" not in document.get("status", {}):
-            if document.get("status", {}).get("made"):
-                self.finish_job(name, "Failed")
-                return
-            self._store(JOBS, {**document, "status": {"made": True}}, {"uid": document["metadata"]["uid"]})
+        """One pod, never a second one; none while it is suspended, which its status tells."""
+        name, pods, status = document["metadata"]["name"], self._pods_of(document), document.get("status", {})
+        suspended = document["spec"].get("suspend", False)
+        if status.get("conditions", [SUSPENSION]) != [SUSPENSION]:
+            return
+        if suspended:
+            for pod in pods:
+                self._mark(pod["metadata"]["name"])
+            if "conditions" not in status:
+                self._store(JOBS, {**document, "status": {"conditions": [SUSPENSION]}}, _identity(document))
+        elif not pods and status.get("made"):
+            self.finish_job(name, "Failed")
+        elif not pods:
+            self._store(JOBS, {**document, "status": {"made": True}}, _identity(document))
             self._make_pod(f"{name}-x", document, {"batch.kubernetes.io/job-name": name})
 
     def _make_pod(self, name: str, owner: Document, labels: Mapping[str, str]) -> None:
@@ -208,14 +214,18 @@ class ApiServerInMemory:
             "labels": {**template["metadata"]["labels"], **labels},
             "ownerReferences": [{"uid": owner["metadata"]["uid"]}],
         }
-        pod = {"metadata": metadata, "spec": template["spec"], "status": running(datetime.now(UTC))}
-        self._store(PODS, pod, {"uid": f"uid-{next(self._numbers)}"})
+        pod = {"metadata": metadata, "spec": template["spec"], "status": running(self.clock())}
+        self._store(PODS, pod, self._new_identity())
 
-    def _mark(self, name: str) -> None:
+    def _mark(self, name: str, grace_seconds: int | None = None) -> None:
+        """A pod is told to go, with its own grace period or a given one; again only to go sooner."""
         pod = self._objects[(PODS, name)]
-        if "deletionTimestamp" not in pod["metadata"]:
-            marked = {**pod["metadata"], "deletionTimestamp": datetime.now(UTC).isoformat()}
-            self._store(PODS, {**pod, "metadata": marked}, {"uid": pod["metadata"]["uid"]})
+        own = pod["spec"]["terminationGracePeriodSeconds"]
+        seconds = own if grace_seconds is None else grace_seconds
+        if seconds < pod["metadata"].get("deletionGracePeriodSeconds", seconds + 1):
+            ends_at = _timestamp(self.clock() + timedelta(seconds=seconds))
+            marked = {"deletionTimestamp": ends_at, "deletionGracePeriodSeconds": seconds}
+            self._store(PODS, {**pod, "metadata": {**pod["metadata"], **marked}}, _identity(pod))
 
     def _collect_garbage(self) -> None:
         """Pods whose owner is gone."""
@@ -230,8 +240,11 @@ class ApiServerInMemory:
         return [
             document
             for (kind, _), document in self._objects.items()
-            if kind == PODS and document["metadata"]["ownerReferences"][0]["uid"] == uid
+            if kind == PODS and uid in [owner["uid"] for owner in document["metadata"]["ownerReferences"]]
         ]
+
+    def _new_identity(self) -> Document:
+        return {"uid": f"uid-{next(self._numbers)}", "creationTimestamp": _timestamp(self.clock())}
 
     def _store(self, kind: Kind, document: Document, identity: Document) -> Document:
         stored = copy.deepcopy(document)
@@ -241,15 +254,29 @@ class ApiServerInMemory:
         return copy.deepcopy(stored)
 
 
+def _identity(document: Document) -> Document:
+    """What no change of an object changes."""
+    return {key: document["metadata"][key] for key in ("uid", "creationTimestamp")}
+
+
+def _status(document: Document) -> Document:
+    """What only controllers change."""
+    return {key: value for key, value in document.items() if key == "status"}
+
+
+def _timestamp(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
 def running(since: datetime, restarts: int = 0) -> Document:
     """Status of a pod whose driver runs."""
-    state = {"running": {"startedAt": f"{since:%Y-%m-%dT%H:%M:%SZ}"}}
+    state = {"running": {"startedAt": _timestamp(since)}}
     return {"phase": "Running", "containerStatuses": [container(state, restarts=restarts)]}
 
 
 def crash_looping(since: datetime, reason: str = "Error", exit_code: int = 1) -> Document:
     """Status of a pod whose driver has ended, and which the kubelet will start again some time."""
-    ended = {"startedAt": f"{since:%Y-%m-%dT%H:%M:%SZ}", "reason": reason, "exitCode": exit_code}
+    ended = {"startedAt": _timestamp(since), "reason": reason, "exitCode": exit_code}
     waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting"}}
     state = container(waiting, last={"terminated": ended}, restarts=2)
     return {"phase": "Running", "containerStatuses": [state]}
@@ -260,34 +287,6 @@ def container(state: Document, *, last: Document | None = None, restarts: int = 
     return {"name": "driver", "state": state, "lastState": last or {}, "restartCount": restarts}
 
 
-def conflict(verb: str, kind: Kind) -> ConflictError:
-    return ConflictError(
-        "TIDE-K8S-003", "Somebody else was first.", facts={"verb": verb, "kind": kind.plural}
-    )
-
-
 def away(_verb: str, _kind: Kind) -> None:
     """For `before`: the API server does not answer."""
     raise UnavailableError("TIDE-K8S-001", "The API server is away.")
-
-
-def _check_version(old: Document, new: Document, verb: str, kind: Kind) -> None:
-    version = new.get("metadata", {}).get("resourceVersion")
-    if version not in (None, old["metadata"]["resourceVersion"]):
-        raise conflict(verb, kind)
-
-
-def _merged(old: Any, changes: Any) -> Any:
-    """RFC 7386: maps are merged, null removes, everything else replaces."""
-    if not isinstance(changes, dict):
-        return changes
-    base = old if isinstance(old, dict) else {}
-    kept = {key: value for key, value in base.items() if key not in changes}
-    return {**kept, **{k: _merged(base.get(k), v) for k, v in changes.items() if v is not None}}
-
-
-def _at(document: Document, path: str) -> Any:
-    found: Any = document
-    for key in path.split("."):
-        found = (found or {}).get(key)
-    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tidemill.control.kubernetes.api import FIELD_MANAGER, ConflictError, Document, Kind
@@ -13,8 +13,8 @@ from tidemill.errors import SpecError, TidemillError, UnavailableError
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient, Configuration
 
-# Seconds to reach the API server, and for its answer. It answers in milliseconds; a reconciliation of all
-# streams must fail within a minute, its schedule, when it is away.
+# Seconds to reach the API server, twice, and for its answer: 30 at most for one call. It answers in
+# milliseconds; a reconciliation of all streams must fail within a minute, its schedule, when it is away.
 CONNECT_SECONDS = 5
 READ_SECONDS = 20
 
@@ -23,6 +23,10 @@ PAGE = 500
 
 # Longest reason of a refusal that is shown, in characters: Kubernetes repeats whole documents in some.
 LONGEST_REASON = 500
+
+
+class _ExpiredError(UnavailableError):
+    """The version at which a list was begun is known no more: begin it anew."""
 
 
 class KubernetesClient:
@@ -47,14 +51,10 @@ class KubernetesClient:
         query = {"labelSelector": _selector(labels), "limit": str(PAGE)}
         if fields:
             query["fieldSelector"] = _selector(fields)
-        found: list[Document] = []
-        while True:
-            answer = self._call("GET", self._path(kind), query=query) or {}
-            found += answer.get("items", [])
-            token = answer.get("metadata", {}).get("continue")
-            if not token:
-                return found
-            query["continue"] = token
+        try:
+            return [*self._pages(kind, query)]
+        except _ExpiredError:
+            return [*self._pages(kind, query)]
 
     def create(self, kind: Kind, document: Document) -> Document:
         """Create an object; ConflictError if the name is taken."""
@@ -92,6 +92,16 @@ class KubernetesClient:
         except SpecError:
             # 400: no container has started yet, or none ended before.
             return ""
+
+    def _pages(self, kind: Kind, query: Mapping[str, str]) -> Iterator[Document]:
+        token = ""
+        while True:
+            page = {**query, "continue": token} if token else query
+            answer = self._call("GET", self._path(kind), query=page) or {}
+            yield from answer.get("items", [])
+            token = answer.get("metadata", {}).get("continue")
+            if not token:
+                return
 
     def _path(self, kind: Kind, name: str = "") -> str:
         # Names are made by `names.py` or read from objects: nothing in them needs to be quoted.
@@ -153,8 +163,9 @@ def _connect() -> ApiClient:
         raise _no_way(error, "install tidemill[airflow], or run it in an Airflow pod") from error
     settings = Configuration()
     _configure(settings)
-    # One more try: a connection that was kept open may be gone. More would hide an API server that is away.
-    settings.retries = Retry(total=1, redirect=0)
+    # One more try to connect; more would hide an API server that is away. A request that was sent is not
+    # repeated: it may have been carried out, and its second self would be told of a conflict with the first.
+    settings.retries = Retry(total=1, redirect=0, read=0)
     return ApiClient(settings)
 
 
@@ -208,7 +219,9 @@ def _said_no(path: str, status: int, reason: str) -> TidemillError:
         )
     if status in (409, 412):
         return _conflict(path)
-    if status == 429 or status >= 500 or status == 0:
+    if status == 410:
+        return _away(path, f"{status} {reason}", _ExpiredError)
+    if status in (0, 408, 429) or status >= 500:
         return _away(path, f"{status} {reason}")
     return SpecError(
         "TIDE-K8S-004",
@@ -229,8 +242,8 @@ def _conflict(path: str) -> ConflictError:
     )
 
 
-def _away(where: str, reason: str) -> UnavailableError:
-    return UnavailableError(
+def _away(where: str, reason: str, kind: type[UnavailableError] = UnavailableError) -> UnavailableError:
+    return kind(
         "TIDE-K8S-001",
         "The Kubernetes API server does not answer. Drivers that run go on.",
         facts={"where": where, "reason": reason[:LONGEST_REASON]},

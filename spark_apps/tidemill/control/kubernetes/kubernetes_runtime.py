@@ -19,6 +19,7 @@ from tidemill.control.kubernetes.pod_traces import pod_traces
 from tidemill.control.kubernetes.slot_memory import SlotMemory
 from tidemill.control.kubernetes.slot_record import DRAIN_REQUESTED_AT, SlotRecord
 from tidemill.control.kubernetes.slot_view import look, look_at_all, trouble
+from tidemill.control.kubernetes.stuck import why_stuck
 from tidemill.control.kubernetes.workload import (
     delete_pod,
     make_workload,
@@ -70,22 +71,20 @@ class KubernetesRuntime:
                 pipeline's former mode is still there.
         """
         seen = self._look(run.pipeline, slot_of(run.mode))
-        claim = seen.record
-        if claim is not None and claim.run_id == run.run_id and is_starting(seen, self.clock()):
-            return self._make(self._plan(run, claim))
-        driver = started_driver(seen, self.clock())
-        if driver is not None and driver.alive:
-            return StartResult(driver, started=False)
+        found = self._join(seen, run)
+        if found is not None:
+            return found
         self._clear_former_mode(seen, run)
         start = self._plan(run, SlotRecord(run.run_id, run.mode, digest, self.clock()))
         refuse_foreign_objects(self.api, seen, start)
         try:
             self._claim(start, seen.config_map)
         except ConflictError:
-            winner = self.last_start(run.pipeline, slot_of(run.mode))
-            if winner is None or not winner.alive:
+            # Somebody was first; perhaps we ourselves, and a proxy on the way has sent our claim twice.
+            found = self._join(self._look(run.pipeline, slot_of(run.mode)), run)
+            if found is None:
                 raise
-            return StartResult(winner, started=False)
+            return found
         return self._make(start)
 
     def last_start(self, pipeline: str, slot: Slot = "main") -> StartedDriver | None:
@@ -95,18 +94,23 @@ class KubernetesRuntime:
         if driver is None or not driver.alive:
             return driver
         reason = trouble(self.api, seen)
-        return replace(driver, process=f"{driver.process}, {reason}") if reason else driver
+        process = ", ".join(part for part in (driver.process, reason) if part)
+        stuck = why_stuck(seen, driver.claimed_at, reason, self.clock())
+        return replace(driver, process=process, stuck=stuck)
 
     def drain(self, driver: StartedDriver) -> bool:
         """Ask a driver to finish its batch and stop; False if it has ended.
 
-        The request is noted before the pod is asked. If we die in between, the note grows old and the driver
-        is killed; asked again, it is done.
+        The request is noted before the pod is asked. If we die in between, it is done when asked again, or
+        when the note has grown old and the driver is to be killed.
         """
         return insist(lambda: self._drain(driver))
 
     def kill(self, driver: StartedDriver) -> bool:
-        """End a driver at once, with all it started; False if it has ended. Its executors go with its pod."""
+        """End a driver at once, with all it started; False if it has ended. Its executors go with its pod.
+
+        One whose drain was noted but never reached its pod is drained instead: its time begins now.
+        """
         return insist(lambda: self._kill(driver))
 
     def put_away(self, driver: StartedDriver) -> None:
@@ -142,6 +146,14 @@ class KubernetesRuntime:
             # Whoever visits it will say why, and of this pipeline only.
             return True
         return driver is not None and driver.alive
+
+    def _join(self, seen: Observed, run: DriverRun) -> StartResult | None:
+        """Go on with a claim of this very run, or with the driver that lives; None if the slot is free."""
+        claim = seen.record
+        if claim is not None and claim.run_id == run.run_id and is_starting(seen, self.clock()):
+            return self._make(self._plan(run, claim))
+        driver = started_driver(seen, self.clock())
+        return None if driver is None or not driver.alive else StartResult(driver, started=False)
 
     def _plan(self, run: DriverRun, record: SlotRecord) -> Start:
         pipeline = resolve_pipeline(self.environment, run.pipeline)
@@ -198,23 +210,33 @@ class KubernetesRuntime:
         seen, living = self._look_for(driver)
         if living is None or not living.alive:
             return False
-        if living.drain_requested_at is None and seen.config_map is not None:
-            metadata = seen.config_map["metadata"]
-            note = {
-                "resourceVersion": metadata["resourceVersion"],
-                "annotations": {DRAIN_REQUESTED_AT: self.clock().isoformat()},
-            }
-            self.api.patch(CONFIG_MAPS, metadata["name"], {"metadata": note})
+        if living.drain_requested_at is None:
+            self._note_drain(seen)
         self._end_workload(seen, living)
         return True
+
+    def _note_drain(self, seen: Observed) -> None:
+        if seen.config_map is None:
+            return
+        metadata = seen.config_map["metadata"]
+        note = {
+            "resourceVersion": metadata["resourceVersion"],
+            "annotations": {DRAIN_REQUESTED_AT: self.clock().isoformat()},
+        }
+        self.api.patch(CONFIG_MAPS, metadata["name"], {"metadata": note})
 
     def _kill(self, driver: StartedDriver) -> bool:
         seen, living = self._look_for(driver)
         if living is None or not living.alive:
             return False
+        pods = [*seen.stream_pods, *seen.job_pods]
+        # A drain that was noted, and never reached its pod: it begins only now.
+        was_lost = living.drain_requested_at is not None and not any(facts.is_leaving for facts in pods)
+        if was_lost:
+            self._note_drain(seen)
         self._end_workload(seen, living)
-        for facts in (*seen.stream_pods, *seen.job_pods):
-            delete_pod(self.api, facts, KILL_GRACE_SECONDS)
+        for facts in pods:
+            delete_pod(self.api, facts, None if was_lost else KILL_GRACE_SECONDS)
         return True
 
     def _put_away(self, driver: StartedDriver) -> bool:

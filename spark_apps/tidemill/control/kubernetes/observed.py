@@ -1,8 +1,8 @@
 """What the objects of a slot tell of its driver. Pure: documents in, one start of a driver out.
 
 A driver lives as long as Kubernetes may run it: while its StatefulSet wants a pod or a pod of it is still
-there, also one that is being ended; while its Job has not finished. One exception: a container in
-CrashLoopBackOff has ended, and whether it is started again is the restart policy's to say.
+there, also one that is being ended; while its Job, once let run, has not finished. One exception: a
+container in CrashLoopBackOff has ended, and whether it is started again is the restart policy's to say.
 """
 
 from __future__ import annotations
@@ -42,6 +42,11 @@ class Observed:
     def record(self) -> SlotRecord | None:
         """The newest claim."""
         return record_of(self.config_map)
+
+    @property
+    def drain_requested_at(self) -> datetime | None:
+        """When whoever lives in the slot was asked to stop: a claim after that is a new record."""
+        return None if self.record is None else self.record.drain_requested_at
 
     @property
     def wanted_pods(self) -> int:
@@ -89,7 +94,18 @@ def troubled_object(observed: Observed) -> str | None:
         return next((facts.name for facts in pods if facts.words == "Pending"), None)
     if observed.stateful_set is not None and observed.wanted_pods:
         return str(observed.stateful_set["metadata"]["name"])
-    return next((str(job["metadata"]["name"]) for job in observed.jobs if not _has_finished(job)), None)
+    return next((str(job["metadata"]["name"]) for job in observed.jobs if _is_at_work(job)), None)
+
+
+def has_finished(job: Document) -> bool:
+    """Whether a Job has come to its end."""
+    conditions = job.get("status", {}).get("conditions") or []
+    return any(each["type"] in ("Complete", "Failed") and each["status"] == "True" for each in conditions)
+
+
+def is_suspended(job: Document) -> bool:
+    """Whether a Job makes no pod until somebody lets it run."""
+    return bool(job["spec"].get("suspend", False))
 
 
 def newest_words(events: Iterable[Document]) -> str:
@@ -134,20 +150,20 @@ def _living_job(observed: Observed) -> StartedDriver | None:
             return _of_pod(observed, facts.record, facts)
     for job in observed.jobs:
         record = record_of(job)
-        if record is not None and not _has_finished(job):
+        if record is not None and _is_at_work(job):
             name = job["metadata"]["name"]
             return _describe(observed, record, f"job {name}, no pod made yet", alive=True, log=f"job/{name}")
     return None
 
 
-def _has_finished(job: Document) -> bool:
-    conditions = job.get("status", {}).get("conditions") or []
-    return any(each["type"] in ("Complete", "Failed") and each["status"] == "True" for each in conditions)
+def _is_at_work(job: Document) -> bool:
+    return not has_finished(job) and not is_suspended(job)
 
 
 def _has_workload(observed: Observed, claim: SlotRecord) -> bool:
-    """Whether the workload of this very claim was made."""
-    made: Iterable[Document] = (*observed.jobs, *([observed.stateful_set] if observed.stateful_set else []))
+    """Whether the workload of this very claim was made, and let run."""
+    jobs = [job for job in observed.jobs if not is_suspended(job)]
+    made = [*jobs, *([observed.stateful_set] if observed.stateful_set else [])]
     records = map(record_of, made)
     return any(record is not None and record.is_same_start(claim) for record in records)
 
@@ -176,7 +192,7 @@ def _of_pod(observed: Observed, record: SlotRecord, facts: PodFacts, *, alive: b
         log=f"kubectl logs -n {observed.namespace} {log}",
         process=facts.process,
         alive=alive,
-        drain_requested_at=_drain_requested_at(observed, record),
+        drain_requested_at=observed.drain_requested_at,
         termination="" if alive else facts.termination,
     )
 
@@ -196,13 +212,8 @@ def _describe(
         log=f"kubectl logs -n {observed.namespace} {target}",
         process=process,
         alive=alive,
-        drain_requested_at=_drain_requested_at(observed, record),
+        drain_requested_at=observed.drain_requested_at,
     )
-
-
-def _drain_requested_at(observed: Observed, record: SlotRecord) -> datetime | None:
-    claim = observed.record
-    return claim.drain_requested_at if claim is not None and claim.is_same_start(record) else None
 
 
 def _first_pod(observed: Observed) -> str:

@@ -31,8 +31,10 @@ class PodFacts:
         job: Its Job; empty for a stream's.
         has_ended: Whether it runs nothing any more, and never will.
         is_crash_looping: Whether its driver has ended, and the kubelet waits before it starts it again.
-        is_leaving: Whether it was told to go.
+        leaves_at: When it should be gone, its grace period over; None if it was not told to go.
         started_at: When its container was started last, to the second; None before the first time.
+        waits_since: Since when its container is to be started and is not; None if it is, or if it crashed and
+            the kubelet waits on purpose.
         termination: How its container ended last, such as `OOMKilled, exit 137`.
         words: For a person: what keeps it from running; empty if it runs.
         restarts: How often the kubelet has started its container again.
@@ -44,11 +46,17 @@ class PodFacts:
     job: str
     has_ended: bool
     is_crash_looping: bool
-    is_leaving: bool
+    leaves_at: datetime | None
     started_at: datetime | None
+    waits_since: datetime | None
     termination: str
     words: str
     restarts: int
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it was told to go."""
+        return self.leaves_at is not None
 
     @property
     def process(self) -> str:
@@ -61,8 +69,9 @@ def pod_facts(pod: Document) -> PodFacts:
     """Read a pod."""
     metadata, status = pod["metadata"], pod.get("status", {})
     container = _driver_container(status)
-    is_leaving = "deletionTimestamp" in metadata
+    leaves_at = _moment(metadata.get("deletionTimestamp"))
     waiting = container.get("state", {}).get("waiting") or {}
+    is_crash_looping = waiting.get("reason") == "CrashLoopBackOff" and leaves_at is None
     ended = _termination(container)
     return PodFacts(
         name=metadata["name"],
@@ -70,11 +79,12 @@ def pod_facts(pod: Document) -> PodFacts:
         record=record_of(pod),
         job=(metadata.get("labels") or {}).get(JOB_NAME_LABEL, ""),
         has_ended=status.get("phase") in ("Succeeded", "Failed"),
-        is_crash_looping=waiting.get("reason") == "CrashLoopBackOff" and not is_leaving,
-        is_leaving=is_leaving,
+        is_crash_looping=is_crash_looping,
+        leaves_at=leaves_at,
         started_at=_started_at(container),
+        waits_since=None if is_crash_looping else _waits_since(metadata, container),
         termination="" if not ended else f"{ended.get('reason', 'ended')}, exit {ended.get('exitCode')}",
-        words="Terminating" if is_leaving else _words(status, waiting),
+        words=_words(status, waiting) if leaves_at is None else "Terminating",
         restarts=container.get("restartCount", 0),
     )
 
@@ -102,8 +112,20 @@ def _started_at(container: dict[str, Any]) -> datetime | None:
     """The start of the container's newest life, over or not."""
     now, before = container.get("state") or {}, container.get("lastState") or {}
     life = now.get("running") or now.get("terminated") or before.get("terminated") or {}
-    started = life.get("startedAt")
-    return None if started is None else datetime.fromisoformat(started)
+    return _moment(life.get("startedAt"))
+
+
+def _waits_since(metadata: dict[str, Any], container: dict[str, Any]) -> datetime | None:
+    """The end of the container's former life, or the pod's making before the first."""
+    state, before = container.get("state") or {}, container.get("lastState") or {}
+    if "running" in state or "terminated" in state:
+        return None
+    former = before.get("terminated") or {}
+    return _moment(former.get("finishedAt") if former else metadata.get("creationTimestamp"))
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
 
 
 def _words(status: dict[str, Any], waiting: dict[str, Any]) -> str:

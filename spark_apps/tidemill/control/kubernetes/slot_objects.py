@@ -108,7 +108,7 @@ def stateful_set(start: Start) -> Document:
 
 
 def job(start: Start) -> Document:
-    """The Job of one start of a bounded run: one pod, never a second one."""
+    """The Job of one start of a bounded run: one pod, never a second one; none until it is let run."""
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -117,6 +117,7 @@ def job(start: Start) -> Document:
             "annotations": start.record.annotations(),
         },
         "spec": {
+            "suspend": True,
             "backoffLimit": 0,
             "completions": 1,
             "parallelism": 1,

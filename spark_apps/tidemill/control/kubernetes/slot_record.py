@@ -33,8 +33,9 @@ ENVIRONMENT_KEY = "environment.yaml"
 RESOLVED_KEY = "resolved.json"
 HISTORY_KEY = "history.json"
 
-# How long a claim without a workload counts as starting: from writing the claim until the workload is
-# applied, which are three calls of 20 s at the very most and 20 ms as a rule. Afterwards the starter died.
+# How long a claim without a workload counts as starting: as long as one call may take at most (client.py);
+# all calls from the claim to the workload take a tenth of a second as a rule. Afterwards the starter is taken
+# for dead. One that was only held up makes no second driver: it finds its claim lost (workload.py).
 START_GRACE = timedelta(seconds=30)
 
 

@@ -24,13 +24,18 @@ _OURS = {MANAGED_BY_LABEL: "tidemill"}
 _DRIVERS = {COMPONENT_LABEL: "driver"}
 
 
+def slot_labels(pipeline: str, slot: Slot) -> dict[str, str]:
+    """Labels by which the objects of one slot are found."""
+    return {**_OURS, PIPELINE_LABEL: pipeline, SLOT_LABEL: slot}
+
+
 def look(api: KubernetesApi, namespace: str, pipeline: str, slot: Slot) -> Observed:
     """The documents of one slot.
 
     The claim is read first: if a claim at this version succeeds later, nobody claimed between, and the
     workloads that were read belong to this claim.
     """
-    labels = {**_OURS, PIPELINE_LABEL: pipeline, SLOT_LABEL: slot}
+    labels = slot_labels(pipeline, slot)
     name = kubernetes_name(pipeline, slot)
     return Observed(
         pipeline=pipeline,

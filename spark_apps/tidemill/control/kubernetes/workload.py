@@ -18,9 +18,11 @@ from tidemill.control.kubernetes.api import (
     insist,
 )
 from tidemill.control.kubernetes.driver_pod import Start
-from tidemill.control.kubernetes.observed import Observed
+from tidemill.control.kubernetes.observed import Observed, has_finished, is_suspended
 from tidemill.control.kubernetes.pod_facts import PodFacts
 from tidemill.control.kubernetes.slot_record import is_ours, record_of
+from tidemill.control.kubernetes.slot_view import slot_labels
+from tidemill.control.runtime import slot_of
 from tidemill.errors import SpecError
 from tidemill.names import kubernetes_name
 
@@ -31,10 +33,8 @@ def make_workload(api: KubernetesApi, start: Start) -> None:
         api.apply(SERVICES, slot_objects.service(start))
         api.apply(DISRUPTION_BUDGETS, slot_objects.disruption_budget(start))
         insist(lambda: _make_stateful_set(api, start))
-    elif _is_still_claimed(api, start):
-        # Its name is that of this start: if it is there, another hand has made it for the same claim.
-        with contextlib.suppress(ConflictError):
-            api.create(JOBS, slot_objects.job(start))
+    else:
+        insist(lambda: _make_job(api, start))
 
 
 def refuse_foreign_objects(api: KubernetesApi, seen: Observed, start: Start) -> None:
@@ -59,12 +59,23 @@ def refuse_foreign_objects(api: KubernetesApi, seen: Observed, start: Start) -> 
 
 
 def want_no_pod(api: KubernetesApi, seen: Observed) -> None:
-    """Have a stream's pod ended within its grace period, and no other made. ConflictError if it changed."""
-    if seen.stateful_set is None or seen.wanted_pods == 0:
+    """Have a stream's pod ended within its grace period, and no other made. ConflictError if it changed.
+
+    Asked again, it does what is left to do, and nothing if that is nothing.
+    """
+    there = seen.stateful_set
+    orphans = [] if there is not None else [facts for facts in seen.stream_pods if not facts.is_leaving]
+    if not seen.wanted_pods and not orphans:
         return
-    metadata = seen.stateful_set["metadata"]
-    changes = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "spec": {"replicas": 0}}
-    api.patch(STATEFUL_SETS, metadata["name"], changes)
+    # First, so that it is not forgotten if the next call fails. A budget that allows no disruption keeps a
+    # cluster from being upgraded, with a pod or without one (AKS: UnsatisfiablePDB); a start makes it anew.
+    api.delete(DISRUPTION_BUDGETS, kubernetes_name(seen.pipeline), {})
+    for facts in orphans:
+        delete_pod(api, facts)
+    if there is not None:
+        metadata = there["metadata"]
+        changes = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "spec": {"replicas": 0}}
+        api.patch(STATEFUL_SETS, metadata["name"], changes)
 
 
 def remove_jobs(api: KubernetesApi, seen: Observed, run_id: str) -> None:
@@ -78,26 +89,66 @@ def remove_jobs(api: KubernetesApi, seen: Observed, run_id: str) -> None:
             )
 
 
-def delete_pod(api: KubernetesApi, facts: PodFacts, grace_seconds: int) -> None:
-    """End this very pod; another one that has its name by now is left alone."""
-    try:
-        api.delete(
-            PODS, facts.name, {"gracePeriodSeconds": grace_seconds, "preconditions": {"uid": facts.uid}}
-        )
-    except ConflictError:
-        return
+def delete_pod(api: KubernetesApi, facts: PodFacts, grace_seconds: int | None = None) -> None:
+    """End this very pod, by its own grace period unless one is given.
+
+    Another one that has its name by now is left alone.
+    """
+    grace = {} if grace_seconds is None else {"gracePeriodSeconds": grace_seconds}
+    with contextlib.suppress(ConflictError):
+        api.delete(PODS, facts.name, {**grace, "preconditions": {"uid": facts.uid}})
 
 
 def _make_stateful_set(api: KubernetesApi, start: Start) -> bool:
-    """At the version that is there, so that no starter who was held up takes a newer start's place."""
+    """At the version that is there, so that no starter who was held up takes a newer start's place.
+
+    Never applied: applying creates what is not there, whoever made it meanwhile.
+    """
     there = api.get(STATEFUL_SETS, start.slot_name)
     if not _is_still_claimed(api, start):
         return False
     document = slot_objects.stateful_set(start)
-    if there is not None:
+    if there is None:
+        api.create(STATEFUL_SETS, document)
+    else:
         document["metadata"]["resourceVersion"] = there["metadata"]["resourceVersion"]
-    api.apply(STATEFUL_SETS, document)
+        api.replace(STATEFUL_SETS, document)
     return True
+
+
+def _make_job(api: KubernetesApi, start: Start) -> bool:
+    """One pod, whoever was held up between any two steps.
+
+    1. Clear the slot of Jobs that older claims left suspended; step back for one that runs.
+    2. Make the Job, suspended. 3. See that the slot is still ours. 4. Let the Job run.
+
+    A newer claim that was written before 3 is seen there. One that was written after it finds our Job at its
+    own 1: suspended, and takes it from us before 4; or running, and steps back.
+    """
+    jobs = api.list(JOBS, slot_labels(start.pipeline.name, slot_of(start.run.mode)))
+    own = start.record.workload_name(start.pipeline.name)
+    for job in jobs:
+        if job["metadata"]["name"] != own and not has_finished(job):
+            if not is_suspended(job):
+                return False
+            _delete_at_version(api, job)
+    # It may be there already, made by another hand for the same claim.
+    made = next((job for job in jobs if job["metadata"]["name"] == own), None)
+    made = made or api.create(JOBS, slot_objects.job(start))
+    if not is_suspended(made):
+        return True
+    if not _is_still_claimed(api, start):
+        _delete_at_version(api, made)
+        return False
+    version = {"resourceVersion": made["metadata"]["resourceVersion"]}
+    api.patch(JOBS, own, {"metadata": version, "spec": {"suspend": False}})
+    return True
+
+
+def _delete_at_version(api: KubernetesApi, job: Document) -> None:
+    """Delete a Job unless somebody has changed it: let it run, for one. ConflictError then."""
+    exact = {key: job["metadata"][key] for key in ("uid", "resourceVersion")}
+    api.delete(JOBS, job["metadata"]["name"], {"propagationPolicy": "Background", "preconditions": exact})
 
 
 def _is_still_claimed(api: KubernetesApi, start: Start) -> bool:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from tests.support.api_contract import ApiContract
+from tests.support.api_server import ApiServerInMemory
+from tidemill.control.kubernetes.api import KubernetesApi
 
 
 class TestApi(ApiContract):
     """The one in memory keeps the contract."""
+
+    def take_turn(self, api: KubernetesApi) -> None:
+        assert isinstance(api, ApiServerInMemory)
+        api.controllers()

@@ -23,6 +23,9 @@ KUBECONFIG = {
     "users": [{"name": "test", "user": {"token": "not-a-secret"}}],
 }
 
+# In place of a status: the request is carried out, and its answer lost.
+LOST = 0
+
 
 class ScriptedApiServer(ThreadingHTTPServer):
     """Answers every request with the next scripted answer, and remembers what was asked."""
@@ -46,6 +49,9 @@ class _Handler(BaseHTTPRequestHandler):
         sent = json.loads(body) if body else None
         server.asked.append((self.command, self.path, self.headers.get("Content-Type") or "", sent))
         status, answer = server.answers.pop(0)
+        if status == LOST:
+            self.close_connection = True
+            return
         text = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(text)))
@@ -91,6 +97,7 @@ def client_of(address: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Ku
         (409, ConflictError, "TIDE-K8S-003"),
         (422, SpecError, "TIDE-K8S-004"),
         (400, SpecError, "TIDE-K8S-004"),
+        (408, UnavailableError, "TIDE-K8S-001"),
         (429, UnavailableError, "TIDE-K8S-001"),
         (500, UnavailableError, "TIDE-K8S-001"),
         (503, UnavailableError, "TIDE-K8S-001"),
@@ -130,6 +137,16 @@ def test_nobody_at_the_address_is_unavailable(tmp_path: Path, monkeypatch: pytes
     assert caught.value.error_id == "TIDE-K8S-001"
 
 
+def test_a_request_whose_answer_was_lost_is_not_sent_again(
+    client: KubernetesClient, server: ScriptedApiServer
+) -> None:
+    server.answers = [(LOST, ""), (409, {"message": "the first one was stored"})]
+    with pytest.raises(UnavailableError) as caught:
+        client.replace(CONFIG_MAPS, {"metadata": {"name": "a"}})
+    assert caught.value.error_id == "TIDE-K8S-001"
+    assert len(server.asked) == 1
+
+
 def test_no_way_to_a_cluster_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "missing"))
@@ -159,6 +176,20 @@ def test_every_page_of_a_list_is_read(client: KubernetesClient, server: Scripted
     assert "labelSelector=a%3Db" in server.asked[0][1]
     assert "fieldSelector=type%3DWarning" in server.asked[0][1]
     assert "continue=next" in server.asked[1][1]
+
+
+def test_a_list_that_grew_too_old_between_two_pages_is_begun_anew_once(
+    client: KubernetesClient, server: ScriptedApiServer
+) -> None:
+    first = (200, {"items": [{"n": 1}], "metadata": {"continue": "next"}})
+    expired = (410, {"message": "The provided continue parameter is too old"})
+    server.answers = [first, expired, first, (200, {"items": [{"n": 2}]})]
+    assert client.list(PODS, {}) == [{"n": 1}, {"n": 2}]
+    assert "continue" not in server.asked[2][1]
+    server.answers = [first, expired, first, expired]
+    with pytest.raises(UnavailableError) as caught:
+        client.list(PODS, {})
+    assert caught.value.error_id == "TIDE-K8S-001"
 
 
 def test_applied_is_by_our_name_and_by_force(client: KubernetesClient, server: ScriptedApiServer) -> None:

@@ -2,67 +2,33 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from tests.support.api_server import container, crash_looping, running
+from tests.support.slot_documents import (
+    CLAIMED_AT,
+    DONE,
+    JUST_NOW,
+    LONG_AGO,
+    NO_IMAGE,
+    NOW,
+    SINCE,
+    UNSCHEDULED,
+    WAITS,
+    claim,
+    job,
+    job_pod,
+    observed,
+    pod,
+    stateful_set,
+    suspended_job,
+)
 from tidemill.control.kubernetes.api import Document
-from tidemill.control.kubernetes.observed import Observed, newest_words, started_driver, troubled_object
+from tidemill.control.kubernetes.observed import newest_words, started_driver, troubled_object
 from tidemill.control.kubernetes.pod_facts import LONGEST_WORDS
-from tidemill.control.kubernetes.slot_record import START_GRACE, SlotRecord
-
-NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
-CLAIMED_AT = NOW - timedelta(hours=1)
-SINCE = NOW - timedelta(minutes=10)
-
-
-def record(run_id: str = "run-1", mode: Any = "stream", **facts: Any) -> SlotRecord:
-    return SlotRecord(run_id, mode, "d1", facts.pop("at", CLAIMED_AT), **facts)
-
-
-JUST_NOW = NOW - timedelta(seconds=1)
-LONG_AGO = NOW - START_GRACE - timedelta(seconds=1)
-
-
-def claim(run_id: str = "run-1", mode: Any = "stream", **facts: Any) -> Document:
-    annotations = record(run_id, mode, **facts).annotations()
-    return {"metadata": {"name": "tidemill-orders", "annotations": annotations}}
-
-
-def stateful_set(replicas: int = 1, run_id: str = "run-1", **facts: Any) -> Document:
-    return {**claim(run_id, **facts), "spec": {"replicas": replicas}}
-
-
-def job(run_id: str = "run-1", mode: Any = "incremental", **status: Any) -> Document:
-    document = claim(run_id, mode)
-    return {**document, "metadata": {**document["metadata"], "name": "tidemill-orders-1f"}, "status": status}
-
-
-def pod(status: Document, run_id: str = "run-1", **facts: Any) -> Document:
-    leaving = {"deletionTimestamp": "2026-01-31T12:00:00Z"} if facts.pop("leaving", False) else {}
-    annotations = record(run_id, facts.pop("mode", "stream"), **facts).annotations()
-    metadata = {"name": "tidemill-orders-0", "uid": "uid-1", "annotations": annotations, **leaving}
-    return {"metadata": metadata, "status": status}
-
-
-def job_pod(status: Document, run_id: str = "run-1") -> Document:
-    document = pod(status, run_id, mode="incremental")
-    labels = {"batch.kubernetes.io/job-name": "tidemill-orders-1f"}
-    return {
-        **document,
-        "metadata": {**document["metadata"], "name": "tidemill-orders-1f-x", "labels": labels},
-    }
-
-
-def observed(**documents: Any) -> Observed:
-    return Observed("orders", "plant", **documents)
-
-
-WAITS = {"phase": "Pending", "containerStatuses": [container({"waiting": {"reason": "ContainerCreating"}})]}
-NO_IMAGE = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "tidemill/spark:9"'}
-DONE = [{"type": "Complete", "status": "True"}]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +50,7 @@ DONE = [{"type": "Complete", "status": "True"}]
             {
                 "config_map": claim(),
                 "stateful_set": stateful_set(0),
-                "pods": (pod(running(SINCE), leaving=True),),
+                "pods": (pod(running(SINCE), leaves_at=NOW),),
             },
             True,
             id="draining",
@@ -112,7 +78,7 @@ DONE = [{"type": "Complete", "status": "True"}]
             {
                 "config_map": claim(),
                 "stateful_set": stateful_set(),
-                "pods": (pod(crash_looping(SINCE), leaving=True),),
+                "pods": (pod(crash_looping(SINCE), leaves_at=NOW),),
             },
             True,
             id="crash-looping and told to go",
@@ -153,6 +119,16 @@ DONE = [{"type": "Complete", "status": "True"}]
             id="job deleted, its pod draining",
         ),
         pytest.param({"config_map": claim(mode="incremental")}, False, id="job expired"),
+        pytest.param(
+            {"config_map": claim(mode="incremental"), "jobs": (suspended_job(),)},
+            False,
+            id="job made, and its starter died before it let it run",
+        ),
+        pytest.param(
+            {"config_map": claim(mode="incremental", at=JUST_NOW), "jobs": (suspended_job(at=JUST_NOW),)},
+            True,
+            id="job made, not let run yet",
+        ),
     ],
 )
 def test_whether_a_driver_lives(seen: dict[str, Any], alive: bool) -> None:
@@ -183,7 +159,7 @@ def test_nothing_tells_of_no_driver() -> None:
             {
                 "config_map": claim("run-2"),
                 "stateful_set": stateful_set(1, "run-2"),
-                "pods": (pod(running(SINCE), "run-1", leaving=True),),
+                "pods": (pod(running(SINCE), "run-1", leaves_at=NOW),),
             },
             "run-1",
         ),
@@ -209,6 +185,13 @@ def test_since_when_a_stream_runs(status: Document, started_at: datetime) -> Non
     assert driver.started_at == started_at
 
 
+def test_whoever_lives_in_a_slot_was_asked_to_stop_when_the_slot_was() -> None:
+    asked = claim("run-2", at=LONG_AGO, drain_requested_at=NOW)
+    driver = started_driver(observed(config_map=asked, stateful_set=stateful_set()), NOW)
+    assert driver is not None
+    assert (driver.run_id, driver.drain_requested_at) == ("run-1", NOW)
+
+
 def test_a_bounded_run_was_started_when_it_was_claimed() -> None:
     seen = observed(config_map=claim(mode="incremental"), jobs=(job(),), pods=(job_pod(running(SINCE)),))
     driver = started_driver(seen, NOW)
@@ -216,20 +199,12 @@ def test_a_bounded_run_was_started_when_it_was_claimed() -> None:
     assert (driver.started_at, driver.mode) == (CLAIMED_AT, "incremental")
 
 
-UNSCHEDULED = {
-    "phase": "Pending",
-    "conditions": [
-        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes fit"}
-    ],
-}
-
-
 @pytest.mark.parametrize(
     ("document", "words"),
     [
         (pod(running(SINCE)), "pod tidemill-orders-0"),
         (pod(running(SINCE, restarts=1)), "pod tidemill-orders-0, 1 restart"),
-        (pod(running(SINCE), leaving=True), "pod tidemill-orders-0, Terminating"),
+        (pod(running(SINCE), leaves_at=NOW), "pod tidemill-orders-0, Terminating"),
         (pod(WAITS), "pod tidemill-orders-0, Pending"),
         (pod(UNSCHEDULED), "pod tidemill-orders-0, Pending: Unschedulable 0/3 nodes fit"),
         (

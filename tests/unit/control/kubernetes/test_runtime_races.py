@@ -14,9 +14,9 @@ from tests.support.api_server import (
     StarterDiedError,
 )
 from tests.support.cluster_project import Clock, ClusterProject
-from tests.support.drivers_as_pods import POD, bounded, newest, started, stream
+from tests.support.drivers_as_pods import POD, bounded, job_name, newest, started, stream
 from tidemill.control.driver_command import DriverRun
-from tidemill.control.kubernetes.api import CONFIG_MAPS, PODS, SERVICES, STATEFUL_SETS, Kind
+from tidemill.control.kubernetes.api import CONFIG_MAPS, JOBS, PODS, SERVICES, STATEFUL_SETS, Document, Kind
 from tidemill.control.kubernetes.slot_record import START_GRACE, record_of
 from tidemill.errors import UnavailableError
 
@@ -70,47 +70,117 @@ def test_a_starter_killed_at_any_request_leaves_nothing_or_one_driver(
     assert len(api.running_pods) == 1
 
 
-@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("pipeline", ["orders", "daily"], ids=["stream", "bounded"])
+@pytest.mark.parametrize("number", range(14))
 def test_a_claim_of_a_starter_that_died_is_free_after_a_while(
-    cluster_project: ClusterProject, api: ApiServerInMemory, number: int
+    cluster_project: ClusterProject, api: ApiServerInMemory, pipeline: str, number: int
 ) -> None:
     clock = Clock()
+    run = stream if pipeline == "orders" else bounded
     api.before = dying_at(number)
     with contextlib.suppress(StarterDiedError):
-        cluster_project.runtime(api, clock=clock).start(stream("run-1"), "d1")
+        cluster_project.runtime(api, clock=clock).start(run("run-1"), "d1")
     api.before = ApiServerInMemory().before
     runtime = cluster_project.runtime(api, clock=clock)
-    at_once = runtime.start(stream("run-2"), "d1").driver
+    at_once = runtime.start(run("run-2"), "d1").driver
     assert at_once.alive
     clock.pass_by(START_GRACE.total_seconds() + 1)
-    later = runtime.start(stream("run-3"), "d1").driver
+    later = runtime.start(run("run-3"), "d1").driver
     assert later.alive
     api.settle()
-    assert (newest(runtime).alive, api.running_pods) == (True, [POD])
+    assert newest(runtime, pipeline).alive
+    assert len(api.running_pods) == 1
+    # Nor is a Job left that nobody will ever let run.
+    assert len(api.list(JOBS, {})) == (pipeline == "daily")
 
 
-def test_a_starter_that_is_held_up_does_not_take_a_newer_drivers_place(
-    cluster_project: ClusterProject, api: ApiServerInMemory
+@pytest.mark.parametrize("pipeline", ["orders", "daily"], ids=["stream", "bounded"])
+@pytest.mark.parametrize("number", range(20))
+def test_a_starter_that_is_held_up_at_any_request_makes_no_second_driver(
+    cluster_project: ClusterProject, api: ApiServerInMemory, pipeline: str, number: int
 ) -> None:
-    clock, slow = Clock(), []
+    clock, left = Clock(), [number]
+    run = stream if pipeline == "orders" else bounded
 
-    def sleeps_before_the_stateful_set(verb: str, kind: Kind) -> None:
-        if (verb, kind) == ("apply", STATEFUL_SETS) and not slow:
-            slow.append(True)
+    def sleeps_while_another_one_starts(_verb: str, _kind: Kind) -> None:
+        left[0] -= 1
+        if left[0] == -1:
             clock.pass_by(START_GRACE.total_seconds() + 1)
-            started(cluster_project.runtime(api, clock=clock), stream("run-2"))
+            cluster_project.runtime(api, clock=clock).start(run("run-2"), "d1")
             api.settle()
 
-    api.before = sleeps_before_the_stateful_set
-    cluster_project.runtime(api, clock=clock).start(stream("run-1"), "d1")
+    api.before = sleeps_while_another_one_starts
+    cluster_project.runtime(api, clock=clock).start(run("run-1"), "d1")
     api.settle()
-    runtime = cluster_project.runtime(api, clock=clock)
-    assert (newest(runtime).alive, api.running_pods) == (True, [POD])
-    # Whoever came last, the driver that lives is the one that is told of.
     (pod,) = api.list(PODS, {})
-    told = record_of(pod)
-    assert told is not None
-    assert newest(runtime).run_id == told.run_id
+    lives, claim = record_of(pod), record_of(api.get(CONFIG_MAPS, f"tidemill-{pipeline}"))
+    assert lives is not None
+    assert lives == claim
+    assert newest(cluster_project.runtime(api, clock=clock), pipeline).run_id == lives.run_id
+
+
+def test_a_starter_steps_back_for_one_who_went_on_when_nobody_expected_it(
+    cluster_project: ClusterProject, api: ApiServerInMemory
+) -> None:
+    clock = Clock()
+    runtime = cluster_project.runtime(api, clock=clock)
+
+    def dies_before_it_lets_the_job_run(verb: str, kind: Kind) -> None:
+        if (verb, kind) == ("patch", JOBS):
+            raise StarterDiedError
+
+    api.before = dies_before_it_lets_the_job_run
+    with pytest.raises(StarterDiedError):
+        runtime.start(bounded("run-1"), "d1")
+
+    def was_only_held_up(verb: str, kind: Kind) -> None:
+        if (verb, kind) == ("delete", JOBS):
+            api.before = ApiServerInMemory().before
+            api.patch(JOBS, job_name(api), {"spec": {"suspend": False}})
+
+    api.before = was_only_held_up
+    clock.pass_by(START_GRACE.total_seconds() + 1)
+    result = runtime.start(bounded("run-2"), "d1")
+    assert (result.started, result.driver.run_id, result.driver.alive) == (False, "run-1", True)
+    api.settle()
+    assert len(api.running_pods) == 1
+
+
+def test_a_job_whose_status_is_written_meanwhile_is_let_run(
+    cluster_project: ClusterProject, api: ApiServerInMemory
+) -> None:
+    turns = []
+
+    def its_controller_takes_a_turn(verb: str, kind: Kind) -> None:
+        if (verb, kind) == ("patch", JOBS):
+            turns.append(True)
+            api.controllers()
+
+    api.before = its_controller_takes_a_turn
+    started(cluster_project.runtime(api), bounded())
+    assert len(turns) == 2
+    api.settle()
+    assert len(api.running_pods) == 1
+
+
+def test_a_claim_that_was_stored_while_its_answer_was_lost_is_ones_own(
+    cluster_project: ClusterProject, api: ApiServerInMemory
+) -> None:
+    runtime = cluster_project.runtime(api)
+    started(runtime, bounded("run-1"))
+    api.finish_job(job_name(api))
+
+    def replace_twice(kind: Kind, document: Document) -> Document:
+        ApiServerInMemory.replace(api, kind, document)
+        return ApiServerInMemory.replace(api, kind, document)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(api, "replace", replace_twice)
+        driver = started(runtime, bounded("run-2"))
+    assert (driver.run_id, driver.alive) == ("run-2", True)
+    api.settle()
+    (pod,) = api.list(PODS, {}, {"status.phase": "Running"})
+    assert record_of(pod) == record_of(api.get(CONFIG_MAPS, "tidemill-daily"))
 
 
 def test_a_stop_asked_for_while_a_driver_is_made_is_not_lost(

@@ -13,7 +13,7 @@ from tests.support.api_server import (
     away,
     crash_looping,
 )
-from tests.support.cluster_project import OWNER, ClusterProject
+from tests.support.cluster_project import OWNER, Clock, ClusterProject
 from tests.support.drivers_as_pods import POD, is_alive, newest, started, stream
 from tests.support.small_project import STREAM
 from tidemill.control.driver_command import DriverRun
@@ -30,6 +30,29 @@ def test_what_keeps_a_pod_from_being_made_is_told(
     api.warn("tidemill-orders", "Older", "not this")
     api.warn("tidemill-orders", "FailedCreate", "exceeded quota: plant, requested: pods=1")
     assert "FailedCreate: exceeded quota: plant" in newest(runtime).process
+
+
+def test_a_driver_that_neither_starts_nor_ends_is_told_as_stuck(
+    cluster_project: ClusterProject, api: ApiServerInMemory
+) -> None:
+    clock = Clock()
+    api.clock = clock
+    runtime = cluster_project.runtime(api, clock=clock)
+    driver = started(runtime, stream())
+    api.warn("tidemill-orders", "FailedCreate", "exceeded quota: plant, requested: pods=1")
+    assert newest(runtime).stuck == ""
+    clock.pass_by(301)
+    assert "FailedCreate: exceeded quota" in newest(runtime).stuck
+    api.settle()
+    assert newest(runtime).stuck == ""
+    runtime.drain(driver)
+    api.controllers()
+    clock.pass_by(cluster_project.environment.spec.grace_period.total_seconds() + 30)
+    assert newest(runtime).stuck == ""
+    clock.pass_by(60)
+    assert "its node may be gone" in newest(runtime).stuck
+    api.settle()
+    assert newest(runtime).stuck == ""
 
 
 def test_an_api_server_that_is_away_changes_nothing(

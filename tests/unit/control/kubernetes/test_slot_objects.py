@@ -239,6 +239,7 @@ def test_a_job_makes_one_pod_and_never_a_second(cluster_project: ClusterProject)
     start = cluster_project.start(run)
     job = slot_objects.job(start)
     assert job["spec"]["backoffLimit"] == 0
+    assert job["spec"]["suspend"] is True
     assert pod_of(job)["restartPolicy"] == "Never"
     assert container_of(job)["args"][-2:] == ["--from", "2026-01-01T00:00:00Z"]
     assert slot_objects.slot_config_map(start, None)["metadata"]["name"] == "tidemill-orders.backfill"
