@@ -35,7 +35,7 @@ class StreamRequest:
         pipeline: Which stream.
         verb: What to do.
         run_id: Names the request, and the driver that it starts.
-        at: When it was asked; a wish written later by somebody else wins.
+        at: When it was asked; what somebody else has asked later wins, whichever is carried out first.
         by: Who asks.
         reason: Why.
     """
@@ -135,7 +135,7 @@ def _stream(plane: ControlPlane, name: str) -> Pipeline:
 def _write_wish(plane: ControlPlane, request: StreamRequest) -> None:
     state: Literal["running", "stopped"] = "stopped" if request.verb == "stop" else "running"
     standing = read_desired(plane.store, plane.layout, request.pipeline)
-    if standing is not None and standing.at > request.at:
+    if standing is not None and standing.stands_since >= request.at:
         if (standing.by, standing.state) == (request.by, state):
             return
         raise UsageError(
@@ -149,5 +149,5 @@ def _write_wish(plane: ControlPlane, request: StreamRequest) -> None:
             },
             fix="ask anew if you still want it",
         )
-    desired = Desired(state=state, by=request.by, reason=request.reason)
+    desired = Desired(state=state, by=request.by, asked_at=request.at, reason=request.reason)
     write_desired(plane.store, plane.layout, request.pipeline, desired)
