@@ -33,21 +33,21 @@ class StreamAction(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Take the next step; returns the goal that is left to prove."""
-        return self._step(context, self.place.open())
+        return self._step(context, self.place.open(), deadline=None)
 
     def go_on(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """The old driver is gone, or has to go: take the step after that."""
+        """The old driver is gone: take the step after that. If it has to be killed, wait on for its end."""
         from tidemill.control.goal import Goal
         from tidemill.control.stream_request import end_overdue
 
         plane = self.place.open()
         if event["state"] == "overdue":
-            end_overdue(plane, Goal(pipeline=self.pipeline, kind="stopped", final=False))
-        else:
-            evidence_or_raise(event)
-        return self._step(context, plane)
+            goal = end_overdue(plane, Goal.model_validate(event["goal"]))
+            wait_for(self, self.place, goal, "go_on", event["deadline"])
+        evidence_or_raise(event)
+        return self._step(context, plane, event["deadline"])
 
-    def _step(self, context: Context, plane: ControlPlane) -> dict[str, Any]:
+    def _step(self, context: Context, plane: ControlPlane, deadline: str | None) -> dict[str, Any]:
         from tidemill.control.stream_request import begin
 
         request = request_of(context, self.pipeline)
@@ -57,7 +57,7 @@ class StreamAction(BaseOperator):
         if driver is not None:
             self.log.info("Driver %s: %s; its log: %s", driver.run_id, driver.process, driver.log)
         if not goal.final:
-            wait_for(self, self.place, goal, "go_on")
+            wait_for(self, self.place, goal, "go_on", deadline)
         return goal.model_dump(mode="json")
 
 
@@ -83,13 +83,13 @@ class ProveStream(BaseOperator):
         wait_for(self, self.place, Goal.model_validate(self.goal), "conclude")
 
     def conclude(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        """Succeed with the evidence, or fail with the reason."""
+        """Succeed with the evidence, or fail with the reason; wait on for a driver that has to be killed."""
         from tidemill.control.goal import Goal
         from tidemill.control.stream_request import end_overdue
 
         if event["state"] == "overdue":
-            proof = end_overdue(self.place.open(), Goal.model_validate(self.goal))
-            event = {"state": proof.state, "message": proof.message, "evidence": {}}
+            goal = end_overdue(self.place.open(), Goal.model_validate(event["goal"]))
+            wait_for(self, self.place, goal, "conclude", event["deadline"])
         if event["state"] != "done":
             log_traces(self, self.place, Goal.model_validate(self.goal).pipeline)
         evidence = evidence_or_raise(event)

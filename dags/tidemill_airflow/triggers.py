@@ -22,6 +22,8 @@ TOLERATED_FAILURES = 150
 class GoalTrigger(BaseTrigger):
     """Fires when a goal is proven, has failed, or its time is over.
 
+    Its event also carries `goal` and `deadline`, for a task that has to wait on.
+
     Args:
         place: Project and environment, as plain data.
         goal: A `tidemill.control.goal.Goal`, as plain data.
@@ -67,7 +69,8 @@ class GoalTrigger(BaseTrigger):
                     raise
                 event = {"state": "pending", "message": f"cannot look now: {error}", "evidence": {}}
             if event["state"] != "pending" or self._is_over():
-                yield TriggerEvent(event)  # type: ignore[no-untyped-call]
+                told_with = {**event, "goal": self.goal, "deadline": self.deadline}
+                yield TriggerEvent(told_with)  # type: ignore[no-untyped-call]
                 return
             if event["message"] != told:
                 told = event["message"]

@@ -16,10 +16,16 @@ if TYPE_CHECKING:
     from tidemill.control.runtime import Slot
 
 
-def wait_for(operator: BaseOperator, place: Place, goal: Goal, then: str) -> NoReturn:
-    """Give the worker back until the goal is decided; then the operator's method `then` gets the `event`."""
+def wait_for(
+    operator: BaseOperator, place: Place, goal: Goal, then: str, deadline: str | None = None
+) -> NoReturn:
+    """Give the worker back until the goal is decided; then the operator's method `then` gets the `event`.
+
+    Who waits on, after an event, hands over that event's `deadline`: a task has one, however often it waits.
+    """
     patience = goal.patience(place.open())
-    deadline = None if patience is None else (datetime.now(UTC) + patience).isoformat()
+    if deadline is None and patience is not None:
+        deadline = (datetime.now(UTC) + patience).isoformat()
     trigger = GoalTrigger(place.as_document(), goal.model_dump(mode="json"), deadline)
     operator.defer(trigger=trigger, method_name=then)
 

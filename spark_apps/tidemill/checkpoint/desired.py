@@ -12,7 +12,16 @@ from tidemill.storage.store import Store
 
 
 class Desired(BaseModel):
-    """Whether a pipeline should run, who said so, when and why."""
+    """Whether a pipeline should run, who said so, when and why.
+
+    Args:
+        state: What should be.
+        by: Who asked.
+        at: When it was written. Ends of drivers before that do not count any more.
+        asked_at: When it was asked, which may be long before: Airflow queues. None in a document that does
+            not tell.
+        reason: Why.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -20,7 +29,13 @@ class Desired(BaseModel):
     state: Literal["running", "stopped"]
     by: str
     at: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    asked_at: datetime | None = None
     reason: str = ""
+
+    @property
+    def stands_since(self) -> datetime:
+        """What was asked before this is out of date."""
+        return self.asked_at or self.at
 
 
 def read_desired(store: Store, layout: Layout, pipeline: str) -> Desired | None:

@@ -24,6 +24,16 @@ class Goal(BaseModel):
     `progress`: the stream commits, by a driver not older than `started_after`. `stopped`: no driver runs; if
     that is not `final`, the request has another step. `finished`: the bounded run that was started at
     `started_at` in `slot` has left its receipt.
+
+    Args:
+        pipeline: Whose.
+        kind: What is waited for.
+        final: Whether the request ends with it.
+        started_after: See `progress`.
+        slot: See `finished`.
+        started_at: See `finished`.
+        killed_drain: When the drain was asked whose driver was killed for this goal: it is waited for, and
+            not killed again.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -34,6 +44,7 @@ class Goal(BaseModel):
     started_after: datetime | None = None
     slot: Slot = "main"
     started_at: datetime | None = None
+    killed_drain: datetime | None = None
 
     def patience(self, plane: ControlPlane) -> timedelta | None:
         """How long to wait before giving up; None for a bounded run, which takes as long as it takes."""
@@ -52,6 +63,7 @@ def prove(plane: ControlPlane, goal: Goal) -> Proof:
         case "progress":
             return prove_progress(plane, goal.pipeline, goal.started_after)
         case "stopped":
-            return prove_stopped(plane, goal.pipeline, datetime.now(UTC), final=goal.final)
+            now = datetime.now(UTC)
+            return prove_stopped(plane, goal.pipeline, now, final=goal.final, killed_drain=goal.killed_drain)
         case "finished":
             return prove_finished(plane, goal.pipeline, goal.slot, goal.started_at)

@@ -105,16 +105,15 @@ class LocalRuntime:
     def drain(self, driver: StartedDriver) -> bool:
         """Ask a driver to finish its batch and stop; False if it has ended.
 
-        The request is noted before the signal, and a noted driver gets no second one: a driver may take a
-        second SIGTERM for impatience. If we die in between, the note grows old and the driver is killed.
+        The request is noted before the signal. If we die in between, whoever asks again gives the signal: to
+        a driver a second one says nothing new, and the first note tells since when it drains.
         """
         record = self._record_of(driver)
         if record is None or not record.is_alive():
             return False
         file = self._file(driver.pipeline, slot_of(driver.mode), "json")
-        if drain_requested_at(file, record) is not None:
-            return True
-        write_drain_note(file, record)
+        if drain_requested_at(file, record) is None:
+            write_drain_note(file, record)
         signed = self._record_of(driver)
         # Not signed yet: the process finds the note before it becomes the driver.
         return signed is None or signed.identity is None or signed.identity.signal(signal.SIGTERM)

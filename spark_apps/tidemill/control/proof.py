@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from tidemill.checkpoint.status import Status, read_status
@@ -24,7 +24,8 @@ SEARCHED_COMMITS = 20
 class Proof:
     """How far a request has come.
 
-    `overdue`: a drain that will not end by itself. `evidence` is plain data, for XCom and `--json`.
+    `overdue`: a drain that will not end by itself, and whose driver was not killed yet. `evidence` is plain
+    data, for XCom and `--json`.
     """
 
     state: Literal["pending", "done", "failed", "overdue"]
@@ -36,10 +37,11 @@ def prove_progress(plane: ControlPlane, pipeline: str, started_after: datetime |
     """Whether the running driver has made progress.
 
     Proven by a batch committed by this very driver, or, where the source has nothing to read, by its
-    status `waiting`. With `started_after` an older driver does not count (restart).
+    status `waiting`. With `started_after` a driver that was decided on before does not count (restart), nor
+    does its next life, where its place has started it again.
     """
     start = plane.runtime.last_start(pipeline)
-    if start is None or (started_after is not None and start.started_at < started_after):
+    if start is None or (started_after is not None and start.claimed_at < started_after):
         return Proof("pending", "no driver was started yet")
     if not start.alive:
         ending = plane.last_ending(pipeline)
@@ -50,31 +52,34 @@ def prove_progress(plane: ControlPlane, pipeline: str, started_after: datetime |
     return _judge_status(plane, start, status)
 
 
-def prove_stopped(plane: ControlPlane, pipeline: str, now: datetime, *, final: bool = True) -> Proof:
+def prove_stopped(
+    plane: ControlPlane,
+    pipeline: str,
+    now: datetime,
+    *,
+    final: bool = True,
+    killed_drain: datetime | None = None,
+) -> Proof:
     """Whether no driver runs any more, and how the last one ended.
 
-    Where that is a step on the way (not `final`), a forced end is as good, and so is a driver that nobody
-    has asked to drain: somebody, such as a reconciliation, has started it since.
+    Where that is a step on the way (not `final`), the end of a cut off batch is as good, and so is a driver
+    that nobody has asked to drain: somebody, such as a reconciliation, has started it since. A driver that
+    was killed (`killed_drain`) is still waited for: it is gone when its place says so.
     """
     start = plane.runtime.last_start(pipeline)
     if start is None:
         return Proof("done", "no driver ever ran here")
     if start.alive:
-        since = start.drain_requested_at
-        if since is None and not final:
+        if start.drain_requested_at is None and not final:
             return Proof("done", f"{start.process} was started meanwhile")
-        grace = plane.environment.spec.grace_period
-        if since is not None and now - since > grace:
-            return Proof("overdue", f"{start.process} did not drain within {grace.seconds} s")
-        return Proof("pending", f"{start.process} is draining" if since else f"{start.process} runs")
+        return _about_draining(start, now, plane.environment.spec.grace_period, killed_drain)
     ending = plane.last_ending(pipeline)
     if ending is None:
         return Proof("pending", "a driver was started meanwhile")
     evidence = {"run_id": ending.run_id, "result": ending.result, "ended_at": ending.ended_at.isoformat()}
-    if ending.result == "forced" and final:
-        return Proof(
-            "failed", "the driver did not finish its batch in time; the next start repeats it", evidence
-        )
+    cut_off = _cut_off(start, ending, killed_drain) if final else ""
+    if cut_off:
+        return Proof("failed", cut_off, evidence)
     return Proof("done", f"stopped, {ending.result}: {ending.cause}", evidence)
 
 
@@ -97,6 +102,31 @@ def prove_finished(plane: ControlPlane, pipeline: str, slot: Slot, started_at: d
     return Proof(
         "failed", f"{ending.cause}. Log: {start.log}", {**evidence, "retry": _is_worth_a_retry(ending)}
     )
+
+
+def _about_draining(
+    start: StartedDriver, now: datetime, grace: timedelta, killed_drain: datetime | None
+) -> Proof:
+    if start.drain_requested_at is None:
+        return Proof("pending", f"{start.process} runs")
+    if not start.is_overdue(now, grace):
+        return Proof("pending", f"{start.process} is draining")
+    late = f"{start.process} did not drain within {grace.total_seconds():.0f} s"
+    if start.drain_requested_at == killed_drain:
+        return Proof("pending", f"{late}; it was killed, and is still there")
+    return Proof("overdue", late)
+
+
+def _cut_off(start: StartedDriver, ending: Ending, killed_drain: datetime | None) -> str:
+    """What to say of a driver that was asked to stop and left a batch unfinished; empty of any other."""
+    if ending.result == "forced":
+        return "the driver did not finish its batch in time; the next start repeats it"
+    if ending.result != "killed" or start.drain_requested_at is None:
+        return ""
+    # A pod that never ran leaves no receipt either. Before its epoch a driver writes nothing.
+    if ending.epoch is None and start.drain_requested_at != killed_drain:
+        return ""
+    return f"the driver did not drain, it was {ending.cause}; the next start repeats its batch"
 
 
 def _judge_status(plane: ControlPlane, start: StartedDriver, status: Status) -> Proof:

@@ -8,10 +8,16 @@ from typing import Literal
 
 from tidemill.checkpoint.desired import Desired
 from tidemill.checkpoint.receipts import Receipt
+from tidemill.checkpoint.status import Status
 from tidemill.control.endings import Ending
 from tidemill.control.restart_policy import RestartPolicy, class_of, judge_crashes
 from tidemill.control.runtime import StartedDriver
 from tidemill.errors import TidemillError
+
+# Longest silence of a driver elsewhere that has fenced off ours before it counts as dead. Above the least
+# silence for which a driver's own probe has it killed (15 minutes); to start too early costs no row: the
+# new driver fences off the other, which gives way before its next batch.
+LONGEST_SILENCE_OF_NEWER = timedelta(minutes=20)
 
 Action = Literal["start", "stop", "kill", "leave", "wait", "hold", "refused", "failed"]
 
@@ -34,6 +40,7 @@ class Facts:
         ended: The newest driver of the main slot, if it runs no more.
         endings: How its drivers ended, oldest first.
         newest_receipt: The newest receipt of any driver, also of another machine's.
+        newest_status: What any driver said of itself last, also another machine's; None while one runs here.
         now: When this was seen.
     """
 
@@ -50,6 +57,7 @@ class Facts:
     ended: StartedDriver | None = None
     endings: tuple[Ending, ...] = ()
     newest_receipt: Receipt | None = None
+    newest_status: Status | None = None
 
 
 @dataclass(frozen=True)
@@ -80,7 +88,7 @@ class Reconciler:
     def decide(self, facts: Facts) -> Decision:
         """What to do now."""
         if facts.running is not None:
-            return self._about_running(facts, facts.running)
+            return _unless_stuck(facts.running, self._about_running(facts, facts.running))
         if facts.problem is not None:
             return Decision("refused", str(facts.problem), runbook=facts.problem.runbook)
         if not _is_wanted(facts):
@@ -88,10 +96,10 @@ class Reconciler:
         return self._about_ended(facts)
 
     def _about_running(self, facts: Facts, driver: StartedDriver) -> Decision:
+        if driver.is_overdue(facts.now, facts.grace_period):
+            reason = f"it did not drain within {facts.grace_period.total_seconds():.0f} s"
+            return Decision("kill", reason, runbook="drain-overdue")
         if driver.drain_requested_at is not None:
-            if facts.now - driver.drain_requested_at > facts.grace_period:
-                reason = f"it did not drain within {facts.grace_period.seconds} s"
-                return Decision("kill", reason, runbook="drain-overdue")
             return Decision("leave", "draining")
         if facts.mode is None:
             reason = "it runs, but its file is gone: restore the file, or stop it"
@@ -117,18 +125,38 @@ class Reconciler:
             case "refused":
                 return Decision("refused", _words(last), runbook=_runbook(last) or "stream-does-not-start")
             case "fenced":
-                return self._about_fenced(last, facts.newest_receipt)
+                return _about_fenced(last, facts)
         verdict = judge_crashes(counted, facts.now, self.policy)
         if verdict.may_start:
             return Decision("start", verdict.reason)
         action: Action = "hold" if verdict.held else "wait"
         return Decision(action, verdict.reason, verdict.until, verdict.runbook)
 
-    def _about_fenced(self, last: Ending, newest: Receipt | None) -> Decision:
-        ended = newest is not None and (newest.epoch or 0) > (last.epoch or 0)
-        if ended:
-            return Decision("start", "the newer driver that fenced off the last one has ended")
-        return Decision("leave", "a newer driver fenced off the last one; start it to take over here")
+
+def _about_fenced(last: Ending, facts: Facts) -> Decision:
+    """Leave the pipeline to the driver that fenced off the last one here, while it is heard of."""
+    receipt, status = facts.newest_receipt, facts.newest_status
+    if receipt is not None and _is_newer(receipt, last):
+        return Decision("start", "the newer driver that fenced off the last one has ended")
+    heard_at = status.updated_at if status is not None and _is_newer(status, last) else last.ended_at
+    if facts.now - heard_at > LONGEST_SILENCE_OF_NEWER:
+        silent = f"silent since {heard_at.isoformat(timespec='seconds')}"
+        return Decision("start", f"the newer driver that fenced off the last one is {silent}")
+    return Decision("leave", "a newer driver fenced off the last one; start it to take over here")
+
+
+def _is_newer(document: Receipt | Status, last: Ending) -> bool:
+    return (document.epoch or 0) > (last.epoch or 0)
+
+
+def _unless_stuck(driver: StartedDriver, decision: Decision) -> Decision:
+    """A stuck driver needs a person where nothing, or another kill, would be done about it.
+
+    To drain it, or to start its new definition, may still free it: a pod that never ran goes at once.
+    """
+    if driver.stuck and decision.action in ("leave", "kill"):
+        return Decision("failed", driver.stuck, runbook="kubernetes-object-refused")
+    return decision
 
 
 def _about_changed(facts: Facts) -> Decision:

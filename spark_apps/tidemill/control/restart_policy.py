@@ -4,7 +4,7 @@ exit 0, drained            at once
 exit 69                    with backoff, for ever: the source or storage will come back
 exit 70, killed, others    with backoff, within a budget; held if no driver ever progresses
 exit 64, 65, 66            refused until the declaration or the wish changes: a restart would say the same
-exit 75                    left while the newer driver is there
+exit 75                    left while a newer driver is heard of elsewhere
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
 from tidemill.control.driver_command import DriverRun, Mode
@@ -51,6 +51,11 @@ class StartedDriver:
     termination: str = ""
     stuck: str = ""
 
+    def is_overdue(self, now: datetime, grace_period: timedelta) -> bool:
+        """Whether it was asked to stop longer ago than a drain may take."""
+        asked_at = self.drain_requested_at
+        return asked_at is not None and now - asked_at > grace_period
+
 
 @dataclass(frozen=True)
 class StartResult:
@@ -80,7 +85,10 @@ class Runtime(Protocol):
         """The newest start in a slot, running or ended; None if there never was one."""
 
     def drain(self, driver: StartedDriver) -> bool:
-        """Ask a driver to finish its batch and stop; False if it has ended."""
+        """Ask a driver to finish its batch and stop; False if it has ended.
+
+        Asked again it changes nothing, except that it completes what failed half-way the time before.
+        """
 
     def kill(self, driver: StartedDriver) -> bool:
         """End a driver at once, with all it started; False if it has ended."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal
 
 from tidemill.checkpoint.desired import Desired, read_desired, write_desired
@@ -35,7 +35,7 @@ class StreamRequest:
         pipeline: Which stream.
         verb: What to do.
         run_id: Names the request, and the driver that it starts.
-        at: When it was asked; a wish written later by somebody else wins.
+        at: When it was asked; what somebody else has asked later wins, whichever is carried out first.
         by: Who asks.
         reason: Why.
     """
@@ -73,13 +73,13 @@ def begin(plane: ControlPlane, request: StreamRequest) -> Goal:
     return Goal(pipeline=request.pipeline, kind="progress", started_after=started_after)
 
 
-def end_overdue(plane: ControlPlane, goal: Goal) -> Proof:
-    """End a driver that does not drain: a failure for who asked it to stop, a step for a restart."""
+def end_overdue(plane: ControlPlane, goal: Goal) -> Goal:
+    """Kill a driver that does not drain; returns the goal to go on with: a kill is asked, not yet an end."""
     driver = plane.running(goal.pipeline)
-    if driver is not None:
-        plane.runtime.kill(driver)
-    message = "the driver did not drain and was killed; the next start repeats its batch"
-    return Proof("failed" if goal.final else "done", message)
+    if driver is None or not driver.is_overdue(datetime.now(UTC), plane.environment.spec.grace_period):
+        return goal
+    plane.runtime.kill(driver)
+    return goal.model_copy(update={"killed_drain": driver.drain_requested_at})
 
 
 def carry_out(
@@ -91,11 +91,10 @@ def carry_out(
     while True:
         proof = prove(plane, goal)
         if proof.state == "overdue":
-            proof = end_overdue(plane, goal)
-        if proof.state == "done" and not goal.final:
+            goal = end_overdue(plane, goal)
+        elif proof.state == "done" and not goal.final:
             goal = begin(plane, request)
-            continue
-        if proof.state != "pending":
+        elif proof.state != "pending":
             return proof
         if time.monotonic() >= deadline:
             return Proof(
@@ -114,9 +113,12 @@ def _stop(plane: ControlPlane, pipeline: str, driver: StartedDriver | None) -> N
 
 
 def _must_go(driver: StartedDriver, request: StreamRequest) -> bool:
-    """Whether a start or restart has to wait for the end of the driver that runs."""
+    """Whether a start or restart has to wait for the end of the driver that runs.
+
+    A restart asks by the time of the decision, not of the process: its place may start the old driver again.
+    """
     return driver.drain_requested_at is not None or (
-        request.verb == "restart" and driver.started_at < request.at
+        request.verb == "restart" and driver.claimed_at < request.at
     )
 
 
@@ -135,7 +137,7 @@ def _stream(plane: ControlPlane, name: str) -> Pipeline:
 def _write_wish(plane: ControlPlane, request: StreamRequest) -> None:
     state: Literal["running", "stopped"] = "stopped" if request.verb == "stop" else "running"
     standing = read_desired(plane.store, plane.layout, request.pipeline)
-    if standing is not None and standing.at > request.at:
+    if standing is not None and standing.stands_since >= request.at:
         if (standing.by, standing.state) == (request.by, state):
             return
         raise UsageError(
@@ -149,5 +151,5 @@ def _write_wish(plane: ControlPlane, request: StreamRequest) -> None:
             },
             fix="ask anew if you still want it",
         )
-    desired = Desired(state=state, by=request.by, reason=request.reason)
+    desired = Desired(state=state, by=request.by, asked_at=request.at, reason=request.reason)
     write_desired(plane.store, plane.layout, request.pipeline, desired)

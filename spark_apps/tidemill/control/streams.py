@@ -8,6 +8,7 @@ from typing import Literal
 
 from tidemill.checkpoint.desired import read_desired
 from tidemill.checkpoint.receipts import newest_receipt
+from tidemill.checkpoint.status import read_status
 from tidemill.control.definition_change import objection_to
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.plane import ControlPlane
@@ -51,6 +52,7 @@ def gather_facts(plane: ControlPlane, name: str, now: datetime) -> Facts:
     running = start if start is not None and start.alive else None
     ended = start if running is None else None
     ending = None if ended is None else plane.ending_of(ended)
+    status = None if running is not None else read_status(plane.store, plane.layout, name)
     return Facts(
         pipeline=name,
         now=now,
@@ -65,6 +67,7 @@ def gather_facts(plane: ControlPlane, name: str, now: datetime) -> Facts:
         ended=ended,
         endings=tuple(plane.history(name).with_ending(ending)),
         newest_receipt=newest_receipt(plane.store, plane.layout, name),
+        newest_status=status,
     )
 
 
@@ -100,6 +103,9 @@ def _act(plane: ControlPlane, facts: Facts, decision: Decision) -> StartedDriver
         case "kill" if driver is not None:
             plane.runtime.kill(driver)
             return None
+        case "leave" | "failed" if driver is not None and driver.drain_requested_at is not None:
+            # Asking may have failed half-way, with the request noted and the driver not told.
+            plane.runtime.drain(driver)
         case "leave" | "refused" | "hold" if facts.ended is not None:
             plane.runtime.put_away(facts.ended)
     return driver

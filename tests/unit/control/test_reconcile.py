@@ -9,8 +9,9 @@ import pytest
 
 from tidemill.checkpoint.desired import Desired
 from tidemill.checkpoint.receipts import Receipt
+from tidemill.checkpoint.status import Status
 from tidemill.control.endings import Ending
-from tidemill.control.reconcile import Decision, Facts, Reconciler
+from tidemill.control.reconcile import LONGEST_SILENCE_OF_NEWER, Decision, Facts, Reconciler
 from tidemill.control.restart_policy import RestartPolicy
 from tidemill.control.runtime import StartedDriver
 from tidemill.errors import GateRefusedError, SpecError
@@ -216,6 +217,18 @@ def test_one_crash_with_progress_breaks_the_row_without_progress() -> None:
     assert decide(endings=loop).action == "start"
 
 
+def status(epoch: int, updated_at: datetime) -> Status:
+    return Status(
+        pipeline="orders",
+        mode="stream",
+        state="running",
+        run_id="x",
+        epoch=epoch,
+        started_at=ago(days=1),
+        updated_at=updated_at,
+    )
+
+
 def test_a_fenced_driver_is_left_until_the_newer_one_has_ended() -> None:
     fenced = (ending(75, ago(minutes=1), epoch=7),)
     newer = Receipt(
@@ -224,3 +237,48 @@ def test_a_fenced_driver_is_left_until_the_newer_one_has_ended() -> None:
     assert decide(endings=fenced).action == "leave"
     assert decide(endings=fenced, newest_receipt=newer).action == "start"
     assert decide(endings=fenced, newest_receipt=newer.model_copy(update={"epoch": 7})).action == "leave"
+
+
+SILENT = LONGEST_SILENCE_OF_NEWER + timedelta(seconds=1)
+
+
+def test_a_fenced_driver_is_left_while_the_newer_one_is_heard_of() -> None:
+    fenced = (ending(75, ago(hours=23), epoch=7),)
+    assert decide(endings=fenced, newest_status=status(8, NOW - LONGEST_SILENCE_OF_NEWER)).action == "leave"
+
+
+@pytest.mark.parametrize("newest", [None, status(8, NOW - SILENT), status(7, NOW)])
+def test_a_fenced_driver_is_started_again_when_the_newer_one_is_silent(newest: Status | None) -> None:
+    fenced = (ending(75, NOW - SILENT, epoch=7),)
+    decision = decide(endings=fenced, newest_status=newest)
+    assert decision.action == "start"
+    assert "silent since" in decision.reason
+
+
+def test_a_newer_driver_has_time_to_be_heard_of_after_it_has_fenced_off_ours() -> None:
+    # The status is still the last words of ours.
+    fenced = (ending(75, ago(minutes=1), epoch=7),)
+    assert decide(endings=fenced, newest_status=status(7, ago(minutes=1))).action == "leave"
+
+
+STUCK = "pod tidemill-orders-0 waits since 12:00: ImagePullBackOff"
+
+
+def test_a_stuck_driver_needs_a_human_in_its_own_words() -> None:
+    decision = decide(running=driver(stuck=STUCK))
+    assert (decision.action, decision.reason) == ("failed", STUCK)
+    assert decision.needs_human
+    assert decision.runbook == "kubernetes-object-refused"
+    assert decide(running=driver(stuck=STUCK, digest="d0")).action == "failed"
+    assert decide(mode="incremental", running=driver(stuck=STUCK, mode="incremental")).action == "failed"
+
+
+@pytest.mark.parametrize("seconds", [30, 3600])
+def test_a_driver_that_is_stuck_in_its_drain_needs_a_human_and_no_further_kill(seconds: int) -> None:
+    leaving = driver(stuck=STUCK, drain_requested_at=ago(seconds=seconds))
+    assert decide(desired=wish("stopped"), running=leaving).action == "failed"
+
+
+def test_a_stuck_driver_still_goes_for_a_stop_or_a_new_definition() -> None:
+    assert decide(desired=wish("stopped"), running=driver(stuck=STUCK)).action == "stop"
+    assert decide(running=driver(stuck=STUCK, digest="d0"), on_change="restart").action == "stop"

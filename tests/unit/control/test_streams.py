@@ -12,7 +12,8 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.support.small_project import INCREMENTAL, SmallProject
-from tidemill.checkpoint.desired import Desired, read_desired, write_desired
+from tidemill.checkpoint.desired import read_desired
+from tidemill.checkpoint.status import read_status, write_status
 from tidemill.control.goal import Goal, prove
 from tidemill.control.plane import ControlPlane
 from tidemill.control.proof import Proof
@@ -102,6 +103,24 @@ def test_a_refusing_driver_is_started_once(project: SmallProject) -> None:
     outcome = reconcile_streams(plane, AT_ONCE)[0]
     assert outcome.decision.action == "refused"
     assert "TIDE-TEST-001" in outcome.decision.reason
+
+
+def test_a_fenced_driver_waits_for_silence_of_the_newer_one(
+    project: SmallProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidemill.control.reconcile.LONGEST_SILENCE_OF_NEWER", timedelta(0))
+    name, plane = project.declare("orders"), project.plane()
+    project.behave(name, "exit 75")
+    reconcile_streams(plane)
+    until_ended(plane, name)
+    own = read_status(plane.store, plane.layout, name)
+    assert own is not None
+    soon = datetime.now(UTC) + timedelta(minutes=1)
+    newer = own.model_copy(update={"run_id": "elsewhere", "epoch": 8, "updated_at": soon})
+    write_status(plane.store, plane.layout.status(name), newer)
+    assert by_name(reconcile_streams(plane)) == {name: "leave"}
+    write_status(plane.store, plane.layout.status(name), own)
+    assert by_name(reconcile_streams(plane)) == {name: "start"}
 
 
 def test_a_running_driver_whose_file_is_deleted_is_left_and_reported(project: SmallProject) -> None:
@@ -225,16 +244,6 @@ def test_a_repeated_restart_request_restarts_once(project: SmallProject) -> None
     assert (proof.state, proof.evidence["epoch"]) == ("done", 1)
 
 
-def test_a_cleared_old_request_does_not_undo_a_newer_one(project: SmallProject) -> None:
-    name, plane = project.declare("orders"), project.plane()
-    old = request("stop", at=datetime.now(UTC) - timedelta(hours=1))
-    carry_out(plane, request("start"), 30, lambda _: None)
-    with pytest.raises(UsageError) as caught:
-        begin(plane, old)
-    assert caught.value.error_id == "TIDE-CTRL-007"
-    assert plane.running(name) is not None
-
-
 def test_an_incremental_pipeline_has_no_stream_to_start(project: SmallProject) -> None:
     project.declare("daily", INCREMENTAL)
     plane = project.plane()
@@ -242,9 +251,3 @@ def test_an_incremental_pipeline_has_no_stream_to_start(project: SmallProject) -
         begin(plane, request("start", "daily"))
     assert caught.value.error_id == "TIDE-CTRL-006"
     assert read_desired(plane.store, plane.layout, "daily") is None
-
-
-def test_a_wish_for_a_stopped_stream_outlives_the_reconciler(project: SmallProject) -> None:
-    name, plane = project.declare("orders"), project.plane()
-    write_desired(plane.store, plane.layout, name, Desired(state="stopped", by="ann"))
-    assert by_name(reconcile_streams(plane)) == {name: "leave"}

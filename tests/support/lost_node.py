@@ -1,0 +1,53 @@
+"""A runtime whose driver does not go: its node is lost, and nobody ends its process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tidemill.control.runtime import Runtime, StartedDriver
+
+NOW = datetime.now(UTC)
+
+
+@dataclass
+class PlaceOfALostNode:
+    """A runtime whose driver was asked to stop long ago, and is there whatever is done to it."""
+
+    runtime: Runtime
+    driver: StartedDriver
+    looks: int = 0
+    drains: list[StartedDriver] = field(default_factory=list)
+    kills: list[StartedDriver] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.runtime, name)
+
+    def last_start(self, _pipeline: str, _slot: str = "main") -> StartedDriver:
+        self.looks += 1
+        return self.driver
+
+    def drain(self, driver: StartedDriver) -> bool:
+        self.drains.append(driver)
+        return True
+
+    def kill(self, driver: StartedDriver) -> bool:
+        self.kills.append(driver)
+        return True
+
+
+def asked_to_stop(ago: timedelta, **changes: Any) -> StartedDriver:
+    facts: dict[str, Any] = {
+        "pipeline": "orders",
+        "mode": "stream",
+        "run_id": "run-1",
+        "digest": "d1",
+        "claimed_at": NOW - timedelta(hours=1),
+        "started_at": NOW - timedelta(hours=1),
+        "log": "/log",
+        "process": "pod tidemill-orders-0, Terminating",
+        "alive": True,
+        "drain_requested_at": NOW - ago,
+    }
+    return StartedDriver(**{**facts, **changes})

@@ -1,0 +1,117 @@
+"""Requests and reconciliation, with drivers as pods: what a process of one machine cannot show."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.support.api_server import ApiServerInMemory, running
+from tests.support.cluster_project import ClusterProject, make_owner
+from tests.support.drivers_as_pods import POD
+from tidemill.checkpoint.desired import Desired, write_desired
+from tidemill.control.driver_command import DriverRun
+from tidemill.control.goal import prove
+from tidemill.control.kubernetes.api import PODS, STATEFUL_SETS, Document, Kind
+from tidemill.control.plane import ControlPlane
+from tidemill.control.stream_request import StreamRequest, begin
+from tidemill.control.streams import reconcile_streams
+from tidemill.errors import UnavailableError
+from tidemill.storage.store import Store
+
+ENVIRONMENT = """
+runtime: kubernetes
+kubernetes:
+  namespace: %(namespace)s
+  image: %(image)s
+  volumes: [{claim: lake, path: VOLUME}]
+root: VOLUME/lake
+"""
+
+
+@pytest.fixture
+def api() -> ApiServerInMemory:
+    server = ApiServerInMemory()
+    make_owner(server)
+    return server
+
+
+@pytest.fixture
+def plane(tmp_path: Path, api: ApiServerInMemory, monkeypatch: pytest.MonkeyPatch) -> ControlPlane:
+    """The volume is a folder of this machine."""
+    monkeypatch.setattr("tidemill.spec.kubernetes.TAKEN_FOLDERS", ())
+    project = ClusterProject(tmp_path / "project")
+    project.environ(ENVIRONMENT.replace("VOLUME", str(tmp_path / "volume")))
+    environment = project.environment
+    return ControlPlane(environment, Store(environment.layout.root), project.runtime(api))
+
+
+def runs(plane: ControlPlane, api: ApiServerInMemory) -> None:
+    plane.runtime.start(DriverRun("orders", "stream", "run-1"), "d1")
+    api.settle()
+
+
+def test_a_restart_is_not_done_by_the_kubelets_own_restart_of_the_old_driver(
+    plane: ControlPlane, api: ApiServerInMemory
+) -> None:
+    runs(plane, api)
+    asked_at = datetime.now(UTC)
+    api.change_pod(POD, running(asked_at + timedelta(seconds=3), restarts=1))
+    request = StreamRequest("orders", "restart", "run-2", asked_at, by="ann")
+    goal = begin(plane, request)
+    assert (goal.kind, goal.final) == ("stopped", False)
+    driver = plane.running("orders")
+    assert driver is not None
+    assert driver.drain_requested_at is not None
+
+
+def test_a_restart_is_not_proven_by_the_kubelets_own_restart_of_the_old_driver(
+    plane: ControlPlane, api: ApiServerInMemory
+) -> None:
+    runs(plane, api)
+    asked_at = datetime.now(UTC)
+    goal = begin(plane, StreamRequest("orders", "start", "run-2", asked_at, by="ann"))
+    api.change_pod(POD, running(asked_at + timedelta(seconds=3), restarts=1))
+    proof = prove(plane, goal.model_copy(update={"started_after": asked_at}))
+    assert (proof.state, proof.message) == ("pending", "no driver was started yet")
+
+
+def test_a_new_driver_on_a_node_whose_clock_is_late_is_the_restarted_one(
+    plane: ControlPlane, api: ApiServerInMemory
+) -> None:
+    asked_at = datetime.now(UTC)
+    request = StreamRequest("orders", "restart", "run-1", asked_at, by="ann")
+    runs(plane, api)
+    api.change_pod(POD, running(asked_at - timedelta(seconds=20)))
+    goal = begin(plane, request)
+    assert goal.kind == "progress"
+    assert "is starting" in prove(plane, goal).message
+
+
+def test_a_drain_that_failed_half_way_is_completed_and_kills_nothing(
+    plane: ControlPlane, api: ApiServerInMemory
+) -> None:
+    runs(plane, api)
+    write_desired(plane.store, plane.layout, "orders", Desired(state="stopped", by="ann"))
+    acts: list[tuple[str, Kind]] = []
+    failing = True
+
+    def before(verb: str, kind: Kind) -> None:
+        acts.append((verb, kind))
+        if failing and (verb, kind) == ("patch", STATEFUL_SETS):
+            raise UnavailableError("TIDE-TEST-001", "As the test wants.", fix="ask the test")
+
+    api.before = before
+    assert reconcile_streams(plane)[0].decision.action == "failed"
+    assert replicas(api) == 1
+    failing = False
+    assert reconcile_streams(plane)[0].decision.action == "leave"
+    assert replicas(api) == 0
+    assert ("delete", PODS) not in acts
+
+
+def replicas(api: ApiServerInMemory) -> int:
+    document: Document | None = api.get(STATEFUL_SETS, "tidemill-orders")
+    assert document is not None
+    return int(document["spec"]["replicas"])
