@@ -15,8 +15,6 @@ LONGEST_BEFORE_START = timedelta(minutes=5)
 # API server's clock, which said when, may differ from ours.
 LONGEST_BEYOND_GRACE = timedelta(seconds=60)
 
-_IN_TIME = f"within {LONGEST_BEFORE_START.seconds // 60} minutes"
-
 
 def why_stuck(observed: Observed, claimed_at: datetime, trouble: str, now: datetime) -> str:
     """Words for a person; empty if the driver works, or still may.
@@ -32,7 +30,7 @@ def why_stuck(observed: Observed, claimed_at: datetime, trouble: str, now: datet
         return next((words for facts in pods if (words := _why_pod_is_stuck(facts, trouble, now))), "")
     # Without a trouble it may have been deleted a moment ago, and its successor is being made.
     if trouble and now - claimed_at > LONGEST_BEFORE_START:
-        return f"no pod was made {_IN_TIME}: {trouble}"
+        return f"no pod can be made: {trouble}"
     return ""
 
 
@@ -45,4 +43,5 @@ def _why_pod_is_stuck(facts: PodFacts, trouble: str, now: datetime) -> str:
     if facts.waits_since is None or now - facts.waits_since <= LONGEST_BEFORE_START:
         return ""
     reasons = ", ".join(reason for reason in (facts.words, trouble) if reason)
-    return f"pod {facts.name} has not started {_IN_TIME}: {reasons}"
+    minutes = LONGEST_BEFORE_START.seconds // 60
+    return f"pod {facts.name} has not started within {minutes} minutes: {reasons}"

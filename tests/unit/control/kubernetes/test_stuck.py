@@ -96,7 +96,7 @@ def test_why_a_pod_is_stuck(document: dict[str, Any], trouble: str, words: str) 
 @pytest.mark.parametrize("workload", [{"stateful_set": stateful_set()}, {"jobs": (job(),)}])
 @pytest.mark.parametrize(
     ("claimed_at", "words"),
-    [(minutes_ago(4), ""), (minutes_ago(6), f"no pod was made within 5 minutes: {NO_QUOTA}")],
+    [(minutes_ago(4), ""), (minutes_ago(6), f"no pod can be made: {NO_QUOTA}")],
 )
 def test_why_no_pod_is_there(workload: dict[str, Any], claimed_at: datetime, words: str) -> None:
     assert why_stuck(observed(config_map=claim(), **workload), claimed_at, NO_QUOTA, NOW) == words
