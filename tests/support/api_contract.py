@@ -109,14 +109,6 @@ class ApiContract:
         assert found is not None
         assert found["spec"]["replicas"] == 0
 
-    def test_apply_at_an_old_version_is_a_conflict(self, api: KubernetesApi) -> None:
-        seen = api.apply(STATEFUL_SETS, stateful_set("held-up", replicas=0))
-        api.patch(STATEFUL_SETS, "held-up", {"metadata": {"annotations": {"tidemill/by": "first"}}})
-        late = stateful_set("held-up", replicas=0, note="late")
-        late["metadata"]["resourceVersion"] = seen["metadata"]["resourceVersion"]
-        with pytest.raises(ConflictError):
-            api.apply(STATEFUL_SETS, late)
-
     def test_a_deletion_meant_for_another_object_of_the_name_is_a_conflict(self, api: KubernetesApi) -> None:
         api.create(CONFIG_MAPS, config_map("again"))
         other = "00000000-0000-0000-0000-000000000000"

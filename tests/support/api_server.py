@@ -83,10 +83,7 @@ class ApiServerInMemory:
         with self._lock:
             old = self._objects.get((kind, document["metadata"]["name"]))
             if old is None:
-                if "resourceVersion" in document["metadata"]:
-                    raise conflict("apply", kind)
                 return self._store(kind, document, self._new_identity())
-            check_version(old, document, "apply", kind)
             return self._store(kind, {**_status(old), **document}, _identity(old))
 
     def patch(self, kind: Kind, name: str, changes: Document) -> Document | None:
@@ -220,7 +217,7 @@ class ApiServerInMemory:
     def _mark(self, name: str, grace_seconds: int | None = None) -> None:
         """A pod is told to go, with its own grace period or a given one; again only to go sooner."""
         pod = self._objects[(PODS, name)]
-        own = pod["spec"]["terminationGracePeriodSeconds"]
+        own = pod["spec"].get("terminationGracePeriodSeconds", 30)
         seconds = own if grace_seconds is None else grace_seconds
         if seconds < pod["metadata"].get("deletionGracePeriodSeconds", seconds + 1):
             ends_at = _timestamp(self.clock() + timedelta(seconds=seconds))

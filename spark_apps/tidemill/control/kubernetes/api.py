@@ -61,13 +61,10 @@ class KubernetesApi(Protocol):
         """Replace an object; ConflictError if it is not at the document's `resourceVersion` any more."""
 
     def apply(self, kind: Kind, document: Document) -> Document:
-        """Create an object, or make it as the document says (server-side apply, by force).
-
-        ConflictError if the document names a `resourceVersion` that the object has left.
-        """
+        """Create an object, or make it as the document says (server-side apply, by force)."""
 
     def patch(self, kind: Kind, name: str, changes: Document) -> Document | None:
-        """Merge changes into an object; None if there is none. ConflictError as in `apply`."""
+        """Merge changes into an object; None if there is none. ConflictError as in `replace`, by version."""
 
     def delete(self, kind: Kind, name: str, options: Document) -> bool:
         """Delete an object; False if there is none. ConflictError if a precondition does not hold."""

@@ -127,11 +127,12 @@ def _make_job(api: KubernetesApi, start: Start) -> bool:
     """
     jobs = api.list(JOBS, slot_labels(start.pipeline.name, slot_of(start.run.mode)))
     own = start.record.workload_name(start.pipeline.name)
-    for job in jobs:
-        if job["metadata"]["name"] != own and not has_finished(job):
-            if not is_suspended(job):
-                return False
-            _delete_at_version(api, job)
+    others = [job for job in jobs if job["metadata"]["name"] != own and not has_finished(job)]
+    # Looked at after the list, and our claim still: then all of them are older.
+    if others and not (all(map(is_suspended, others)) and _is_still_claimed(api, start)):
+        return False
+    for job in others:
+        _delete_at_version(api, job)
     # It may be there already, made by another hand for the same claim.
     made = next((job for job in jobs if job["metadata"]["name"] == own), None)
     made = made or api.create(JOBS, slot_objects.job(start))

@@ -18,6 +18,7 @@ from tests.support.drivers_as_pods import POD, bounded, job_name, newest, starte
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.kubernetes.api import CONFIG_MAPS, JOBS, PODS, SERVICES, STATEFUL_SETS, Document, Kind
 from tidemill.control.kubernetes.slot_record import START_GRACE, record_of
+from tidemill.control.kubernetes.workload import make_workload
 from tidemill.errors import UnavailableError
 
 
@@ -144,6 +145,21 @@ def test_a_starter_steps_back_for_one_who_went_on_when_nobody_expected_it(
     assert (result.started, result.driver.run_id, result.driver.alive) == (False, "run-1", True)
     api.settle()
     assert len(api.running_pods) == 1
+
+
+def test_a_starter_that_lost_its_claim_takes_no_job_from_the_one_who_has_it(
+    cluster_project: ClusterProject, api: ApiServerInMemory
+) -> None:
+    def another_one_goes_on(verb: str, kind: Kind) -> None:
+        if (verb, kind) == ("patch", JOBS):
+            api.before = ApiServerInMemory().before
+            make_workload(api, cluster_project.start(bounded("run-1")))
+
+    api.before = another_one_goes_on
+    started(cluster_project.runtime(api), bounded("run-2"))
+    api.settle()
+    (pod,) = api.list(PODS, {})
+    assert record_of(pod) == record_of(api.get(CONFIG_MAPS, "tidemill-daily"))
 
 
 def test_a_job_whose_status_is_written_meanwhile_is_let_run(
