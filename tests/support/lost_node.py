@@ -8,8 +8,6 @@ from typing import Any
 
 from tidemill.control.runtime import Runtime, StartedDriver
 
-NOW = datetime.now(UTC)
-
 
 @dataclass
 class PlaceOfALostNode:
@@ -38,16 +36,18 @@ class PlaceOfALostNode:
 
 
 def asked_to_stop(ago: timedelta, **changes: Any) -> StartedDriver:
+    """A driver that was asked to stop so long before this moment."""
+    now = datetime.now(UTC)
     facts: dict[str, Any] = {
         "pipeline": "orders",
         "mode": "stream",
         "run_id": "run-1",
         "digest": "d1",
-        "claimed_at": NOW - timedelta(hours=1),
-        "started_at": NOW - timedelta(hours=1),
+        "claimed_at": now - timedelta(hours=1),
+        "started_at": now - timedelta(hours=1),
         "log": "/log",
         "process": "pod tidemill-orders-0, Terminating",
         "alive": True,
-        "drain_requested_at": NOW - ago,
+        "drain_requested_at": now - ago,
     }
     return StartedDriver(**{**facts, **changes})

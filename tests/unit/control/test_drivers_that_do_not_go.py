@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.lost_node import NOW, PlaceOfALostNode, asked_to_stop
+from tests.support.lost_node import PlaceOfALostNode, asked_to_stop
 from tests.support.small_project import SmallProject
 from tidemill.checkpoint.receipts import newest_receipt
 from tidemill.control.drain_note import write_drain_note
@@ -42,9 +41,7 @@ def test_a_driver_that_outlives_its_kill_is_killed_once_and_waited_for_until_the
 ) -> None:
     plane, place = lost
     told: list[str] = []
-    began = time.monotonic()
     proof = carry_out(plane, request(verb), 1, told.append)
-    assert time.monotonic() - began < 2
     assert proof.state == "failed"
     assert "no proof within 1 s" in proof.message
     assert "it was killed, and is still there" in proof.message
@@ -60,7 +57,7 @@ def test_a_new_drain_is_overdue_again_though_the_one_before_ended_in_a_kill(
     goal = end_overdue(plane, Goal(pipeline="orders", kind="stopped"))
     assert end_overdue(plane, goal).killed_drain == place.driver.drain_requested_at
     place.driver = asked_to_stop(GRACE + timedelta(seconds=5))
-    proof = prove_stopped(plane, "orders", NOW, killed_drain=goal.killed_drain)
+    proof = prove_stopped(plane, "orders", datetime.now(UTC), killed_drain=goal.killed_drain)
     assert proof.state == "overdue"
 
 
@@ -110,7 +107,7 @@ def test_a_stop_fails_whoever_has_killed_the_driver_before_its_receipt(project: 
     proof = carry_out(plane, request("stop"), 30, lambda _: None)
     assert (proof.state, proof.evidence["result"]) == ("failed", "killed")
     assert "did not drain, it was killed without a receipt" in proof.message
-    assert prove_stopped(plane, name, NOW, final=False).state == "done"
+    assert prove_stopped(plane, name, datetime.now(UTC), final=False).state == "done"
 
 
 def test_a_driver_that_is_stopped_before_it_has_begun_has_nothing_to_finish(project: SmallProject) -> None:
