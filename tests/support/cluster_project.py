@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.small_project import INCREMENTAL, STREAM
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.kubernetes.api import CONFIG_MAPS, KubernetesApi
@@ -22,6 +24,15 @@ kubernetes:
   image: %(image)s
   secrets: [plant]
 root: s3://lake
+"""
+
+ON_A_VOLUME = """
+runtime: kubernetes
+kubernetes:
+  namespace: %(namespace)s
+  image: %(image)s
+  volumes: [{claim: lake, path: VOLUME}]
+root: VOLUME/lake
 """
 
 OWNER = "tidemill-streams"
@@ -57,6 +68,11 @@ class ClusterProject:
 
     def declare(self, name: str, text: str = STREAM) -> None:
         (self.folder / "conf/pipelines" / f"{name}.yaml").write_text(text % {"name": name})
+
+    def on_a_volume(self, patch: pytest.MonkeyPatch) -> None:
+        """Keep its storage on a volume, which is a folder of this machine."""
+        patch.setattr("tidemill.spec.kubernetes.TAKEN_FOLDERS", ())
+        self.environ(ON_A_VOLUME.replace("VOLUME", str(self.folder / "volume")))
 
     def environ(self, text: str) -> None:
         file = self.folder / "conf/environments/plant.yaml"

@@ -12,10 +12,6 @@ from tidemill.engine.classify import REASON_CHARACTERS, classify
 from tidemill.errors import DataError, InternalError, SpecError, TidemillError, UnavailableError
 
 
-class GenericError(Exception):
-    """Stands for obstore's."""
-
-
 class Py4JJavaError(Exception):
     """Stands for py4j's: a Java error as text."""
 
@@ -51,37 +47,6 @@ Caused by: {cause}
 """
 
 CASES = {
-    "a pod's identity is refused": (
-        GenericError(
-            "Generic MicrosoftAzure error: Error performing token request: Error performing POST "
-            "https://login.microsoftonline.com/6/oauth2/v2.0/token in 1ms - Server returned non-2xx status code: "
-            '401 Unauthorized: {"error":"invalid_client"}'
-        ),
-        SpecError,
-        "TIDE-STOR-005",
-        "invalid_client",
-    ),
-    "who hands out tokens does not answer": (
-        GenericError(
-            "Generic MicrosoftAzure error: Error performing token request: Error performing POST "
-            "https://login.microsoftonline.com/6/oauth2/v2.0/token in 3s, after 10 retries, max_retries: 10 - "
-            "Server returned non-2xx status code: 503 Service Unavailable"
-        ),
-        UnavailableError,
-        "TIDE-STOR-004",
-        "503",
-    ),
-    "an executor has no proof of its pod's identity": (
-        Py4JJavaError(
-            IN_TASK.format(
-                cause="java.io.IOException: Error reading token file at specified path: "
-                "/var/run/secrets/azure/tokens/azure-identity-token"
-            )
-        ),
-        SpecError,
-        "TIDE-STOR-005",
-        "Error reading token file",
-    ),
     "no broker answers": (
         Py4JJavaError(
             "An error occurred while calling o451.load.\n: java.util.concurrent.ExecutionException: "

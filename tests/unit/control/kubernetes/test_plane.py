@@ -12,22 +12,12 @@ from tidemill.control.kubernetes.kubernetes_runtime import KubernetesRuntime
 from tidemill.control.plane import open_control_plane
 from tidemill.errors import UnavailableError
 
-ON_A_VOLUME = """
-runtime: kubernetes
-kubernetes:
-  namespace: %(namespace)s
-  image: %(image)s
-  volumes: [{claim: lake, path: VOLUME}]
-root: VOLUME/lake
-"""
-
 
 @pytest.fixture
 def project(cluster_project: ClusterProject, monkeypatch: pytest.MonkeyPatch) -> ClusterProject:
     """Its volume is a folder of this machine, as it is one of an Airflow pod."""
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    monkeypatch.setattr("tidemill.spec.kubernetes.TAKEN_FOLDERS", ())
-    cluster_project.environ(ON_A_VOLUME.replace("VOLUME", str(cluster_project.folder / "volume")))
+    cluster_project.on_a_volume(monkeypatch)
     return cluster_project
 
 

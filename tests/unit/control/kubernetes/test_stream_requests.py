@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
 from tests.support.api_server import ApiServerInMemory, running
-from tests.support.cluster_project import ClusterProject, make_owner
+from tests.support.cluster_project import ClusterProject
 from tests.support.drivers_as_pods import POD
 from tidemill.checkpoint.desired import Desired, write_desired
 from tidemill.control.driver_command import DriverRun
@@ -20,31 +19,14 @@ from tidemill.control.streams import reconcile_streams
 from tidemill.errors import UnavailableError
 from tidemill.storage.store import Store
 
-ENVIRONMENT = """
-runtime: kubernetes
-kubernetes:
-  namespace: %(namespace)s
-  image: %(image)s
-  volumes: [{claim: lake, path: VOLUME}]
-root: VOLUME/lake
-"""
-
 
 @pytest.fixture
-def api() -> ApiServerInMemory:
-    server = ApiServerInMemory()
-    make_owner(server)
-    return server
-
-
-@pytest.fixture
-def plane(tmp_path: Path, api: ApiServerInMemory, monkeypatch: pytest.MonkeyPatch) -> ControlPlane:
-    """The volume is a folder of this machine."""
-    monkeypatch.setattr("tidemill.spec.kubernetes.TAKEN_FOLDERS", ())
-    project = ClusterProject(tmp_path / "project")
-    project.environ(ENVIRONMENT.replace("VOLUME", str(tmp_path / "volume")))
-    environment = project.environment
-    return ControlPlane(environment, Store(environment.layout.root), project.runtime(api))
+def plane(
+    cluster_project: ClusterProject, api: ApiServerInMemory, monkeypatch: pytest.MonkeyPatch
+) -> ControlPlane:
+    cluster_project.on_a_volume(monkeypatch)
+    environment = cluster_project.environment
+    return ControlPlane(environment, Store(environment.layout.root), cluster_project.runtime(api))
 
 
 def runs(plane: ControlPlane, api: ApiServerInMemory) -> None:
