@@ -44,10 +44,10 @@ test-kafka: setup ## one real broker
 test-airflow: setup ## Airflow's own classes and database
 	@$(PYTEST) tests/airflow
 
-test-helm: setup ## the chart, checked by the cluster of KUBECONFIG; needs kubectl and helm, starts no pod
+test-helm: setup ## the chart, rendered; needs helm, no cluster
 	@$(PYTEST) tests/helm
 
-.PHONY: bench-overhead bench-checkpoint bench-doctor bench-drain soak
+.PHONY: bench-overhead bench-checkpoint bench-doctor bench-reconcile bench-drain soak soak-kills
 bench-overhead: setup ## time against hand-written, tuned PySpark
 	@$(BIN)/python -m tests.bench.overhead
 
@@ -57,22 +57,30 @@ bench-checkpoint: setup ## time of looking at a checkpoint of 5,000 files
 bench-doctor: setup ## time of the doctor for 1,000 pipelines
 	@$(BIN)/python -m tests.bench.doctor
 
+bench-reconcile: setup ## time of a reconciliation of 1,000 streams
+	@$(BIN)/python -m tests.bench.reconcile
+
 bench-drain: setup ## time of a drain under load, against the running batch's own
 	@$(BIN)/python -m tests.bench.drain
 
-soak: stores ## minutes of random faults under load
-	@$(PYTEST) tests/soak
+soak: stores ## hours of random faults under load; ROUNDS=5 and MINUTES=3 do less
+	@$(PYTEST) tests/soak $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(MINUTES),--minutes $(MINUTES))
 
-# KUBECONFIG names the cluster. IMAGE_LOAD hands an image to it, e.g. `kind load docker-image`; none where the
-# cluster has the builder's images already.
-.PHONY: e2e
-e2e: setup ## images, chart and faults on a real cluster; ROUNDS=10 does fewer of the random ones
-	@$(BIN)/python docker/build_images.py
-	@$(PYTEST) tests/e2e $(if $(ROUNDS),--rounds $(ROUNDS))
+soak-kills: setup ## random kills of real drivers while events flow; ROUNDS=5 does fewer
+	@$(PYTEST) tests/soak/test_kills.py $(if $(ROUNDS),--rounds $(ROUNDS))
 
 .PHONY: images
 images: setup ## build the images with docker or buildah; IMAGE_LOAD=command hands each to a cluster
 	@$(BIN)/python docker/build_images.py
+
+# KUBECONFIG names the cluster. IMAGE_LOAD hands an image to it, e.g. `kind load docker-image`; none where the
+# cluster has the builder's images already.
+.PHONY: e2e e2e-core
+e2e: images ## images, chart and faults on a real cluster; ROUNDS=10 does fewer of the random ones
+	@$(PYTEST) tests/e2e $(if $(ROUNDS),--rounds $(ROUNDS))
+
+e2e-core: setup ## what CI runs of e2e, after `make images`: install, kill, drain, attack, verb, uninstall
+	@$(PYTEST) tests/e2e -m core
 
 .PHONY: check fix
 check: setup ## lint, format, types, import directions, generated files; changes nothing

@@ -30,6 +30,8 @@ for name, spec in declared(PLACE, "stream"):
         schedule=None,
         # Runs by hand only, so there is nothing to wait for.
         is_paused_upon_creation=False,
+        # A paused DAG takes a request and never carries it out.
+        max_consecutive_failed_dag_runs=0,
         max_active_runs=1,
         doc_md=f"{__doc__}\n**This stream:** {spec.description} Owner: {spec.owner}.",
         tags=["tidemill", "stream", spec.owner],

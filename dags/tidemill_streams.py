@@ -5,12 +5,17 @@ should run and does not, drains what should not run and does, and leaves the res
 worker for a stream: drivers are processes of their own. Pausing or clearing this DAG, or losing
 Airflow, stops no stream; it only stops the looking.
 
-**Healthy:** green every minute; the log's table says `leave` for each stream.
+**Healthy:** green every minute; the log has a line for each stream, and it says `leave`.
 
-**Not healthy:** the task fails at the end, and its message names each stream that needs a human: `hold`
-(restarts are used up), `refused` (the declaration or the driver said no) or `failed`. All other streams
-were visited. `wait` is not a failure: a driver that crashed is started again after a growing pause.
-Pages: stream-does-not-start, restart-budget-spent, no-progress-over-restarts, drain-overdue.
+**Not healthy:** the task fails at the end, and its message names each stream that needs a human, with the
+reason and its page: `hold` (restarts are used up), `refused` (the declaration or the driver said no),
+`failed`, `not made` (no process or pod can be made) or `no progress` (no batch was committed, and the source
+was not found empty, for longer than `progress_within`). All other streams were visited. It stays red as
+long as that is so; what has changed is told once through `TIDEMILL_NOTIFIER`, if that is set.
+ `wait` is not a failure: a driver that crashed is started again with exponential backoff.
+Nor is `unseen`: storage or API server did not answer for this stream, and the next visit tries again.
+Pages: stream-does-not-start, stream-makes-no-progress, restart-budget-spent, no-progress-over-restarts,
+drain-overdue, storage-unavailable, other-control-plane.
 """
 
 from __future__ import annotations
@@ -31,7 +36,10 @@ with DAG(
     # Also where new DAGs wait for somebody to unpause them: a declared stream is wanted.
     is_paused_upon_creation=False,
     max_active_runs=1,
-    # Looking at a stream takes milliseconds; a storage that hangs must not stop the next look.
+    # It fails as long as a stream needs a human; a deployment that pauses what fails again and again
+    # (`core.max_consecutive_failed_dag_runs_per_dag`) must not pause the one that looks.
+    max_consecutive_failed_dag_runs=0,
+    # Visits end by themselves, one by one (tidemill/control/streams.py: 4 minutes at most for all).
     dagrun_timeout=timedelta(minutes=5),
     doc_md=__doc__,
     tags=["tidemill", "streams"],

@@ -36,8 +36,9 @@ TESTS = Path(__file__).parent
 def pytest_addoption(parser: pytest.Parser) -> None:
     add_stores_option(parser)
     parser.addoption(
-        "--rounds", type=int, default=30, help="of what is done to a stream on a cluster (tests/e2e)"
+        "--rounds", type=int, help="how many random faults a test in tests/e2e or tests/soak goes through"
     )
+    parser.addoption("--minutes", type=float, help="how long a soak by the clock lasts")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, BaseOperator
@@ -9,13 +10,12 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from tidemill.names import asset_uri
 from tidemill_airflow.place import Place
-from tidemill_airflow.waiting import evidence_or_raise, log_traces, wait_for
+from tidemill_airflow.waiting import evidence_or_raise, log_traces, refusals_are_final, wait_for
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from tidemill.backfill.bounds import Bounds
-    from tidemill.control.driver_command import Mode
+    from tidemill.control.driver_command import DriverRun
 
 
 class IncrementalRun(BaseOperator):
@@ -37,17 +37,25 @@ class IncrementalRun(BaseOperator):
 
     def execute(self, context: Context) -> None:
         """Start the driver and wait without a worker."""
-        start_and_wait(self, context, self.pipeline, "incremental", ())
+        from tidemill.control.driver_command import DriverRun
+        from tidemill.control.run_id import run_id_of
+
+        start_and_wait(
+            self, context, lambda request: DriverRun(self.pipeline, "incremental", run_id_of(request))
+        )
 
     def finish(self, context: Context, event: dict[str, Any]) -> list[dict[str, Any]]:
         """Succeed with what the run wrote, or fail with the driver's own words."""
         if event["state"] != "done":
             log_traces(self, self.place, self.pipeline)
+            end_stuck(self, event)
         return conclude(self, context, self.pipeline, event)
 
 
 class BackfillPlan(BaseOperator):
-    """Print what a backfill would read and replace; writes nothing.
+    """Print what a backfill would read and replace; changes no data.
+
+    A range that cannot be processed again is refused once: a retry would say the same.
 
     Args:
         place: Project and environment.
@@ -59,17 +67,24 @@ class BackfillPlan(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Plan; returns the plan as plain data."""
-        from tidemill.backfill.plan import plan_backfill
+        from tidemill.backfill.bounds import parse_bounds
+        from tidemill.backfill.planning import plan_backfill
+        from tidemill.control.spark_part import analysing
         from tidemill.spec.project import resolve_pipeline
 
-        pipeline = resolve_pipeline(self.place.open().environment, context["params"]["pipeline"])
-        plan = plan_backfill(pipeline, bounds_of(context))
+        params = context["params"]
+        plane = self.place.open()
+        with refusals_are_final():
+            pipeline = resolve_pipeline(plane.environment, params["pipeline"])
+            # None for tables that are always computed from everything.
+            bounds = parse_bounds(params["from"] or None, params["to"] or None)
+            plan = plan_backfill(plane.store, pipeline, bounds, analysing(plane, pipeline))
         self.log.info("\n".join(plan.lines()))
         return plan.as_document()
 
 
 class BackfillRun(BaseOperator):
-    """Run the planned backfill beside the live stream; skipped on a dry run.
+    """Carry out the plan of the task before, beside the live stream; skipped on a dry run.
 
     Args:
         place: Project and environment.
@@ -85,13 +100,17 @@ class BackfillRun(BaseOperator):
             raise AirflowSkipException(
                 "dry run: the plan is in the log of the task before; nothing was written"
             )
-        arguments = bounds_of(context).arguments()
-        start_and_wait(self, context, context["params"]["pipeline"], "backfill", arguments)
+        from tidemill.control.bounded_run import backfill_run
+
+        plan = context["ti"].xcom_pull(task_ids="plan")["digest"]
+        pipeline = context["params"]["pipeline"]
+        start_and_wait(self, context, lambda request: backfill_run(pipeline, plan, request))
 
     def finish(self, context: Context, event: dict[str, Any]) -> list[dict[str, Any]]:
         """Succeed with the rows and versions written, or fail with the driver's own words."""
         if event["state"] != "done":
             log_traces(self, self.place, context["params"]["pipeline"], "backfill")
+            end_stuck(self, event)
         return conclude(self, context, context["params"]["pipeline"], event)
 
 
@@ -100,29 +119,27 @@ def table_asset(table: str) -> Asset:
     return Asset(name=table, uri=asset_uri(table), group="tidemill")
 
 
-def bounds_of(context: Context) -> Bounds:
-    """The range of the trigger form; none for tables that are always computed from everything."""
-    from tidemill.backfill.bounds import parse_bounds
-
-    return parse_bounds(context["params"]["from"] or None, context["params"]["to"] or None)
-
-
 def start_and_wait(
-    operator: IncrementalRun | BackfillRun,
-    context: Context,
-    pipeline: str,
-    mode: Mode,
-    arguments: tuple[str, ...],
+    operator: IncrementalRun | BackfillRun, context: Context, run_of: Callable[[str], DriverRun]
 ) -> None:
     """Start the driver of this DAG run, or find it again, and defer until it has ended."""
     from tidemill.control.bounded_run import finish_of, start_bounded
-    from tidemill.control.driver_command import DriverRun
 
     # A cleared run is a new request; a driver of the one before that is still at work serves it as well.
-    *earlier, run_id = [driver_run_id(context, clear) for clear in range(_times_cleared(context) + 1)]
-    driver = start_bounded(operator.place.open(), DriverRun(pipeline, mode, run_id, arguments), earlier)
+    *earlier, run = [run_of(request_of(context, clear)) for clear in range(_times_cleared(context) + 1)]
+    with refusals_are_final():
+        driver = start_bounded(operator.place.open(), run, [other.run_id for other in earlier])
     operator.log.info("Driver %s runs as %s; its log: %s", driver.run_id, driver.process, driver.log)
     wait_for(operator, operator.place, finish_of(driver), "finish")
+
+
+def end_stuck(operator: IncrementalRun | BackfillRun, event: dict[str, Any]) -> None:
+    """End a driver that cannot start, so that a retry can start another one."""
+    from tidemill.control.bounded_run import end_stuck_driver
+    from tidemill.control.goal import Goal
+
+    if event["evidence"].get("stuck"):
+        end_stuck_driver(operator.place.open(), Goal.model_validate(event["goal"]))
 
 
 def conclude(
@@ -144,12 +161,10 @@ def conclude(
     return documents
 
 
-def driver_run_id(context: Context, times_cleared: int) -> str:
+def request_of(context: Context, times_cleared: int) -> str:
     """The same for every try of this DAG run, until it is cleared."""
-    from tidemill.control.run_id import run_id_of
-
     again = f"-again-{times_cleared}" if times_cleared else ""
-    return run_id_of(f"{context['dag_run'].dag_id}-{context['dag_run'].run_id}{again}")
+    return f"{context['dag_run'].dag_id}-{context['dag_run'].run_id}{again}"
 
 
 def _times_cleared(context: Context) -> int:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
+from tidemill.errors import TidemillError
+from tidemill.names import STREAMS_ASSET_URI, STREAMS_DAG_ID
+from tidemill_airflow.notify import notifier_of, notify
 from tidemill_airflow.place import Place
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from tidemill.control.streams import Outcome
+    from tidemill.control.report import Report
+    from tidemill.control.visit import Outcome
+
+# Keeps what the last reconciliation has found, in Airflow's asset state store: an XCom goes with its run.
+STREAMS = Asset(name=STREAMS_DAG_ID, uri=STREAMS_ASSET_URI, group="tidemill")
+REPORT_KEY = "report"
+
+# Stands for all streams where none could be visited; no pipeline can have this name.
+ALL_STREAMS = "all streams"
 
 
 class ReconcileStreams(BaseOperator):
@@ -25,43 +37,65 @@ class ReconcileStreams(BaseOperator):
     """
 
     def __init__(self, *, place: Place, **arguments: Any) -> None:
-        super().__init__(**arguments)
+        super().__init__(inlets=[STREAMS], **arguments)
         self.place = place
 
     def execute(self, context: Context) -> dict[str, str]:
         """Reconcile; returns the action by pipeline."""
-        from tidemill.control.streams import reconcile_streams
+        from tidemill.control.report import changes, report_of
 
-        outcomes = reconcile_streams(self.place.open())
-        self.log.info("Decided:\n%s", table_of(outcomes))
+        outcomes = self._reconcile()
         summary: dict[str, str] = {outcome.pipeline: outcome.decision.action for outcome in outcomes}
-        waiting = [outcome for outcome in outcomes if outcome.decision.needs_human]
-        if waiting:
+        before = self._recall(context)
+        report = report_of(before, outcomes, datetime.now(UTC))
+        try:
+            notifier = notifier_of()
+        except TidemillError as error:
+            raise AirflowFailException(f"{error}\n{complaint_of(report)}") from error
+        if notify(notifier, context, changes(before, report)):
+            self._remember(context, report)
+        if report.red:
             context["ti"].xcom_push(key="return_value", value=summary)
-            raise AirflowFailException("\n".join(["These streams need a human.", *map(_complaint, waiting)]))
+            raise AirflowFailException(complaint_of(report))
         return summary
 
+    def _reconcile(self) -> list[Outcome]:
+        from tidemill.control.streams import reconcile_streams
+        from tidemill.control.visit import Outcome, undecided
 
-def table_of(outcomes: list[Outcome]) -> str:
-    """One line per stream: name, action, driver, reason."""
-    rows = [("stream", "action", "driver", "why")]
-    for outcome in outcomes:
-        driver = outcome.driver.process if outcome.driver else "-"
-        why = outcome.decision.reason.partition("\n")[0]
-        until = f" (until {outcome.decision.until:%H:%M:%S} UTC)" if outcome.decision.until else ""
-        rows.append((outcome.pipeline, outcome.decision.action, driver, why + until))
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    lines = [
-        "  ".join([*(cell.ljust(w) for cell, w in zip(row[:3], widths, strict=True)), row[3]]) for row in rows
-    ]
-    return "\n".join(lines)
+        try:
+            return reconcile_streams(
+                self.place.open(), tell=lambda outcome: self.log.info("%s", line_of(outcome))
+            )
+        except TidemillError as error:
+            return [Outcome(ALL_STREAMS, undecided(error))]
+
+    def _recall(self, context: Context) -> Report:
+        """What was found before; nothing where that is lost, which is then told once more."""
+        from tidemill.control.report import Report
+
+        try:
+            return Report.model_validate(context["asset_state_store"][STREAMS].get(REPORT_KEY) or {})
+        except Exception:
+            self.log.exception("What was found before is not known.")
+            return Report()
+
+    def _remember(self, context: Context, report: Report) -> None:
+        try:
+            context["asset_state_store"][STREAMS].set(REPORT_KEY, report.model_dump(mode="json"))
+        except Exception:
+            self.log.exception("What was found cannot be kept; it will be told again.")
 
 
-def _complaint(outcome: Outcome) -> str:
+def line_of(outcome: Outcome) -> str:
+    """A visit in one line: name, action, driver, reason."""
     decision = outcome.decision
-    runbook = (
-        f"\n  Runbook: {decision.runbook}"
-        if decision.runbook and decision.runbook not in decision.reason
-        else ""
-    )
-    return f"{outcome.pipeline}: {decision.action}: {decision.reason}{runbook}"
+    driver = f" ({outcome.driver.process})" if outcome.driver else ""
+    until = f", until {decision.until:%H:%M:%S} UTC" if decision.until else ""
+    return f"{outcome.pipeline}: {decision.action}{driver}: {decision.reason.partition(chr(10))[0]}{until}"
+
+
+def complaint_of(report: Report) -> str:
+    """What a person should know, stream by stream."""
+    lines = [f"{name}: {trouble}" for name, trouble in sorted(report.red.items())]
+    return "\n".join(["These streams need a human.", *lines])

@@ -7,7 +7,10 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from airflow.triggers.base import BaseTrigger, TriggerEvent
+from airflow.utils.state import TaskInstanceState
+from asgiref.sync import sync_to_async
 
 from tidemill_airflow.place import Place
 
@@ -17,6 +20,10 @@ if TYPE_CHECKING:
 # Looks in a row that may fail before the trigger gives up: at 2 s a look, five minutes of a storage that
 # does not answer. The driver itself goes on meanwhile.
 TOLERATED_FAILURES = 150
+
+
+# Why a run is stopped then.
+MARKED_AS_FAILED = "its task was marked as failed"
 
 
 class GoalTrigger(BaseTrigger):
@@ -75,6 +82,36 @@ class GoalTrigger(BaseTrigger):
             if event["message"] != told:
                 told = event["message"]
                 self.log.info("%s: %s", self.goal["pipeline"], told)
+
+    async def on_kill(self) -> None:
+        """Stop a bounded run whose task a person has marked as failed.
+
+        Airflow also calls this when a task is cleared or marked as a success: the driver then goes on, and
+        the cleared task finds it again.
+        """
+        if self.goal["kind"] == "finished" and await self._task_state() == TaskInstanceState.FAILED:
+            self.log.info("%s: %s, so its driver is asked to stop", self.goal["pipeline"], MARKED_AS_FAILED)
+            await asyncio.to_thread(self._stop)
+
+    async def _task_state(self) -> str | None:
+        task = self.task_instance
+        if task is None:
+            return None
+        # Not asyncio's threads: the answer comes by the triggerer's own event loop.
+        states = await sync_to_async(RuntimeTaskInstance.get_task_states)(
+            dag_id=task.dag_id,
+            task_ids=[task.task_id],
+            run_ids=[task.run_id],
+            map_index=task.map_index,
+        )
+        state: str | None = states.get(task.run_id, {}).get(task.task_id)
+        return state
+
+    def _stop(self) -> None:
+        from tidemill.control.bounded_run import stop_run
+        from tidemill.control.goal import Goal
+
+        stop_run(Place(**self.place).open(), Goal.model_validate(self.goal), "airflow", MARKED_AS_FAILED)
 
     def _look(self) -> dict[str, Any]:
         from tidemill.control.goal import Goal, prove

@@ -7,7 +7,7 @@ TidemillError               exit  what the caller does differently
 ├── GateRefusedError          66  follows the runbook; nothing was started, read or written
 ├── UnavailableError          69  waits and tries again: source, sink or storage is away
 ├── InternalError             70  reports a bug
-└── FencedError               75  does nothing: a newer driver runs
+└── FencedError               75  does nothing: a newer driver runs, or another generation is live
 
 Each error has a stable id, the facts as fields, the fix and, where one exists, its runbook.
 The command line shows 1 for a refusal and 2 for wrong usage or a wrong file; a driver exits with
@@ -17,6 +17,7 @@ The command line shows 1 for a refusal and 2 for wrong usage or a wrong file; a 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 
 class TidemillError(Exception):
@@ -58,6 +59,16 @@ class TidemillError(Exception):
             lines.append(f"  Runbook: {self.runbook}")
         return "\n".join(lines)
 
+    def as_document(self) -> dict[str, Any]:
+        """As it stands in status, receipts and memories."""
+        return {
+            "id": self.error_id,
+            "problem": self.problem,
+            "facts": {name: str(value) for name, value in self.facts.items()},
+            "fix": self.fix,
+            "runbook": self.runbook,
+        }
+
 
 class UsageError(TidemillError):
     """The command was given something it cannot use."""
@@ -96,6 +107,6 @@ class InternalError(TidemillError):
 
 
 class FencedError(TidemillError):
-    """A newer driver of this pipeline has started; this one must not write."""
+    """A newer driver of this pipeline, or another generation, has taken over; this one must not write."""
 
     exit_code = 75

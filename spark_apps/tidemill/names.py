@@ -20,6 +20,9 @@ GENERATION_PATTERN = r"g[0-9]{4}"
 FIRST_GENERATION = "g0001"
 QUARANTINE_OUTPUT = "quarantine"
 
+# Columns that name the record that a row was made of.
+LINEAGE_COLUMNS = ("kafka_topic", "kafka_partition", "kafka_offset")
+
 
 def check_pipeline_name(name: str) -> str:
     """Return `name` if it can name a pipeline.
@@ -90,6 +93,10 @@ STREAMS_DAG_ID = "tidemill_streams"
 BACKFILL_DAG_ID = "backfill"
 
 
+# The asset that stands for all streams together.
+STREAMS_ASSET_URI = "tidemill://streams"
+
+
 def asset_uri(table: str) -> str:
     """Airflow Asset of a table, e.g. `tidemill://tables/silver/orders`."""
     return f"tidemill://tables/{table}"
@@ -147,6 +154,11 @@ class Layout:
         return f"{self.state(pipeline)}/trash"
 
     @property
+    def control(self) -> str:
+        """Which control plane owns the root."""
+        return f"{self.root}/control.json"
+
+    @property
     def audit(self) -> str:
         """Folder with one entry per action: who, why, before, after."""
         return f"{self.root}/audit"
@@ -167,10 +179,30 @@ class Layout:
         """Folder of what stopped drivers left."""
         return f"{self.state(pipeline)}/receipts"
 
-    def backfill(self, backfill_id: str) -> str:
-        """Folder with everything about one backfill."""
-        return f"{self.root}/backfills/{backfill_id}"
+    def parts(self, pipeline: str) -> str:
+        """Folder of what parts of verbs that need Spark have come to, one file each."""
+        return f"{self.state(pipeline)}/parts"
 
-    def backfill_status(self, backfill_id: str) -> str:
-        """What a backfill's driver says of itself."""
-        return f"{self.backfill(backfill_id)}/status.json"
+    def stop_note(self, pipeline: str, run_id: str) -> str:
+        """The note that a person stopped a bounded run."""
+        return f"{self.state(pipeline)}/stops/{run_id}.json"
+
+    def turn(self, pipeline: str) -> str:
+        """The file with which a backfill makes the pipeline's drivers wait while it commits."""
+        return f"{self.state(pipeline)}/turn.json"
+
+    def row_origin(self, pipeline: str, found_in: str) -> str:
+        """What was found out about the rows of a pipeline, by digest of the code that it was found in."""
+        return f"{self.state(pipeline)}/origins/{found_in}.json"
+
+    def backfill(self, pipeline: str, plan: str) -> str:
+        """Folder with everything about one plan of a backfill, by its digest."""
+        return f"{self.root}/backfills/{pipeline}-{plan}"
+
+    def backfill_plan(self, pipeline: str, plan: str) -> str:
+        """What was decided."""
+        return f"{self.backfill(pipeline, plan)}/plan.json"
+
+    def backfill_status(self, pipeline: str, plan: str) -> str:
+        """What the driver that carries it out says of itself."""
+        return f"{self.backfill(pipeline, plan)}/status.json"

@@ -35,6 +35,7 @@ json.dump({
             "defaults": dict(dag.params.dump()),
             "catchup": dag.catchup,
             "max_active_runs": dag.max_active_runs,
+            "paused_after_failures": dag.max_consecutive_failed_dag_runs,
             "doc": dag.doc_md,
             "schedule": dag.schedule,
             "outlets": {t.task_id: [asset.uri for asset in t.outlets] for t in dag.tasks},
@@ -54,6 +55,8 @@ def parse(project: Path, work: Path) -> Mapping[str, Any]:
         "AIRFLOW_HOME": str(work),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "TIDEMILL_PROJECT": str(project),
+        # As a deployment may say.
+        "AIRFLOW__CORE__MAX_CONSECUTIVE_FAILED_DAG_RUNS_PER_DAG": "3",
     }
     subprocess.run(
         [sys.executable, "-c", PARSE, str(ROOT / "dags"), str(answer)],
@@ -88,6 +91,13 @@ def test_streams_are_reconciled_every_minute_by_one_short_task(parsed: Mapping[s
     assert (dag["tasks"], dag["schedule"], dag["catchup"], dag["max_active_runs"]) == (
         *(["reconcile"], "* * * * *", False, 1),
     )
+
+
+def test_what_looks_after_streams_is_never_paused_for_its_failures(parsed: Mapping[str, Any]) -> None:
+    pauses = {dag_id: dag["paused_after_failures"] for dag_id, dag in parsed["dags"].items()}
+    assert pauses["tidemill_streams"] == pauses["stream__iot_events_bronze"] == 0
+    # How often a scheduled run may fail stays the deployment's to say.
+    assert pauses["incremental__iot_daily_summary"] == 3
 
 
 def test_a_stream_has_its_actions_and_they_end_in_proof(parsed: Mapping[str, Any]) -> None:

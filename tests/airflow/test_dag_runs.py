@@ -13,6 +13,8 @@ import pytest
 
 from tests.support.airflow_server import Airflow, airflow_server, status_of
 from tests.support.eventually import eventually
+from tidemill.control.bounded_run import finish_of
+from tidemill.control.goal import prove
 from tidemill.control.process_session import session_members
 from tidemill.errors import UnavailableError
 
@@ -71,7 +73,7 @@ def test_a_backfill_only_plans_unless_told_otherwise(airflow: Airflow) -> None:
     assert airflow.tasks("backfill", run_id) == {"plan": "success", "apply": "skipped"}
     plan = airflow.result("backfill", run_id, "plan")
     assert plan["range"] == "2026-03-01T00:00:00+00:00 to 2026-03-02T00:00:00+00:00"
-    assert "replace_where" in airflow.log_of("backfill", "plan")
+    assert "replaced by their time" in airflow.log_of("backfill", "plan")
     assert not (airflow.project.folder / ".data" / "tables" / "bronze" / "landing").exists()
 
 
@@ -80,6 +82,34 @@ def test_an_applied_backfill_returns_rows_and_table_version(airflow: Airflow) ->
     assert state == "success"
     (table,) = airflow.result("backfill", run_id, "apply")
     assert (table["table"], table["rows"], table["version"]) == ("bronze/landing", 3, 0)
+
+
+def test_a_range_that_is_refused_is_not_tried_again(airflow: Airflow) -> None:
+    backwards = {"from": RANGE["to"], "to": RANGE["from"]}
+    run_id, state = airflow.run("backfill", {"pipeline": "landing", **backwards, "dry_run": False})
+    assert state == "failed"
+    assert airflow.tries("backfill", run_id, "plan") == 1
+    assert "TIDE-BACK-001" in airflow.log_of("backfill", "plan")
+
+
+def test_a_backfill_whose_task_is_marked_as_failed_is_stopped_and_says_by_whom(airflow: Airflow) -> None:
+    airflow.project.hold_back("filled")
+    run_id = airflow.begin("backfill", {"pipeline": "filled", **RANGE, "dry_run": False})
+    airflow.until_task("backfill", run_id, "apply", "deferred")
+    plane = airflow.project.plane()
+    driver = plane.running("filled", "backfill")
+    assert driver is not None
+    eventually(lambda: airflow.epoch("filled") == 1, "the driver is at work", 90)
+    # A trigger that the triggerer has not seen yet would never hear of it.
+    eventually(lambda: "is at work" in airflow.log_of("backfill", "apply"), "the trigger looks", 90)
+
+    airflow.mark_as_failed("backfill", run_id, "apply")
+
+    eventually(lambda: plane.running("filled", "backfill") is None, "the driver has stopped", 90)
+    proof = prove(plane, finish_of(driver))
+    assert (proof.state, proof.evidence["retry"]) == ("failed", False)
+    assert proof.message.startswith("stopped by airflow: its task was marked as failed")
+    assert airflow.end("backfill", run_id) == "failed"
 
 
 @pytest.mark.parametrize(
@@ -166,6 +196,11 @@ def test_reconciliation_starts_every_stream_and_fails_naming_those_that_need_a_h
         run_id, state = airflow.run("tidemill_streams")
         assert state == "failed"
         decided = airflow.result("tidemill_streams", run_id, "reconcile")
+        assert not airflow.is_paused("tidemill_streams")
+        # What has not changed is not told again, in whichever run.
+        assert airflow.run("tidemill_streams")[1] == "failed"
+        told = [each for each in "\n".join(airflow.news).splitlines() if each.startswith("broken: ")]
+        assert len(told) == 1
     finally:
         airflow.pause("tidemill_streams")
     assert decided["broken"] == "refused"

@@ -13,11 +13,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.support.declared import declared
 from tests.support.large_checkpoint import LargeCheckpoint
 from tests.support.stored_stream import store_stream
 from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.gate import examine, gather_facts
-from tidemill.checkpoint.reading.inspect import Inspection, inspect_checkpoint
+from tidemill.checkpoint.inspect import Inspection, inspect_checkpoint
 from tidemill.storage.store import Store
 
 ROUNDS = 15
@@ -26,14 +27,15 @@ GATE_GOAL_MILLISECONDS = 200
 
 
 def measure(root: Path) -> None:
-    path = root / "state" / "iot_device_windows" / "g0001"
+    pipeline = declared(root, "iot_device_windows")
+    path = Path(pipeline.layout.checkpoint(pipeline.name, "g0001"))
     files = LargeCheckpoint().write(path)
-    store = Store(str(root))
-    found = inspect_checkpoint(store, str(path), None, None)
+    store = Store(pipeline.layout.root)
+    found = inspect_checkpoint(store, pipeline, "g0001", None, None)
     _check(found, files)
     print(f"checkpoint of {files} files, {found.size / 1e6:.1f} MB, local disk, {ROUNDS} rounds")
     _told("list", lambda: store.list_files(str(path)), None)
-    _told("inspect", lambda: inspect_checkpoint(store, str(path), None, None), GOAL_MILLISECONDS)
+    _told("inspect", lambda: inspect_checkpoint(store, pipeline, "g0001", None, None), GOAL_MILLISECONDS)
 
 
 def measure_gate(root: Path) -> None:

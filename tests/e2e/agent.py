@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tidemill.checkpoint.current import read_current
+from tidemill.checkpoint.holds import read_holds
 from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.checkpoint.status import read_status
 from tidemill.ledger.read import open_table, read_ledger
@@ -38,30 +39,39 @@ def epochs(pipeline: str) -> list[Any]:
     return [STORE.read_json(f"{folder}/{name}") for name in sorted(STORE.list_names(folder))]
 
 
+def holds(pipeline: str) -> list[str]:
+    """Ids of what forbids a start."""
+    return [hold.id for hold in read_holds(STORE, LAYOUT, pipeline)]
+
+
 def generation(pipeline: str) -> str | None:
     """The live one."""
     current = read_current(STORE, LAYOUT, pipeline)
     return None if current is None else current.generation
 
 
+def batches(pipeline: str) -> CheckpointBatches:
+    return CheckpointBatches(STORE, LAYOUT.checkpoint(pipeline, generation(pipeline) or FIRST_GENERATION))
+
+
 def committed(pipeline: str) -> int:
-    """Newest batch in the checkpoint's commits; -1 before the first."""
-    path = LAYOUT.checkpoint(pipeline, FIRST_GENERATION)
-    last = CheckpointBatches(STORE, path).last_committed()
+    """Newest batch in the live checkpoint's commits; -1 before the first."""
+    last = batches(pipeline).last_committed()
     return -1 if last is None else last
 
 
 def begun(pipeline: str) -> int:
-    """Newest batch in the checkpoint's offsets; -1 before the first."""
-    path = LAYOUT.checkpoint(pipeline, FIRST_GENERATION)
-    last = CheckpointBatches(STORE, path).last_planned()
+    """Newest batch in the live checkpoint's offsets; -1 before the first."""
+    last = batches(pipeline).last_planned()
     return -1 if last is None else last
 
 
 def ledger(table: str, pipeline: str) -> list[list[int | None]]:
-    """Version, epoch and batch of each commit of a pipeline, oldest first."""
-    commits = reversed(read_ledger(LAYOUT.table(table)))
-    return [[c.version, c.entry.epoch, c.entry.batch_id] for c in commits if c.entry.pipeline == pipeline]
+    """Version, epoch and batch of each batch of a pipeline's live generation, oldest first."""
+    live = generation(pipeline)
+    entries = [(commit.version, commit.entry) for commit in reversed(read_ledger(LAYOUT.table(table)))]
+    own = [(v, e) for v, e in entries if (e.pipeline, e.generation) == (pipeline, live) and e.mode != "base"]
+    return [[version, entry.epoch, entry.batch_id] for version, entry in own]
 
 
 def rows(table: str, columns: list[str]) -> list[list[Any]]:
@@ -79,7 +89,7 @@ def count(table: str) -> int:
     return 0 if found is None else found.count()
 
 
-ALL = (status, receipts, epochs, generation, committed, begun, ledger, rows, count)
+ALL = (status, holds, receipts, epochs, generation, committed, begun, ledger, rows, count)
 VERBS: dict[str, Callable[..., Any]] = {verb.__name__: verb for verb in ALL}
 
 

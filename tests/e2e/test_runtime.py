@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.api_contract import ApiContract
-from tests.support.cluster import Cluster
+from tests.support.cluster import Cluster, RefusedError
 from tests.support.cluster_project import ClusterProject, make_owner
+from tests.support.drivers_as_pods import held
 from tests.support.eventually import eventually
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.kubernetes.api import PODS
@@ -99,7 +100,7 @@ def test_a_stream_starts_drains_and_starts_again(
     again = runtime.start(DriverRun("orders", "stream", "run-2"), "d1")
     assert (first.started, again.started, again.driver.run_id) == (True, False, "run-1")
     until_awake(api, "tidemill-orders-0")
-    assert runtime.running_pipelines() == ["orders"]
+    assert held(runtime) == ["orders"]
     living = runtime.last_start("orders")
     assert living is not None
     assert (living.process, living.digest, living.mode) == ("pod tidemill-orders-0", "d1", "stream")
@@ -144,7 +145,7 @@ def test_a_deleted_pod_comes_back_as_the_same_run_and_a_crash_looping_one_is_rep
     runtime.start(DriverRun("orders", "stream", "run-6"), "d1")
     until(runtime, "orders", "the pod is replaced", "pod tidemill-orders-0")
     until_awake(api, "tidemill-orders-0")
-    assert runtime.running_pipelines() == ["orders"]
+    assert held(runtime) == ["orders"]
     crashing.put_away(ended)
     living = runtime.last_start("orders")
     assert living is not None
@@ -161,7 +162,7 @@ def test_a_crash_looping_stream_that_is_put_away_stays_down(
     ended = until_ended(runtime, "orders")
     runtime.put_away(ended)
     eventually(lambda: api.get(PODS, "tidemill-orders-0") is None, "its pod is gone", 60)
-    assert runtime.running_pipelines() == []
+    assert held(runtime) == []
 
 
 def test_a_bounded_run_ends_by_itself_and_a_drained_one_does_not_come_back(
@@ -177,7 +178,7 @@ def test_a_bounded_run_ends_by_itself_and_a_drained_one_does_not_come_back(
     living = until(runtime, "daily", "the second run has a pod", "pod ")
     assert runtime.drain(living)
     until_ended(runtime, "daily")
-    assert runtime.running_pipelines() == []
+    assert held(runtime) == []
 
 
 def test_what_keeps_a_pod_from_running_is_told(
@@ -202,8 +203,14 @@ def test_what_keeps_a_pod_from_running_is_told(
         cluster.delete("quota", "full")
 
 
-def test_every_object_passes_the_strictest_pod_security(cluster: Cluster) -> None:
-    found = cluster.get("namespace", NAMESPACE)
-    assert found is not None
-    # Else the tests before this one prove nothing about it.
-    assert found["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+def test_the_namespace_of_these_tests_refuses_a_pod_that_is_not_locked_down(cluster: Cluster) -> None:
+    """So every pod above has passed the strictest of Kubernetes' own standards."""
+    container = {"name": "open", "image": IMAGE}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "open"},
+        "spec": {"containers": [container]},
+    }
+    with pytest.raises(RefusedError, match='violates PodSecurity "restricted'):
+        cluster.apply(pod)

@@ -25,17 +25,16 @@ DRIVER = f"{kubernetes_name(WINDOWS)}-0"
 EVERY_VERB = {"get", "list", "watch", "create", "update", "patch", "delete"}
 OBJECTS = ("configmaps", "services", "statefulsets", "poddisruptionbudgets", "jobs")
 
-# All that the accounts may do in their own namespace; elsewhere, nothing.
+# All that the accounts may do in the streams' namespace; elsewhere, and where Airflow is, nothing.
 MAY = {
     f"{NAME}-airflow": {
+        "namespaces": {"get"},
         "pods": {"get", "list", "watch", "delete"},
         "pods/log": {"get"},
         "events": {"get", "list"},
         **dict.fromkeys(OBJECTS, EVERY_VERB),
     },
-    f"{NAME}-driver": dict.fromkeys(
-        ("pods", "configmaps", "services", "persistentvolumeclaims"), EVERY_VERB | {"deletecollection"}
-    ),
+    f"{NAME}-driver": {"pods": {"get", "list", "watch", "create", "delete", "deletecollection"}},
     f"{NAME}-executor": {},
 }
 
@@ -43,6 +42,8 @@ MAY = {
 ABOUT_ONESELF = {"selfsubjectreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews"}
 
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+AIRFLOW = f"{NAME}-airflow"
 
 # Speaks Spark's protocol to a driver without proving anything; prints the type of the answer, or `closed`.
 # Frame: its length, type 3 (a request), an id, the length of the body, the body.
@@ -65,7 +66,8 @@ REACHED = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.ar
 
 def rules(platform: Platform, account: str, namespace: str) -> dict[str, set[str]]:
     """Verbs by resource that an account has in a namespace."""
-    user = f"--as=system:serviceaccount:{platform.cluster.namespace}:{account}"
+    place = platform.cluster if account == AIRFLOW else platform.streams
+    user = f"--as=system:serviceaccount:{place.namespace}:{account}"
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectRulesReview",
@@ -90,24 +92,25 @@ def rules(platform: Platform, account: str, namespace: str) -> dict[str, set[str
 
 def all_pods(platform: Platform) -> list[Document]:
     """Pods of the chart, drivers and executors."""
-    pods = platform.cluster.pods(PLATFORM)
+    pods = [*platform.cluster.pods(PLATFORM), *platform.streams.pods(PLATFORM)]
     components = {pod["metadata"]["labels"].get("app.kubernetes.io/component") for pod in pods}
     assert {"scheduler", "driver", "executor"} <= components
     return pods
 
 
 def test_every_pod_fits_pod_security_restricted(platform: Platform) -> None:
-    namespace = platform.cluster.namespace
     level = "pod-security.kubernetes.io/enforce=restricted"
-    done = platform.cluster.attempt("label", "namespace", namespace, level, "--dry-run=server", "--overwrite")
-    assert done.returncode == 0
-    # The API server warns of each pod that would not be let in.
-    assert "Warning" not in done.stderr
+    for place in (platform.cluster, platform.streams):
+        done = place.attempt("label", "namespace", place.namespace, level, "--dry-run=server", "--overwrite")
+        assert done.returncode == 0
+        # The API server warns of each pod that would not be let in.
+        assert "Warning" not in done.stderr
 
 
 @pytest.mark.parametrize("account", MAY)
 def test_an_account_may_do_what_its_role_says_and_nothing_elsewhere(platform: Platform, account: str) -> None:
-    assert rules(platform, account, platform.cluster.namespace) == MAY[account]
+    assert rules(platform, account, platform.streams.namespace) == MAY[account]
+    assert rules(platform, account, platform.cluster.namespace) == {}
     assert rules(platform, account, "default") == {}
 
 
@@ -120,7 +123,7 @@ def test_only_who_talks_to_the_api_server_has_a_token(platform: Platform) -> Non
     assert holders == {"scheduler", "triggerer", "driver"}
     executor = platform.executors(WINDOWS)[0]["metadata"]["name"]
     with pytest.raises(RefusedError):
-        platform.cluster("exec", executor, "--", "ls", TOKEN)
+        platform.streams("exec", executor, "--", "ls", TOKEN)
 
 
 def test_every_container_is_nobody_and_cannot_write_to_its_image(platform: Platform) -> None:
@@ -136,9 +139,9 @@ def test_every_container_is_nobody_and_cannot_write_to_its_image(platform: Platf
 
 def test_a_driver_and_an_executor_are_nobody_in_fact(platform: Platform) -> None:
     for pod in (DRIVER, platform.executors(WINDOWS)[0]["metadata"]["name"]):
-        assert platform.cluster("exec", pod, "--", "id", "-u").strip() == str(USER)
+        assert platform.streams("exec", pod, "--", "id", "-u").strip() == str(USER)
         with pytest.raises(RefusedError, match="Read-only file system"):
-            platform.cluster("exec", pod, "--", "touch", "/opt/tidemill/project/conf/new.yaml")
+            platform.streams("exec", pod, "--", "touch", "/opt/tidemill/project/conf/new.yaml")
 
 
 def test_every_image_has_a_version(platform: Platform) -> None:
@@ -149,16 +152,17 @@ def test_every_image_has_a_version(platform: Platform) -> None:
 
 
 def test_nothing_may_reach_a_pod_or_leave_it_that_no_policy_names(platform: Platform) -> None:
-    policies = [
-        policy["spec"]
-        for policy in platform.cluster.list("networkpolicies")
-        if not policy["metadata"]["name"].startswith(POD)
-    ]
-    denying = [policy for policy in policies if allowed_ports(policy) == {53}]
-    for pod in all_pods(platform):
-        labels = pod["metadata"]["labels"].items()
-        selectors = [policy["podSelector"].get("matchLabels", {}) for policy in denying]
-        assert any(selector.items() <= labels for selector in selectors), pod["metadata"]["name"]
+    for place in (platform.cluster, platform.streams):
+        policies = [
+            policy["spec"]
+            for policy in place.list("networkpolicies")
+            if not policy["metadata"]["name"].startswith(POD)
+        ]
+        denying = [policy["podSelector"] for policy in policies if allowed_ports(policy) == {53}]
+        for pod in place.pods(PLATFORM):
+            labels = pod["metadata"]["labels"].items()
+            selected = [each.get("matchLabels", {}).items() <= labels for each in denying]
+            assert any(selected), pod["metadata"]["name"]
 
 
 def allowed_ports(policy: Document) -> set[int | None] | None:
@@ -197,7 +201,7 @@ def test_sparks_own_page_is_not_there(platform: Platform) -> None:
 
 def test_no_secret_stands_anywhere_but_in_secrets(platform: Platform) -> None:
     secrets = secret_values(platform)
-    assert len(secrets) >= 6
+    assert len(secrets) >= 7
     for place, text in dumps(platform).items():
         assert [name for name, value in secrets.items() if value in text] == [], place
     patterns = "\n".join(secrets.values())
@@ -208,22 +212,23 @@ def test_no_secret_stands_anywhere_but_in_secrets(platform: Platform) -> None:
 
 def secret_values(platform: Platform) -> dict[str, str]:
     """Every value that the release keeps secret."""
-    names = [
-        secret["metadata"]["name"]
-        for secret in platform.cluster.list("secrets")
+    found = {}
+    for place in (platform.cluster, platform.streams):
         # Helm's own record of the release is a Secret that holds the others.
-        if secret["type"] == "Opaque"
-    ]
-    return {f"{name}/{key}": value for name in names for key, value in platform.cluster.secret(name).items()}
+        opaque = [each["metadata"]["name"] for each in place.list("secrets") if each["type"] == "Opaque"]
+        found |= {f"{name}/{key}": text for name in opaque for key, text in place.secret(name).items()}
+    return found
 
 
 def dumps(platform: Platform) -> dict[str, str]:
     """Whatever somebody without a right to Secrets may get to see."""
     kinds = "pods,configmaps,statefulsets,deployments,jobs,services,events,poddisruptionbudgets"
-    texts = {"objects": platform.cluster("get", kinds, "--output=yaml")}
-    for pod in platform.cluster.pods():
-        name = pod["metadata"]["name"]
-        texts[f"log of {name}"] = platform.cluster.logs(name)
+    texts = {}
+    for place in (platform.cluster, platform.streams):
+        texts[f"objects of {place.namespace}"] = place("get", kinds, "--output=yaml")
+        for pod in place.pods():
+            name = pod["metadata"]["name"]
+            texts[f"log of {name}"] = place.logs(name)
     tasks = platform.airflow.call("GET", "/dags/~/dagRuns/~/taskInstances?limit=1000")["task_instances"]
     texts["rendered fields"] = json.dumps(tasks)
     for task in tasks:

@@ -27,12 +27,14 @@ def test_the_trial_is_the_one_that_conf_describes() -> None:
 def test_the_release_fills_in_what_it_knows() -> None:
     documents = render("evaluation", release="other", namespace="there")
     settings = environment_file(documents, "other")["kubernetes"]
-    assert settings["namespace"] == "there"
+    assert settings["namespace"] == "there-streams"
     assert settings["service_accounts"] == {"driver": "other-driver", "executor": "other-executor"}
     assert settings["owner"] in of_kind(documents, "ConfigMap")
     assert settings["rpc_secret"] in of_kind(documents, "Secret")
     assert [volume["claim"] for volume in settings["volumes"]] == ["other-data"]
-    assert set(settings["service_accounts"].values()) <= set(of_kind(documents, "ServiceAccount"))
+    assert set(settings["service_accounts"].values()) == set(
+        of_kind(documents, "ServiceAccount", "there-streams")
+    )
 
 
 def test_what_is_given_wins() -> None:
@@ -75,7 +77,7 @@ def test_airflow_and_drivers_agree_on_place_and_name() -> None:
     readers = {
         name
         for name, template in pod_templates(documents)
-        if any(volume["name"] == "environment" for volume in template["spec"]["volumes"])
+        if any(volume["name"] == "environment" for volume in template["spec"].get("volumes", []))
     }
     assert readers == {
         "StatefulSet/tidemill-scheduler",

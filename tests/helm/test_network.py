@@ -11,12 +11,25 @@ from typing import Any
 
 import pytest
 
-from tests.support.chart import Document, of_kind, pod_templates, render
+from tests.support.chart import (
+    AIRFLOW,
+    STREAMS,
+    Document,
+    namespace_of,
+    of_kind,
+    pod_templates,
+    render,
+)
 
 OUTSIDE = None
-SPARK = {
-    "driver": {"app.kubernetes.io/name": "tidemill", "app.kubernetes.io/component": "driver"},
-    "executor": {"app.kubernetes.io/name": "tidemill", "app.kubernetes.io/component": "executor"},
+NAME, COMPONENT = "app.kubernetes.io/name", "app.kubernetes.io/component"
+
+# Pods of streams; the last two are what a driver may try to make: one without a label, one that lies.
+STREAM_PODS = {
+    "driver": {NAME: "tidemill", COMPONENT: "driver"},
+    "executor": {NAME: "tidemill", COMPONENT: "executor"},
+    "nobody": {},
+    "liar": {NAME: "tidemill", COMPONENT: "scheduler", "app.kubernetes.io/instance": "tidemill"},
 }
 
 
@@ -31,11 +44,9 @@ class Network:
     """Who reaches whom under the policies of a release."""
 
     def __init__(self, documents: list[Document]) -> None:
-        self._policies = [each["spec"] for each in of_kind(documents, "NetworkPolicy").values()]
-        self.pods = {
-            template["metadata"]["labels"]["app.kubernetes.io/component"]: template["metadata"]["labels"]
-            for _, template in pod_templates(documents)
-        } | SPARK
+        self._policies = [each for each in documents if each["kind"] == "NetworkPolicy"]
+        own = [template["metadata"]["labels"] for _, template in pod_templates(documents)]
+        self.pods = {labels[COMPONENT]: labels for labels in own} | STREAM_PODS
 
     def allows(self, source: str, target: str | None, port: int) -> bool:
         """Whether a connection is let out by one end and in by the other; the world outside takes all."""
@@ -45,37 +56,48 @@ class Network:
     def _open(self, pod: str, other: str | None, port: int, direction: str) -> bool:
         rules = [
             rule
-            for policy in self._policies
-            if direction in policy["policyTypes"] and selects(policy["podSelector"], self.pods[pod])
+            for policy in self.policies_for(pod)
+            if direction in policy["policyTypes"]
             for rule in policy.get(direction.lower(), [])
         ]
-        return any(self._fits(rule, other, port, direction) for rule in rules)
+        return any(self._fits(rule, (pod, other), port, direction) for rule in rules)
 
-    def _fits(self, rule: Document, other: str | None, port: int, direction: str) -> bool:
+    def policies_for(self, pod: str) -> list[Document]:
+        """What the policies of its namespace that select a pod say."""
+        own = [each["spec"] for each in self._policies if namespace_of(each) == where(pod)]
+        return [policy for policy in own if selects(policy["podSelector"], self.pods[pod])]
+
+    def _fits(self, rule: Document, ends: tuple[str, str | None], port: int, direction: str) -> bool:
         peers: list[Any] | None = rule.get("to" if direction == "Egress" else "from")
         ports = rule.get("ports")
         right_port = ports is None or any(each["port"] == port for each in ports)
-        return right_port and (peers is None or any(self._is(peer, other) for peer in peers))
+        return right_port and (peers is None or any(self._is(peer, *ends) for peer in peers))
 
-    def _is(self, peer: Document, other: str | None) -> bool:
-        if "ipBlock" in peer:
-            return other is OUTSIDE
-        return (
-            other is not OUTSIDE and "podSelector" in peer and selects(peer["podSelector"], self.pods[other])
-        )
+    def _is(self, peer: Document, pod: str, other: str | None) -> bool:
+        """Whether a peer of a policy for `pod` means the other end."""
+        if "ipBlock" in peer or other is OUTSIDE:
+            return "ipBlock" in peer and other is OUTSIDE
+        named = peer.get("namespaceSelector", {"matchLabels": {"kubernetes.io/metadata.name": where(pod)}})
+        in_namespace = selects(named, {"kubernetes.io/metadata.name": where(other)})
+        return in_namespace and selects(peer.get("podSelector", {}), self.pods[other])
+
+
+def where(pod: str) -> str:
+    """Its namespace."""
+    return STREAMS if pod in STREAM_PODS else AIRFLOW
 
 
 ACTING = ("scheduler", "triggerer")
-AIRFLOW = ("api-server", "scheduler", "dag-processor", "triggerer")
+PARTS = ("api-server", "scheduler", "dag-processor", "triggerer")
 
 
 def needed() -> Iterator[tuple[str, str | None, int]]:
     """Every connection that the trial needs, name look-ups aside."""
-    yield from ((part, "database", 5432) for part in (*AIRFLOW, "migrate"))
+    yield from ((part, "database", 5432) for part in (*PARTS, "migrate"))
     yield from ((part, "api-server", 8080) for part in ("scheduler", "triggerer", "dag-processor"))
     yield from (("api-server", "scheduler", 8793), ("api-server", "triggerer", 8794))
     yield from ((part, "broker", 9092) for part in (*ACTING, "driver", "executor", "topics", "generator"))
-    yield from ((part, OUTSIDE, 6443) for part in (*ACTING, "driver", "drain"))
+    yield from ((part, OUTSIDE, 6443) for part in (*ACTING, "driver", "drain", "volume"))
     yield from ((part, OUTSIDE, 443) for part in (*ACTING, "driver", "executor"))
     yield from (("executor", "driver", 7078), ("driver", "executor", 7079), ("executor", "executor", 7079))
 
@@ -106,6 +128,11 @@ def test_what_is_needed_is_open(network: Network, source: str, target: str | Non
         ("database", OUTSIDE, 443),
         ("scheduler", "driver", 8080),
         ("generator", "driver", 7078),
+        ("nobody", OUTSIDE, 6443),
+        ("nobody", "database", 5432),
+        ("liar", "database", 5432),
+        ("liar", "api-server", 8080),
+        ("liar", OUTSIDE, 6443),
     ],
 )
 def test_what_is_not_needed_is_closed(network: Network, source: str, target: str | None, port: int) -> None:
@@ -113,10 +140,14 @@ def test_what_is_not_needed_is_closed(network: Network, source: str, target: str
 
 
 def test_every_pod_is_under_a_policy_in_both_directions(network: Network) -> None:
-    documents = render("evaluation")
-    deny = of_kind(documents, "NetworkPolicy")["tidemill-default-deny"]["spec"]
-    assert set(deny["policyTypes"]) == {"Ingress", "Egress"}
-    assert all(selects(deny["podSelector"], labels) for labels in network.pods.values())
+    for pod in network.pods:
+        directions = [set(policy["policyTypes"]) for policy in network.policies_for(pod)]
+        assert {"Ingress", "Egress"} in directions, pod
+
+
+def test_no_pod_of_the_streams_namespace_escapes_by_its_labels() -> None:
+    policies = of_kind(render("azure"), "NetworkPolicy", STREAMS)
+    assert policies["tidemill-streams"]["spec"]["podSelector"] == {}
 
 
 def test_people_and_prometheus_come_in_where_the_values_say() -> None:

@@ -30,6 +30,7 @@ def test_with_everything_off_there_is_what_streams_need_and_no_more() -> None:
     documents = render(values=BARE)
     assert Counter(each["kind"] for each in documents) == {
         "ConfigMap": 2,
+        "Namespace": 1,
         "Role": 2,
         "RoleBinding": 2,
         "ServiceAccount": 3,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.chart import CHART, environment_file, of_kind, render
+from tests.support.chart import CHART, STREAMS, environment_file, namespace_of, of_kind, render
 from tidemill.spec.environment import DriverSize, EnvironmentSpec, Resources
 from tidemill.spec.pod import memory_overhead
 from tidemill.spec.project import Project
@@ -32,17 +32,9 @@ def test_the_quota_is_the_one_given() -> None:
     }
 
 
-def test_a_quota_counts_drivers_and_executors_alone_where_they_have_a_class_of_their_own() -> None:
-    documents = render("azure")
-    (quota,) = of_kind(documents, "ResourceQuota").values()
-    own = environment_file(documents)["kubernetes"]["pods"]["priority_class"]
-    selected = {"scopeName": "PriorityClass", "operator": "In", "values": [own]}
-    assert quota["spec"]["scopeSelector"] == {"matchExpressions": [selected]}
-
-
-def test_a_quota_counts_all_where_no_class_tells_them_apart() -> None:
-    documents = render("evaluation", values={"quota": {"enabled": True}})
-    assert "scopeSelector" not in of_kind(documents, "ResourceQuota")["tidemill-quota"]["spec"]
+def test_a_quota_counts_streams_alone() -> None:
+    (quota,) = [each for each in render("azure") if each["kind"] == "ResourceQuota"]
+    assert namespace_of(quota) == STREAMS
 
 
 @pytest.mark.parametrize("file", WITH_QUOTA)

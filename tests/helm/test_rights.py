@@ -1,4 +1,4 @@
-"""Who may do what: roles exactly as agreed, tokens only where one talks to the Kubernetes API."""
+"""Who may do what, and where: roles exactly as agreed, tokens only where one talks to the Kubernetes API."""
 
 from __future__ import annotations
 
@@ -6,12 +6,22 @@ from typing import Any
 
 import pytest
 
-from tests.support.chart import Document, of_kind, pod_templates, render
+from tests.support.chart import (
+    AIRFLOW,
+    STREAMS,
+    ChartError,
+    Document,
+    namespace_of,
+    of_kind,
+    pod_templates,
+    render,
+)
 
 OBJECTS = frozenset({"get", "list", "watch", "create", "patch", "update", "delete"})
-SPARK = frozenset({"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"})
+SPARK = frozenset({"get", "list", "watch", "create", "delete", "deletecollection"})
 
 CONTROL_PLANE = {
+    ("", "namespaces"): frozenset({"get"}),
     ("", "pods"): frozenset({"get", "list", "watch", "delete"}),
     ("", "pods/log"): frozenset({"get"}),
     ("", "events"): frozenset({"get", "list"}),
@@ -21,7 +31,10 @@ CONTROL_PLANE = {
     ("policy", "poddisruptionbudgets"): OBJECTS,
     ("batch", "jobs"): OBJECTS,
 }
-DRIVER = {("", kind): SPARK for kind in ("pods", "configmaps", "services", "persistentvolumeclaims")}
+DRIVER = {("", "pods"): SPARK}
+# Of the Job that gives both namespaces one volume, for as long as it runs.
+CLAIMS = {("", "persistentvolumeclaims"): frozenset({"get"})}
+VOLUMES = {("", "persistentvolumes"): frozenset({"get", "create"})}
 
 
 @pytest.fixture(scope="module")
@@ -39,23 +52,65 @@ def rights(role: Document) -> dict[tuple[str, str], frozenset[str]]:
 
 
 def test_the_roles_are_exactly_those_agreed(evaluation: list[Document]) -> None:
-    roles = {name: rights(role) for name, role in of_kind(evaluation, "Role").items()}
-    assert roles == {"tidemill-airflow": CONTROL_PLANE, "tidemill-driver": DRIVER}
+    roles = {name: rights(role) for name, role in of_kind(evaluation, "Role", STREAMS).items()}
+    assert roles == {"tidemill-airflow": CONTROL_PLANE, "tidemill-driver": DRIVER, "tidemill-volume": CLAIMS}
 
 
-def test_nothing_is_allowed_beyond_the_namespace(evaluation: list[Document]) -> None:
-    assert of_kind(evaluation, "ClusterRole") == of_kind(evaluation, "ClusterRoleBinding") == {}
+def test_nobody_may_do_anything_where_airflow_is(evaluation: list[Document]) -> None:
+    roles = {name: rights(role) for name, role in of_kind(evaluation, "Role", AIRFLOW).items()}
+    assert roles == {"tidemill-volume": CLAIMS}
+    assert of_kind(render("azure"), "Role", AIRFLOW) == {}
+
+
+def test_only_the_job_that_shares_a_volume_has_rights_beyond_namespaces(evaluation: list[Document]) -> None:
+    roles = of_kind(evaluation, "ClusterRole")
+    assert {name: rights(role) for name, role in roles.items()} == {"tidemill-tidemill-volume": VOLUMES}
+    (binding,) = of_kind(evaluation, "ClusterRoleBinding").values()
+    # Not where drivers could take it on.
+    account = {"kind": "ServiceAccount", "name": "tidemill-volume", "namespace": AIRFLOW}
+    assert binding["subjects"] == [account]
+    own = [each for each in evaluation if each["metadata"]["name"].endswith("-volume")]
+    policies = {each["metadata"]["annotations"]["helm.sh/hook-delete-policy"] for each in own}
+    assert policies == {"before-hook-creation,hook-succeeded"}
+    for file in ("azure", "external-airflow"):
+        assert of_kind(render(file), "ClusterRole") == of_kind(render(file), "ClusterRoleBinding") == {}
 
 
 def test_each_role_is_bound_to_its_own_account_and_executors_to_none(evaluation: list[Document]) -> None:
     bound = {
-        name: (binding["roleRef"]["name"], [subject["name"] for subject in binding["subjects"]])
-        for name, binding in of_kind(evaluation, "RoleBinding").items()
+        name: [(each["name"], each["namespace"]) for each in binding["subjects"]]
+        for name, binding in of_kind(evaluation, "RoleBinding", STREAMS).items()
+        if binding["roleRef"]["name"] == name
     }
     assert bound == {
-        "tidemill-airflow": ("tidemill-airflow", ["tidemill-airflow"]),
-        "tidemill-driver": ("tidemill-driver", ["tidemill-driver"]),
+        "tidemill-airflow": [("tidemill-airflow", AIRFLOW)],
+        "tidemill-driver": [("tidemill-driver", STREAMS)],
+        "tidemill-volume": [("tidemill-volume", AIRFLOW)],
     }
+
+
+def test_streams_are_never_where_airflow_is() -> None:
+    with pytest.raises(ChartError, match=r"streams\.namespace: tidemill is the namespace of Airflow"):
+        render("evaluation", values={"streams": {"namespace": AIRFLOW}})
+    # Without Airflow, the release may be in the streams' namespace itself; that one exists.
+    documents = render("external-airflow", values={"streams": {"namespace": AIRFLOW}})
+    assert {namespace_of(each) for each in documents} == {AIRFLOW}
+    assert of_kind(documents, "Namespace") == {}
+
+
+def test_one_place_says_where_streams_are() -> None:
+    file = {"environment": {"file": {"kubernetes": {"namespace": "elsewhere"}}}}
+    with pytest.raises(ChartError, match=r"give it as streams\.namespace"):
+        render("evaluation", values=file)
+
+
+def test_the_namespace_of_streams_takes_restricted_pods_only_and_outlives_the_release() -> None:
+    (namespace,) = of_kind(render("evaluation"), "Namespace").values()
+    assert namespace["metadata"]["name"] == STREAMS
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    assert namespace["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    # Where somebody has made it before, with Secrets, helm would refuse to make it its own.
+    assert of_kind(render("azure"), "Namespace") == {}
 
 
 def test_the_accounts_of_another_airflow_get_the_control_planes_role() -> None:
@@ -70,7 +125,13 @@ def test_the_accounts_of_another_airflow_get_the_control_planes_role() -> None:
 
 def test_no_account_gives_its_token_to_a_pod_that_does_not_ask(evaluation: list[Document]) -> None:
     accounts = of_kind(evaluation, "ServiceAccount")
-    assert set(accounts) == {"tidemill-airflow", "tidemill-driver", "tidemill-executor"}
+    places = {name: namespace_of(account) for name, account in accounts.items()}
+    assert places == {
+        "tidemill-airflow": AIRFLOW,
+        "tidemill-volume": AIRFLOW,
+        "tidemill-driver": STREAMS,
+        "tidemill-executor": STREAMS,
+    }
     assert not any(account["automountServiceAccountToken"] for account in accounts.values())
 
 
@@ -80,7 +141,7 @@ def test_only_what_talks_to_the_kubernetes_api_gets_a_token(evaluation: list[Doc
         for _, template in pod_templates(evaluation)
         if template["spec"]["automountServiceAccountToken"]
     }
-    assert asking == {"scheduler", "triggerer", "drain"}
+    assert asking == {"scheduler", "triggerer", "drain", "volume"}
 
 
 def test_only_who_signs_for_tasks_has_the_key(evaluation: list[Document]) -> None:
@@ -95,7 +156,7 @@ def test_only_who_signs_for_tasks_has_the_key(evaluation: list[Document]) -> Non
 def test_what_reads_dag_files_has_neither_data_nor_secrets_of_drivers() -> None:
     documents = render("azure", values={"data": {"persistence": {"enabled": True}}})
     folders = {
-        name: {mount["mountPath"] for mount in template["spec"]["containers"][0]["volumeMounts"]}
+        name: {mount["mountPath"] for mount in template["spec"]["containers"][0].get("volumeMounts", [])}
         for name, template in pod_templates(documents)
     }
     driver_things = {"/data", "/run/secrets/tidemill"}

@@ -6,20 +6,36 @@ from typing import Any
 
 import pytest
 
-from tests.support.chart import Document, containers, of_kind, pod_templates, render
+from tests.support.chart import (
+    AIRFLOW,
+    STREAMS,
+    Document,
+    containers,
+    namespace_of,
+    of_kind,
+    pod_templates,
+    render,
+)
 
 OTHER_TAGS = {"images": {"spark": {"tag": "9"}, "airflow": {"tag": "9"}, "broker": {"tag": "9"}}}
 
+Identity = tuple[str, str, str]
+
 # Deleting or replacing one of them stops streams or loses data.
 FOUNDATIONS = {
-    ("ConfigMap", "tidemill-streams"),
-    ("PersistentVolumeClaim", "tidemill-data"),
-    ("PersistentVolumeClaim", "tidemill-broker"),
-    ("ServiceAccount", "tidemill-driver"),
-    ("ServiceAccount", "tidemill-executor"),
-    ("Role", "tidemill-driver"),
-    ("RoleBinding", "tidemill-driver"),
-    ("Service", "tidemill-broker"),
+    (AIRFLOW, "Namespace", STREAMS),
+    (STREAMS, "ConfigMap", "tidemill-streams"),
+    (STREAMS, "PersistentVolumeClaim", "tidemill-data"),
+    (AIRFLOW, "PersistentVolumeClaim", "tidemill-data"),
+    (AIRFLOW, "PersistentVolumeClaim", "tidemill-broker"),
+    (STREAMS, "ServiceAccount", "tidemill-driver"),
+    (STREAMS, "ServiceAccount", "tidemill-executor"),
+    (STREAMS, "Role", "tidemill-driver"),
+    (STREAMS, "RoleBinding", "tidemill-driver"),
+    (AIRFLOW, "Service", "tidemill-broker"),
+    # A driver that runs makes executors of the image that it was started with.
+    (AIRFLOW, "ValidatingAdmissionPolicy", "tidemill-tidemill-executors"),
+    (AIRFLOW, "ValidatingAdmissionPolicy", "tidemill-tidemill-removals"),
 }
 
 
@@ -33,8 +49,8 @@ def after() -> list[Document]:
     return render("evaluation", values=OTHER_TAGS)
 
 
-def identities(documents: list[Document]) -> dict[tuple[str, str], Document]:
-    return {(each["kind"], each["metadata"]["name"]): each for each in documents}
+def identities(documents: list[Document]) -> dict[Identity, Document]:
+    return {(namespace_of(each), each["kind"], each["metadata"]["name"]): each for each in documents}
 
 
 def test_what_streams_stand_on_is_equal_with_other_images(
@@ -47,7 +63,7 @@ def test_what_streams_stand_on_is_equal_with_other_images(
 
 def test_only_jobs_get_other_names_with_other_images(before: list[Document], after: list[Document]) -> None:
     changed = set(identities(before)) ^ set(identities(after))
-    assert {(kind, name.rpartition("-")[0]) for kind, name in changed} == {
+    assert {(kind, name.rpartition("-")[0]) for _, kind, name in changed} == {
         ("Job", "tidemill-migrate"),
         ("Job", "tidemill-topics"),
     }
@@ -60,7 +76,7 @@ def test_a_job_that_changes_gets_another_name() -> None:
         "evaluation": {"broker": {"topics": {"more": 2}}},
     }
     second = of_kind(render("evaluation", values=values), "Job")
-    assert set(first) & set(second) == {"tidemill-drain"}
+    assert set(first) & set(second) == {"tidemill-drain", "tidemill-volume"}
     assert set(of_kind(render("evaluation"), "Job")) == set(first)
 
 
@@ -85,22 +101,28 @@ def frozen(documents: list[Document]) -> dict[str, Any]:
 
 
 def test_an_uninstall_keeps_claims_and_the_secrets_that_open_them(before: list[Document]) -> None:
-    for kind in ("PersistentVolumeClaim", "Secret"):
-        for document in of_kind(before, kind).values():
-            assert document["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    kept = [each for each in before if each["kind"] in ("PersistentVolumeClaim", "Secret", "Namespace")]
+    assert len(kept) == 8
+    for document in kept:
+        assert document["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
 
 
-def test_an_uninstall_leaves_nothing_where_nothing_is_to_be_kept() -> None:
+def test_an_uninstall_leaves_the_namespace_alone_where_nothing_is_to_be_kept() -> None:
     documents = render("evaluation", values={"data": {"persistence": {"keep": False}}})
-    kept = [each for each in documents if "annotations" in each["metadata"] and "helm.sh/resource-policy"
-            in each["metadata"]["annotations"]]  # fmt: skip
-    assert kept == []
+    kept = [each["kind"] for each in documents if "annotations" in each["metadata"] and
+            "helm.sh/resource-policy" in each["metadata"]["annotations"]]  # fmt: skip
+    # What others put into the namespace is not the release's to delete.
+    assert kept == ["Namespace"]
 
 
 def test_streams_are_drained_before_anything_is_removed(before: list[Document]) -> None:
     job = of_kind(before, "Job")["tidemill-drain"]
     assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-delete"
-    assert job["spec"]["template"]["spec"]["containers"][0]["args"][-2:] == ["tidemill-streams", "240"]
+    assert job["spec"]["template"]["spec"]["containers"][0]["args"][-3:] == [
+        STREAMS,
+        "tidemill-streams",
+        "240",
+    ]
 
 
 def test_a_migration_makes_a_user_once_and_leaves_the_log_of_a_failure(before: list[Document]) -> None:
@@ -112,7 +134,7 @@ def test_a_migration_makes_a_user_once_and_leaves_the_log_of_a_failure(before: l
     assert migration["restartPolicy"] == "Never"
     steps = migration["containers"][0]["args"][-1]
     (step,) = [each for each in steps.replace("\\\n", " ").splitlines() if "users create" in each]
-    assert step.split()[2:7] == ["once", "first-user", "airflow", "users", "create"]
+    assert step.split()[3:8] == ["once", "first-user", "airflow", "users", "create"]
 
 
 def test_all_waiting_parts_wait_for_what_the_migration_writes(before: list[Document]) -> None:

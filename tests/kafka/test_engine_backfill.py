@@ -1,4 +1,7 @@
-"""Backfills from a real topic: repeatable, exact, and harmless to a live stream beside them."""
+"""Backfills from a real topic: repeatable, exact, and no further than the live stream has come.
+
+No stream runs here while one is at work: for that see `test_backfill_seam.py` and `test_backfill_kills.py`.
+"""
 
 from __future__ import annotations
 
@@ -74,6 +77,17 @@ def test_a_repeated_backfill_changes_no_row(kafka: Kafka, topic: str, iot: IotLa
     assert iot.rejected(iot.bronze) == rejected
     assert len(rows) == len(accepted(EVENTS))
     assert len(rejected) == len(EVENTS) - len(rows)
+
+
+def test_ranges_that_adjoin_leave_no_record_out_that_cannot_be_read(
+    kafka: Kafka, topic: str, iot: IotLake
+) -> None:
+    send(kafka, topic, EVENTS)
+    begin, end = EVERYTHING
+    for start, stop in [(begin, at(5)), (at(5), at(12)), (at(12), end)]:
+        iot.bronze.backfill(start, stop)
+    assert len(iot.bronze_rows()) == len(accepted(EVENTS))
+    assert len(iot.rejected(iot.bronze)) == len(EVENTS) - len(accepted(EVENTS)) > 10
 
 
 def test_a_backfill_of_windows_restores_what_was_deleted_and_sends_no_alert_again(

@@ -18,7 +18,12 @@ from tidemill.errors import DataError
 LIMIT = 2_000
 TEN_MEGABYTES = 10_000_000
 
-READINGS = {"id": {"type": "integer"}, "temperature": {"type": "number"}}
+READINGS = {
+    "id": {"type": "integer"},
+    "temperature": {"type": "number"},
+    "at": {"type": "string", "format": "date-time"},
+}
+REQUIRED = ["id", "temperature"]
 
 
 def reading(number: int, padding: int = 0) -> bytes:
@@ -29,6 +34,9 @@ BAD = {
     "malformed_json": b'{"id": 7, "temperature": 2',
     "wrong_type:temperature": b'{"id": 7, "temperature": "warm"}',
     "missing_required:temperature": b'{"id": 7}',
+    # Spark sorts it above all numbers: an alert of every condition like `temperature > 100`.
+    "not_finite:temperature": b'{"id": 7, "temperature": NaN}',
+    "no_offset:at": b'{"id": 7, "temperature": 1, "at": "2026-01-01T00:00:00"}',
     "null_value": None,
     "empty": b"",
     "invalid_utf8": b'{"id": 7, "temperature": 1, "note": "\xff\xfe"}',
@@ -47,12 +55,13 @@ def lake(lake: Lake, kafka: Kafka) -> Lake:
     return Lake(lake.folder, lake.spark, kafka.bootstrap_servers)
 
 
-def readings(lake: Lake, topic: str, **payload: Any) -> LakePipeline:
-    schema = lake.schema("reading.json", READINGS)
+def readings(lake: Lake, topic: str, transform: str | None = None, **payload: Any) -> LakePipeline:
+    schema = lake.schema("reading.json", READINGS, REQUIRED)
     return lake.pipeline(
         "readings",
         source={"kafka": {"topic": topic}},
         payload={"json": {"schema": schema, "max_record_bytes": LIMIT, **payload}},
+        **({} if transform is None else {"transform": transform}),
         sinks=[{"delta": {"table": "bronze/readings"}}],
     )
 
@@ -72,19 +81,37 @@ def test_records_that_cannot_be_read_are_kept_as_they_were_sent_and_the_stream_g
     reporter = pipeline.run_incremental()
 
     assert ids(lake) == [0, 1, 2, 3]
-    rejected = sorted(lake.quarantined("readings"), key=lambda row: row["kafka_offset"])
-    told = [
-        (row["kafka_topic"], row["kafka_partition"], row["kafka_offset"], row["reason"]) for row in rejected
-    ]
+    rejected = sorted(lake.quarantined("readings"), key=lambda row: row["offset"])
+    told = [(row["topic"], row["partition"], row["offset"], row["reason"]) for row in rejected]
     assert told == [(topic, 1, offset, reason) for offset, reason in enumerate(BAD, start=1)]
-    assert [row["kafka_value"] for row in rejected] == list(BAD.values())
-    assert {row["kafka_key"] for row in rejected} == {b"key"}
+    assert [row["value"] for row in rejected] == list(BAD.values())
+    assert {row["key"] for row in rejected} == {b"key"}
     assert reporter.status.quarantined_rows == len(BAD)
 
     kafka.send(topic, [Record(b"{", partition=0), Record(reading(4), partition=0)])
     pipeline.run_incremental()
     assert ids(lake) == [0, 1, 2, 3, 4]
     assert len(lake.quarantined("readings")) == len(BAD) + 1
+
+
+UNION = """
+def transform(readings):
+    return readings.where("id >= 0").union(readings.where("id < 0")){then}
+"""
+
+
+@pytest.mark.parametrize("then", ["", ".coalesce(1)"], ids=["in many tasks", "in one task"])
+def test_a_record_that_two_uses_of_the_source_reject_is_in_quarantine_once(
+    kafka: Kafka, lake: Lake, topic: str, then: str
+) -> None:
+    kafka.send(topic, [Record(reading(n), partition=n % 2) for n in range(4)])
+    kafka.send(topic, [Record(value, partition=n % 2) for n, value in enumerate(BAD.values())])
+    pipeline = readings(lake, topic, transform=lake.transform("twice", UNION.format(then=then)))
+    reporter = pipeline.run_incremental()
+    assert ids(lake) == [0, 1, 2, 3]
+    places = [(row["partition"], row["offset"]) for row in lake.quarantined("readings")]
+    assert sorted(places) == [(partition, offset) for partition in (0, 1) for offset in range(2, 7)]
+    assert reporter.status.quarantined_rows == len(BAD)
 
 
 def test_a_batch_that_the_same_run_repeats_leaves_the_committed_records_alone(

@@ -6,10 +6,11 @@ import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from tests.support.driver_process import START_TIMEOUT_SECONDS, DriverProcess, Drivers, drivers_of
 from tests.support.eventually import eventually
@@ -26,6 +27,10 @@ from tests.support.iot_lake import (
 )
 from tests.support.kafka import Kafka
 from tests.support.kill_story import Kills, flowing
+from tidemill.checkpoint.status import Status
+from tidemill.control.facts import Facts
+from tidemill.control.progress import Stall, stall_of
+from tidemill.control.runtime import StartedDriver
 from tidemill.dev.broker import kill_broker, start_broker, stop_broker
 from tidemill.dev.broker_config import BrokerConfig
 from tidemill.dev.broker_process import find_broker
@@ -152,19 +157,66 @@ def test_a_driver_outlives_a_missing_broker_a_missing_topic_and_a_crash_of_the_b
         drivers.wait_for_status(BRONZE, driver, "waiting", "TIDE-SRC-001")
         broker = start_broker(restartable)
         drivers.wait_for_status(BRONZE, driver, "waiting", "TIDE-SRC-002")
+        until_stalled(drivers, driver, "TIDE-SRC-002")
         create_topic(servers, "outages", 2)
         send_events(servers, "outages", events[:100])
         until_bronze_has(iot, driver, 100)
 
         kill_broker(broker)
         drivers.wait_for_status(BRONZE, driver, "waiting", "TIDE-SRC-001")
+        until_stalled(drivers, driver, "TIDE-SRC-001")
         start_broker(restartable)
         send_events(servers, "outages", events[100:])
         until_bronze_has(iot, driver, 300)
 
+        # Its source is empty, and it looks again and again: that is progress.
         drivers.wait_for_status(BRONZE, driver, "waiting")
+        empty_at = said(drivers).source_empty_at
+        eventually(lambda: said(drivers).source_empty_at != empty_at, "it looks again", START_TIMEOUT_SECONDS)
+        assert stall(drivers, driver, within=timedelta(seconds=30)) is None
+
+        # The client lives until its answer has come.
+        admin = AdminClient({"bootstrap.servers": servers})
+        admin.delete_topics(["outages"])["outages"].result()
+        until_stalled(drivers, driver, "TIDE-SRC-00")
         assert driver.terminate() == 0
     assert_bronze_holds(iot, events)
+
+
+def said(drivers: Drivers) -> Status:
+    """What the driver says of itself now."""
+    status = drivers.status(BRONZE)
+    assert status is not None
+    return status
+
+
+def stall(drivers: Drivers, driver: DriverProcess, within: timedelta) -> Stall | None:
+    """What reconciliation would say of it, with so much patience."""
+    status = said(drivers)
+    running = StartedDriver(
+        pipeline=BRONZE,
+        mode="stream",
+        run_id=driver.run_id,
+        digest="d1",
+        claimed_at=status.started_at,
+        started_at=status.started_at,
+        log=str(driver.log),
+        process=f"pid {driver.process.pid}",
+        alive=True,
+    )
+    facts = Facts(BRONZE, datetime.now(UTC), running=running, newest_status=status, progress_within=within)
+    return stall_of(facts)
+
+
+def until_stalled(drivers: Drivers, driver: DriverProcess, error: str) -> None:
+    """It lives, says so, and makes no progress."""
+
+    def is_told() -> bool:
+        assert driver.is_running(), driver.output[-3000:]
+        found = stall(drivers, driver, within=timedelta(seconds=1))
+        return found is not None and error in found.reason and found.runbook == "source-unavailable"
+
+    eventually(is_told, f"no progress, because of {error}", START_TIMEOUT_SECONDS)
 
 
 def until_bronze_has(iot: IotLake, driver: DriverProcess, rows: int) -> None:

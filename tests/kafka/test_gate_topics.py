@@ -58,13 +58,17 @@ def values(lake: Lake) -> list[bytes]:
     return sorted(row["kafka_value"] for row in lake.rows("bronze/records"))
 
 
-def test_the_ledger_keeps_the_topics_id_and_the_next_start_agrees(kafka: Kafka, lake: Lake) -> None:
+def test_the_ledger_keeps_the_ids_of_topic_and_cluster_and_the_next_start_agrees(
+    kafka: Kafka, lake: Lake, admin: AdminClient
+) -> None:
     topic = kafka.topic_with(READ)
     pipeline = has_run(lake, topic)
     entry = lake.ledger("bronze/records")[0].entry
     assert entry is not None
     now = ask_topics(pipeline.resolved)
     assert entry.sources["source"].topic_ids == now.ids
+    assert entry.cluster == now.cluster == admin.list_topics(timeout=10).cluster_id
+    assert entry.cluster
     assert (now.oldest, now.ends) == ({topic: {"0": 0}}, {topic: {"0": 3}})
     kafka.send(topic, [b"d"])
     pipeline.run_incremental()

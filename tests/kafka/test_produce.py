@@ -73,6 +73,14 @@ def test_a_duration_ends_a_run_without_a_count(kafka: Kafka) -> None:
     assert len(kafka.read(topic)) == report.total
 
 
+def test_events_of_the_future_wait_for_their_time(kafka: Kafka) -> None:
+    topic = kafka.new_topic()
+    settings = IotSettings(start=datetime.now(UTC), interval=timedelta(milliseconds=100))
+    report = produce(Target(kafka.bootstrap_servers, topic), settings, Pace(count=6, not_ahead=True))
+    assert report.last_event_time is not None
+    assert datetime.now(UTC) >= report.last_event_time >= settings.start + timedelta(milliseconds=499)
+
+
 def test_sigterm_ends_a_run_and_nothing_that_was_reported_is_missing(kafka: Kafka) -> None:
     topic = kafka.new_topic()
     reports: list[ProduceReport] = []

@@ -1,4 +1,4 @@
-"""Twenty kills at random moments while events flow: nothing lost, nothing doubled."""
+"""Kills at random moments while events flow: nothing lost, nothing duplicated."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from tests.support.kill_story import Kills, flowing
 from tidemill.dev.iot_events import IotSettings
 from tidemill.dev.produce import Target
 
+# Of each driver, unless --rounds says otherwise.
 KILLS = 20
 
 BRONZE, WINDOWS = "iot_events_bronze", "iot_device_windows"
@@ -64,21 +65,26 @@ def drivers(iot: IotLake) -> Iterator[Drivers]:
 
 # Twenty lives of up to 25 s, some of them longer, and a machine that may do something else beside.
 @pytest.mark.timeout(3_600)
-def test_twenty_kills_of_each_driver_lose_and_double_nothing(
-    topic: str, iot: IotLake, drivers: Drivers, capsys: pytest.CaptureFixture[str]
+def test_kills_of_both_drivers_lose_and_duplicate_nothing(
+    topic: str,
+    iot: IotLake,
+    drivers: Drivers,
+    pytestconfig: pytest.Config,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    rounds = pytestconfig.getoption("rounds") or KILLS
     servers = iot.lake.bootstrap_servers
     both = [Kills(drivers, name, random.Random(f"{SEED} {name}")) for name in (BRONZE, WINDOWS)]
     with flowing(Target(servers, topic), SETTINGS, events_per_second=100) as flow:
         # Both at once, each on a core of its own.
         with ThreadPoolExecutor() as threads:
-            list(threads.map(kill_many_times, both))
+            list(threads.map(lambda kills: kill_many_times(kills, rounds), both))
         events = take(SETTINGS, flow.stop())
     send_events(servers, topic, [closing_event()])
     last = [drivers.start(kills.pipeline, "incremental") for kills in both]
     assert [driver.wait(START_TIMEOUT_SECONDS) for driver in last] == [0, 0]
 
-    assert [sum(kills.phases.values()) for kills in both] == [KILLS, KILLS]
+    assert [sum(kills.phases.values()) for kills in both] == [rounds, rounds]
     with capsys.disabled():
         for kills in both:
             batches = drivers.committed(kills.pipeline) + 1
@@ -88,6 +94,6 @@ def test_twenty_kills_of_each_driver_lose_and_double_nothing(
     assert iot.counts() == counts_by_window(events)
 
 
-def kill_many_times(kills: Kills) -> None:
-    for _ in range(KILLS):
+def kill_many_times(kills: Kills, rounds: int) -> None:
+    for _ in range(rounds):
         kills.at_a_random_moment(EARLIEST, LATEST)

@@ -30,7 +30,7 @@ from tests.support.rewinds import (
 SEED = 20261121
 # Of each kind of pipeline, so 200 in all: about ten seconds each on a quiet machine.
 HISTORIES = int(os.environ.get("SOAK_HISTORIES", "50"))
-MOMENTS = ("epoch", "copy checkpoint", "restore silver/{}", "switch generation", "verify")
+MOMENTS = ("epoch", "write checkpoint", "table silver/{}", "switch generation", "verify")
 WATERMARK = timedelta(minutes=30)
 WINDOW = timedelta(minutes=5)
 

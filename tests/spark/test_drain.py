@@ -17,7 +17,7 @@ from tidemill.engine.run_context import RunContext
 from tidemill.engine.running_query import RunningQuery, drain_queries
 from tidemill.engine.session_conf import STOP_TIMEOUT_SECONDS
 from tidemill.engine.streaming import start_query
-from tidemill.engine.transform import code_of
+from tidemill.ledger.code import code_of
 from tidemill.sinks.batch_commit import nothing_more
 
 FILES = 5

@@ -10,6 +10,7 @@ from pyspark import SparkContext
 
 from tests.support.lake import Lake, LakePipeline
 from tidemill.engine.task_watch import Work, work_of
+from tidemill.errors import UsageError
 
 
 def counted(lake: Lake) -> dict[str, int]:
@@ -44,10 +45,20 @@ def test_a_run_without_new_words_changes_nothing(lake: Lake, word_count: LakePip
     assert lake.ledger("gold/word_count") == ledger
 
 
-def test_words_counted_by_a_backfill_are_the_same_and_the_next_run_goes_on(
+def test_a_backfill_of_words_counted_live_is_refused_and_changes_nothing(
     lake: Lake, word_count: LakePipeline
 ) -> None:
     word_count.run_incremental()
+    with pytest.raises(UsageError) as refused:
+        word_count.backfill()
+    assert refused.value.error_id == "TIDE-BACK-010"
+    assert counted(lake) == COUNTS
+    assert [commit.entry.mode for commit in lake.ledger("gold/word_count") if commit.entry] == ["incremental"]
+
+
+def test_words_counted_by_a_backfill_are_the_same_and_the_first_run_goes_on(
+    lake: Lake, word_count: LakePipeline
+) -> None:
     word_count.backfill()
     assert counted(lake) == COUNTS
     word_count.backfill()
@@ -56,7 +67,7 @@ def test_words_counted_by_a_backfill_are_the_same_and_the_next_run_goes_on(
     word_count.run_incremental()
     assert counted(lake) == {**COUNTS, "pond": 3}
     modes = [commit.entry.mode for commit in lake.ledger("gold/word_count") if commit.entry]
-    assert modes == ["incremental", "backfill", "backfill", "incremental"]
+    assert modes == ["incremental", "backfill", "backfill"]
 
 
 def test_the_tasks_of_a_backfill_are_seen_while_it_works(

@@ -5,12 +5,17 @@ from __future__ import annotations
 import pytest
 
 from tests.support.lake import Lake, LakePipeline
-from tests.support.rewinds import declare, land_events, newest_batch, restoring, rows_of
-from tidemill.checkpoint.gate import check, gather_facts
+from tests.support.rewinds import (
+    check_live,
+    declare,
+    land_events,
+    newest_batch,
+    restoring,
+    rows_of,
+)
 from tidemill.checkpoint.procedure.carry_out import Request, carry_out, plan_of, procedure_of
 from tidemill.checkpoint.verbs.fork import fork_steps, plan_fork
-from tidemill.checkpoint.verbs.fork_facts import gather_fork
-from tidemill.checkpoint.verbs.repartition import gather_repartition, plan_repartition, repartition_steps
+from tidemill.checkpoint.verbs.repartition import plan_repartition, repartition_steps
 from tidemill.engine.repartition import repartition_with_spark
 
 
@@ -21,16 +26,16 @@ def repartition(pipeline: LakePipeline, partitions: int) -> None:
         store,
         resolved.layout,
         request,
-        lambda: plan_repartition(gather_repartition(store, resolved, partitions)),
+        lambda: plan_repartition(store, resolved, partitions),
     )
 
     def rewrite(checkpoint: str, number: int) -> None:
         repartition_with_spark(pipeline.lake.spark, checkpoint, number)
 
-    steps = repartition_steps(store, resolved.layout, request, plan, (rewrite, restoring(pipeline)))
+    steps = repartition_steps(store, resolved, request, plan, (rewrite, restoring(pipeline)))
 
     def verify() -> None:
-        check(gather_facts(store, resolved, plan["generation"]))
+        check_live(pipeline)
 
     carry_out(store, resolved.layout, procedure_of(request, plan, steps), verify)
 
@@ -59,11 +64,11 @@ def test_a_fork_goes_on_beside_the_original(lake: Lake) -> None:
     shadow = declare(lake, "shadow", "windows")
     store, resolved = lake.store, shadow.resolved
     request = Request("fork", "shadow", "fork-1", "ann", "because")
-    plan = plan_fork(gather_fork(store, original.resolved, resolved, 2))
-    steps = fork_steps(store, resolved.layout, request, plan)
+    plan = plan_fork(store, (original.resolved, resolved), 2, lambda facts, _: (facts, "not needed"))
+    steps = fork_steps(store, resolved, request, plan)
 
     def verify() -> None:
-        check(gather_facts(store, resolved, "g0001"))
+        check_live(shadow)
 
     carry_out(store, resolved.layout, procedure_of(request, plan, steps), verify)
     land_events(lake, 4, 7)

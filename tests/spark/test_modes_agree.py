@@ -17,7 +17,7 @@ END = START + timedelta(hours=1)
 JITTER_SECONDS = 500
 EVENTS = 300
 
-EVENT_TIME = {"column": "at", "watermark": "10 minutes", "window": "5 minutes"}
+EVENT_TIME = {"column": "at", "watermark": "10 minutes"}
 STATELESS = """
 from pyspark.sql import functions as F
 

@@ -55,12 +55,12 @@ def test_good_records_become_rows_and_the_others_files(
     assert sorted((row["id"], row["kafka_offset"]) for row in rows) == [(1, 0), (5, 4)]
     parts = quarantine.take()
     rejected = [row for part in parts for row in pq.read_table(f"{quarantine.path}/{part.name}").to_pylist()]
-    assert {row["kafka_offset"]: row["kafka_value"] for row in rejected} == {
+    assert {row["offset"]: row["value"] for row in rejected} == {
         1: b"{",
         2: None,
         3: b'{"id": "x"}',
     }
-    assert {(row["kafka_topic"], row["kafka_timestamp"], row["run_id"]) for row in rejected} == {
+    assert {(row["topic"], row["arrived_at"], row["run_id"]) for row in rejected} == {
         ("orders", ARRIVED, "run-1")
     }
     assert all(row["reason"] for row in rejected)

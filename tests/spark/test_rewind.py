@@ -7,7 +7,7 @@ import pytest
 from tests.support.lake import Lake
 from tests.support.pipelines_on_disk import Killed
 from tests.support.rewinds import TRANSFORMS, declare, land_events, mend, newest_batch, rewind, rows_of, spoil
-from tidemill.cli.spark_process import restoring
+from tidemill.control.spark_part import restoring
 from tidemill.ledger.read import read_commits
 from tidemill.ledger.table_restore import TableRestore
 
@@ -42,14 +42,15 @@ def test_killed_at_every_step_and_repeated_a_rewind_ends_the_same(lake: Lake) ->
     land_events(lake, 3, 8)
     pipeline.run_incremental()
     expected = rows_of(pipeline)
-    for step in ("copy checkpoint", "restore silver/windows", "switch generation", "verify"):
+    for step in ("write checkpoint", "table silver/windows", "switch generation", "verify"):
         with pytest.raises(Killed):
             rewind(pipeline, good, kill_at=step)
     table = rewind(pipeline, good)["tables"]["silver/windows"]
     commits = read_commits(table["path"])
     assert [commit.operation for commit in commits].count("RESTORE") == 1
     # The command line starts a process for such a table; it finds that nothing is left to do.
-    wanted = TableRestore(table["path"], table["to"], "rewind-1", table["version"], tuple(table["closes"]))
+    newest = next(commit.entry for commit in commits if commit.is_by_verb and commit.entry)
+    wanted = TableRestore(table["path"], table["to"], table["version"], newest, tuple(table["closes"]))
     restoring(pipeline.resolved)(wanted)
     assert read_commits(table["path"]) == commits
     pipeline.run_incremental()

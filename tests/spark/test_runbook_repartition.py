@@ -44,14 +44,6 @@ def last_batch_is_finished(patient: Patient) -> None:
     patient.put_back()
 
 
-def java_is_not_found(patient: Patient) -> None:
-    patient.patch.setenv("JAVA_HOME", "/nowhere")
-
-
-def java_is_found(patient: Patient) -> None:
-    patient.patch.delenv("JAVA_HOME")
-
-
 def idle(patient: Patient) -> None:
     """The next driver finds nothing to read."""
     patient.drivers.behave(NAME, "idle")
@@ -75,9 +67,6 @@ STORIES = [
             Refused(PLAN, CKPT + "082"),
             last_batch_is_finished,
             PLAN,
-            java_is_not_found,
-            Refused(REPARTITION, CKPT + "077"),
-            java_is_found,
             REPARTITION,
             idle,
             "tidemill start PIPELINE",

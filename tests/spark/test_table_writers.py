@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 
 from tests.support.commits import commit_of
 from tests.support.writer_cases import COLUMNS, CrashedError, WriterCase, crash_at
+from tidemill.errors import GateRefusedError
 from tidemill.ledger.read import read_ledger
 from tidemill.names import transaction_id
 from tidemill.sinks.batch_commit import Written
@@ -129,23 +130,18 @@ def test_a_crash_after_the_commit_and_a_repeat_write_the_batch_once(case: Writer
     assert case.ids() == [1, 2]
 
 
-def test_a_table_dropped_between_two_batches_is_made_again(case: WriterCase) -> None:
-    writer = case.writer()
-    writer.write(case.frame((1, "a")), commit_of(0))
-    shutil.rmtree(case.path)
-    assert writer.write(case.frame((2, "b")), commit_of(1)).committed
-    assert case.ids() == [2]
-
-
-def test_a_table_dropped_and_made_again_between_two_batches_is_written_as_it_is_now(case: WriterCase) -> None:
+@pytest.mark.parametrize("made_again", [False, True], ids=["gone", "made again"])
+def test_a_table_dropped_between_two_batches_gets_no_further_one(case: WriterCase, made_again: bool) -> None:
     writer = case.writer()
     for batch_id in range(3):
         writer.write(case.frame((batch_id, "x")), commit_of(batch_id))
     shutil.rmtree(case.path)
-    case.frame((100, "by hand")).write.format("delta").save(str(case.path))
-    written = writer.write(case.frame((3, "x")), commit_of(3))
-    assert written == Written(committed=True, rows=1, version=1)
-    assert case.ids() == [3, 100]
+    if made_again:
+        case.frame((100, "by hand")).write.format("delta").save(str(case.path))
+    with pytest.raises(GateRefusedError) as refused:
+        writer.write(case.frame((3, "x")), commit_of(3))
+    assert (refused.value.error_id, refused.value.facts["batch_id"]) == ("TIDE-SINK-006", 2)
+    assert (case.ids() if made_again else list(case.path.parent.iterdir())) == ([100] if made_again else [])
 
 
 def test_nested_binary_and_decimal_columns_are_written_as_they_are(case: WriterCase) -> None:

@@ -27,6 +27,10 @@ from tidemill.dev.airflow_standalone import (
 from tidemill.dev.ports import free_ports
 from tidemill.errors import UnavailableError
 
+# What the notifier of tests.support.news needs; this process has no Airflow to import that with.
+NOTIFIER_VARIABLE = "TIDEMILL_NOTIFIER"
+NEWS_VARIABLE = "TIDEMILL_TEST_NEWS"
+
 # Seconds for one DAG run of fake drivers: scheduling, two tasks and a deferral take 5-10 on a quiet machine;
 # a task that Airflow lost sight of is repeated after 10 and 20 more.
 RUN_TIMEOUT_SECONDS = 150
@@ -53,6 +57,7 @@ PIPELINES = {
     "patient": BY_HAND,
     "failing": BY_HAND,
     "landing": FILES,
+    "filled": FILES,
     "broken": "descripton: a typo",
 }
 
@@ -63,6 +68,12 @@ ASKED_FOR = ("orders", "refusing", "restarted")
 
 class Airflow:
     """The server, its project and its API."""
+
+    @property
+    def news(self) -> list[str]:
+        """What its notifier was told."""
+        file = self.project.folder.parent / "news"
+        return file.read_text().split("\n--\n")[:-1] if file.exists() else []
 
     def __init__(self, config: AirflowConfig, project: SmallProject) -> None:
         self._config = config
@@ -128,6 +139,19 @@ class Airflow:
         """Run all tasks of a run again."""
         self.api.call("POST", f"{_path(dag_id, run_id)}/clear", {"dry_run": False})
 
+    def mark_as_failed(self, dag_id: str, run_id: str, task_id: str) -> None:
+        """As a person does who wants a task to end."""
+        path = f"{_path(dag_id, run_id)}/taskInstances/{task_id}"
+        self.api.call("PATCH", path, {"new_state": "failed"})
+
+    def tries(self, dag_id: str, run_id: str, task_id: str) -> int:
+        """How often a task of a run was tried."""
+        answer = self.api.call("GET", f"{_path(dag_id, run_id)}/taskInstances/{task_id}")
+        return int(answer["try_number"])
+
+    def is_paused(self, dag_id: str) -> bool:
+        return bool(self.api.call("GET", f"/dags/{dag_id}")["is_paused"])
+
     def pause(self, dag_id: str) -> None:
         self.api.call("PATCH", f"/dags/{dag_id}?update_mask=is_paused", {"is_paused": True})
 
@@ -170,6 +194,10 @@ def airflow_server(folder: Path) -> Iterator[Airflow]:
                 "PYTHONPATH": project.variables["PYTHONPATH"],
                 # By default it rests a second after each look that found nothing: most of a test's time.
                 "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
+                NOTIFIER_VARIABLE: "tests.support.news:notifier",
+                NEWS_VARIABLE: str(folder / "news"),
+                # A deployment may want every DAG paused that fails; the one that looks must go on.
+                "AIRFLOW__CORE__MAX_CONSECUTIVE_FAILED_DAG_RUNS_PER_DAG": "1",
             },
         )
         try:

@@ -38,10 +38,22 @@ class ApiContract:
         assert api.delete(CONFIG_MAPS, "missing", {}) is False
         assert api.list(CONFIG_MAPS, {"tidemill/test": "nothing-has-it"}) == []
 
+    def test_the_namespace_tells_who_it_is(self, api: KubernetesApi) -> None:
+        uid = api.namespace()["metadata"]["uid"]
+        assert uid
+        assert api.namespace()["metadata"]["uid"] == uid
+
     def test_a_name_is_created_once(self, api: KubernetesApi) -> None:
         api.create(CONFIG_MAPS, config_map("once"))
         with pytest.raises(ConflictError):
             api.create(CONFIG_MAPS, config_map("once"))
+
+    def test_a_check_creates_nothing_and_says_what_a_creation_would(self, api: KubernetesApi) -> None:
+        api.check(CONFIG_MAPS, config_map("checked"))
+        assert api.get(CONFIG_MAPS, "checked") is None
+        api.create(CONFIG_MAPS, config_map("checked"))
+        with pytest.raises(ConflictError):
+            api.check(CONFIG_MAPS, config_map("checked"))
 
     def test_of_two_replacements_at_one_version_the_first_wins(self, api: KubernetesApi) -> None:
         seen = api.create(CONFIG_MAPS, config_map("replaced"))

@@ -22,6 +22,10 @@ from tidemill.errors import UnavailableError
 SUSPENSION = {"type": "Suspended", "status": "True"}
 
 
+# What is asked for the namespace itself.
+NAMESPACE = Kind("/api/v1", "namespaces")
+
+
 class StarterDiedError(BaseException):
     """The process that speaks to the API server ends here, without a chance to tidy up."""
 
@@ -34,16 +38,22 @@ class ApiServerInMemory:
         before: Called before each request with its verb and kind; may raise.
         logs: What pods have written.
         clock: The time.
+        uid: Of the namespace.
     """
 
     before: Callable[[str, Kind], None] = lambda _verb, _kind: None
     logs: dict[str, str] = field(default_factory=dict)
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    uid: str = "uid-namespace"
 
     def __post_init__(self) -> None:
         self._objects: dict[tuple[Kind, str], Document] = {}
         self._numbers = itertools.count(1)
         self._lock = threading.RLock()
+
+    def namespace(self) -> Document:
+        self.before("get", NAMESPACE)
+        return {"metadata": {"name": "plant", "uid": self.uid}}
 
     def get(self, kind: Kind, name: str) -> Document | None:
         self.before("get", kind)
@@ -68,6 +78,11 @@ class ApiServerInMemory:
             if (kind, document["metadata"]["name"]) in self._objects:
                 raise conflict("create", kind)
             return self._store(kind, document, self._new_identity())
+
+    def check(self, kind: Kind, document: Document) -> None:
+        self.before("check", kind)
+        if (kind, document["metadata"]["name"]) in self._objects:
+            raise conflict("check", kind)
 
     def replace(self, kind: Kind, document: Document) -> Document:
         self.before("replace", kind)

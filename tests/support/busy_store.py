@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import random
 import threading
 from collections.abc import Iterator
 
+from tests.support import checkpoint_files
 from tidemill.storage.store import Store, StoredFile
 
 # Every so many versions the stream's state has a snapshot.
 SNAPSHOT_EVERY = 5
-OPERATOR = {
-    "operatorInfo": {"operatorId": 0, "operatorName": "stateStoreSave"},
-    "stateStoreInfo": [{"storeName": "default", "numColsPrefixKey": 0, "numPartitions": 2}],
-}
+PARTITIONS = 2
 
 
 class StreamBelow:
@@ -31,9 +28,10 @@ class StreamBelow:
         self._path = checkpoint
         self._retained = retained
         self._steps = self._go_on()
-        self._write("metadata", json.dumps({"id": "2f1c"}))
-        self._write("sources/0/0", '\0v1\n{"orders":{"0":0}}')
-        self._write("state/0/_metadata/metadata", "v1\n" + json.dumps(OPERATOR))
+        self._write("metadata", checkpoint_files.metadata("2f1c"))
+        self._write("sources/0/0", checkpoint_files.initial_offsets({"orders": {"0": 0}}))
+        operator = checkpoint_files.operator(0, "stateStoreSave", PARTITIONS)
+        self._write("state/0/_metadata/metadata", operator)
 
     def step(self) -> None:
         """Write or delete one more file."""
@@ -42,13 +40,12 @@ class StreamBelow:
     def _go_on(self) -> Iterator[None]:
         batch_id = 0
         while True:
-            head = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": {}})
-            self._write(f"offsets/{batch_id}", f'v1\n{head}\n{{"orders":{{"0":{batch_id}}}}}')
+            self._write(f"offsets/{batch_id}", checkpoint_files.planned({"orders": {"0": batch_id}}))
             yield
-            for partition in range(2):
-                self._write(f"state/0/{partition}/{batch_id + 1}.delta", f"change {batch_id + 1}")
+            for partition in range(PARTITIONS):
+                self._write(f"state/0/{partition}/{batch_id + 1}.delta", f"change {batch_id + 1}".encode())
                 yield
-            self._write(f"commits/{batch_id}", 'v1\n{"nextBatchWatermarkMs":0}')
+            self._write(f"commits/{batch_id}", checkpoint_files.committed())
             yield
             yield from self._maintain(batch_id)
             batch_id += 1
@@ -56,8 +53,8 @@ class StreamBelow:
     def _maintain(self, batch_id: int) -> Iterator[None]:
         """Snapshots, and the deletion of what is old; each state version stays loadable while it is kept."""
         version = batch_id + 1
-        for partition in range(2) if version % SNAPSHOT_EVERY == 0 else ():
-            self._write(f"state/0/{partition}/{version}.snapshot", f"all of {version}")
+        for partition in range(PARTITIONS) if version % SNAPSHOT_EVERY == 0 else ():
+            self._write(f"state/0/{partition}/{version}.snapshot", f"all of {version}".encode())
             yield
         oldest = batch_id - self._retained
         needed = (oldest + 1) // SNAPSHOT_EVERY * SNAPSHOT_EVERY
@@ -77,8 +74,8 @@ class StreamBelow:
                 names.append(name)
         return names
 
-    def _write(self, name: str, content: str) -> None:
-        self._store.write(f"{self._path}/{name}", content.encode())
+    def _write(self, name: str, content: bytes) -> None:
+        self._store.write(f"{self._path}/{name}", content)
 
 
 class BusyStore(Store):

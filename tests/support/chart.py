@@ -6,6 +6,7 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ CHART = Path(__file__).parents[2] / "helm" / "tidemill"
 
 # helm alone takes a cluster of 2020; the chart asks for what it uses.
 KUBERNETES_VERSION = "1.34"
+
+# Namespaces of `render`, unless it is told another one.
+AIRFLOW, STREAMS = "tidemill", "tidemill-streams"
 
 Document = dict[str, Any]
 Values = Mapping[str, Any]
@@ -26,6 +30,7 @@ BARE: Values = {
     "environment": {"name": "bare", "file": {"root": "s3://bucket/lake"}},
     "networkPolicy": {"enabled": False},
     "secrets": {"rpc": "given-rpc"},
+    "streams": {"admissionPolicy": False},
 }
 
 
@@ -34,28 +39,49 @@ class ChartError(AssertionError):
 
 
 def render(
-    *files: str, values: Values | None = None, release: str = "tidemill", namespace: str = "tidemill"
+    *files: str,
+    values: Values | None = None,
+    release: str = "tidemill",
+    namespace: str = AIRFLOW,
+    kubernetes_version: str = KUBERNETES_VERSION,
 ) -> list[Document]:
     """Documents of the chart with these values files (`evaluation` is values-evaluation.yaml), then `values`.
 
     Raises:
         ChartError: If helm refuses the values.
     """
+    text = _template(files, json.dumps(values or {}), release, namespace, kubernetes_version)
+    return [document for document in yaml.load_all(text, yaml.CSafeLoader) if document]
+
+
+# Many tests look at the same releases; helm takes a tenth of a second each time.
+@cache
+def _template(
+    files: tuple[str, ...], values: str, release: str, namespace: str, kubernetes_version: str
+) -> str:
     with tempfile.NamedTemporaryFile("w", suffix=".json") as own:
-        json.dump(values or {}, own)
+        own.write(values)
         own.flush()
         names = [str(CHART / f"values-{file}.yaml") for file in files] + [own.name]
         command = ["helm", "template", release, str(CHART), "--namespace", namespace]
-        command += ["--kube-version", KUBERNETES_VERSION, *(f"--values={name}" for name in names)]
+        command += ["--kube-version", kubernetes_version, *(f"--values={name}" for name in names)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     if done.returncode != 0:
         raise ChartError(done.stderr)
-    return [document for document in yaml.safe_load_all(done.stdout) if document]
+    return done.stdout
 
 
-def of_kind(documents: Sequence[Document], kind: str) -> dict[str, Document]:
-    """The documents of one kind, by name."""
-    return {each["metadata"]["name"]: each for each in documents if each["kind"] == kind}
+def of_kind(documents: Sequence[Document], kind: str, namespace: str | None = None) -> dict[str, Document]:
+    """The documents of one kind, by name; of one namespace only, if one is given."""
+    found = [each for each in documents if each["kind"] == kind and namespace in (None, namespace_of(each))]
+    by_name = {each["metadata"]["name"]: each for each in found}
+    assert len(by_name) == len(found), f"the same {kind} in two namespaces: name one of them"
+    return by_name
+
+
+def namespace_of(document: Document) -> str:
+    """Where an object is made; one that says nothing is made where the release is, or is cluster-wide."""
+    return str(document["metadata"].get("namespace", AIRFLOW))
 
 
 def pod_templates(documents: Sequence[Document]) -> Iterator[tuple[str, Document]]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.support import checkpoint_files
 from tidemill.checkpoint.reading.batches import CheckpointBatches
 
 # Of a Delta table that a source reads.
@@ -23,12 +24,12 @@ def write_checkpoint(
     """A checkpoint of a query over one topic, whose batch N ends at offset 10 * (N + 1)."""
     for name in ("offsets", "commits", "sources/0"):
         (folder / name).mkdir(parents=True, exist_ok=True)
-    (folder / "metadata").write_text(json.dumps({"id": query_id}))
-    (folder / "sources/0/0").write_bytes(b"\0v1\n" + json.dumps({topic: {"0": 0}}).encode())
+    (folder / "metadata").write_bytes(checkpoint_files.metadata(query_id))
+    (folder / "sources/0/0").write_bytes(checkpoint_files.initial_offsets({topic: {"0": 0}}))
     for batch_id in planned:
         write_planned(folder, batch_id, {topic: {"0": 10 * (batch_id + 1)}})
     for batch_id in committed:
-        (folder / "commits" / str(batch_id)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+        (folder / "commits" / str(batch_id)).write_bytes(checkpoint_files.committed())
 
 
 def range_of(batches: CheckpointBatches, batch_id: int) -> tuple[Any, Any]:
@@ -41,11 +42,9 @@ def range_of(batches: CheckpointBatches, batch_id: int) -> tuple[Any, Any]:
 
 def write_planned(folder: Path, batch_id: int, *ends: Any, watermark_ms: int = 0) -> Path:
     """One file of `offsets/`; a source without data is None."""
-    metadata = json.dumps({"batchWatermarkMs": watermark_ms, "batchTimestampMs": 1, "conf": {}})
-    lines = ["v1", metadata, *("-" if end is None else json.dumps(end) for end in ends)]
     file = folder / "offsets" / str(batch_id)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("\n".join(lines))
+    file.write_bytes(checkpoint_files.planned(*ends, watermark_ms=watermark_ms))
     return file
 
 

@@ -19,7 +19,7 @@ from tests.support.conf_project import ConfProject
 from tidemill.checkpoint.current import read_or_create_current
 from tidemill.checkpoint.doctor.examine import Examination, examine
 from tidemill.checkpoint.findings import Finding
-from tidemill.checkpoint.procedure.journal import JournalEntry, create_entry
+from tidemill.checkpoint.procedure.journal import JournalEntry, create_entry, note_step
 from tidemill.names import transaction_id
 from tidemill.sinks.batch_commit import BatchCommit
 from tidemill.sinks.table_log import TableLog
@@ -87,9 +87,10 @@ class Clinic:
             why="bad deploy",
             plan={},
             steps=("copy", "restore"),
-            done=("copy",),
         )
-        assert create_entry(self.store, self.project.load().layout, entry)
+        layout = self.project.load().layout
+        assert create_entry(self.store, layout, entry)
+        assert note_step(self.store, layout, entry, {}) is not None
 
     def examine(self, *names: str) -> Examination:
         return examine(self.project.load(), names)

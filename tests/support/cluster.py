@@ -18,12 +18,12 @@ Document = dict[str, Any]
 # Seconds between two looks at the cluster: each costs a tenth of a second of a core that the drivers want.
 LOOK_SECONDS = 0.7
 
-# Seconds for one call of kubectl. The API server answers in milliseconds, also on two busy cores; a delete
-# that waits for its pod is not made with this.
-CALL_TIMEOUT_SECONDS = 60
+# Seconds for one call of kubectl, unless more is given. The API server answers in milliseconds, also on two
+# busy cores; a delete that waits for its pod is not made with this.
+CALL_TIMEOUT_SECONDS = 120
 
 # Seconds for a namespace to go with all that is in it.
-NAMESPACE_TIMEOUT_SECONDS = 180
+NAMESPACE_TIMEOUT_SECONDS = 300
 
 # Every pod of the tests has to pass the strictest of Kubernetes' own standards.
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
@@ -48,18 +48,22 @@ class Cluster:
 
     namespace: str
 
-    def __call__(self, *arguments: str, stdin: str | None = None) -> str:
+    def __call__(
+        self, *arguments: str, stdin: str | None = None, timeout_seconds: float = CALL_TIMEOUT_SECONDS
+    ) -> str:
         """Run kubectl; returns what it printed.
 
         Raises:
             RefusedError: If it failed.
         """
-        done = self.attempt(*arguments, stdin=stdin)
+        done = self.attempt(*arguments, stdin=stdin, timeout_seconds=timeout_seconds)
         if done.returncode:
             raise RefusedError(f"kubectl {' '.join(arguments)}: {done.stderr or done.stdout}")
         return done.stdout
 
-    def attempt(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    def attempt(
+        self, *arguments: str, stdin: str | None = None, timeout_seconds: float = CALL_TIMEOUT_SECONDS
+    ) -> subprocess.CompletedProcess[str]:
         """Run kubectl, however it ends."""
         return subprocess.run(
             ["kubectl", "--namespace", self.namespace, *arguments],
@@ -67,7 +71,7 @@ class Cluster:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=CALL_TIMEOUT_SECONDS,
+            timeout=timeout_seconds,
             check=False,
         )
 

@@ -12,16 +12,16 @@ from tidemill.dev.ports import LOOPBACK, free_ports, is_free
 from tidemill.errors import UnavailableError
 
 # Seconds for the API to answer: the server may have been replaced by an upgrade a moment ago.
-ANSWER_TIMEOUT_SECONDS = 120
+ANSWER_TIMEOUT_SECONDS = 300
 
 # Seconds for one DAG run with a driver in it: scheduling, pods, Spark's start and a first batch on two cores.
-RUN_TIMEOUT_SECONDS = 300
+RUN_TIMEOUT_SECONDS = 600
 
 # Port of the API server in its pod, and of its Service.
 API_PORT = 8080
 
 # Seconds for kubectl to listen; it looks for a pod that is ready first.
-FORWARD_TIMEOUT_SECONDS = 10
+FORWARD_TIMEOUT_SECONDS = 40
 
 # Characters of a task's log shown with a run that does not end.
 SHOWN_CHARACTERS = 3_000

@@ -92,7 +92,7 @@ class ClusterProject:
         """What the objects of a run are made from."""
         record = SlotRecord(run.run_id, run.mode, "d1", datetime(2026, 1, 31, 12, tzinfo=UTC))
         owner = owner_reference({"metadata": {"name": OWNER, "uid": "uid-owner"}})
-        return Start(self.pipeline(run.pipeline), run, record, owner, program)
+        return Start(self.pipeline(run.pipeline), run, record, owner, "plane-1", program)
 
 
 def make_owner(api: KubernetesApi) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.support.cluster import Cluster
+from tests.support.release import Release
 
 # Lines of each log: one Python traceback and what led to it.
 SHOWN_LINES = 100
@@ -11,8 +12,12 @@ SHOWN_LINES = 100
 SHOWN_CHARACTERS = 240
 
 
-def report_on(cluster: Cluster) -> str:
-    """Pods, events and logs of a namespace."""
+def report_on(release: Release) -> str:
+    """Pods, events and logs of both namespaces."""
+    return "\n".join(_of_namespace(cluster) for cluster in (release.cluster, release.streams))
+
+
+def _of_namespace(cluster: Cluster) -> str:
     parts = [
         cluster.attempt("get", "pods,statefulsets,jobs", "--output=wide").stdout,
         cluster.attempt("get", "events", "--sort-by=.lastTimestamp").stdout[-8_000:],

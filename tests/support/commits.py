@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tidemill.ledger.entry import Code, LedgerEntry, OffsetRange
-from tidemill.names import transaction_id
+from tidemill.ledger.table_restore import TableRestore
 from tidemill.sinks.batch_commit import BatchCommit
 
 TABLE = "bronze/orders"
@@ -28,4 +30,17 @@ def commit_of(batch_id: int, driver: str = "driver-1", pipeline: str = "orders")
         },
         code=CODE,
     )
-    return BatchCommit(transaction_id(pipeline, "g0001", TABLE), batch_id, entry)
+    return BatchCommit.of(entry, TABLE)
+
+
+def planned_otherwise(commit: BatchCommit) -> BatchCommit:
+    """The same batch, as a driver whose `offsets/N` was overwritten would write it."""
+    read = OffsetRange(start=commit.entry.sources["source"].start, end={"orders": {"0": 99}})
+    return replace(commit, entry=commit.entry.model_copy(update={"sources": {"source": read}}))
+
+
+def handed_over(path: object, version: int, known: int, request_id: str = "rewind-1") -> TableRestore:
+    """What a verb asks for a table whose version N + 1 is batch N: back to a version, into `g0002`."""
+    commit = commit_of(version - 1)
+    begun = {"mode": "base", "generation": "g0002", "query_id": request_id, "rows": 0}
+    return TableRestore(str(path), version, known, commit.entry.model_copy(update=begun), (commit.app_id,))

@@ -13,11 +13,12 @@ from tidemill.ledger.entry import LedgerEntry
 _SCHEMA = json.dumps(
     {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
 )
+TABLE_ID = "5fba94ed-9794-4965-ba6e-6ee3c0d22af9"
 _TABLE = (
     {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
     {
         "metaData": {
-            "id": "5fba94ed-9794-4965-ba6e-6ee3c0d22af9",
+            "id": TABLE_ID,
             "format": {"provider": "parquet", "options": {}},
             "schemaString": _SCHEMA,
             "partitionColumns": [],

@@ -6,7 +6,7 @@ from tests.support.api_server import ApiServerInMemory
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.kubernetes.api import JOBS
 from tidemill.control.kubernetes.kubernetes_runtime import KubernetesRuntime
-from tidemill.control.runtime import StartedDriver
+from tidemill.control.runtime import Runtime, StartedDriver, is_held
 
 POD = "tidemill-orders-0"
 
@@ -33,6 +33,11 @@ def newest(runtime: KubernetesRuntime, name: str = "orders") -> StartedDriver:
 
 def is_alive(runtime: KubernetesRuntime, name: str = "orders") -> bool:
     return newest(runtime, name).alive
+
+
+def held(runtime: Runtime) -> list[str]:
+    """Pipelines whose main slot is held, or may be."""
+    return sorted(name for name, slot in runtime.main_slots().items() if is_held(slot))
 
 
 def job_name(api: ApiServerInMemory) -> str:

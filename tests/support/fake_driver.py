@@ -3,8 +3,9 @@
 What it does is told by the file `behaviour/<pipeline>` in its project folder:
 
     run          commits one batch, then waits for SIGTERM and drains clean (the default)
-    idle         finds nothing to read and says so, then as `run`
+    idle         finds nothing to read and says so again and again, then as `run`
     away         finds its source away, then as `run` without a batch
+    hang         as `run`, but gives no sign of life after its batch and does not hear SIGTERM
     starting     never gets to its first batch, drains clean
     forced       as `run`, but its batch does not end in time when drained
     deaf         as `run`, but does not hear SIGTERM
@@ -35,21 +36,32 @@ import pyarrow
 from tests.support.eventually import eventually
 from tidemill.checkpoint.epochs import claim_epoch
 from tidemill.checkpoint.receipts import Receipt, write_receipt
-from tidemill.checkpoint.status import Status, write_status
+from tidemill.checkpoint.root_owner import CONTROL_PLANE_VARIABLE, check_started_by_owner
+from tidemill.checkpoint.status import Status, read_status, write_status
 from tidemill.control.driver_command import DriverRun, driver_command
 from tidemill.engine.arguments import parse_arguments
+from tidemill.engine.heartbeat import Heartbeat
+from tidemill.errors import FencedError
 from tidemill.ledger.entry import Code, LedgerEntry
 from tidemill.spec.project import Environment, find_project, load_environment
 from tidemill.storage.store import Store
+
+# Seconds between two signs of life.
+ALIVE_SECONDS = 0.2
 
 ERROR = {"id": "TIDE-TEST-001", "problem": "As the test wants.", "fix": "ask the test"}
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def fake_driver_command(environment: Environment, run: DriverRun) -> list[str]:
-    """The real command line, with this module for the engine's."""
-    program, flag, _, *arguments = driver_command(environment, run)
-    return [program, flag, "tests.support.fake_driver", *arguments]
+    """The real command line, with this module for the engine's driver."""
+    return standing_in(environment, run, "tests.support.fake_driver")
+
+
+def standing_in(environment: Environment, run: DriverRun, module: str) -> list[str]:
+    """The real command line with another module for the engine's driver; parts of verbs are the real ones."""
+    program, flag, real, *arguments = driver_command(environment, run)
+    return [program, flag, module if run.module == "driver" else real, *arguments]
 
 
 class FakeDriver:
@@ -65,12 +77,22 @@ class FakeDriver:
         self.epoch: int | None = None
         self.error = ERROR
         self.drain = threading.Event()
+        self.heartbeat = Heartbeat.of_this_process()
+        before = read_status(self.store, self.environment.layout, arguments.pipeline)
+        self.progressed_at = None if before is None else before.progressed_at
         signal.signal(signal.SIGTERM, lambda *_: self.drain.set())
 
     def main(self) -> int:
         behaviour = self.behaviour_file.read_text() if self.behaviour_file.exists() else "run"
         sys.stdout.write(f"fake driver {self.run.run_id}: {behaviour}\n")
         sys.stdout.flush()
+        try:
+            check_started_by_owner(
+                self.store, self.environment.layout, os.environ.get(CONTROL_PLANE_VARIABLE)
+            )
+        except FencedError as displaced:
+            self.error = {"id": displaced.error_id, "problem": displaced.problem}
+            return self.receipt("failed", displaced.exit_code)
         self.status("starting")
         if behaviour == "crash":
             os.kill(os.getpid(), signal.SIGKILL)
@@ -80,21 +102,34 @@ class FakeDriver:
         return self.stream(behaviour) if self.run.mode == "stream" else self.bounded(behaviour)
 
     def stream(self, behaviour: str) -> int:
-        if behaviour not in ("run", "idle", "away", "starting", "forced", "deaf", "leave-child"):
+        if behaviour not in ("run", "idle", "away", "starting", "forced", "deaf", "hang", "leave-child"):
             raise ValueError(f"there is no behaviour `{behaviour}`")
         if behaviour == "leave-child":
             subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
-        if behaviour == "deaf":
+        if behaviour in ("deaf", "hang"):
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if behaviour == "idle":
-            self.status("waiting")
+            self.found_nothing()
         elif behaviour == "away":
             self.status("waiting", error=ERROR)
         elif behaviour != "starting":
-            self.status("running", batch_id=0, batch_committed_at=datetime.now(UTC))
-        self.drain.wait()
+            self.progressed_at = datetime.now(UTC)
+            self.status("running", batch_id=0, batch_committed_at=self.progressed_at)
+        self.live(behaviour)
         self.status("draining")
         return self.receipt("forced" if behaviour == "forced" else "clean", 0)
+
+    def live(self, behaviour: str) -> None:
+        """Give signs of life until it is to end."""
+        while not self.drain.wait(ALIVE_SECONDS):
+            if behaviour == "idle":
+                self.found_nothing()
+            elif behaviour != "hang":
+                self.heartbeat.beat()
+
+    def found_nothing(self) -> None:
+        self.progressed_at = datetime.now(UTC)
+        self.status("waiting", source_empty_at=self.progressed_at)
 
     def bounded(self, behaviour: str) -> int:
         go = self.behaviour_file.with_suffix(".go")
@@ -132,6 +167,7 @@ class FakeDriver:
             )
 
     def status(self, state: str, **facts: Any) -> None:
+        self.heartbeat.beat()
         status = Status.model_validate(
             {
                 "pipeline": self.run.pipeline,
@@ -141,12 +177,14 @@ class FakeDriver:
                 "epoch": self.epoch,
                 "started_at": self.started_at,
                 "updated_at": datetime.now(UTC),
+                "progressed_at": self.progressed_at,
                 **facts,
             }
         )
         layout = self.environment.layout
         backfill = self.run.mode == "backfill"
-        path = layout.backfill_status("fake") if backfill else layout.status(self.run.pipeline)
+        name, plan = self.run.pipeline, self.run.plan
+        path = layout.backfill_status(name, plan) if backfill else layout.status(name)
         write_status(self.store, path, status)
 
     def receipt(self, result: str, exit_code: int, *, stopped_early: bool = False) -> int:
@@ -164,6 +202,7 @@ class FakeDriver:
             }
         )
         write_receipt(self.store, self.environment.layout, receipt)
+        self.heartbeat.end(exit_code, self.error["id"] if result == "failed" else "")
         return exit_code
 
 

@@ -30,12 +30,11 @@ def facts_of(
         "orders",
         "g0001",
         DECLARED,
-        None,
-        "2f1c",
-        BatchLog(tuple(offsets)),
-        BatchLog(tuple(commits)),
-        {n: OffsetsFile(n, 1, {"0": {"orders": {"0": 10 * (n + 1)}}}) for n in offsets[-3:]},
-        None if committed is None else CommitsFile(committed, 1),
+        query_id="2f1c",
+        offsets=BatchLog(tuple(offsets)),
+        commits=BatchLog(tuple(commits)),
+        planned_batches={n: OffsetsFile(n, 1, {"0": {"orders": {"0": 10 * (n + 1)}}}) for n in offsets[-3:]},
+        newest_commit=None if committed is None else CommitsFile(committed, 1),
         source=SourceFacts(log=True, initial={"orders": {"0": 0}}),
         tables=found,
     )
@@ -44,7 +43,8 @@ def facts_of(
 
 def table_of(last: int | None, **other: Any) -> TableFacts:
     """A table that the checkpoint's query has written, up to a batch."""
-    facts = TableFacts(last, None if last is None else "2f1c", last, traced=last is not None)
+    wrote = last is not None
+    facts = TableFacts(last, wrote, "2f1c" if wrote else None, last, traced=wrote)
     return replace(facts, **other)
 
 

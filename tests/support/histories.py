@@ -10,9 +10,8 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tests.support.commits import CODE
-from tests.support.history_parts import NAMES, PIPELINE, SETTINGS, TOPIC, Checkpoint, Table
-from tidemill.checkpoint.current import Base
+from tests.support.history_parts import CODE, NAMES, PIPELINE, SETTINGS, TOPIC, Checkpoint, Table
+from tidemill.checkpoint.current import Base, BaseTable, Current
 from tidemill.checkpoint.gate.facts import (
     BatchLog,
     CheckpointFacts,
@@ -22,9 +21,10 @@ from tidemill.checkpoint.gate.facts import (
     StateFacts,
     TopicFacts,
 )
-from tidemill.checkpoint.gate.gather import LEDGER_LOOK_BACK
 from tidemill.checkpoint.reading.log_files import CommitsFile, OffsetsFile
 from tidemill.ledger.entry import LedgerEntry, OffsetRange, Shape
+from tidemill.ledger.read import FIRST_PAGE
+from tidemill.ledger.table_restore import CLOSED
 from tidemill.names import QUARANTINE_OUTPUT, transaction_id
 
 
@@ -71,17 +71,16 @@ class History:
             found.generation,
             Declared(self.shape, frozenset({TOPIC})),
             found.base,
-            found.query_id if began or found.base is not None else None,
-            BatchLog(tuple(sorted(found.offsets)), (), self._orphan_twins()),
-            BatchLog(tuple(sorted(found.commits))),
-            {n: self._offsets_file(n) for n in sorted(found.offsets)[-3:]},
-            None if found.committed is None else CommitsFile(found.committed, 2),
-            {},
-            StateFacts((0,), 0) if self.stateful and found.newest_state else StateFacts(),
-            self._source(),
-            {table.name: table.facts(found.generation, found.base) for table in self.tables},
-            self.quarantine.facts(found.generation, found.base),
-            None if self.told is None else DriverFacts("run-1", "running", *self.told, 1.0),
+            query_id=found.query_id if began or found.base is not None else None,
+            offsets=BatchLog(tuple(sorted(found.offsets)), (), self._orphan_twins()),
+            commits=BatchLog(tuple(sorted(found.commits))),
+            planned_batches={n: self._offsets_file(n) for n in sorted(found.offsets)[-3:]},
+            newest_commit=None if found.committed is None else CommitsFile(found.committed, 2),
+            state=StateFacts((0,), 0) if self.stateful and found.newest_state else StateFacts(),
+            source=self._source(),
+            tables={table.name: table.facts(found.generation, found.base) for table in self.tables},
+            quarantine=self.quarantine.facts(found.generation, found.base),
+            last_driver=None if self.told is None else DriverFacts("run-1", "running", *self.told, 1.0),
         )
 
     def _life(self) -> Iterator[Any]:
@@ -177,7 +176,7 @@ class History:
         """OPTIMIZE, another pipeline's writes, and a RESTORE that takes back only such."""
         for table in self.tables:
             before = table.version
-            for _ in range(self.chance.choice((1, 2, LEDGER_LOOK_BACK + 1))):
+            for _ in range(self.chance.choice((1, 2, FIRST_PAGE + 1))):
                 table.commit("OPTIMIZE")
             if self.chance.random() < 0.3:
                 table.commit("RESTORE", restored_to=before)
@@ -198,15 +197,20 @@ class History:
         if not known:
             return
         target = self.chance.choice(sorted(known))
-        tables: dict[str, int | None] = {}
+        generation, query = self._next_generation(), self._new_query()
+        tables = {}
         for table in (*self.tables, self.quarantine):
-            tables[table.name] = self.versions[target].get(table.name, 0)
-            if table.version != tables[table.name]:
-                table.commit("RESTORE", restored_to=tables[table.name])
+            if table.identity is None:
+                continue
+            to = self.versions[target].get(table.name, 0)
+            tables[table.name] = BaseTable(id=table.identity, version=to)
+            self._begin(table, generation, query, target, to)
+        record = Current(pipeline=PIPELINE, generation=parent.generation, why="", base=parent.base)
+        lineage = record.side.up_to(target)
         self.checkpoint = Checkpoint(
-            self._next_generation(),
-            self._new_query(),
-            Base(generation=parent.generation, batch_id=target, tables=tables),
+            generation,
+            query,
+            Base(generation=parent.generation, batch_id=target, lineage=lineage, tables=tables),
             {number: ends for number, ends in parent.offsets.items() if number <= target},
             {number for number in parent.commits if number <= target},
             parent.initial,
@@ -219,12 +223,29 @@ class History:
         parent = self.checkpoint
         if parent.planned is None:
             return
-        tables: dict[str, int | None] = {t.name: t.version for t in (*self.tables, self.quarantine)}
-        base = Base(generation=parent.generation, batch_id=None, tables=tables)
-        self.checkpoint = Checkpoint(
-            self._next_generation(), self._new_query(), base, initial=dict(self.oldest)
-        )
+        generation, query = self._next_generation(), self._new_query()
+        tables: dict[str, BaseTable | None] = {}
+        for table in (*self.tables, self.quarantine):
+            known = table.identity
+            tables[table.name] = None if known is None else BaseTable(id=known, version=table.version)
+            if known is not None:
+                self._begin(table, generation, query, None, table.version)
+        base = Base(generation=parent.generation, tables=tables)
+        self.checkpoint = Checkpoint(generation, query, base, initial=dict(self.oldest))
         self.versions = {}
+
+    def _begin(self, table: Table, generation: str, query: str, batch_id: int | None, to: int) -> None:
+        """What a verb commits: the table brought back, closed to the old side, begun for the new one."""
+        last = max(self.checkpoint.offsets, default=0) if batch_id is None else batch_id
+        begun = {"mode": "base", "generation": generation, "query_id": query, "batch_id": batch_id}
+        entry = self._entry(table, last).model_copy(update=begun)
+        if to == table.version:
+            table.commit("WRITE", entry)
+        else:
+            table.commit("RESTORE", entry, restored_to=to)
+        table.transactions[transaction_id(PIPELINE, self.checkpoint.generation, table.name)] = CLOSED
+        if batch_id is not None:
+            table.transactions[transaction_id(PIPELINE, generation, table.name)] = batch_id
 
     def _next_generation(self) -> str:
         return f"g{int(self.checkpoint.generation[1:]) + 1:04d}"

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from pathlib import Path
 from typing import Any
 
+from tests.support import checkpoint_files
+from tests.support.checkpoint_files import with_twin
 from tests.support.declared import declared
 from tests.support.delta_logs import LogCommit, write_log
 from tests.support.histories import History
-from tests.support.history_parts import SETTINGS, TOPIC, Table
+from tests.support.history_parts import SCHEMA, SETTINGS, TOPIC, Table
 from tidemill.checkpoint.current import Current, switch_generation
-from tidemill.checkpoint.gate.checksum import checksum_of
 from tidemill.checkpoint.status import Status, write_status
-from tidemill.names import transaction_id
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
@@ -35,6 +34,8 @@ def write_history(folder: Path, history: History) -> Pipeline:
 
 
 def _declare(folder: Path, history: History) -> Pipeline:
+    (folder / "conf/schemas").mkdir(parents=True)
+    (folder / "conf/schemas/orders.json").write_text(SCHEMA)
     tables: list[dict[str, Any]] = [{"delta": {"table": table.name}} for table in history.tables]
     return declared(folder, sinks=tables or [{"console": {}}], payload={"json": {"schema": "orders.json"}})
 
@@ -43,17 +44,15 @@ def _write_checkpoint(folder: Path, history: History) -> None:
     found = history.checkpoint
     folder.mkdir(parents=True)
     if found.planned is not None or found.base is not None:
-        _write(folder, history, "metadata", json.dumps({"id": found.query_id}).encode())
+        _write(folder, history, "metadata", checkpoint_files.metadata(found.query_id))
     if found.initial is not None:
-        _write(folder, history, "sources/0/0", b"\0v1\n" + json.dumps({TOPIC: found.initial}).encode())
+        _write(folder, history, "sources/0/0", checkpoint_files.initial_offsets({TOPIC: found.initial}))
     for batch_id, ends in found.offsets.items():
-        head = {"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": SETTINGS}
-        text = f"v1\n{json.dumps(head)}\n{json.dumps({TOPIC: ends})}"
-        _write(folder, history, f"offsets/{batch_id}", text.encode())
+        planned = checkpoint_files.planned({TOPIC: ends}, conf=SETTINGS)
+        _write(folder, history, f"offsets/{batch_id}", planned)
     for batch_id in found.commits:
         ids = {"0": [[_unique(batch_id + 1)]]} if history.stateful else {}
-        document = {"nextBatchWatermarkMs": 0, "stateUniqueIds": ids}
-        _write(folder, history, f"commits/{batch_id}", f"v2\n{json.dumps(document)}".encode())
+        _write(folder, history, f"commits/{batch_id}", checkpoint_files.committed(ids))
     for version in range(1, found.newest_state + 1):
         _write(folder, history, f"state/0/0/{version}_{_unique(version)}.changelog", b"changes")
     # A driver that is killed leaves files that it had not renamed yet.
@@ -62,11 +61,10 @@ def _write_checkpoint(folder: Path, history: History) -> None:
 
 def _write(folder: Path, history: History, name: str, content: bytes) -> None:
     """A file, with its checksum twin unless the driver was killed before writing that."""
-    path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-    if history.chance.random() < 0.9:
-        (path.parent / f".{path.name}.crc").write_bytes(checksum_of(content))
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    files = with_twin(name, content) if history.chance.random() < 0.9 else {name: content}
+    for path, written in files.items():
+        (folder / path).write_bytes(written)
 
 
 def _unique(version: int) -> str:
@@ -82,18 +80,13 @@ def _write_table(path: str, table: Table) -> None:
             LogCommit(
                 commit.operation,
                 commit.entry,
-                _transaction(table, commit.entry),
+                None if commit.entry is None else commit.entry.transaction,
                 commit.restored_to,
             )
             for commit in reversed(table.newest_first)
+            if commit.version > 0
         ],
     )
-
-
-def _transaction(table: Table, entry: Any) -> tuple[str, int] | None:
-    if entry is None or entry.generation is None:
-        return None
-    return transaction_id(entry.pipeline, entry.generation, table.name), entry.batch_id
 
 
 def _write_status(store: Store, pipeline: Pipeline, history: History) -> None:

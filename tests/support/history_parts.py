@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from tidemill.checkpoint.current import Base
+from tests.support.delta_logs import TABLE_ID
+from tidemill.checkpoint.current import Base, Current
 from tidemill.checkpoint.gate.facts import TableFacts
-from tidemill.checkpoint.gate.gather import LEDGER_LOOK_BACK
-from tidemill.checkpoint.gate.tables import Reader, table_facts, was_restored
-from tidemill.ledger.entry import LedgerEntry
+from tidemill.checkpoint.gate.tables import OpenTable, Reader, table_facts
+from tidemill.ledger.entry import Code, LedgerEntry
 from tidemill.ledger.read import Commit
 from tidemill.names import QUARANTINE_OUTPUT, transaction_id
 
@@ -18,11 +19,13 @@ TOPIC = "orders"
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = ("bronze/orders", "silver/orders", "gold/orders")
 SETTINGS = {"spark.sql.shuffle.partitions": "2"}
+SCHEMA = "{}"
+CODE = Code(tidemill="0", digest=hashlib.sha256(SCHEMA.encode()).hexdigest()[:16], spec="s")
 
 
 @dataclass
 class Table:
-    """One table's log."""
+    """One table's log; version 0 makes it."""
 
     name: str
     newest_first: list[Commit] = field(default_factory=list)
@@ -30,21 +33,29 @@ class Table:
 
     @property
     def version(self) -> int:
-        return self.newest_first[0].version if self.newest_first else 0
+        return self.newest_first[0].version if self.newest_first else -1
+
+    @property
+    def identity(self) -> str | None:
+        return TABLE_ID if self.newest_first else None
 
     def commit(
         self, operation: str, entry: LedgerEntry | None = None, restored_to: int | None = None
     ) -> None:
-        commit = Commit(self.version + 1, MOMENT, operation, None, entry, restored_to)
-        self.newest_first.insert(0, commit)
+        if not self.newest_first:
+            self.newest_first.append(Commit(0, MOMENT, "CREATE TABLE", None, None))
+        rows = 0 if entry is not None and entry.mode == "base" else None
+        self.newest_first.insert(0, Commit(self.version + 1, MOMENT, operation, rows, entry, restored_to))
 
     def facts(self, generation: str, base: Base | None) -> TableFacts:
-        """As the gate reads them: the newest commits, or all after a RESTORE."""
-        recent = self.newest_first[:LEDGER_LOOK_BACK]
-        commits = self.newest_first if was_restored(recent) else recent
+        """As the gate reads them."""
+        record = Current(pipeline=PIPELINE, generation=generation, why="a test", base=base)
         app_id = transaction_id(PIPELINE, generation, self.name)
-        reader = Reader(PIPELINE, generation, self.name, base, self.name != QUARANTINE_OUTPUT)
-        return table_facts(commits, self.transactions.get(app_id), reader)
+        begun = None if base is None else base.tables.get(self.name)
+        began_at = -1 if begun is None else begun.version
+        reader = Reader(generation, record.side, self.name, began_at, self.name != QUARANTINE_OUTPUT)
+        opened = OpenTable(self.identity, self.transactions.get(app_id))
+        return table_facts(self.newest_first, opened, reader)
 
 
 @dataclass

@@ -27,10 +27,10 @@ LABELS = {"app.kubernetes.io/name": POD}
 USER = 10001
 
 # Seconds for the pod to start beside all others of a new release; the image is there already.
-START_TIMEOUT_SECONDS = 180
+START_TIMEOUT_SECONDS = 400
 
 # Seconds for the broker to have taken the last events; its clients give up after 60.
-FLUSH_TIMEOUT_SECONDS = 90
+FLUSH_TIMEOUT_SECONDS = 180
 
 
 def observer(image: str, claim: str, path: str) -> Document:
@@ -67,15 +67,20 @@ def observer(image: str, claim: str, path: str) -> Document:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": POD, "labels": LABELS}, "spec": spec}
 
 
-def policies() -> tuple[Document, Document]:
-    """Let the observer out, and into every pod; all else is for the release's own policies to say."""
-    inward = {
-        "podSelector": {},
-        "policyTypes": ["Ingress"],
-        "ingress": [{"from": [{"podSelector": {"matchLabels": LABELS}}]}],
+def inward(namespace: str) -> Document:
+    """Let the observer of a namespace into every pod; all else is for the release's own policies to say."""
+    observers = {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "podSelector": {"matchLabels": LABELS},
     }
-    outward = {"podSelector": {"matchLabels": LABELS}, "policyTypes": ["Egress"], "egress": [{}]}
-    return _policy(f"{POD}-in", inward), _policy(f"{POD}-out", outward)
+    rules = {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{"from": [observers]}]}
+    return _policy(f"{POD}-in", rules)
+
+
+def outward() -> Document:
+    """Let the observer out."""
+    rules = {"podSelector": {"matchLabels": LABELS}, "policyTypes": ["Egress"], "egress": [{}]}
+    return _policy(f"{POD}-out", rules)
 
 
 def _policy(name: str, spec: Document) -> Document:
@@ -85,7 +90,7 @@ def _policy(name: str, spec: Document) -> Document:
 
 def start_observer(cluster: Cluster, image: str, claim: str, path: str) -> None:
     """Make the pod unless it is there, and wait for it."""
-    cluster.apply(observer(image, claim, path), *policies())
+    cluster.apply(observer(image, claim, path), inward(cluster.namespace), outward())
     until(
         lambda: (pod := cluster.get("pod", POD)) is not None and is_ready(pod),
         "the observer is ready",

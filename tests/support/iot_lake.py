@@ -20,7 +20,8 @@ from tidemill.dev.topics import create_topic
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
+# Well in the past of any clock: pipelines reject events of the future.
+START = datetime(2024, 1, 1, tzinfo=UTC)
 WINDOW = timedelta(minutes=5)
 
 # Long after everything else: its own window stays open, all others close.
@@ -76,7 +77,7 @@ class IotLake:
 
     def rejected(self, pipeline: LakePipeline) -> Rows:
         """Rejected records, without when and by which run."""
-        rows = _sorted(self.lake.quarantined(pipeline.name), "kafka_partition", "kafka_offset")
+        rows = _sorted(self.lake.quarantined(pipeline.name), "partition", "offset")
         told_by_the_run = {"quarantined_at", "batch_id", "run_id"}
         return [{name: row[name] for name in row.keys() - told_by_the_run} for row in rows]
 

@@ -19,19 +19,21 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from tidemill.backfill.bounds import parse_bounds
-from tidemill.backfill.plan import BackfillPlan, plan_backfill
+from tidemill.backfill.plan import BackfillPlan
+from tidemill.backfill.planning import plan_backfill
 from tidemill.checkpoint.current import read_or_create_current
 from tidemill.checkpoint.epochs import claim_epoch
 from tidemill.checkpoint.gate import check, check_holds, gather_facts
 from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.checkpoint.status import Status
 from tidemill.engine.admission import admit
+from tidemill.engine.analyse import analyse
 from tidemill.engine.backfill import run_backfill
 from tidemill.engine.drain import Drain
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
 from tidemill.engine.streaming import Ending, run_query
-from tidemill.engine.transform import code_of
+from tidemill.ledger.code import code_of
 from tidemill.ledger.read import Commit, read_ledger
 from tidemill.sinks.batch_commit import StepDone, nothing_more
 from tidemill.spec.location import root_of_clients
@@ -178,18 +180,20 @@ class LakePipeline:
         return self._run("stream", step_done, drain)
 
     def plan(self, start: str | None = None, end: str | None = None, **offsets: str) -> BackfillPlan:
-        return plan_backfill(self.resolved, parse_bounds(start, end, **offsets))
+        pipeline = self.resolved
+        bounds = parse_bounds(start, end, **offsets)
+        return plan_backfill(self.lake.store, pipeline, bounds, lambda: analyse(self.lake.spark, pipeline))
 
     def backfill(self, start: str | None = None, end: str | None = None, **offsets: str) -> Reporter:
         """Plan and apply."""
         return self.apply(self.plan(start, end, **offsets))
 
-    def apply(self, plan: BackfillPlan) -> Reporter:
+    def apply(self, plan: BackfillPlan, step_done: StepDone = nothing_more) -> Reporter:
         """Carry out a plan, perhaps an older one."""
         pipeline = self.resolved
         run = RunContext(pipeline, "backfill", _run_id(), self.lake.store, Drain(), code_of(pipeline))
-        reporter = self._reporter(run, pipeline.layout.backfill_status(plan.backfill_id))
-        run_backfill(self.lake.spark, run, reporter, plan)
+        reporter = self._reporter(run, pipeline.layout.backfill_status(plan.pipeline, plan.digest))
+        run_backfill(self.lake.spark, run, reporter, plan, step_done)
         return reporter
 
     def _run(self, mode: Any, step_done: StepDone, drain: Drain) -> tuple[Ending, Reporter]:

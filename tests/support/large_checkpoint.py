@@ -10,11 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidemill.checkpoint.gate.checksum import checksum_of
+from tests.support import checkpoint_files
+from tests.support.checkpoint_files import with_twin
 
 OPERATORS = ((0, "stateStoreSave"), (1, "dedupe"))
 # Every so many versions there is a snapshot, as with Spark's minDeltasForSnapshot.
 SNAPSHOT_EVERY = 10
+# Of every batch: its watermark, and when it was planned.
+WATERMARK_MS, PLANNED_MS = 1_700_000_000_000, 1_700_000_600_000
 CONF = {"spark.sql.shuffle.partitions": "10", "spark.sql.streaming.stateStore.providerClass": "RocksDB"}
 
 
@@ -46,21 +49,22 @@ class LargeCheckpoint:
         return dict(self._files())
 
     def _files(self) -> Iterator[tuple[str, bytes]]:
-        yield from _with_twin("metadata", json.dumps({"id": str(uuid.UUID(int=1))}).encode())
-        yield from _with_twin("sources/0/0", b"\0v1\n" + json.dumps(self._offsets(0)).encode())
+        yield from with_twin("metadata", checkpoint_files.metadata(str(uuid.UUID(int=1)))).items()
+        yield from with_twin("sources/0/0", checkpoint_files.initial_offsets(self._offsets(0))).items()
         for operator, name in OPERATORS:
-            yield from _with_twin(f"state/{operator}/_metadata/metadata", self._operator(operator, name))
+            described = checkpoint_files.operator(operator, name, self.partitions)
+            yield from with_twin(f"state/{operator}/_metadata/metadata", described).items()
         for batch_id in range(1000, 1000 + self.batches):
-            yield from _with_twin(f"offsets/{batch_id}", self._planned(batch_id))
-            yield from _with_twin(f"commits/{batch_id}", self._committed(batch_id))
+            yield from with_twin(f"offsets/{batch_id}", self._planned(batch_id)).items()
+            yield from with_twin(f"commits/{batch_id}", self._committed(batch_id)).items()
             yield from self._state(batch_id + 1)
 
     def _offsets(self, batch_id: int) -> dict[str, dict[str, int]]:
         return {self.topic: {str(partition): 500 * batch_id for partition in range(8)}}
 
     def _planned(self, batch_id: int) -> bytes:
-        head = {"batchWatermarkMs": 1_700_000_000_000, "batchTimestampMs": 1_700_000_600_000, "conf": CONF}
-        return f"v1\n{json.dumps(head)}\n{json.dumps(self._offsets(batch_id))}".encode()
+        ends = self._offsets(batch_id)
+        return checkpoint_files.planned(ends, watermark_ms=WATERMARK_MS, at_ms=PLANNED_MS, conf=CONF)
 
     def _committed(self, batch_id: int) -> bytes:
         ids = {
@@ -69,13 +73,7 @@ class LargeCheckpoint:
             ]
             for operator, _ in OPERATORS
         }
-        document = {"nextBatchWatermarkMs": 1_700_000_000_000, "stateUniqueIds": ids}
-        return f"v2\n{json.dumps(document)}".encode()
-
-    def _operator(self, operator: int, name: str) -> bytes:
-        store = {"storeName": "default", "numColsPrefixKey": 0, "numPartitions": self.partitions}
-        info = {"operatorId": operator, "operatorName": name}
-        return b"v1\n" + json.dumps({"operatorInfo": info, "stateStoreInfo": [store]}).encode()
+        return checkpoint_files.committed(ids, watermark_ms=WATERMARK_MS)
 
     def _state(self, version: int) -> Iterator[tuple[str, bytes]]:
         for operator, _ in OPERATORS:
@@ -100,15 +98,8 @@ def _snapshot(data: str, size: int) -> bytes:
     return content.getvalue()
 
 
-def _with_twin(name: str, content: bytes) -> Iterator[tuple[str, bytes]]:
-    """A file and Hadoop's hidden checksum of it."""
-    folder, slash, last = name.rpartition("/")
-    yield name, content
-    yield f"{folder}{slash}.{last}.crc", checksum_of(content)
-
-
 def _with_checksum(name: str, content: bytes) -> Iterator[tuple[str, bytes]]:
     """A state file, Spark's checksum of it, and Hadoop's of both."""
     checksum = {"algorithm": "CRC32C", "value": 0, "mainFileSize": len(content), "timestampMs": 1}
-    yield from _with_twin(name, content)
-    yield from _with_twin(f"{name}.crc", json.dumps(checksum).encode())
+    yield from with_twin(name, content).items()
+    yield from with_twin(f"{name}.crc", json.dumps(checksum).encode()).items()

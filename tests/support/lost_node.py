@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tidemill.control.runtime import Runtime, StartedDriver
+from tidemill.control.runtime import MainSlot, Runtime, StartedDriver
 
 
 @dataclass
@@ -25,6 +25,9 @@ class PlaceOfALostNode:
     def last_start(self, _pipeline: str, _slot: str = "main") -> StartedDriver:
         self.looks += 1
         return self.driver
+
+    def main_slots(self) -> dict[str, MainSlot]:
+        return {"orders": MainSlot(self.driver)}
 
     def drain(self, driver: StartedDriver) -> bool:
         self.drains.append(driver)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
+from tests.support import checkpoint_files
 from tidemill.checkpoint.current import read_or_create_current
 from tidemill.checkpoint.gate import check, check_holds, gather_facts
 from tidemill.checkpoint.reading.batches import CheckpointBatches
-from tidemill.ledger.entry import Code, LedgerEntry, OffsetRange
+from tidemill.ledger.code import code_of
+from tidemill.ledger.entry import LedgerEntry, OffsetRange
 from tidemill.ledger.shape import shape_of
 from tidemill.names import transaction_id
-from tidemill.sinks.batch_commit import BatchCommit
+from tidemill.sinks.batch_commit import BatchCommit, Written
 from tidemill.sinks.table_log import TableLog
 from tidemill.spec.project import Pipeline
 from tidemill.storage.parquet_part import write_part
@@ -31,7 +34,6 @@ from tidemill.storage.store import Store
 
 COLUMNS = pa.schema([("id", pa.int64())])
 ROWS = 10
-CODE = Code(tidemill="test", digest="d", spec="s")
 
 
 @dataclass(frozen=True)
@@ -41,10 +43,12 @@ class PaperBatches:
     Args:
         pipeline: Which.
         topic_ids: Ids that the broker is said to give the topics.
+        cluster: Id that its cluster is said to have.
     """
 
     pipeline: Pipeline
     topic_ids: tuple[tuple[str, str], ...] = ()
+    cluster: str | None = None
 
     @property
     def store(self) -> Store:
@@ -84,15 +88,22 @@ class PaperBatches:
             before = None if planned is None else self.batches.offsets(planned)
             end = self._end_after(None if before is None else next(iter(before.ends.values())), number)
             conf = {"spark.sql.shuffle.partitions": str(self.pipeline.spec.run.shuffle_partitions)}
-            head = {"batchWatermarkMs": 0, "batchTimestampMs": int(time.time() * 1000), "conf": conf}
-            self._put(f"offsets/{number}", f"v1\n{json.dumps(head)}\n{json.dumps(end)}")
+            now = int(time.time() * 1000)
+            self._put(f"offsets/{number}", checkpoint_files.planned(end, at_ms=now, conf=conf))
         return number
 
     def write(self, number: int, table: str, run_id: str = "run-1", epoch: int = 1) -> None:
         """Commit the rows of a planned batch to one table."""
+        self.writes_later(number, table, run_id, epoch)()
+
+    def writes_later(
+        self, number: int, table: str, run_id: str = "run-1", epoch: int = 1
+    ) -> Callable[[], Written]:
+        """The commit of a driver that stands still just before it."""
         planned = self.batches.planned(number)
         assert planned is not None
         ((start, end),) = self.batches.ranges_of(planned)
+        ids = dict(self.topic_ids) or None
         entry = LedgerEntry(
             pipeline=self.pipeline.name,
             output=table,
@@ -102,8 +113,8 @@ class PaperBatches:
             query_id=self.batches.query_id(),
             epoch=epoch,
             batch_id=number,
-            sources={"source": OffsetRange(start=start, end=end, topic_ids=dict(self.topic_ids) or None)},
-            code=CODE,
+            sources={"source": OffsetRange(start=start, end=end, topic_ids=ids, cluster=self.cluster)},
+            code=code_of(self.pipeline),
             shape=shape_of(self.pipeline.spec),
         )
         path = self.pipeline.layout.table(table)
@@ -114,11 +125,12 @@ class PaperBatches:
         ids = pa.array(_offsets(start, end), pa.int64())
         part = write_part(path, name, COLUMNS, [pa.RecordBatch.from_arrays([ids], schema=COLUMNS)])
         app_id = transaction_id(self.pipeline.name, self.generation, table)
-        log.commit([] if part is None else [part], BatchCommit(app_id, number, entry), COLUMNS)
+        commit = BatchCommit(app_id, number, entry)
+        return lambda: log.commit([] if part is None else [part], commit, COLUMNS)
 
     def finish(self, number: int) -> None:
         """Write `commits/N`."""
-        self._put(f"commits/{number}", 'v1\n{"nextBatchWatermarkMs":0}')
+        self._put(f"commits/{number}", checkpoint_files.committed())
 
     def ids(self, table: str) -> list[int]:
         """Rows of a table, sorted."""
@@ -129,10 +141,11 @@ class PaperBatches:
     def _be_born(self) -> None:
         """What Spark writes at the first start of a checkpoint."""
         if self.batches.query_id() is None:
-            self._put("metadata", json.dumps({"id": str(uuid.uuid4())}))
+            self._put("metadata", checkpoint_files.metadata(str(uuid.uuid4())))
         if self.pipeline.spec.source.is_kafka and not (self.checkpoint / "sources/0/0").exists():
             topics = self.pipeline.spec.source.topics_or_pattern
-            self._put("sources/0/0", "\0v1\n" + json.dumps({topic: {"0": 0} for topic in topics}))
+            begin = {topic: {"0": 0} for topic in topics}
+            self._put("sources/0/0", checkpoint_files.initial_offsets(begin))
 
     def _end_after(self, before: Any, number: int) -> Any:
         source = self.pipeline.spec.source
@@ -157,11 +170,11 @@ class PaperBatches:
         lines = [
             json.dumps({"path": path, "timestamp": 1_700_000_000_000, "batchId": number}) for path in new
         ]
-        self._put(f"sources/0/{number}", "\n".join(["v1", *lines]))
+        self._put(f"sources/0/{number}", "\n".join(["v1", *lines]).encode())
         return {"logOffset": number}
 
-    def _put(self, name: str, content: str) -> None:
-        self.store.write(f"{self.checkpoint}/{name}", content.encode())
+    def _put(self, name: str, content: bytes) -> None:
+        self.store.write(f"{self.checkpoint}/{name}", content)
 
 
 def _offsets(start: Any, end: Any) -> range:

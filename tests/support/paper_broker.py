@@ -30,11 +30,13 @@ class PaperBroker:
         topics: First offset and end of each partition, by topic.
         ids: Of topics.
         retention_ms: Of every topic.
+        cluster: Its id.
     """
 
     topics: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
     retention_ms: int = 604_800_000
+    cluster: str | None = None
 
     def stand_in(self, patch: pytest.MonkeyPatch) -> PaperBroker:
         """Answer every client of this process from now on."""
@@ -53,7 +55,7 @@ class _Consumer:
             name: SimpleNamespace(error=None, partitions=dict.fromkeys(partitions))
             for name, partitions in self.broker.topics.items()
         }
-        return SimpleNamespace(topics=known)
+        return SimpleNamespace(topics=known, cluster_id=self.broker.cluster)
 
     def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
         return self.broker.topics[place.topic][place.partition]

@@ -13,19 +13,18 @@ import sys
 from datetime import UTC, datetime
 
 from tests.support.eventually import eventually
-from tests.support.fake_driver import FakeDriver
+from tests.support.fake_driver import FakeDriver, standing_in
 from tests.support.paper_batches import PaperBatches
 from tidemill.checkpoint.epochs import claim_epoch
-from tidemill.control.driver_command import DriverRun, driver_command
+from tidemill.control.driver_command import DriverRun
 from tidemill.engine.arguments import parse_arguments
 from tidemill.errors import TidemillError
 from tidemill.spec.project import Environment, resolve_pipeline
 
 
 def paper_driver_command(environment: Environment, run: DriverRun) -> list[str]:
-    """The real command line, with this module for the engine's."""
-    program, flag, _, *arguments = driver_command(environment, run)
-    return [program, flag, "tests.support.paper_driver", *arguments]
+    """The real command line, with this module for the engine's driver."""
+    return standing_in(environment, run, "tests.support.paper_driver")
 
 
 class PaperDriver(FakeDriver):
@@ -45,17 +44,20 @@ class PaperDriver(FakeDriver):
         return super().main()
 
     def stream(self, behaviour: str) -> int:
-        if behaviour != "run":
+        if behaviour not in ("run", "idle"):
             return super().stream(behaviour)
         batches = PaperBatches(resolve_pipeline(self.environment, self.run.pipeline))
         try:
             batches.admit()
+            if behaviour == "idle":
+                return super().stream(behaviour)
             number = batches.run(self.run.run_id, self.epoch or 0)
         except TidemillError as refused:
             self.error = error(refused.error_id, refused.problem, refused.fix, refused.runbook)
             return self.receipt("failed", refused.exit_code)
         said = {"batch_id": number, "generation": batches.generation, "batch_milliseconds": 7}
-        self.status("running", batch_committed_at=datetime.now(UTC), **said)
+        self.progressed_at = datetime.now(UTC)
+        self.status("running", batch_committed_at=self.progressed_at, **said)
         self.drain.wait()
         self.status("draining", **said)
         return self.receipt("clean", 0)

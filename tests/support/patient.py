@@ -57,6 +57,7 @@ class Patient:
         name: The pipeline.
         values: What the page's placeholders stand for.
         topic_ids: Ids that the broker gives the topics from now on.
+        cluster: Id of its cluster from now on.
         put_back: Undoes by hand what has happened, where that can be done.
     """
 
@@ -66,6 +67,7 @@ class Patient:
     name: str = "orders"
     values: dict[str, str] = field(default_factory=lambda: dict(PLACEHOLDERS))
     topic_ids: tuple[tuple[str, str], ...] = ()
+    cluster: str | None = None
     put_back: Callable[[], object] = lambda: None
 
     @property
@@ -79,7 +81,7 @@ class Patient:
 
     @property
     def batches(self) -> PaperBatches:
-        return PaperBatches(self.pipeline, self.topic_ids)
+        return PaperBatches(self.pipeline, self.topic_ids, self.cluster)
 
     @property
     def checkpoint(self) -> Path:

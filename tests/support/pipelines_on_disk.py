@@ -41,6 +41,8 @@ class PipelineOnDisk:
 
     @property
     def resolved(self) -> Pipeline:
+        # A project without files: what it declares is handed over.
+        (self.place.folder / "conf/pipelines").mkdir(parents=True, exist_ok=True)
         return declared(self.place.folder, environment=dict(self.place.keys))
 
     @property
@@ -55,6 +57,11 @@ class PipelineOnDisk:
     def table_options(self) -> dict[str, str]:
         """What delta-rs needs to reach it."""
         return access_to(self.table).delta_options()
+
+    @property
+    def table_id(self) -> str:
+        """Delta's id of it."""
+        return str(DeltaTable(self.table, storage_options=self.table_options).metadata().id)
 
     @property
     def state(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import yaml
 from tests.support.cluster import Cluster, Document, until
 from tests.support.cluster_airflow import ENDED, ClusterAirflow
 from tests.support.fed_events import FedEvents
-from tests.support.inside_cluster import Agent, feeding, rows_as_windows, start_observer
+from tests.support.inside_cluster import Agent, feeding, inward, rows_as_windows, start_observer
 from tests.support.release import NAME, Release, driver_of, is_running
 from tidemill.names import STREAMS_DAG_ID, kubernetes_name
 
@@ -22,21 +23,24 @@ BRONZE, WINDOWS = "iot_events_bronze", "iot_device_windows"
 TOPIC = "iot_events"
 TABLES = {BRONZE: "bronze/iot_events", WINDOWS: "silver/iot_device_windows"}
 
+# Seconds for a command of an operator: a part of it may start Spark in a pod of its own, or wait for a drain.
+VERB_TIMEOUT_SECONDS = 600
+
 # Seconds for a driver to commit its next batch: pods, two Spark starts beside each other on two cores, and
 # reconciliation, which looks once a minute.
-BATCH_TIMEOUT_SECONDS = 240
+BATCH_TIMEOUT_SECONDS = 500
 
 # Seconds after which a batch counts as stuck; one takes about three.
 STUCK_SECONDS = 15
 
 # Seconds for the broker to format its storage, and for its topics.
-BROKER_TIMEOUT_SECONDS = 120
+BROKER_TIMEOUT_SECONDS = 400
 
 # Seconds for the tables to hold all that was sent: a restart, and a few batches.
-COMPLETE_TIMEOUT_SECONDS = 240
+COMPLETE_TIMEOUT_SECONDS = 500
 
 # Seconds for a whole look of the reconciliation: it looks once a minute.
-RECONCILED_SECONDS = 180
+RECONCILED_SECONDS = 360
 
 EVENTS_PER_SECOND = 50.0
 
@@ -56,6 +60,11 @@ class Platform:
     root: str
     fed: FedEvents = field(default_factory=lambda: FedEvents(SEED))
     facts: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def streams(self) -> Cluster:
+        """The namespace of drivers and executors."""
+        return self.release.streams
 
     @contextmanager
     def events_flow(self) -> Iterator[None]:
@@ -95,12 +104,12 @@ class Platform:
 
     def driver(self, pipeline: str) -> Document | None:
         """The pod of a stream's driver."""
-        return driver_of(self.cluster, kubernetes_name(pipeline))
+        return driver_of(self.streams, kubernetes_name(pipeline))
 
     def executors(self, pipeline: str) -> list[Document]:
         """The pods of a stream's executors that run."""
         selector = f"tidemill/pipeline={pipeline},app.kubernetes.io/component=executor"
-        return [pod for pod in self.cluster.pods(selector) if is_running(pod)]
+        return [pod for pod in self.streams.pods(selector) if is_running(pod)]
 
     def committed(self, pipeline: str) -> int:
         return int(self.agent.ask("committed", pipeline=pipeline))
@@ -150,6 +159,16 @@ class Platform:
         assert run_id is not None
         return self.airflow.log_of(STREAMS_DAG_ID, run_id, "reconcile")
 
+    def tidemill(self, *words: str) -> Any:
+        """What a command in the scheduler's pod prints as JSON, as an operator types it."""
+        text = self.cluster(*self.in_scheduler("tidemill", *words), timeout_seconds=VERB_TIMEOUT_SECONDS)
+        return json.loads(text) if "--json" in words else text
+
+    @staticmethod
+    def in_scheduler(*command: str) -> tuple[str, ...]:
+        """Arguments of kubectl that run a command there."""
+        return ("exec", f"{NAME}-scheduler-0", "--container=scheduler", "--", *command)
+
     def newest_receipt(self, pipeline: str) -> dict[str, Any] | None:
         found = self.agent.ask("receipts", pipeline=pipeline)
         return found[-1] if found else None
@@ -173,7 +192,7 @@ class Platform:
             self.assert_ledger_rises(pipeline, table)
 
     def assert_ledger_rises(self, pipeline: str, table: str) -> None:
-        """An older driver never wrote after a newer one, and no batch twice."""
+        """An older driver of the live generation never wrote after a newer one, and no batch twice."""
         ledger = self.agent.ask("ledger", pipeline=pipeline, table=table)
         epochs, batches = [epoch for _, epoch, _ in ledger], [batch for _, _, batch in ledger]
         assert epochs == sorted(epochs)
@@ -187,6 +206,7 @@ def platform_in(cluster: Cluster, release: Release) -> Iterator[Platform]:
     environment = environment_of(cluster)
     (volume,) = environment["kubernetes"]["volumes"]
     start_observer(cluster, release.image("airflow"), volume["claim"], volume["path"])
+    release.streams.apply(inward(cluster.namespace))
     with ExitStack() as open_things:
         agent = Agent(cluster, environment["root"])
         open_things.callback(agent.close)

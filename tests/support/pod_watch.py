@@ -1,14 +1,74 @@
-"""Watches the drivers of one pipeline without a gap, while a test does its worst to them."""
+"""Watches the driver containers of one pipeline without a gap, while a test does its worst to them.
+
+What must not be is two containers at work at once. Their times are the kubelet's: each status of a pod, also
+the last one before it is gone, says when its containers began and ended. A pod that was force-deleted is gone
+before its container is, and nobody tells when that ended: of those only the order of commits tells
+(`assert_exact`).
+"""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import combinations
+from typing import Any
 
-from tests.support.cluster import Cluster, Document, is_ready, uid_of
+from tests.support.cluster import Cluster, Document, uid_of
+from tidemill.spec.pod import DRIVER_CONTAINER
+
+
+@dataclass(frozen=True)
+class Life:
+    """One life of a driver's container.
+
+    Args:
+        container: Its id.
+        pod: Uid of its pod.
+        began: When it began, to the second.
+        ended: When it ended; None if it has not, or nobody saw.
+        cut_short: Whether its pod was taken away without waiting for its end.
+    """
+
+    container: str
+    pod: str
+    began: datetime
+    ended: datetime | None = None
+    cut_short: bool = False
+
+
+def lives_in(pod: Document) -> Iterator[Life]:
+    """What a pod's status tells of its driver's containers: the one that is there, and the one before."""
+    for status in pod["status"].get("containerStatuses", []):
+        if status["name"] == DRIVER_CONTAINER:
+            for state in (status.get("lastState", {}), status.get("state", {})):
+                yield from _lives(str(uid_of(pod)), status, state)
+
+
+def _lives(pod: str, status: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Life]:
+    ended, running = state.get("terminated"), state.get("running")
+    if ended is not None and ended.get("startedAt"):
+        moments = (datetime.fromisoformat(ended[key]) for key in ("startedAt", "finishedAt"))
+        yield Life(ended.get("containerID") or status["containerID"], pod, *moments)
+    elif running is not None:
+        yield Life(status["containerID"], pod, datetime.fromisoformat(running["startedAt"]))
+
+
+def at_once(lives: Iterable[Life]) -> list[tuple[Life, Life]]:
+    """Pairs of containers that were at work at the same moment.
+
+    Moments are whole seconds, so one may begin in the second in which the other has ended.
+    """
+    known = sorted((life for life in lives if not life.cut_short), key=lambda life: life.began)
+    return [(one, next_one) for one, next_one in combinations(known, 2) if _outlives(one, next_one)]
+
+
+def _outlives(one: Life, next_one: Life) -> bool:
+    return one.ended is None or one.ended > next_one.began
 
 
 class PodWatch:
@@ -19,12 +79,16 @@ class PodWatch:
     """
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.uids: list[str] = []
+        self.lives: dict[str, Life] = {}
         self.two_at_once = threading.Event()
-        self._ready: set[str] = set()
         self._process = process
         self._thread = threading.Thread(target=self._read)
         self._thread.start()
+
+    @property
+    def pods(self) -> set[str]:
+        """Uids of all pods whose container began."""
+        return {life.pod for life in self.lives.values()}
 
     def is_watching(self) -> bool:
         """Whether it would have seen what happened until now."""
@@ -37,6 +101,21 @@ class PodWatch:
         assert self._process.stdout is not None
         self._process.stdout.close()
 
+    def take(self, kind: str, pod: Document) -> None:
+        """One event of the watch."""
+        for life in lives_in(pod):
+            self.lives[life.container] = life
+        if kind == "DELETED":
+            self._leave_behind(str(uid_of(pod)))
+        if at_once(self.lives.values()):
+            self.two_at_once.set()
+
+    def _leave_behind(self, pod: str) -> None:
+        """A pod is gone; a container of it that had not ended by then was left behind."""
+        for life in list(self.lives.values()):
+            if life.pod == pod and life.ended is None:
+                self.lives[life.container] = replace(life, cut_short=True)
+
     def _read(self) -> None:
         text = ""
         assert self._process.stdout is not None
@@ -48,18 +127,7 @@ class PodWatch:
             except ValueError:
                 continue
             text = ""
-            self._take(event["type"], event["object"])
-
-    def _take(self, kind: str, pod: Document) -> None:
-        uid = str(uid_of(pod))
-        if uid not in self.uids:
-            self.uids.append(uid)
-        if kind != "DELETED" and is_ready(pod):
-            self._ready.add(uid)
-        else:
-            self._ready.discard(uid)
-        if len(self._ready) > 1:
-            self.two_at_once.set()
+            self.take(event["type"], event["object"])
 
 
 @contextmanager

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
+import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from tests.support.cluster import Cluster, Document, is_ready, uid_of, until
 from tidemill import __version__
@@ -19,13 +22,22 @@ VALUES = (CHART / "values-evaluation.yaml", REPOSITORY / "tests" / "e2e" / "valu
 NAME = "tidemill"
 
 # Seconds for helm itself, hooks included.
-HELM_TIMEOUT_SECONDS = 300
+HELM_TIMEOUT_SECONDS = 600
 
 # Seconds until every pod of the chart is ready: a database is made, and Airflow's parts start on two cores.
-READY_TIMEOUT_SECONDS = 300
+READY_TIMEOUT_SECONDS = 600
 
 # Seconds for the pods to go after an uninstall: streams drain, at most 120.
-GONE_TIMEOUT_SECONDS = 180
+GONE_TIMEOUT_SECONDS = 300
+
+# Secret of one pipeline alone, as tests/e2e/values.yaml names it.
+RPC_OF_BRONZE = "tidemill-e2e-bronze-rpc"
+
+# Volumes that the chart has made for streams; they outlive their claims.
+VOLUMES = "tidemill/volume-of"
+
+# What the chart limits drivers by, cluster-wide.
+POLICIES = ("executors", "removals")
 
 # All pods of the chart and of pipelines; tests have some of their own beside them.
 PLATFORM = "app.kubernetes.io/name=tidemill"
@@ -33,10 +45,10 @@ PLATFORM = "app.kubernetes.io/name=tidemill"
 
 @dataclass
 class Release:
-    """The release in a namespace.
+    """The release in a namespace, and its streams in another.
 
     Args:
-        cluster: The namespace.
+        cluster: The namespace of Airflow.
         values: What differs from the values files, as `--set-string`.
     """
 
@@ -44,9 +56,27 @@ class Release:
     values: dict[str, str] = field(default_factory=dict)
     _values_before: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def streams(self) -> Cluster:
+        """The namespace that the chart makes for streams."""
+        return Cluster(f"{self.cluster.namespace}-streams")
+
+    def forget(self) -> None:
+        """Throw away all that it made, data too, without a drain."""
+        for place in (self.streams, self.cluster):
+            place.delete_namespace()
+        label = f"{VOLUMES}={self.cluster.namespace}.{NAME}"
+        self.cluster("delete", "persistentvolumes", f"--selector={label}", "--wait=false")
+        for policy in POLICIES:
+            for kind in ("policy", "policybinding"):
+                self.cluster.delete(f"validatingadmission{kind}", f"{self.cluster.namespace}-{NAME}-{policy}")
+
     def install(self) -> None:
         """Install, and return when helm does."""
         self._helm("install", NAME, str(CHART), *self._options())
+        # The namespace is the chart's, and the Secret is whoever's installs.
+        metadata, data = {"name": RPC_OF_BRONZE}, {"secret": uuid.uuid4().hex}
+        self.streams.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data})
 
     def upgrade(self, **values: str) -> None:
         """Upgrade with some other values; `image__tag` stands for `image.tag`."""
@@ -62,11 +92,15 @@ class Release:
     def uninstall(self) -> None:
         """Uninstall, and wait until no pod of it runs."""
         self._helm("uninstall", NAME)
-        until(lambda: not self.cluster.pods(PLATFORM), "no pod of the release is left", GONE_TIMEOUT_SECONDS)
+        until(lambda: not self._pods(), "no pod of the release is left", GONE_TIMEOUT_SECONDS)
 
-    def manifest(self) -> str:
+    def is_installed(self) -> bool:
+        """Whether helm knows a release of this name."""
+        return NAME in self._helm("list", "--short").split()
+
+    def manifest(self) -> list[Document]:
         """Every object, as installed."""
-        return self._helm("get", "manifest", NAME)
+        return [each for each in yaml.safe_load_all(self._helm("get", "manifest", NAME)) if each]
 
     def used_values(self) -> dict[str, Any]:
         """All values that the installed objects were made from."""
@@ -81,6 +115,9 @@ class Release:
     def wait_until_ready(self) -> None:
         """Wait until every pod of the chart is ready, and those of an older revision are gone."""
         until(lambda: not self._unready(), "all pods of the chart are ready", READY_TIMEOUT_SECONDS)
+
+    def _pods(self) -> list[Document]:
+        return [*self.cluster.pods(PLATFORM), *self.streams.pods(PLATFORM)]
 
     def _unready(self) -> list[str]:
         """What is not as it should be yet; all of it while nothing is there."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 from tests.support.lake import Lake, LakePipeline
@@ -10,9 +11,8 @@ from tidemill.checkpoint.current import read_current
 from tidemill.checkpoint.gate import check, gather_facts
 from tidemill.checkpoint.procedure.carry_out import Request, carry_out, plan_of, procedure_of
 from tidemill.checkpoint.reading.reader import CheckpointReader
-from tidemill.checkpoint.verbs.rewind import plan_rewind, rewind_steps
-from tidemill.checkpoint.verbs.rewind_facts import gather_rewind
-from tidemill.checkpoint.verbs.rewind_target import Target
+from tidemill.checkpoint.verbs.acknowledge import acknowledge_steps, plan_acknowledge
+from tidemill.checkpoint.verbs.rewind import Target, plan_rewind, rewind_steps
 from tidemill.engine.table_restore import restore_with_spark
 from tidemill.ledger.table_restore import (
     RestoreTable,
@@ -99,13 +99,23 @@ def declare(
 
 
 def spoil(pipeline: LakePipeline, kind: str) -> None:
-    """Deploy a wrong transform."""
+    """Deploy a wrong transform; somebody means it."""
     pipeline.lake.transform(pipeline.name, TRANSFORMS[kind] + SPOILED)
+    acknowledge(pipeline)
 
 
 def mend(pipeline: LakePipeline, kind: str) -> None:
     """Deploy the right one again."""
     pipeline.lake.transform(pipeline.name, TRANSFORMS[kind])
+
+
+def acknowledge(pipeline: LakePipeline) -> None:
+    """Let the live generation go on with what is deployed."""
+    resolved, store = pipeline.resolved, pipeline.lake.store
+    request = Request("acknowledge", pipeline.name, f"meant-{uuid.uuid4()}", "ann", "a better transform")
+    plan = plan_acknowledge(store, resolved)
+    steps = acknowledge_steps(store, resolved, request, plan)
+    carry_out(store, resolved.layout, procedure_of(request, plan, steps), lambda: check_live(pipeline))
 
 
 def newest_batch(pipeline: LakePipeline) -> int:
@@ -124,15 +134,22 @@ def rewind(pipeline: LakePipeline, batch_id: int, number: int = 1, kill_at: str 
         store,
         resolved.layout,
         request,
-        lambda: plan_rewind(gather_rewind(store, resolved, Target(batch_id), {}, {})),
+        lambda: plan_rewind(store, resolved, Target(batch_id), lambda facts, _: (facts, "not needed")),
     )
-    steps = rewind_steps(store, resolved.layout, request, plan, restoring(pipeline))
+    steps = rewind_steps(store, resolved, request, plan, restoring(pipeline))
 
     def verify() -> None:
-        check(gather_facts(store, resolved, plan["generation"]))
+        check_live(pipeline)
 
     carry_out(store, resolved.layout, procedure_of(request, plan, steps), verify, killed_at(kill_at))
     return plan
+
+
+def check_live(pipeline: LakePipeline) -> None:
+    """Ask the gate of the live generation."""
+    current = read_current(pipeline.lake.store, pipeline.resolved.layout, pipeline.name)
+    assert current is not None
+    check(gather_facts(pipeline.lake.store, pipeline.resolved, current.generation))
 
 
 def restoring(pipeline: LakePipeline) -> RestoreTable:

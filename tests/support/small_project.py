@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from tests.support.eventually import eventually
 from tests.support.fake_driver import ROOT, fake_driver_command
 from tidemill.control.local_runtime import LocalRuntime
 from tidemill.control.plane import ControlPlane
+from tidemill.control.runtime import Slot
 from tidemill.spec.project import Environment, Project, load_environment
 from tidemill.storage.store import Store
 
@@ -77,8 +79,8 @@ class SmallProject:
         """Kill every driver that still runs."""
         plane = self.plane()
         for record in self.environment.run_folder.glob("*.json"):
-            pipeline, _, backfill = record.stem.partition(".")
-            driver = plane.running(pipeline, "backfill" if backfill else "main")
+            pipeline, _, slot = record.stem.partition(".")
+            driver = plane.running(pipeline, cast(Slot, slot or "main"))
             if driver is not None:
                 eventually(lambda d=driver: plane.runtime.kill(d), "the driver can be killed")
 

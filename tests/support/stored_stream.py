@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.checkpoint_files import with_twin
 from tests.support.commits import commit_of
 from tests.support.declared import declared
 from tests.support.delta_logs import LogCommit, write_log
 from tests.support.large_checkpoint import LargeCheckpoint
-from tidemill.checkpoint.gate.checksum import checksum_of
+from tidemill.ledger.code import code_of
 from tidemill.ledger.entry import LedgerEntry, OffsetRange
 from tidemill.ledger.shape import shape_of
 from tidemill.names import transaction_id
@@ -57,9 +58,8 @@ class StoredStream:
 
     def write(self, name: str, content: bytes) -> None:
         """A file of the checkpoint, with the checksum that Hadoop would give it."""
-        path = self.checkpoint / name
-        path.write_bytes(content)
-        (path.parent / f".{path.name}.crc").write_bytes(checksum_of(content))
+        for path, written in with_twin(name, content).items():
+            (self.checkpoint / path).write_bytes(written)
 
     def remove(self, *names: str) -> None:
         """Files of the checkpoint, with their checksums."""
@@ -88,6 +88,7 @@ class StoredStream:
                 "query_id": QUERY,
                 "sources": {"source": OffsetRange(end=ends)},
                 "shape": shape_of(self.pipeline.spec),
+                "code": code_of(self.pipeline),
             }
         )
 

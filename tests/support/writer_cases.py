@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.support.commits import TABLE
-from tidemill.sinks.batch_commit import StepDone, TableWriter, nothing_more
+from tidemill.sinks.batch_commit import BatchCommit, StepDone, TableWriter, Written, nothing_more
 from tidemill.sinks.table_columns import table_columns
 from tidemill.sinks.table_log import TableLog
 from tidemill.sinks.table_writer import table_writer
@@ -35,6 +35,18 @@ def crash_at(step: str) -> StepDone:
 
 
 @dataclass(frozen=True)
+class CaseWriter:
+    """A table writer, used as a driver does for a batch with one output."""
+
+    writer: TableWriter
+
+    def write(self, frame: DataFrame, commit: BatchCommit) -> Written:
+        if self.writer.log.look(commit) is not None:
+            return Written(False)
+        return self.writer.stage(frame)(commit)
+
+
+@dataclass(frozen=True)
 class WriterCase:
     """One of the two writers and one table.
 
@@ -50,11 +62,12 @@ class WriterCase:
     spark: SparkSession
     declaration: dict[str, Any] = field(default_factory=dict)
 
-    def writer(self, step_done: StepDone = nothing_more, columns: str = COLUMNS) -> TableWriter:
+    def writer(self, step_done: StepDone = nothing_more, columns: str = COLUMNS) -> CaseWriter:
         """A writer with its own view of the table, as another driver would have."""
         sink = DeltaSink.model_validate({"table": TABLE, "writer": self.name, **self.declaration})
         frame = self.spark.createDataFrame([], columns)
-        return table_writer(sink, TableLog(str(self.path)), table_columns(frame.schema), step_done=step_done)
+        log, columns_of_table = TableLog(str(self.path)), table_columns(frame.schema)
+        return CaseWriter(table_writer(sink, log, columns_of_table, step_done=step_done))
 
     def frame(self, *rows: Sequence[object], columns: str = COLUMNS) -> DataFrame:
         """Rows on two partitions, so that two tasks write."""

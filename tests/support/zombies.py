@@ -3,11 +3,13 @@
 They keep a driver's protocol with its own code: epoch, plan, the check before the write, data file, the
 commit of the arrow writer, `commits/N`. What they leave out is Spark, whose start would take most of the time
 of a hundred rounds.
+
+They read an input of known records: what must be in the table in the end is known before the first one
+starts.
 """
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import random
@@ -20,6 +22,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from tests.support import checkpoint_files
 from tests.support.checkpoints import range_of
 from tests.support.commits import CODE, TABLE
 from tests.support.eventually import eventually
@@ -30,7 +33,7 @@ from tidemill.engine.drain import Drain
 from tidemill.engine.run_context import RunContext
 from tidemill.errors import FencedError
 from tidemill.ledger.read import read_ledger
-from tidemill.names import FIRST_GENERATION, transaction_id
+from tidemill.names import FIRST_GENERATION
 from tidemill.sinks.batch_commit import BatchCommit
 from tidemill.sinks.table_log import TableLog
 from tidemill.spec.pipeline import PipelineSpec
@@ -44,6 +47,9 @@ COLUMNS = pa.schema([("id", pa.int64())])
 # Where a driver stops: after each step, and in the middle of the commit, when it has seen that the batch is
 # not in the table and has not yet written it.
 STEPS = ("planned", "checked", "files_written", "committing", "committed", "recorded")
+
+# Records of a batch, at most.
+LONGEST_BATCH = 9
 
 # Batches that a driver writes before the one in which it stops: the first is the one its forerunner left.
 FREE_BATCHES = 2
@@ -62,12 +68,14 @@ class ZombieOrder:
     Args:
         place: Storage root.
         number: Of the driver; its run id, and the seed of the lengths of the batches that it plans.
-        stop_at: Step of its third batch after which it stops; None for one that ends after its free batches.
+        stop_at: Step of its third batch after which it stops; None for one that reads the input to its end.
+        records: How many records the input has.
     """
 
     place: StorePlace
     number: int
     stop_at: str | None
+    records: int
 
 
 class ZombieDriver:
@@ -131,13 +139,14 @@ def rise(place: StorePlace, steps: Sequence[str]) -> list[int | None]:
         The exit codes of the zombies, in order.
     """
     endings = []
-    zombie = ZombieDriver(ZombieOrder(place, 0, steps[0]))
+    records = len(input_ids(steps))
+    zombie = ZombieDriver(ZombieOrder(place, 0, steps[0], records))
     try:
         zombie.wait_for_free_batches()
         zombie.let_go()
         for number, step in enumerate([*steps[1:], None], start=1):
             zombie.wait_until_stopped()
-            newer = ZombieDriver(ZombieOrder(place, number, step))
+            newer = ZombieDriver(ZombieOrder(place, number, step, records))
             try:
                 newer.wait_for_free_batches()
                 zombie.come_back()
@@ -152,17 +161,27 @@ def rise(place: StorePlace, steps: Sequence[str]) -> list[int | None]:
     return endings
 
 
-def assert_exactly_once(place: StorePlace) -> int:
-    """Each batch is in the ledger once, in order, and the ids of all rows count on without a gap.
+def input_ids(steps: Sequence[str]) -> list[int]:
+    """Ids of the records that there are to read, in order: no driver that shall stop comes to their end."""
+    drivers = len(steps) + 1
+    return [id_at(offset) for offset in range(drivers * (FREE_BATCHES + 1) * LONGEST_BATCH)]
+
+
+def id_at(offset: int) -> int:
+    """Id of the record at an offset: not the offset, so that a row tells which record it came from."""
+    return 7 * offset + 1000
+
+
+def assert_exactly_once(place: StorePlace, steps: Sequence[str]) -> int:
+    """Each record of the input is in the table once, and each batch in the ledger once, in order.
 
     Returns:
         How many batches there are.
     """
     table = pipeline_at(place).layout.table(TABLE)
+    assert place.ids(table) == input_ids(steps)
     entries = [commit.entry for commit in reversed(read_ledger(table)) if commit.entry is not None]
     assert [entry.batch_id for entry in entries] == list(range(len(entries)))
-    ends = [entry.sources["source"].end["orders"]["0"] for entry in entries]
-    assert place.ids(table) == list(range(ends[-1]))
     return len(entries)
 
 
@@ -174,16 +193,18 @@ def _drive(order: ZombieOrder, parent: Connection[str, str]) -> None:
     run = RunContext(
         pipeline, "stream", f"driver-{order.number}", store, Drain(), CODE, FIRST_GENERATION, epoch
     )
-    driver = _Driver(run, random.Random(order.number))
+    driver = _Driver(run, random.Random(order.number), order.records)
     try:
         for _ in range(FREE_BATCHES):
             driver.write_batch()
         parent.send("free batches done")
         parent.recv()
-        if order.stop_at is not None:
-            driver.stop_at = order.stop_at
-            while True:
-                driver.write_batch()
+        driver.stop_at = order.stop_at
+        if order.stop_at is None:
+            driver.longest = order.records
+        # A zombie goes on after its stop until it is fenced off; it never comes to the end.
+        while order.stop_at is not None or not driver.has_read_all():
+            driver.write_batch()
     except FencedError as fenced:
         raise SystemExit(fenced.exit_code) from None
 
@@ -191,9 +212,11 @@ def _drive(order: ZombieOrder, parent: Connection[str, str]) -> None:
 class _Driver:
     """Writes one batch after the other, as Spark's query and our foreachBatch do together."""
 
-    def __init__(self, run: RunContext, chance: random.Random) -> None:
+    def __init__(self, run: RunContext, chance: random.Random, records: int) -> None:
         self.run = run
         self.chance = chance
+        self.records = records
+        self.longest = LONGEST_BATCH
         self.stop_at: str | None = None
         self.batches = CheckpointBatches(run.store, run.checkpoint)
         self.log = _StoppingLog(run.pipeline.layout.table(TABLE), self.done)
@@ -207,6 +230,11 @@ class _Driver:
             self.stop_at = None
             os.kill(os.getpid(), signal.SIGSTOP)
 
+    def has_read_all(self) -> bool:
+        """Whether the batch before the next one ends with the input."""
+        before = self.batches.planned(self.next_batch - 1)
+        return before is not None and before.ends[0]["orders"]["0"] == self.records
+
     def write_batch(self) -> None:
         batch_id = self.next_batch
         self.plan(batch_id)
@@ -216,10 +244,9 @@ class _Driver:
         start, end = (document["orders"]["0"] for document in range_of(self.batches, batch_id))
         part = self.write_rows(batch_id, start, end)
         self.done("files_written")
-        app_id = transaction_id(NAME, self.run.generation, TABLE)
-        self.log.commit([part], BatchCommit(app_id, batch_id, entry), COLUMNS)
+        self.log.commit([part], BatchCommit.of(entry, TABLE), COLUMNS)
         self.done("committed")
-        self.run.store.create(f"{self.run.checkpoint}/commits/{batch_id}", b'v1\n{"nextBatchWatermarkMs":0}')
+        self.create(f"commits/{batch_id}", checkpoint_files.committed())
         self.done("recorded")
         self.next_batch += 1
 
@@ -229,18 +256,20 @@ class _Driver:
         As Spark does on local disks and on Azure, where a rename never replaces a file.
         """
         if batch_id == 0:
-            self.run.store.create(f"{self.run.checkpoint}/metadata", b'{"id":"2f1c"}')
-            initial = b"\0v1\n" + json.dumps({"orders": {"0": 0}}).encode()
-            self.run.store.create(f"{self.run.checkpoint}/sources/0/0", initial)
+            self.create("metadata", checkpoint_files.metadata("2f1c"))
+            self.create("sources/0/0", checkpoint_files.initial_offsets({"orders": {"0": 0}}))
         before = self.batches.planned(batch_id - 1)
         start = 0 if before is None else before.ends[0]["orders"]["0"]
-        ends = {"orders": {"0": start + self.chance.randint(1, 9)}}
-        lines = ["v1", '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}', json.dumps(ends)]
-        self.run.store.create(f"{self.run.checkpoint}/offsets/{batch_id}", "\n".join(lines).encode())
+        end = min(start + self.chance.randint(1, self.longest), self.records)
+        self.create(f"offsets/{batch_id}", checkpoint_files.planned({"orders": {"0": end}}))
+
+    def create(self, name: str, content: bytes) -> None:
+        """A file of the checkpoint, unless somebody else was first."""
+        self.run.store.create(f"{self.run.checkpoint}/{name}", content)
 
     def write_rows(self, batch_id: int, start: int, end: int) -> PartFile:
         self.log.create(COLUMNS)
-        rows = pa.record_batch([list(range(start, end))], schema=COLUMNS)
+        rows = pa.record_batch([[id_at(offset) for offset in range(start, end)]], schema=COLUMNS)
         name = f"part-{batch_id}-{self.run.run_id}.parquet"
         part = write_part(self.log.path, name, COLUMNS, [rows], access_to(self.log.path))
         assert part is not None

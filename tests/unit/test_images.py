@@ -116,10 +116,18 @@ def test_python_packages_are_compared_with_their_hashes(image: Image) -> None:
     ]
 
 
-@pytest.mark.parametrize("stage", ["system", "tools", "engine"])
-def test_both_images_share_the_layers_of(stage: str) -> None:
-    spark, airflow = (stages(image)[stage] for image in PROJECT_IMAGES)
-    assert spark == airflow
+@pytest.mark.parametrize(
+    ("stage", "names"),
+    [
+        ("system", ("spark", "airflow", "evaluation-kafka")),
+        ("tools", ("spark", "airflow")),
+        ("engine", ("spark", "airflow")),
+        ("java", ("spark", "evaluation-kafka")),
+    ],
+)
+def test_images_share_the_layers_of(stage: str, names: tuple[str, ...]) -> None:
+    first, *others = [stages(image)[stage] for image in IMAGES if image.name in names]
+    assert others == [first] * (len(names) - 1)
 
 
 def test_jars_are_compared_with_their_pins_in_the_build(tmp_path: Path) -> None:

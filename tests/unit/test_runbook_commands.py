@@ -20,9 +20,11 @@ from tests.unit.runbooks import (
     test_doctor_pages,
     test_driver_pages,
     test_kubernetes_pages,
+    test_owner_pages,
     test_procedure_pages,
     test_rewind_pages,
     test_source_pages,
+    test_spark_pages,
     test_state_pages,
     test_write_pages,
 )
@@ -36,9 +38,11 @@ STORIES: list[Story] = [
     *test_doctor_pages.STORIES,
     *test_driver_pages.STORIES,
     *test_kubernetes_pages.STORIES,
+    *test_owner_pages.STORIES,
     *test_procedure_pages.STORIES,
     *test_rewind_pages.STORIES,
     *test_source_pages.STORIES,
+    *test_spark_pages.STORIES,
     *test_state_pages.STORIES,
     *test_write_pages.STORIES,
     *test_runbook_repartition.STORIES,
@@ -47,6 +51,7 @@ ROOT = Path(__file__).parents[2]
 
 # Programs beside `tidemill` that a page may run, and why no test does.
 OTHER_PROGRAMS = {
+    "df": "the disks of this machine",
     "dmesg": "the kernel's log of this machine",
     "grep": "filters what another one prints",
     "helm": "changes the release in a cluster",
@@ -56,17 +61,21 @@ OTHER_PROGRAMS = {
 
 # Errors of a symptom that no story brings about, and the test that does: they need Spark, a broker or a race.
 SHOWN_ELSEWHERE = {
+    "TIDE-CTRL-014": "tests/unit/control/test_visits.py",
     "TIDE-CKPT-035": "tests/unit/cli/test_checkpoint_verbs.py",
     "TIDE-CKPT-039": "tests/unit/checkpoint/test_procedure.py",
     "TIDE-CKPT-042": "tests/unit/checkpoint/test_reset.py",
-    "TIDE-CKPT-053": "tests/unit/checkpoint/test_doctor.py",
     "TIDE-CKPT-055": "tests/unit/checkpoint/test_state_growth.py",
     "TIDE-CKPT-064": "tests/unit/checkpoint/test_retention.py",
     "TIDE-CKPT-073": "tests/unit/ledger/test_table_restore.py",
+    "TIDE-CTRL-030": "tests/unit/control/test_spark_part.py",
+    "TIDE-CTRL-031": "tests/unit/control/test_spark_part.py",
+    "TIDE-CTRL-032": "tests/unit/control/kubernetes/test_parts.py",
     "TIDE-K8S-002": "tests/unit/control/kubernetes/test_client.py",
     "TIDE-K8S-003": "tests/unit/control/kubernetes/test_client.py",
     "TIDE-K8S-004": "tests/unit/control/kubernetes/test_client.py",
     "TIDE-K8S-007": "tests/unit/control/kubernetes/test_client.py",
+    "TIDE-K8S-012": "tests/unit/control/kubernetes/test_client.py",
     "TIDE-K8S-010": "tests/unit/control/kubernetes/test_runtime_races.py",
     "TIDE-K8S-024": "tests/unit/engine/test_driver_pod.py",
     "TIDE-K8S-025": "tests/unit/engine/test_driver_pod.py",

@@ -32,12 +32,10 @@ Call with (list $ <true for those two>). */}}
 - name: wait-for-migration
   image: {{ include "tidemill.image" (list . .Values.images.airflow) }}
   imagePullPolicy: {{ .Values.images.pullPolicy }}
-  args: [python, /opt/chart/airflow_database.py, marked, {{ include "tidemill.migrationKey" . | quote }}]
+  args: [python, -m, tidemill_airflow.metadata_database, marked, {{ include "tidemill.migrationKey" . | quote }}]
   env: {{- include "tidemill.secretVariable" (list . "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN" "database" "connection") | nindent 4 }}
   securityContext: {{- include "tidemill.containerSecurity" . | nindent 4 }}
   resources: {requests: {cpu: 10m, memory: 32Mi}, limits: {memory: 128Mi}}
-  volumeMounts:
-    - {name: chart, mountPath: /opt/chart, readOnly: true}
 {{- end }}
 
 {{/* Pod template of a part of Airflow that runs all the time.
@@ -80,14 +78,11 @@ spec:
       securityContext: {{- include "tidemill.containerSecurity" $root | nindent 8 }}
       volumeMounts:
         {{- include "tidemill.scratchMounts" $root | nindent 8 }}
-        - {name: chart, mountPath: /opt/chart, readOnly: true}
         {{- if .place }}
         {{- include "tidemill.placeMounts" (list $root .place) | nindent 8 }}
         {{- end }}
   volumes:
     {{- include "tidemill.scratchVolumes" $root | nindent 4 }}
-    - name: chart
-      configMap: {name: {{ include "tidemill.name" (list $root "airflow-files") }}}
     {{- if .place }}
     {{- include "tidemill.placeVolumes" (list $root .place) | nindent 4 }}
     {{- end }}
@@ -97,7 +92,7 @@ spec:
 {{- define "tidemill.heartbeatProbe" -}}
 livenessProbe:
   exec:
-    command: [python, /opt/chart/airflow_database.py, beating, {{ . }}]
+    command: [python, -m, tidemill_airflow.metadata_database, beating, {{ . }}]
   # The first heartbeat comes after the imports; then two minutes of silence and three looks.
   initialDelaySeconds: 60
   periodSeconds: 60

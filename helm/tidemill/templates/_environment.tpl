@@ -2,7 +2,7 @@
 {{- define "tidemill.environment" -}}
 {{- $file := deepCopy .Values.environment.file -}}
 {{- if and .Values.evaluation.broker.enabled (not $file.kafka) -}}
-{{- $_ := set $file "kafka" (dict "bootstrap_servers" (printf "%s:9092" (include "tidemill.name" (list . "broker")))) -}}
+{{- $_ := set $file "kafka" (dict "bootstrap_servers" (include "tidemill.broker" .)) -}}
 {{- end -}}
 {{- $_ := set $file "runtime" "kubernetes" -}}
 {{- $_ := set $file "kubernetes" (mergeOverwrite (include "tidemill.kubernetes" . | fromYaml) ($file.kubernetes | default dict)) -}}
@@ -19,7 +19,7 @@
 
 {{/* What the release knows of the `kubernetes` section. */}}
 {{- define "tidemill.kubernetes" -}}
-namespace: {{ .Release.Namespace }}
+namespace: {{ include "tidemill.streamsNamespace" . }}
 image: {{ include "tidemill.image" (list . .Values.images.spark) }}
 image_pull_policy: {{ .Values.images.pullPolicy }}
 image_pull_secrets: {{ toJson .Values.images.pullSecrets }}
@@ -37,4 +37,9 @@ volumes:
 pods:
   priority_class: {{ include "tidemill.priorityClass" (list . "streams") }}
 {{- end }}
+{{- end }}
+
+{{/* Address of the broker for trying out, from either namespace. */}}
+{{- define "tidemill.broker" -}}
+{{ include "tidemill.name" (list . "broker") }}.{{ .Release.Namespace }}.svc:9092
 {{- end }}

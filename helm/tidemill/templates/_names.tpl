@@ -55,13 +55,13 @@ Call with (list $ "database"). */}}
 {{- end }}
 
 {{/* A value of a generated Secret: the one on the cluster, else the new one.
-Call with (list $ "airflow" "fernet-key" <new>). The result is base64. */}}
+Call with (list $ <namespace> "airflow" "fernet-key" <new>). The result is base64. */}}
 {{- define "tidemill.keptValue" -}}
 {{- $root := index . 0 -}}
-{{- $found := lookup "v1" "Secret" $root.Release.Namespace (include "tidemill.name" (list $root (index . 1))) -}}
+{{- $found := lookup "v1" "Secret" (index . 1) (include "tidemill.name" (list $root (index . 2))) -}}
 {{- $data := dict -}}
 {{- if $found }}{{ $data = $found.data | default dict }}{{ end -}}
-{{- get $data (index . 2) | default (index . 3 | b64enc) -}}
+{{- get $data (index . 3) | default (index . 4 | b64enc) -}}
 {{- end }}
 
 {{/* Annotations that keep an object when the release is uninstalled. */}}
@@ -72,11 +72,42 @@ annotations:
 {{- end }}
 {{- end }}
 
+{{/* Name of a cluster-wide object: it holds the namespace. Call with (list $ "executors"). */}}
+{{- define "tidemill.clusterName" -}}
+{{- $root := index . 0 -}}
+{{- printf "%s-%s-%s" $root.Release.Namespace $root.Release.Name (index . 1) -}}
+{{- end }}
+
 {{/* Name of a PriorityClass of the release. Call with (list $ "streams") or (list $ "controlPlane"). */}}
 {{- define "tidemill.priorityClass" -}}
 {{- $root := index . 0 -}}
 {{- $who := index . 1 -}}
-{{- printf "%s-%s-%s-%d" $root.Release.Namespace $root.Release.Name (kebabcase $who) (get $root.Values.priorityClasses $who | int) -}}
+{{- printf "%s-%d" (include "tidemill.clusterName" (list $root (kebabcase $who))) (get $root.Values.priorityClasses $who | int) -}}
+{{- end }}
+
+{{/* Whether drivers' pods are limited by admission: "true" or nothing. */}}
+{{- define "tidemill.admissionPolicy" -}}
+{{- $known := semverCompare ">=1.30-0" .Capabilities.KubeVersion.Version -}}
+{{- if and .Values.streams.admissionPolicy $known }}true{{ end -}}
+{{- end }}
+
+{{/* Namespace of drivers, executors and all objects made for them. Who can make pods in a namespace can act as its
+service accounts and mount its Secrets, so Airflow is never in it. */}}
+{{- define "tidemill.streamsNamespace" -}}
+{{- $name := .Values.streams.namespace | default (printf "%s-streams" .Release.Namespace) -}}
+{{- if and .Values.airflow.enabled (eq $name .Release.Namespace) -}}
+{{- fail (printf "streams.namespace: %s is the namespace of Airflow; a driver could act as Airflow there. Name another one" $name) -}}
+{{- end -}}
+{{- $given := (.Values.environment.file.kubernetes | default dict).namespace | default $name -}}
+{{- if ne $given $name -}}
+{{- fail (printf "environment.file.kubernetes.namespace: %s; give it as streams.namespace" $given) -}}
+{{- end -}}
+{{- $name -}}
+{{- end }}
+
+{{/* Whether streams have a namespace of their own: "true" or nothing. */}}
+{{- define "tidemill.streamsApart" -}}
+{{- if ne (include "tidemill.streamsNamespace" .) .Release.Namespace }}true{{ end -}}
 {{- end }}
 
 {{/* The claim mounted at /data, or nothing. */}}
@@ -84,4 +115,10 @@ annotations:
 {{- if .Values.data.persistence.enabled -}}
 {{- .Values.data.persistence.existingClaim | default (include "tidemill.name" (list . "data")) -}}
 {{- end -}}
+{{- end }}
+
+{{/* Whether one volume is claimed in both namespaces, by claims that the chart makes: "true" or nothing. */}}
+{{- define "tidemill.sharesVolume" -}}
+{{- $persistence := .Values.data.persistence -}}
+{{- if and $persistence.enabled (not $persistence.existingClaim) .Values.airflow.enabled }}true{{ end -}}
 {{- end }}

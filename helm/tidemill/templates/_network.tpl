@@ -1,10 +1,3 @@
-{{/* Drivers and executors of this namespace. */}}
-{{- define "tidemill.sparkPods" -}}
-matchLabels: {app.kubernetes.io/name: tidemill}
-matchExpressions:
-  - {key: app.kubernetes.io/component, operator: In, values: [driver, executor]}
-{{- end }}
-
 {{/* Pods of these components of the release. Call with (list $ "scheduler" "triggerer"). */}}
 {{- define "tidemill.components" -}}
 matchLabels: {app.kubernetes.io/name: tidemill, app.kubernetes.io/instance: {{ (index . 0).Release.Name }}}

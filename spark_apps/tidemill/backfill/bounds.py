@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from tidemill.errors import UsageError
-from tidemill.sources.offsets import Positions
+from tidemill.ledger.entry import Positions
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Beyond it, the end of a long window would not fit Python's dates.
 _LATEST = datetime(9999, 1, 1, tzinfo=UTC)
 
@@ -30,8 +26,7 @@ _POSITIONS: TypeAdapter[Positions] = TypeAdapter(
 )
 
 
-@dataclass(frozen=True)
-class Bounds:
+class Bounds(BaseModel):
     """What to process again. Starts are inclusive, ends exclusive.
 
     Args:
@@ -40,6 +35,8 @@ class Bounds:
         start_offsets: First offset of each partition; with `end_offsets`.
         end_offsets: End offset of each partition.
     """
+
+    model_config = ConfigDict(frozen=True)
 
     start: datetime | None = None
     end: datetime | None = None
@@ -51,26 +48,18 @@ class Bounds:
         """Whether no bound was given."""
         return self.start is None and self.start_offsets is None
 
-    def backfill_id(self, pipeline: str) -> str:
-        """The same id for the same range, so that a repeated request is the same backfill."""
-        text = json.dumps(
-            [str(self.start), str(self.end), self.start_offsets, self.end_offsets], sort_keys=True
-        )
-        return f"{pipeline}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    @property
+    def times(self) -> tuple[datetime, datetime] | None:
+        """The range of time; None for another one."""
+        return None if self.start is None or self.end is None else (self.start, self.end)
 
-    def arguments(self) -> tuple[str, ...]:
-        """The driver's arguments that say the same."""
-        given: list[str] = []
-        if self.start is not None and self.end is not None:
-            given += ["--from", self.start.isoformat(), "--to", self.end.isoformat()]
-        if self.start_offsets is not None and self.end_offsets is not None:
-            given += [
-                "--from-offsets",
-                json.dumps(self.start_offsets),
-                "--to-offsets",
-                json.dumps(self.end_offsets),
-            ]
-        return tuple(given)
+    def text(self) -> str:
+        """As a person reads it."""
+        if self.times is not None:
+            return " to ".join(moment.isoformat() for moment in self.times)
+        if self.start_offsets is not None:
+            return f"offsets {self.start_offsets} to {self.end_offsets}"
+        return "everything"
 
 
 def parse_bounds(
@@ -92,21 +81,17 @@ def parse_bounds(
         raise _unusable(
             "A range is of time or of offsets, not both.", start=start, start_offsets=start_offsets
         )
-    bounds = Bounds(_moment(start), _moment(end), _positions(start_offsets), _positions(end_offsets))
+    bounds = Bounds(
+        start=_moment(start),
+        end=_moment(end),
+        start_offsets=_positions(start_offsets),
+        end_offsets=_positions(end_offsets),
+    )
     if bounds.start is not None and bounds.end is not None and bounds.start >= bounds.end:
         raise _unusable("The range is empty.", start=start, end=end)
     if bounds.start_offsets is not None and bounds.end_offsets is not None:
         _check_positions(bounds.start_offsets, bounds.end_offsets)
     return bounds
-
-
-def misaligned(bounds: Bounds, window: timedelta) -> tuple[datetime, datetime] | None:
-    """The smallest range around `bounds` that starts and ends on windows; None if it does already."""
-    if bounds.start is None or bounds.end is None:
-        return None
-    start = bounds.start - (bounds.start - _EPOCH) % window
-    end = bounds.end + (_EPOCH - bounds.end) % window
-    return None if (start, end) == (bounds.start, bounds.end) else (start, end)
 
 
 def _moment(text: str | None) -> datetime | None:

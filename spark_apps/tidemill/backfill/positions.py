@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from tidemill.backfill.bounds import Bounds
-from tidemill.errors import UsageError
-from tidemill.ledger.entry import LedgerEntry
+from tidemill.backfill.live_side import LiveSide
+from tidemill.backfill.refusal import refused
+from tidemill.checkpoint.gate import TopicFacts
+from tidemill.ledger.entry import Positions
+from tidemill.names import LINEAGE_COLUMNS
 from tidemill.sources.kafka_clients import kafka_client
-from tidemill.sources.offsets import KafkaOffsets, Positions
+from tidemill.sources.offsets import KafkaOffsets
 from tidemill.spec.project import Pipeline
+
+_FIX = "choose a range that the topic still has and the live stream has passed"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class TopicFacts:
+class RangeFacts:
     """What the broker says of each partition that the pipeline reads.
 
     Args:
-        oldest: Offset of the oldest record that it still has.
-        ends: First offset after the newest record.
+        topics: What it has.
         from_start: Offset of the first record that came at or after the start of the range.
     """
 
-    oldest: Positions
-    ends: Positions
+    topics: TopicFacts
     from_start: Positions
 
 
-def look_up(pipeline: Pipeline, bounds: Bounds) -> TopicFacts:
+def look_up(pipeline: Pipeline, bounds: Bounds) -> RangeFacts:
     """Ask the broker.
 
     Raises:
@@ -39,39 +42,55 @@ def look_up(pipeline: Pipeline, bounds: Bounds) -> TopicFacts:
     """
     with KafkaOffsets(kafka_client(pipeline)) as offsets:
         topics = offsets.matching(pipeline.spec.source.topics_or_pattern)
-        return TopicFacts(
-            _read_by(pipeline, offsets.beginnings(topics)),
-            _read_by(pipeline, offsets.ends(topics)),
+        return RangeFacts(
+            TopicFacts(
+                _read_by(pipeline, offsets.beginnings(topics)), _read_by(pipeline, offsets.ends(topics))
+            ),
             _read_by(pipeline, offsets.at_time(topics, bounds.start or _EPOCH)),
         )
 
 
 def choose_offsets(
-    pipeline: Pipeline, bounds: Bounds, live: LedgerEntry | None, found: TopicFacts
+    pipeline: Pipeline, bounds: Bounds, live: LiveSide | None, found: RangeFacts, *, whole: bool
 ) -> tuple[Positions, Positions]:
     """First and end offset of every partition that the pipeline reads; Spark wants all of them named.
 
     A range of time is read from the oldest record to the seam: event time says nothing about where a
     record lies in the topic. A range of offsets is read as given; a partition that it leaves out, not at all.
 
+    Args:
+        pipeline: Whose.
+        bounds: The range.
+        live: Where its stream stands.
+        found: What the broker says.
+        whole: Whether all records of the range are needed, because rows are made of several.
+
     Raises:
         UsageError: TIDE-BACK-006, -008 or -009, if the topic does not hold the range, or no longer.
     """
-    oldest, reached = found.oldest, _seam(live, found.oldest) or found.ends
+    oldest = found.topics.oldest
+    reached = _seam(live, oldest) or found.topics.ends
     if bounds.start_offsets is not None and bounds.end_offsets is not None:
         _check_named(pipeline, bounds, oldest, reached)
         start = _each(oldest, lambda t, p: _of(bounds.start_offsets, t, p, oldest[t][p]))
         return start, _each(start, lambda t, p: _of(bounds.end_offsets, t, p, start[t][p]))
-    if pipeline.spec.transform is not None:
-        _check_retention(pipeline, found)
+    if whole:
+        check_retention(pipeline, found)
     return oldest, reached
 
 
-def offsets_condition(start: Positions, end: Positions) -> str:
-    """SQL condition of the rows that were made of these records, by their lineage columns."""
+def offsets_condition(start: Positions, end: Positions, columns: Mapping[str, str]) -> str:
+    """SQL condition of the rows that were made of these records.
+
+    Args:
+        start: First offset of each partition.
+        end: End offsets.
+        columns: Column of the rows by lineage column.
+    """
+    topics, partitions, offsets = (f"`{columns[name]}`" for name in LINEAGE_COLUMNS)
     parts = [
-        f"(kafka_topic = '{topic}' AND kafka_partition = {partition} "
-        f"AND kafka_offset >= {first} AND kafka_offset < {end[topic][partition]})"
+        f"({topics} = '{topic}' AND {partitions} = {partition} "
+        f"AND {offsets} >= {first} AND {offsets} < {end[topic][partition]})"
         for topic, partition, first in _flat(start)
         if first < end[topic][partition]
     ]
@@ -89,9 +108,9 @@ def _read_by(pipeline: Pipeline, positions: Positions) -> Positions:
     }
 
 
-def _seam(live: LedgerEntry | None, oldest: Positions) -> Positions | None:
+def _seam(live: LiveSide | None, oldest: Positions) -> Positions | None:
     """Where the live stream goes on; at the oldest record of a partition that it has not seen yet."""
-    end = None if live is None else next((r.end for r in live.sources.values() if r.end), None)
+    end = None if live is None else live.offsets
     return None if end is None else _each(oldest, lambda t, p: max(oldest[t][p], _of(end, t, p, 0)))
 
 
@@ -100,34 +119,46 @@ def _check_named(pipeline: Pipeline, bounds: Bounds, oldest: Positions, reached:
     for topic, partition, offset in named:
         facts = {"partition": f"{topic}-{partition}", "offset": offset}
         if partition not in oldest.get(topic, {}):
-            raise _refused("TIDE-BACK-009", "The pipeline reads no such partition.", pipeline, facts)
+            raise refused(
+                "TIDE-BACK-009", pipeline.name, "The pipeline reads no such partition.", facts, _FIX
+            )
         if offset < (first := oldest[topic][partition]):
             facts["oldest"] = first
-            raise _refused("TIDE-BACK-008", "The broker no longer has these records.", pipeline, facts)
+            raise refused(
+                "TIDE-BACK-008", pipeline.name, "The broker no longer has these records.", facts, _FIX
+            )
         if offset > (last := reached[topic][partition]):
             facts["reached"] = last
-            raise _refused(
-                "TIDE-BACK-006", "The live stream has not come so far and will write them.", pipeline, facts
+            raise refused(
+                "TIDE-BACK-006",
+                pipeline.name,
+                "The live stream has not come so far and will write them.",
+                facts,
+                _FIX,
             )
 
 
-def _check_retention(pipeline: Pipeline, found: TopicFacts) -> None:
+def check_retention(pipeline: Pipeline, found: RangeFacts) -> None:
     """Refuse to compute rows from a part of their records, to take the place of rows made of all.
 
     Relies on events reaching Kafka after they happened: then a broker that still has a record from
     before the range has all of the range.
+
+    Raises:
+        UsageError: TIDE-BACK-008.
     """
     cut = [
         f"{topic}-{partition}"
-        for topic, partition, oldest in _flat(found.oldest)
+        for topic, partition, oldest in _flat(found.topics.oldest)
         if oldest > 0 and found.from_start[topic][partition] <= oldest
     ]
     if cut:
-        raise _refused(
+        raise refused(
             "TIDE-BACK-008",
+            pipeline.name,
             "The broker may no longer have all records of the range.",
-            pipeline,
             {"partitions": ", ".join(cut)},
+            _FIX,
         )
 
 
@@ -143,13 +174,3 @@ def _each(positions: Positions, offset: Callable[[str, str], int]) -> Positions:
 
 def _of(positions: Positions | None, topic: str, partition: str, default: int) -> int:
     return (positions or {}).get(topic, {}).get(partition, default)
-
-
-def _refused(error_id: str, problem: str, pipeline: Pipeline, facts: dict[str, object]) -> UsageError:
-    return UsageError(
-        error_id,
-        f"{problem} Nothing was read or written.",
-        facts={"pipeline": pipeline.name, **facts},
-        fix="choose a range that the topic still has and the live stream has passed",
-        runbook="backfill",
-    )

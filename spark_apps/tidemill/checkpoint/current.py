@@ -7,14 +7,32 @@ have no conditional update of one file.
 
 from __future__ import annotations
 
+import json
 import re
+import uuid
 from datetime import UTC, datetime
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from tidemill.errors import GateRefusedError
+from tidemill.ledger.entry import Shape
+from tidemill.ledger.proof import Side
 from tidemill.names import FIRST_GENERATION, GENERATION_PATTERN, Layout
 from tidemill.storage.store import Store
+
+
+class BaseTable(BaseModel):
+    """A table with which a generation began.
+
+    Args:
+        id: Delta's id of the table; one that was dropped and made again has another.
+        version: That the generation began with.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    id: str
+    version: int
 
 
 class Base(BaseModel):
@@ -23,14 +41,26 @@ class Base(BaseModel):
     Args:
         generation: Its parent.
         batch_id: Last batch that it shares with its parent; None if it shares none.
-        tables: Version that each Delta table had, or was restored to, when the generation was made.
+        lineage: Generations whose batches lead to it, its parent among them, each with the last one that
+            does.
+        tables: What each table was when the generation was made; None where there was none.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     generation: str
     batch_id: int | None = None
-    tables: dict[str, int | None] = {}
+    lineage: dict[str, int] = {}
+    tables: dict[str, BaseTable | None] = {}
+
+
+class Accepted(BaseModel):
+    """A changed declaration, and changed code, that a person wants a generation to go on with."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    shape: Shape
+    code: str
 
 
 class Current(BaseModel):
@@ -47,6 +77,13 @@ class Current(BaseModel):
     by: str = "tidemill"
     request_id: str | None = None
     base: Base | None = None
+    accepted: Accepted | None = None
+
+    @property
+    def side(self) -> Side:
+        """Whose batches lead to what is live."""
+        lineage = {} if self.base is None else self.base.lineage
+        return Side(self.pipeline, {**lineage, self.generation: None})
 
 
 def read_current(store: Store, layout: Layout, pipeline: str) -> Current | None:
@@ -84,13 +121,30 @@ def switch_generation(store: Store, layout: Layout, new: Current) -> bool:
     return store.create_json(path, new.model_dump(mode="json"))
 
 
-def next_generation(store: Store, layout: Layout, pipeline: str) -> str:
-    """A generation that no checkpoint and no record has used, e.g. `g0002`."""
+def claim_generation(store: Store, layout: Layout, pipeline: str, above: str = "") -> tuple[str, str]:
+    """Begin a checkpoint of one's own under a new query id; returns its name, e.g. `g0002`, and that id.
+
+    Whoever dies, or stands still, while it fills the folder leaves it to nobody else.
+
+    Args:
+        store: Where.
+        layout: Where there.
+        pipeline: Whose.
+        above: A generation that it must come after, because tables know that one.
+    """
+    while True:
+        name = next_generation(store, layout, pipeline, above)
+        query_id = str(uuid.uuid4())
+        content = json.dumps({"id": query_id}).encode()
+        if store.create(f"{layout.checkpoint(pipeline, name)}/metadata", content):
+            return name, query_id
+
+
+def next_generation(store: Store, layout: Layout, pipeline: str, above: str = "") -> str:
+    """A generation that no checkpoint and no record has used."""
     used = [record.generation for record in read_history(store, layout, pipeline)]
-    folders = [
-        name for name in store.list_names(layout.state(pipeline)) if re.fullmatch(GENERATION_PATTERN, name)
-    ]
-    newest = max((int(name[1:]) for name in [*used, *folders]), default=0)
+    found = [*used, above, *store.list_names(layout.state(pipeline))]
+    newest = max((int(name[1:]) for name in found if re.fullmatch(GENERATION_PATTERN, name)), default=0)
     return f"g{newest + 1:04d}"
 
 

@@ -10,7 +10,9 @@ from datetime import UTC, datetime
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from tidemill.checkpoint.procedure.journal import alive_path
 from tidemill.checkpoint.procedure.request import check_request_id
+from tidemill.checkpoint.procedure.sign_of_life import SignOfLife
 from tidemill.errors import DataError
 from tidemill.names import Layout
 from tidemill.storage.store import Store
@@ -24,6 +26,7 @@ class Hold(BaseModel):
         by: Who.
         why: One sentence.
         to_do: What ends the hold: a command.
+        alive: The last sign of life of the verb behind it; None for a person's hold.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -34,6 +37,13 @@ class Hold(BaseModel):
     at: datetime = Field(default_factory=lambda: datetime.now(UTC))
     why: str
     to_do: str = ""
+    alive: SignOfLife | None = None
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """Whose it is, since when and why, and whether a verb is at work behind it."""
+        at_work = {} if self.alive is None else {"verb": self.alive.told()}
+        return {"hold": self.id, "by": self.by, "since": f"{self.at:%F %T}", "why": self.why, **at_work}
 
 
 def read_holds(store: Store, layout: Layout, pipeline: str) -> list[Hold]:
@@ -46,7 +56,12 @@ def read_holds(store: Store, layout: Layout, pipeline: str) -> list[Hold]:
 def take_hold(store: Store, layout: Layout, pipeline: str, hold: Hold) -> bool:
     """Forbid starts; False if there is such a hold already, which then stays as it is."""
     path = _path(layout, pipeline, check_request_id(hold.id))
-    return store.create_json(path, hold.model_dump(mode="json"))
+    return store.create_json(path, hold.model_dump(mode="json", exclude={"alive"}))
+
+
+def is_held(store: Store, layout: Layout, pipeline: str, hold_id: str) -> bool:
+    """Whether this very hold stands."""
+    return store.read(_path(layout, pipeline, check_request_id(hold_id))) is not None
 
 
 def drop_hold(store: Store, layout: Layout, pipeline: str, hold_id: str) -> None:
@@ -57,8 +72,11 @@ def drop_hold(store: Store, layout: Layout, pipeline: str, hold_id: str) -> None
 def _read(store: Store, layout: Layout, pipeline: str, hold_id: str) -> Hold | None:
     try:
         document = store.read_json(_path(layout, pipeline, hold_id))
-        # Released since the listing.
-        return None if document is None else Hold.model_validate(document)
+        if document is None:
+            # Released since the listing.
+            return None
+        alive = store.read_json(alive_path(layout, pipeline, hold_id))
+        return Hold.model_validate({**document, "alive": alive})
     except (DataError, ValidationError):
         why = "the hold's file cannot be read"
         return Hold(id=hold_id, by="unknown", at=datetime.fromtimestamp(0, UTC), why=why)

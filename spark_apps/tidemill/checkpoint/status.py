@@ -16,8 +16,13 @@ DriverState = Literal["starting", "running", "waiting", "draining", "stopped", "
 class Status(BaseModel):
     """The state of one driver.
 
-    `waiting` means that the driver has read all that the source has. `rows` and the other totals
-    count since the driver started; `lag` is in records over all partitions.
+    `waiting` means that the driver has read all that the source has, or with `error`, that it cannot go on.
+    `rows` and the other totals count since the driver started; `lag` is in records over all partitions.
+
+    Args:
+        source_empty_at: When this driver last looked at its source and found nothing new.
+        progressed_at: When the pipeline last made progress, by this driver or one before: committed a batch,
+            or found nothing new at its source.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -33,6 +38,8 @@ class Status(BaseModel):
     updated_at: datetime
     batch_id: int | None = None
     batch_committed_at: datetime | None = None
+    source_empty_at: datetime | None = None
+    progressed_at: datetime | None = None
     batch_milliseconds: int | None = None
     rows: int = 0
     rows_by_output: dict[str, int] = {}

@@ -13,6 +13,7 @@ from tidemill import __version__
 from tidemill.cli import (
     backfill,
     checkpoint,
+    control,
     dev,
     graph,
     init,
@@ -41,7 +42,7 @@ app = typer.Typer(
 )
 for verbs in (init, validate, plan, run, status, streams, ledger, graph):
     verbs.add_to(app)
-for group in (backfill, checkpoint, quarantine, dev):
+for group in (backfill, checkpoint, quarantine, control, dev):
     group.add_to(app)
 
 
@@ -104,7 +105,7 @@ def exit_status(error: TidemillError) -> int:
 def _tell(error: TidemillError, invocation: Invocation) -> int:
     if invocation.debug:
         traceback.print_exception(error)
-    sys.stderr.write(f"{error}\n")
+    sys.stderr.write(f"{invocation.completed(str(error))}\n")
     return exit_status(error)
 
 

@@ -1,7 +1,8 @@
-"""`tidemill backfill plan | apply`: process a range of the past again."""
+"""`tidemill backfill plan | apply | stop`: process a range of the past again."""
 
 from __future__ import annotations
 
+import getpass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,8 +11,8 @@ from tidemill.cli.invocation import Invocation, invocation_of
 from tidemill.cli.output import print_json, say
 
 if TYPE_CHECKING:
+    from tidemill.backfill.bounds import Bounds
     from tidemill.backfill.plan import BackfillPlan
-    from tidemill.spec.project import Pipeline
 
 Ranges = tuple[str | None, str | None, str | None, str | None]
 
@@ -24,6 +25,10 @@ FromOffsets = Annotated[
     str | None, typer.Option("--from-offsets", help='First offsets, e.g. {"topic": {"0": 5}}.')
 ]
 ToOffsets = Annotated[str | None, typer.Option("--to-offsets", help="End offsets, exclusive.")]
+Digest = Annotated[
+    str | None,
+    typer.Option("--plan", help="Digest of a plan that was looked at; nothing else is carried out."),
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -31,8 +36,8 @@ def add_to(app: typer.Typer) -> None:
     group = typer.Typer(
         help="Process a range of the past again.", no_args_is_help=True, rich_markup_mode=None
     )
-    group.command()(plan)
-    group.command()(apply)
+    for verb in (plan, apply, stop):
+        group.command()(verb)
     app.add_typer(group, name="backfill")
 
 
@@ -45,44 +50,105 @@ def plan(  # noqa: PLR0913  # the options of a command line
     end_offsets: ToOffsets = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what a backfill would read and replace; changes nothing."""
-    resolved = invocation_of(context).pipeline(pipeline)
-    made = _plan(resolved, (start, end, start_offsets, end_offsets))
+    """Show what a backfill would read and replace; changes no data."""
+    made = _plan(invocation_of(context), pipeline, _bounds((start, end, start_offsets, end_offsets)))
     if as_json:
         print_json(made.as_document())
     else:
         _print(made)
+        say(f"To carry out exactly this: tidemill backfill apply {pipeline} --plan {made.digest}")
 
 
 def apply(  # noqa: PLR0913  # the options of a command line
     context: typer.Context,
     pipeline: Name,
+    digest: Digest = None,
     start: FromTime = None,
     end: ToTime = None,
     start_offsets: FromOffsets = None,
     end_offsets: ToOffsets = None,
 ) -> None:
-    """Carry a backfill out, in the foreground; running it again changes no row."""
-    run_backfill(invocation_of(context), pipeline, (start, end, start_offsets, end_offsets), apply=True)
+    """Carry a backfill out, in the foreground; running it again changes no row.
+
+    If it is under way already, as after a terminal that was closed, this waits for its end.
+    """
+    ranges = (start, end, start_offsets, end_offsets)
+    if digest is not None and any(value is not None for value in ranges):
+        raise typer.BadParameter("a plan has its range: give --plan, or a range, not both")
+    invocation = invocation_of(context)
+    if digest is not None:
+        _carry_out(invocation, pipeline, digest)
+    else:
+        run_backfill(invocation, pipeline, ranges, apply=True)
+
+
+def stop(
+    context: typer.Context,
+    pipeline: Name,
+    reason: Annotated[str, typer.Option(help="Why; kept with the request.")] = "",
+) -> None:
+    """Stop a backfill; what it has committed stays, and the same command goes on later."""
+    from tidemill.control.bounded_run import stop_backfill
+
+    driver = stop_backfill(invocation_of(context).control_plane(), pipeline, getpass.getuser(), reason)
+    if driver is None:
+        say(f"{pipeline}: no backfill is at work")
+    else:
+        say(f"{pipeline}: {driver.process} was asked to stop; run {driver.run_id}, log {driver.log}")
 
 
 def run_backfill(invocation: Invocation, name: str, ranges: Ranges, *, apply: bool) -> None:
     """Print the plan of a backfill, and carry it out if asked to."""
-    from tidemill.cli.foreground import run_in_foreground
-
-    made = _plan(invocation.pipeline(name), ranges)
+    bounds = _bounds(ranges)
+    under_way = _under_way(invocation, name, bounds) if apply else None
+    if under_way is not None:
+        _carry_out(invocation, name, under_way)
+        return
+    made = _plan(invocation, name, bounds)
     _print(made)
-    if not apply:
+    if apply:
+        _carry_out(invocation, name, made.digest)
+    else:
         say("Nothing was done. With --apply it is carried out.")
-    elif not run_in_foreground(invocation.control_plane(), name, "backfill", made.bounds.arguments()):
-        raise typer.Exit(1)
 
 
-def _plan(pipeline: Pipeline, ranges: Ranges) -> BackfillPlan:
+def _bounds(ranges: Ranges) -> Bounds:
     from tidemill.backfill.bounds import parse_bounds
-    from tidemill.backfill.plan import plan_backfill
 
-    return plan_backfill(pipeline, parse_bounds(*ranges))
+    return parse_bounds(*ranges)
+
+
+def _plan(invocation: Invocation, name: str, bounds: Bounds) -> BackfillPlan:
+    from tidemill.backfill.planning import plan_backfill
+    from tidemill.control.spark_part import analysing
+
+    pipeline, plane = invocation.pipeline(name), invocation.control_plane()
+    return plan_backfill(plane.store, pipeline, bounds, analysing(plane, pipeline))
+
+
+def _under_way(invocation: Invocation, name: str, bounds: Bounds) -> str | None:
+    """Digest of the plan that is carried out now, if it is of the same range."""
+    from tidemill.backfill.plan import load_plan
+    from tidemill.control.bounded_run import plan_of
+
+    plane = invocation.control_plane()
+    running = plane.running(name, "backfill")
+    digest = None if running is None else plan_of(running.run_id)
+    if digest is None:
+        return None
+    return digest if load_plan(plane.store, plane.layout, name, digest).bounds == bounds else None
+
+
+def _carry_out(invocation: Invocation, name: str, digest: str) -> None:
+    from tidemill.backfill.plan import load_plan
+    from tidemill.cli.foreground import run_in_foreground
+    from tidemill.control.bounded_run import backfill_run
+
+    plane = invocation.control_plane()
+    # A wrong digest is told here, not by a driver.
+    load_plan(plane.store, plane.layout, name, digest)
+    if not run_in_foreground(plane, backfill_run(name, digest)):
+        raise typer.Exit(1)
 
 
 def _print(made: BackfillPlan) -> None:

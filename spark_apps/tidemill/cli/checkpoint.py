@@ -7,17 +7,11 @@ import typer
 from tidemill.cli import (
     checkpoint_backup,
     checkpoint_doctor,
-    checkpoint_fork,
     checkpoint_gate,
     checkpoint_hold,
     checkpoint_inspect,
-    checkpoint_prune,
     checkpoint_release,
-    checkpoint_repair,
-    checkpoint_repartition,
-    checkpoint_reset,
-    checkpoint_restore,
-    checkpoint_rewind,
+    checkpoint_verbs,
 )
 
 # In the order of the help: looking, keeping, changing.
@@ -26,15 +20,9 @@ _VERBS = (
     checkpoint_gate,
     checkpoint_doctor,
     checkpoint_backup,
-    checkpoint_rewind,
-    checkpoint_restore,
-    checkpoint_reset,
-    checkpoint_repair,
-    checkpoint_repartition,
-    checkpoint_fork,
-    checkpoint_prune,
     checkpoint_hold,
     checkpoint_release,
+    checkpoint_verbs,
 )
 
 

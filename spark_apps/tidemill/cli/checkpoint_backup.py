@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tidemill.cli.invocation import invocation_of
 from tidemill.cli.output import print_json, say
-from tidemill.cli.procedure_run import Apply, AsJson, By, Name, Reason, asking_person
+from tidemill.cli.verb_command import VerbCall, asking_person, verb_command
 
 if TYPE_CHECKING:
     from tidemill.checkpoint.verbs.backup_manifest import Manifest
@@ -17,43 +16,41 @@ if TYPE_CHECKING:
 
 def add_to(group: typer.Typer) -> None:
     """Register the verb."""
-    group.command()(backup)
+    text = "Copy the live checkpoint; the stream may go on meanwhile."
+    verb_command(group, text, ("apply", "reason", "by", "as_json"), reason="backup")(backup)
 
 
-def backup(  # noqa: PLR0913  # the options of a command line
-    context: typer.Context,
-    pipeline: Name,
-    apply: Apply = False,
-    reason: Reason = "backup",
-    by: By = "",
-    as_json: AsJson = False,
-) -> None:
-    """Copy the live checkpoint; the stream may go on meanwhile."""
+def backup(call: VerbCall) -> None:
+    """Copy the live checkpoint."""
     from tidemill.checkpoint.verbs.backup import BackupRequest, plan_backup, take_backup
     from tidemill.storage.store import Store
 
-    resolved = invocation_of(context).pipeline(pipeline)
+    resolved = call.resolved()
     store = Store(resolved.layout.root)
     plan = plan_backup(store, resolved)
-    if not apply:
-        if as_json:
+    if not call.apply:
+        if call.as_json:
             print_json({"applied": False, "plan": plan})
         else:
             size = f"{plan['files']} files, {plan['bytes']} bytes"
             say(f"would copy {size}: batch {plan['batch_id']}, or a newer one by then")
-            say("Nothing was done. With --apply it is carried out.")
+            say(f"Nothing was done. To carry it out: {call.command('--reason', 'TEXT', '--apply')}")
         return
-    request = BackupRequest(asking_person(by), reason, datetime.now(UTC))
-    taken = take_backup(store, resolved, request)
-    if as_json:
+    call.invocation.control_plane().own()
+    taken = take_backup(
+        store, resolved, BackupRequest(asking_person(call.by), call.reason, datetime.now(UTC))
+    )
+    if call.as_json:
         print_json({"applied": True, **taken.model_dump(mode="json", exclude={"files"}), "bytes": taken.size})
-    else:
-        for line in _lines(taken):
-            say(line)
+        return
+    for line in _lines(taken):
+        say(line)
+    back = call.invocation.command("checkpoint", "restore", call.pipeline, taken.backup)
+    say(f"Next, to go back to it some day: {back}")
 
 
 def _lines(taken: Manifest) -> list[str]:
-    tables = [f"{table}: version {'none' if v is None else v}" for table, v in taken.tables.items()]
+    tables = [f"{name}: version {table.version}" for name, table in taken.tables.items()]
     return [
         f"backup {taken.backup}: {taken.generation} at batch {taken.batch_id}, "
         f"{len(taken.files)} files, {taken.size} bytes",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemill.cli.invocation import invocation_of
+from tidemill.cli.invocation import Invocation, invocation_of
 from tidemill.cli.output import print_json, print_table, say, shown
 
 if TYPE_CHECKING:
@@ -33,12 +33,12 @@ def doctor(
     """Look at all checkpoints; exit code 1 if anything is wrong now. Writes nothing."""
     from tidemill.checkpoint.doctor.examine import ask_nobody, examine
 
-    environment = invocation_of(context).environment()
-    found = examine(environment, pipelines or (), _ask_broker() if broker else ask_nobody)
+    invocation = invocation_of(context)
+    found = examine(invocation.environment(), pipelines or (), _ask_broker() if broker else ask_nobody)
     if as_json:
         print_json(_document(found))
     else:
-        _print(found)
+        _print(found, invocation)
     if not found.is_healthy:
         raise typer.Exit(1)
 
@@ -61,9 +61,10 @@ def _document(found: Examination) -> dict[str, object]:
     }
 
 
-def _print(found: Examination) -> None:
+def _print(found: Examination, invocation: Invocation) -> None:
     if found.findings:
-        print_table(("severity", "pipeline", "id", "problem", "facts", "fix"), map(_row, found.findings))
+        rows = (_row(finding, invocation) for finding in found.findings)
+        print_table(("severity", "pipeline", "id", "problem", "facts", "fix"), rows)
     counts = {s: sum(f.severity == s for f in found.findings) for s in ("error", "warning", "note")}
     told = ", ".join(_counted(count, severity) for severity, count in counts.items() if count)
     looked = f"{_counted(found.pipelines, 'pipeline')}, {_counted(found.folders, 'state folder')}"
@@ -74,9 +75,10 @@ def _counted(count: int, what: str) -> str:
     return f"{count} {what}" + ("" if count == 1 else "s")
 
 
-def _row(finding: Finding) -> tuple[object, ...]:
+def _row(finding: Finding, invocation: Invocation) -> tuple[object, ...]:
     facts = " ".join(f"{name}={shown(value)}" for name, value in finding.facts.items())
-    return (finding.severity, finding.pipeline, finding.finding_id, finding.problem, facts, finding.fix)
+    fix = invocation.completed(finding.fix)
+    return (finding.severity, finding.pipeline, finding.finding_id, finding.problem, facts, fix)
 
 
 def _plain(value: object) -> object:

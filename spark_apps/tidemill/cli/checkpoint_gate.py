@@ -57,7 +57,7 @@ def gate(
         print_json(_document(answer))
     else:
         for line in _lines(answer):
-            say(line)
+            say(invocation.completed(line))
     if not answer.may_start:
         raise typer.Exit(1)
 

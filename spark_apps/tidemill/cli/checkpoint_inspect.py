@@ -14,8 +14,8 @@ from tidemill.cli.output import print_json, print_table, say, short_duration, sh
 from tidemill.errors import UsageError
 
 if TYPE_CHECKING:
+    from tidemill.checkpoint.inspect import Inspection
     from tidemill.checkpoint.procedure.audit import AuditEntry
-    from tidemill.checkpoint.reading.inspect import Inspection
     from tidemill.spec.project import Pipeline
 
 # Pinned settings that people ask about; --json has them all.
@@ -61,7 +61,7 @@ def inspect(
 
 def _look(pipeline: Pipeline, generation: str | None) -> Inspection:
     from tidemill.checkpoint.current import read_current, read_history
-    from tidemill.checkpoint.reading.inspect import inspect_checkpoint
+    from tidemill.checkpoint.inspect import inspect_checkpoint
     from tidemill.names import FIRST_GENERATION
     from tidemill.storage.store import Store
 
@@ -79,7 +79,7 @@ def _look(pipeline: Pipeline, generation: str | None) -> Inspection:
             facts={"pipeline": pipeline.name, "generation": ascii(wanted[:20]), "there": ", ".join(there)},
             fix="name one that is there, or none for the live one",
         )
-    return inspect_checkpoint(store, layout.checkpoint(pipeline.name, wanted), live, record)
+    return inspect_checkpoint(store, pipeline, wanted, live, record)
 
 
 def _actions(pipeline: Pipeline) -> list[AuditEntry]:

@@ -68,6 +68,7 @@ def produce(  # noqa: PLR0913  # the options of a command line
     seed: Annotated[int, typer.Option(help="The same seed makes the same events.")] = 0,
     interval_ms: Annotated[int, typer.Option(min=0, help="Event time between two events.")] = 100,
     start: Annotated[str | None, typer.Option(help="First event time, ISO 8601. Default: now.")] = None,
+    not_ahead: Annotated[bool, typer.Option("--not-ahead", help="Wait with events of the future.")] = False,
     late: Annotated[float, typer.Option(min=0, max=1, help="Share of late events.")] = 0.0,
     too_late: Annotated[float, typer.Option(min=0, max=1, help="Share beyond the watermark.")] = 0.0,
     duplicate: Annotated[float, typer.Option(min=0, max=1, help="Share of repeated events.")] = 0.0,
@@ -88,7 +89,7 @@ def produce(  # noqa: PLR0913  # the options of a command line
         duplicate_rate=duplicate,
         broken_rate=broken,
     )
-    pace = Pace(events_per_second=rate or None, count=count)
+    pace = Pace(events_per_second=rate or None, count=count, not_ahead=not_ahead)
     with stop_on_signals() as stop:
         _tell(send(Target(servers, topic), settings, pace, stop, _tell), end="\n")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 import time
-from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from tidemill.cli.output import say
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from tidemill.control.driver_command import Mode
+    from tidemill.control.driver_command import DriverRun
     from tidemill.control.plane import ControlPlane
     from tidemill.control.runtime import StartedDriver
 
@@ -26,25 +25,23 @@ if TYPE_CHECKING:
 FOLLOW_SECONDS = 0.2
 
 
-def run_in_foreground(
-    plane: ControlPlane, pipeline: str, mode: Mode, arguments: tuple[str, ...] = ()
-) -> bool:
+def run_in_foreground(plane: ControlPlane, run: DriverRun) -> bool:
     """Run a driver to its end; whether it did all of its work, a stream until it was drained.
+
+    A backfill that carries out the same plan already is waited for instead.
 
     Raises:
         SpecError: If the declaration is wrong; nothing was started.
         UnavailableError: If another driver of the pipeline is at work.
     """
-    from tidemill.control.bounded_run import start_bounded
-    from tidemill.control.driver_command import DriverRun
-    from tidemill.control.run_id import new_run_id
+    from tidemill.control.bounded_run import same_work, start_bounded
     from tidemill.control.runtime import slot_of
 
-    run = DriverRun(pipeline, mode, new_run_id(mode, datetime.now(UTC)), arguments)
-    driver = start_bounded(plane, run)
+    pipeline, slot = run.pipeline, slot_of(run.mode)
+    driver = start_bounded(plane, run, same_work(plane, run))
     sys.stderr.write(f"{driver.process}, run {driver.run_id}, log {driver.log}; CTRL-C drains it\n")
     _follow(plane, driver)
-    ending = plane.last_ending(pipeline, slot_of(mode))
+    ending = plane.last_ending(pipeline, slot)
     if ending is None or ending.run_id != driver.run_id:
         say("another run has taken the slot; see the log")
         return False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +12,10 @@ if TYPE_CHECKING:
 
     from tidemill.control.plane import ControlPlane
     from tidemill.spec.project import Environment, Pipeline, Project
+
+
+# The beginning of a command without global options.
+_BARE_COMMAND = re.compile(r"\btidemill (?=[a-z])")
 
 
 @dataclass
@@ -26,18 +32,33 @@ class Invocation:
     environment_name: str | None = None
     debug: bool = False
 
+    @property
+    def words(self) -> list[str]:
+        """How a command line with the same global options begins."""
+        project = ["--project", self.project_folder] if self.project_folder else []
+        environment = ["--env", self.environment_name] if self.environment_name else []
+        return ["tidemill", *project, *environment]
+
+    def command(self, *words: str) -> str:
+        """A command with the same global options, to be typed in a shell."""
+        return shlex.join([*self.words, *words])
+
+    def completed(self, text: str) -> str:
+        """A text whose commands are to be typed in a shell: with the same global options."""
+        return _BARE_COMMAND.sub(lambda _: f"{self.command()} ", text)
+
     def project(self) -> Project:
         """The project folder."""
         from tidemill.spec.project import find_project
 
         return find_project(self.project_folder)
 
-    def environment(self) -> Environment:
-        """The environment."""
+    def environment(self, name: str = "") -> Environment:
+        """The environment, or another one of the project."""
         from tidemill.spec.project import load_environment
         from tidemill.storage.access import open_storage
 
-        environment = load_environment(self.project(), self.environment_name)
+        environment = load_environment(self.project(), name or self.environment_name)
         open_storage(environment)
         return environment
 

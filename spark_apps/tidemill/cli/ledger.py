@@ -38,7 +38,8 @@ def ledger(
     if as_json:
         print_json([_document(table, commit) for table, commit in commits])
     elif commits:
-        headings = ("committed (UTC)", "table", "version", "mode", "batch", "rows", "watermark", "run")
+        counts = ("rows", "quarantined", "late")
+        headings = ("committed (UTC)", "table", "version", "mode", "batch", *counts, "watermark", "run")
         print_table(headings, (_row(table, commit) for table, commit in commits))
     else:
         say(f"{pipeline} has committed nothing yet")
@@ -57,7 +58,8 @@ def _document(table: str, commit: Commit) -> dict[str, Any]:
 
 def _row(table: str, commit: Commit) -> tuple[object, ...]:
     entry = commit.entry
-    ran = (None,) * 3 if entry is None else (entry.mode, entry.batch_id, entry.watermark)
-    mode, batch_id, watermark = ran
-    run_id = entry.run_id if entry is not None else None
-    return commit.committed_at, table, commit.version, mode, batch_id, commit.rows, watermark, run_id
+    if entry is None:
+        return commit.committed_at, table, commit.version, None, None, commit.rows, None, None, None, None
+    counts = (commit.rows, entry.quarantined_rows, entry.late_rows)
+    ran = (entry.mode, entry.batch_id, *counts, entry.watermark, entry.run_id)
+    return commit.committed_at, table, commit.version, *ran

@@ -40,6 +40,7 @@ def check_all(environment: Environment) -> list[Finding]:
     project = environment.project
     findings = check_named(environment, project.pipeline_names())
     findings += [Finding(file.name, file, _misnamed(file)) for file in project.misnamed_files()]
+    findings += _check_pipelines_of(environment)
     specs = {finding.name: finding.pipeline.spec for finding in findings if finding.pipeline is not None}
     if len(specs) == len(findings):
         try:
@@ -95,6 +96,26 @@ def lineage_columns(pipeline: Pipeline) -> list[str]:
     keeps_value = spec.payload is None or spec.payload.chosen.keep_raw
     names = ["key", *(["value"] if keeps_value else []), "topic", "partition", "offset", "timestamp"]
     return [LINEAGE_PREFIX + name for name in [*names, *(["headers"] if spec.source.chosen.headers else [])]]
+
+
+def _check_pipelines_of(environment: Environment) -> list[Finding]:
+    """Pipelines that the environment gives Secrets of their own, and that do not exist.
+
+    The one that was meant would get those of all pipelines.
+    """
+    known = environment.project.pipeline_names()
+    settings = environment.spec.kubernetes
+    unknown = [] if settings is None else sorted(settings.pipelines.keys() - set(known))
+    errors = [
+        SpecError(
+            "TIDE-SPEC-046",
+            "The environment names a pipeline that is not declared.",
+            facts={"file": environment.file, "key": f"kubernetes.pipelines.{name}"},
+            fix=f"did you mean {near}?" if (near := near_key(name, known)) else "correct or remove the key",
+        )
+        for name in unknown
+    ]
+    return [Finding(environment.file.name, environment.file, error) for error in errors]
 
 
 def _check(environment: Environment, name: str) -> Finding:

@@ -91,7 +91,7 @@ def _sink(pipeline: Pipeline, sink: Sink) -> dict[str, Any]:
 def _paths(pipeline: Pipeline) -> dict[str, str]:
     layout = pipeline.layout
     paths = {"state": layout.state(pipeline.name), "status": layout.status(pipeline.name)}
-    if pipeline.spec.payload is not None:
+    if pipeline.spec.rejects_records:
         paths["quarantine"] = layout.quarantine(pipeline.name)
     return paths
 

@@ -59,7 +59,7 @@ def show(
     raw: Annotated[bool, typer.Option("--raw", help="Show the records themselves, too.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show rejected records: where each lies in its topic, and why it was rejected."""
+    """Show rejected records: where each lies in its topic or file, and why it was rejected."""
     from tidemill.cli.quarantine_rows import newest_rejected
 
     environment = invocation_of(context).environment()
@@ -68,7 +68,9 @@ def show(
     if as_json:
         print_json(rows)
     elif rows:
-        print_table(tuple(rows[0]), (tuple(_short(value) for value in row.values()) for row in rows))
+        # A topic's records are in no file, and those of a file in no topic.
+        names = [name for name in rows[0] if any(row[name] is not None for row in rows)]
+        print_table(tuple(names), (tuple(_short(row[name]) for name in names) for row in rows))
     else:
         say(f"nothing of {name} is in quarantine")
 

@@ -9,8 +9,8 @@ from tidemill.ledger.read import open_table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_PLACE = ("kafka_topic", "kafka_partition", "kafka_offset")
-_COLUMNS = ("quarantined_at", *_PLACE, "kafka_timestamp", "reason")
+_PLACE = ("topic", "partition", "offset", "file", "line")
+_COLUMNS = ("quarantined_at", *_PLACE, "arrived_at", "reason")
 
 
 def count_reasons(path: str) -> list[dict[str, Any]]:
@@ -28,35 +28,28 @@ def count_reasons(path: str) -> list[dict[str, Any]]:
 
 def newest_rejected(path: str, limit: int, *, raw: bool) -> list[dict[str, Any]]:
     """The records rejected last. With `raw`, also their bytes as text, undecodable ones escaped."""
-    rows = _read(path, list(_COLUMNS))
+    import pyarrow.dataset as ds
+
+    rows = _newest(_read(path, list(_COLUMNS)), limit)
+    if not raw or not rows:
+        return rows
+    # Two passes, so that a large quarantine is not loaded as a whole.
+    since = ds.field("quarantined_at") >= rows[-1]["quarantined_at"]
+    found = _newest(_read(path, [*_COLUMNS, "value"], since), limit)
+    return [{name: row[name] for name in _COLUMNS} | {"raw": _text(row["value"])} for row in found]
+
+
+def _newest(rows: pa.Table | None, limit: int) -> list[dict[str, Any]]:
     if rows is None:
         return []
     order = [("quarantined_at", "descending"), *((name, "descending") for name in _PLACE)]
     newest: list[dict[str, Any]] = rows.sort_by(order).slice(0, limit).to_pylist()
-    return (
-        [{**row, "raw": value} for row, value in zip(newest, _values(path, newest), strict=True)]
-        if raw
-        else newest
-    )
-
-
-def _values(path: str, rows: list[dict[str, Any]]) -> list[str | None]:
-    """The bytes of some records; two passes, so that a large quarantine is not loaded as a whole."""
-    import pyarrow.dataset as ds
-
-    offsets = [row["kafka_offset"] for row in rows]
-    found = _read(path, [*_PLACE, "kafka_value"], ds.field("kafka_offset").isin(offsets))
-    values = {} if found is None else {_place(row): row["kafka_value"] for row in found.to_pylist()}
-    return [_text(values.get(_place(row))) for row in rows]
+    return newest
 
 
 def _read(path: str, columns: list[str], condition: Any = None) -> pa.Table | None:
     table = open_table(path)
     return None if table is None else table.to_pyarrow_dataset().to_table(columns=columns, filter=condition)
-
-
-def _place(row: dict[str, Any]) -> tuple[object, ...]:
-    return tuple(row[name] for name in _PLACE)
 
 
 def _text(value: bytes | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 import typer
@@ -32,6 +33,8 @@ def run(  # noqa: PLR0913  # the options of a command line
 ) -> None:
     """Run a pipeline here, in the foreground."""
     from tidemill.cli.foreground import run_in_foreground
+    from tidemill.control.driver_command import DriverRun
+    from tidemill.control.run_id import new_run_id
 
     invocation = invocation_of(context)
     ranges = (start, end, start_offsets, end_offsets)
@@ -43,5 +46,6 @@ def run(  # noqa: PLR0913  # the options of a command line
         raise typer.BadParameter(
             "--from, --to, --from-offsets, --to-offsets and --apply are for --mode backfill"
         )
-    if not run_in_foreground(invocation.control_plane(), pipeline, chosen):
+    run_id = new_run_id(chosen, datetime.now(UTC))
+    if not run_in_foreground(invocation.control_plane(), DriverRun(pipeline, chosen, run_id)):
         raise typer.Exit(1)

@@ -59,11 +59,15 @@ def status(
 
 
 def _states(plane: ControlPlane, pipeline: str | None) -> list[PipelineState]:
-    from tidemill.control.stream_status import pipeline_state
+    from tidemill.control.runtime import MainSlot, is_held
+    from tidemill.control.stream_status import pipeline_states
 
-    names = plane.environment.project.pipeline_names()
-    chosen = [pipeline] if pipeline is not None else sorted({*names, *plane.runtime.running_pipelines()})
-    return [pipeline_state(plane, name) for name in chosen]
+    if pipeline is not None:
+        return pipeline_states(plane, {pipeline: plane.look_at(pipeline)})
+    slots = plane.runtime.main_slots()
+    held = {name for name, slot in slots.items() if is_held(slot)}
+    names = sorted({*plane.environment.project.pipeline_names(), *held})
+    return pipeline_states(plane, {name: slots.get(name, MainSlot()) for name in names})
 
 
 def _watch(plane: ControlPlane, pipeline: str | None) -> None:
@@ -121,12 +125,14 @@ def _actual(state: PipelineState) -> str:
     if running is not None:
         own = seen is not None and seen.run_id == running.run_id and seen.updated_at >= running.started_at
         return seen.state if own and seen is not None else "starting"
-    if state.facts.endings:
+    if state.facts.endings and state.owner is None:
         return state.facts.endings[-1].result
     return "never ran" if seen is None else seen.state
 
 
 def _note(state: PipelineState) -> str:
+    if state.stall is not None:
+        return state.stall.words(state.facts.now)
     return state.decision.reason.splitlines()[0] if state.decision.reason else ""
 
 
@@ -138,7 +144,14 @@ def _document(state: PipelineState) -> dict[str, Any]:
         "mode": facts.mode,
         "desired": _desired(state),
         "actual": _actual(state),
+        "owner": None if state.owner is None else state.owner.model_dump(mode="json"),
         "problem": None if facts.problem is None else facts.problem.error_id,
+        "progress": {
+            "at": None if seen is None else seen.progressed_at,
+            "within_seconds": facts.progress_within.total_seconds(),
+            "stalled": None if state.stall is None else state.stall.words(facts.now),
+            "runbook": None if state.stall is None else state.stall.runbook,
+        },
         "next": {"action": state.decision.action, "reason": state.decision.reason},
         "driver": None
         if running is None

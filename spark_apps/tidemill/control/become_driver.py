@@ -24,8 +24,14 @@ def main(arguments: list[str]) -> None:
         raise FileNotFoundError(file)
     identity = ProcessIdentity.of(os.getpid())
     write_record(file, record.model_copy(update={"identity": identity}))
-    if drain_requested_at(file, record) is None:
+    if drain_requested_at(file, record) is not None:
+        return
+    try:
         os.execv(program, [program, *rest])  # noqa: S606  # a list of arguments; no shell is wanted
+    except OSError as error:
+        unmade = {"identity": identity, "not_made": f"{program}: {error}"}
+        write_record(file, record.model_copy(update=unmade))
+        raise
 
 
 if __name__ == "__main__":

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.goal import Goal
+from tidemill.control.hung import why_hung
 from tidemill.control.plane import ControlPlane
+from tidemill.control.run_id import new_run_id, run_id_of
 from tidemill.control.runtime import StartedDriver, slot_of
+from tidemill.control.stop_note import StopNote
 from tidemill.errors import UnavailableError
 from tidemill.ledger.entry import LedgerEntry
 from tidemill.ledger.read import Commit, read_ledger
 from tidemill.spec.project import resolve_pipeline
+
+# What stops a driver, by its slot.
+_STOP = {"main": "stop", "backfill": "backfill stop"}
+
+# What run ids of backfills begin with; the digest of the plan follows.
+_BACKFILL = "backfill-"
 
 # Commits of a table looked through for those of one run. An incremental run makes one a batch, a backfill
 # one a chunk; a stream beside it makes up to one every trigger.
@@ -42,6 +52,7 @@ def start_bounded(plane: ControlPlane, run: DriverRun, earlier: Collection[str] 
         earlier: Run ids of earlier requests for the same; one of these that is at work is as good.
 
     Raises:
+        GateRefusedError: If the storage root is another control plane's.
         SpecError: If the declaration is wrong; nothing was started.
         UnavailableError: TIDE-CTRL-008, if another run of the pipeline holds the slot.
     """
@@ -51,6 +62,7 @@ def start_bounded(plane: ControlPlane, run: DriverRun, earlier: Collection[str] 
     # Airflow may repeat a task whose driver it has not seen end (apache/airflow#72716).
     if last is not None and is_same_run and plane.ending_of(last).is_finished:
         return last
+    plane.own()
     driver = plane.runtime.start(run, pipeline.definition_digest).driver
     if driver.run_id not in (run.run_id, *earlier):
         raise UnavailableError(
@@ -62,9 +74,69 @@ def start_bounded(plane: ControlPlane, run: DriverRun, earlier: Collection[str] 
                 "run_id": driver.run_id,
                 "since": driver.started_at,
             },
-            fix="wait for its end; a stream is stopped with: tidemill stop PIPELINE",
+            fix=f"wait for its end, or stop it: tidemill {_STOP[slot_of(driver.mode)]} {run.pipeline}",
         )
     return driver
+
+
+def backfill_run(pipeline: str, plan: str, request: str | None = None) -> DriverRun:
+    """A run that carries out a plan.
+
+    Args:
+        pipeline: Its name.
+        plan: Digest of the plan.
+        request: Names the request, so that its repetition is the same run; without one, a run of its own.
+    """
+    kind = f"{_BACKFILL}{plan}"
+    run_id = new_run_id(kind, datetime.now(UTC)) if request is None else run_id_of(f"{kind}-{request}")
+    return DriverRun(pipeline, "backfill", run_id, ("--plan", plan))
+
+
+def plan_of(run_id: str) -> str | None:
+    """Digest of the plan that a run carries out; None for other runs."""
+    kind, _, plan = run_id.partition("-")
+    return plan.partition("-")[0] if f"{kind}-" == _BACKFILL else None
+
+
+def same_work(plane: ControlPlane, run: DriverRun) -> list[str]:
+    """Runs at work that do what a run would do: that of a command line that was closed, or of Airflow."""
+    plan = plan_of(run.run_id)
+    running = None if plan is None else plane.running(run.pipeline, slot_of(run.mode))
+    return [running.run_id] if running is not None and plan_of(running.run_id) == plan else []
+
+
+def stop_backfill(plane: ControlPlane, pipeline: str, by: str, why: str) -> StartedDriver | None:
+    """Ask a backfill to stop, and let no retry start it again; None if none is at work."""
+    driver = plane.running(pipeline, "backfill")
+    if driver is not None:
+        _stop(plane, driver, StopNote(by=by, why=why))
+    return driver
+
+
+def stop_run(plane: ControlPlane, goal: Goal, by: str, why: str) -> None:
+    """The same for the run of a goal, if it is still the one at work."""
+    driver = plane.running(goal.pipeline, goal.slot)
+    if driver is not None and driver.started_at == goal.started_at:
+        _stop(plane, driver, StopNote(by=by, why=why))
+
+
+def _stop(plane: ControlPlane, driver: StartedDriver, note: StopNote) -> None:
+    """The note first: a driver that has ended without it would be started again."""
+    plane.own()
+    plane.store.write_json(
+        plane.layout.stop_note(driver.pipeline, driver.run_id), note.model_dump(mode="json")
+    )
+    plane.runtime.drain(driver)
+
+
+def end_stuck_driver(plane: ControlPlane, goal: Goal) -> None:
+    """End the driver of a goal that its place can neither start nor end by itself."""
+    driver = plane.running(goal.pipeline, goal.slot)
+    if driver is None or driver.started_at != goal.started_at:
+        return
+    if driver.stuck or why_hung(driver, None):
+        plane.own()
+        plane.runtime.kill(driver)
 
 
 def finish_of(driver: StartedDriver) -> Goal:

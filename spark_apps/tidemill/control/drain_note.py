@@ -25,13 +25,13 @@ def write_drain_note(record_file: Path, record: DriverRecord) -> None:
 
 
 def drain_requested_at(record_file: Path, record: DriverRecord) -> datetime | None:
-    """When this start of a driver was asked to stop; None if it was not."""
+    """When this start of a driver was asked to stop; None if it was not, or if the note is damaged."""
     try:
         note = json.loads(drain_note(record_file).read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
+        is_of_this_start = _start_of(record).items() <= note.items()
+        return datetime.fromisoformat(note["at"]) if is_of_this_start else None
+    except (FileNotFoundError, ValueError, TypeError, AttributeError, KeyError):
         return None
-    is_of_this_start = {**note, **_start_of(record)} == note
-    return datetime.fromisoformat(note["at"]) if is_of_this_start else None
 
 
 def _start_of(record: DriverRecord) -> dict[str, str]:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from tidemill.control.driver_command import Mode
 from tidemill.control.process_identity import ProcessIdentity
-from tidemill.errors import UsageError
+from tidemill.errors import UnavailableError, UsageError
 
 # How long a start without an identity counts as running: from making the process until it has written
 # its own identity. Python's start takes 0.1 s, ten times that on a busy machine; afterwards the
@@ -24,24 +24,35 @@ START_GRACE = timedelta(seconds=30)
 
 
 class DriverRecord(BaseModel):
-    """What `<slot>.json` holds."""
+    """What `<slot>.json` holds.
+
+    Args:
+        identity: The process; None until it has signed.
+        not_made: Why no process has become the driver.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     v: int = 1
     pipeline: str
-    mode: Literal["stream", "incremental", "backfill"]
+    mode: Mode
     run_id: str
     digest: str
     started_at: datetime
     log: str
     identity: ProcessIdentity | None = None
+    not_made: str = ""
+
+    @property
+    def was_made(self) -> bool:
+        """Whether a process has become the driver, or may be about to."""
+        return not self.not_made and (self.identity is not None or self.is_alive())
 
     def is_alive(self) -> bool:
         """Whether the process runs, or is just being made."""
         if self.identity is not None:
             return self.identity.is_alive()
-        return datetime.now(UTC) - self.started_at < START_GRACE
+        return not self.not_made and datetime.now(UTC) - self.started_at < START_GRACE
 
 
 def read_record(file: Path) -> DriverRecord | None:
@@ -64,6 +75,17 @@ def read_record(file: Path) -> DriverRecord | None:
         ) from error
 
 
+def machine_trouble(error: OSError) -> UnavailableError:
+    """A file of the run or project folder cannot be read or written: a disk or a mount that may come back."""
+    return UnavailableError(
+        "TIDE-CTRL-014",
+        "What this machine keeps of pipelines and drivers cannot be read or written now.",
+        facts={"cause": f"{type(error).__name__}: {error}"},
+        fix="see the disk, or the mount, that holds the project folder",
+        runbook="storage-unavailable",
+    )
+
+
 def write_record(file: Path, record: DriverRecord) -> None:
     """Replace the record; a reader sees the old or the new one, never a part."""
     replace_file(file, record.model_dump_json(indent=1))
@@ -73,5 +95,9 @@ def replace_file(file: Path, text: str) -> None:
     """Write a file for its owner only, as a whole."""
     new = file.with_name(f".{file.name}.{os.getpid()}.tmp")
     new.touch(mode=0o600)
-    new.write_text(text, encoding="utf-8")
+    with new.open("w", encoding="utf-8") as opened:
+        opened.write(text)
+        opened.flush()
+        # Else a machine that loses power may keep the name without the text.
+        os.fsync(opened.fileno())
     new.replace(file)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tidemill.checkpoint.root_owner import CONTROL_PLANE_VARIABLE
+
 KEPT = frozenset(
     {
         "PATH",
@@ -29,9 +31,14 @@ KEPT_PREFIXES = ("LC_", "TIDEMILL_")
 RUN_ID_VARIABLE = "TIDEMILL_RUN_ID"
 
 
-def driver_variables(variables: Mapping[str, str], run_id: str) -> dict[str, str]:
-    """The variables of a driver, from those of its starter."""
+def started_by(run_id: str, control_plane: str) -> dict[str, str]:
+    """What tells a driver which run it is, and which control plane has started it."""
+    return {RUN_ID_VARIABLE: run_id, CONTROL_PLANE_VARIABLE: control_plane}
+
+
+def driver_variables(variables: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a driver: those that it needs of its starter's, and its own."""
     kept = {
         name: value for name, value in variables.items() if name in KEPT or name.startswith(KEPT_PREFIXES)
     }
-    return {**kept, RUN_ID_VARIABLE: run_id}
+    return {**kept, **own}

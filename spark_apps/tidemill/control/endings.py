@@ -17,15 +17,21 @@ from tidemill.storage.store import Store
 # Receipts looked through for one run. Newest first; a backfill beside a stream puts a handful in between.
 SEARCHED_RECEIPTS = 50
 
-Result = Literal["clean", "forced", "failed", "killed"]
+# The refusal of a start while somebody holds the pipeline.
+HELD = "TIDE-CKPT-029"
+# Exit codes from here on tell of a signal that ended the process: 137 is SIGKILL.
+FIRST_SIGNAL = 128
+
+Result = Literal["clean", "forced", "failed", "killed", "not_made"]
 
 
 class Ending(BaseModel):
     """The end of one start of a driver.
 
-    `killed`: it left no receipt (SIGKILL, out of memory, power); `termination` is what its place knows of
-    that. `progressed`: it committed a batch, or found nothing to read. `stopped_early`: it was a bounded run
-    that was asked to stop before it had done its work.
+    `killed`: it left no receipt and no exit code (SIGKILL, out of memory, power); `termination` is what its
+    place knows of that. `not_made`: no process or pod of it ever came into being. `progressed`: it committed
+    a batch, or found nothing to read. `stopped_early`: it was a bounded run that was asked to stop before it
+    had done its work.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -48,6 +54,11 @@ class Ending(BaseModel):
         return self.result == "clean" and self.exit_code == 0 and not self.stopped_early
 
     @property
+    def was_held(self) -> bool:
+        """Whether all that spoke against the start was a hold."""
+        return (self.error or {}).get("id") == HELD
+
+    @property
     def lived(self) -> timedelta:
         """How long it ran, at least: the end of a killed driver is its last sign of life."""
         return self.ended_at - self.started_at
@@ -57,13 +68,26 @@ class Ending(BaseModel):
         """Why, in a few words."""
         if self.result == "killed":
             return "killed without a receipt" + (f": {self.termination}" if self.termination else "")
+        if self.result == "not_made":
+            return f"it could not be made{self._told}"
         if self.stopped_early:
             return "stopped before it had finished"
         if self.result == "forced":
             return "stopped, and its batch cut off"
+        if self.error is None and self.termination:
+            return self.termination
+        return f"exit {self.exit_code}{self._told}"
+
+    @property
+    def runbook(self) -> str:
+        """Page of its error."""
+        return str((self.error or {}).get("runbook") or "")
+
+    @property
+    def _told(self) -> str:
         error = self.error or {}
-        words = " ".join(str(error[key]) for key in ("id", "problem") if error.get(key))
-        return f"exit {self.exit_code}" + (f", {words}" if words else "")
+        words = " ".join(str(error[key]) for key in ("id", "problem") if error.get(key)) or self.termination
+        return f", {words}" if words else ""
 
 
 def ending_of(store: Store, layout: Layout, start: StartedDriver) -> Ending:
@@ -98,20 +122,32 @@ def find_receipt(store: Store, layout: Layout, start: StartedDriver) -> Receipt 
 def conclude(start: StartedDriver, receipt: Receipt | None, status: Status | None) -> Ending:
     """The ending that the documents tell of; a status of another start says nothing."""
     own = status if status is not None and is_status_of(status, start) else None
+    result, exit_code = _result(start, receipt, own)
     signs_of_life = [start.started_at] + ([own.updated_at] if own else [])
     return Ending(
         run_id=start.run_id,
         digest=start.digest,
         started_at=start.started_at,
         ended_at=receipt.stopped_at if receipt else max(signs_of_life),
-        result=receipt.result if receipt else "killed",
-        exit_code=receipt.exit_code if receipt else None,
+        result=result,
+        exit_code=exit_code,
         progressed=own is not None and (own.batch_committed_at is not None or found_nothing_to_read(own)),
         epoch=receipt.epoch if receipt else (own.epoch if own else None),
         error=receipt.error if receipt else None,
         termination=start.termination,
         stopped_early=receipt is not None and receipt.stopped_early,
     )
+
+
+def _result(start: StartedDriver, receipt: Receipt | None, own: Status | None) -> tuple[Result, int | None]:
+    """By the receipt; without one, as of a driver whose disk was full, by what its place knows."""
+    if receipt is not None:
+        return receipt.result, receipt.exit_code
+    if not start.made and own is None:
+        return "not_made", None
+    if start.exit_code is not None and start.exit_code < FIRST_SIGNAL:
+        return "failed", start.exit_code
+    return "killed", None
 
 
 def found_nothing_to_read(status: Status) -> bool:

@@ -5,40 +5,39 @@ In `Environment.run_folder`, for each slot (`<pipeline>`, `<pipeline>.backfill`)
     <slot>.lock         held by the driver for its whole life; the kernel is the judge
     <slot>.json         the newest start: run, process identity, log
     <slot>.drain        the run that was asked to stop, and when
+    <slot>.heartbeat    the driver's last sign of life, and its exit code
     logs/<slot>/        one file per start, the newest kept
+    control-plane.id    what makes the folder's processes one control plane
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tidemill.control.drain_note import drain_requested_at, write_drain_note
 from tidemill.control.driver_command import DriverRun, driver_command
-from tidemill.control.driver_record import DriverRecord, read_record, write_record
-from tidemill.control.driver_variables import RUN_ID_VARIABLE, driver_variables
+from tidemill.control.driver_record import DriverRecord, machine_trouble, read_record, write_record
+from tidemill.control.driver_variables import RUN_ID_VARIABLE, driver_variables, started_by
+from tidemill.control.local_identity import local_identity
+from tidemill.control.local_launch import Launch, launch, new_log
 from tidemill.control.local_memory import LocalMemory
 from tidemill.control.log_tail import SHOWN_LINES, newest_lines
-from tidemill.control.own_children import adopt, collect
+from tidemill.control.own_children import collect
 from tidemill.control.process_identity import POLL_SECONDS
 from tidemill.control.process_session import kill_marked_processes
-from tidemill.control.runtime import Slot, StartedDriver, StartResult, slot_of
+from tidemill.control.runtime import Identity, MainSlot, Slot, StartedDriver, StartResult, slot_of
 from tidemill.control.slot_lock import try_lock
-from tidemill.errors import UnavailableError
+from tidemill.engine.heartbeat import HEARTBEAT_VARIABLE, HeartbeatRecord, read_heartbeat
+from tidemill.errors import TidemillError, UnavailableError
 from tidemill.spec.project import Environment
-
-BECOME_DRIVER = "tidemill.control.become_driver"
-
-# Logs kept of one slot. A driver logs a few lines a batch; a crash loop of a day (backoff 5 minutes at
-# most) must not push out the log of its first crash within an hour.
-KEPT_LOGS = 30
 
 # Seconds that a killed driver's JVM may take to vanish: SIGKILL acts at once unless a disk hangs.
 KILL_TIMEOUT_SECONDS = 10
@@ -63,6 +62,10 @@ class LocalRuntime:
     command: CommandBuilder = driver_command
     variables: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
+    def identity(self) -> Identity:
+        """Which control plane this folder's processes are."""
+        return local_identity(self._folder)
+
     def start(self, run: DriverRun, digest: str) -> StartResult:
         """Start a driver unless one holds the slot.
 
@@ -72,25 +75,40 @@ class LocalRuntime:
 
         Raises:
             UnavailableError: TIDE-CTRL-002, if processes of a killed driver cannot be ended; TIDE-CTRL-003,
-                if the slot is held by something that is not a driver.
+                if the slot is held by something that is not a driver; TIDE-CTRL-009, if the machine makes no
+                process.
         """
         slot = slot_of(run.mode)
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with try_lock(self._file(run.pipeline, slot, "lock")) as descriptor:
-            if descriptor is None:
-                return StartResult(self._holder(run.pipeline, slot), started=False)
-            self._end_remains(run.pipeline, slot)
-            record = DriverRecord(
-                pipeline=run.pipeline,
-                mode=run.mode,
-                run_id=run.run_id,
-                digest=digest,
-                started_at=datetime.now(UTC),
-                log=str(self._new_log(run.pipeline, slot)),
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with try_lock(self._file(run.pipeline, slot, "lock")) as descriptor:
+                if descriptor is None:
+                    return StartResult(self._holder(run.pipeline, slot), started=False)
+                self._end_remains(run.pipeline, slot)
+                return StartResult(self._make(run, digest, descriptor), started=True)
+        except OSError as error:
+            raise UnavailableError(
+                "TIDE-CTRL-009",
+                "This machine could not make the driver's process.",
+                facts={"pipeline": run.pipeline, "cause": f"{type(error).__name__}: {error}"},
+                fix="see memory, processes and the disk of this machine; it is tried again by itself",
+                runbook="stream-does-not-start",
+            ) from error
+
+    def check(self, run: DriverRun) -> None:
+        """See that what drivers need is installed where this process is: they run beside it.
+
+        Raises:
+            UnavailableError: TIDE-CTRL-030.
+        """
+        if importlib.util.find_spec("pyspark") is None:
+            raise UnavailableError(
+                "TIDE-CTRL-030",
+                "This needs Spark, and there is none where this command runs. Nothing was changed.",
+                facts={"pipeline": run.pipeline, "part": run.module, "python": sys.executable},
+                fix="run it where drivers run, or install tidemill[spark] here",
+                runbook="spark-part-failed",
             )
-            write_record(self._file(run.pipeline, slot, "json"), record)
-            process = self._launch(run, record, descriptor)
-        return StartResult(_describe(record, f"pid {process.pid}", alive=True), started=True)
 
     def last_start(self, pipeline: str, slot: Slot = "main") -> StartedDriver | None:
         """The newest start in a slot, running or ended; None if there never was one."""
@@ -100,7 +118,8 @@ class LocalRuntime:
         if record is None:
             return None
         process = f"pid {record.identity.pid}" if record.identity else "starting"
-        return _describe(record, process, record.is_alive(), drain_requested_at(file, record))
+        seen = _describe(record, process, record.is_alive(), drain_requested_at(file, record))
+        return _with_heartbeat(seen, read_heartbeat(self._file(pipeline, slot, "heartbeat")))
 
     def drain(self, driver: StartedDriver) -> bool:
         """Ask a driver to finish its batch and stop; False if it has ended.
@@ -139,11 +158,18 @@ class LocalRuntime:
         """The newest lines of its log."""
         return newest_lines(Path(driver.log), SHOWN_LINES)
 
-    def running_pipelines(self) -> list[str]:
-        """Pipelines whose main slot is held, declared or not."""
+    def main_slots(self) -> dict[str, MainSlot | TidemillError]:
+        """The main slots of all pipelines that were ever started here."""
         names = sorted(file.stem for file in self._folder.glob("*.json") if "." not in file.stem)
-        starts = [self.last_start(name) for name in names]
-        return [start.pipeline for start in starts if start is not None and start.alive]
+        return {name: self._main_slot(name) for name in names}
+
+    def _main_slot(self, pipeline: str) -> MainSlot | TidemillError:
+        try:
+            return MainSlot(self.last_start(pipeline), self.memory(pipeline).read())
+        except TidemillError as error:
+            return error
+        except OSError as error:
+            return machine_trouble(error)
 
     @property
     def _folder(self) -> Path:
@@ -174,30 +200,30 @@ class LocalRuntime:
         same = record is not None and (record.run_id, record.started_at) == (driver.run_id, driver.started_at)
         return record if same else None
 
-    def _launch(self, run: DriverRun, record: DriverRecord, lock: int) -> subprocess.Popen[bytes]:
-        record_file = self._file(run.pipeline, slot_of(run.mode), "json")
-        with Path(record.log).open("xb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", BECOME_DRIVER, str(record_file), *self.command(self.environment, run)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=self.environment.project.folder,
-                env=driver_variables(self.variables, run.run_id),
-                # A session of its own: neither a closed terminal nor Airflow's signals to its own
-                # process groups reach the driver.
-                start_new_session=True,
-                pass_fds=[lock],
-            )
-        adopt(process)
-        return process
-
-    def _new_log(self, pipeline: str, slot: Slot) -> Path:
-        folder = self._folder / "logs" / _slot_name(pipeline, slot)
-        folder.mkdir(parents=True, exist_ok=True)
-        for old in sorted(folder.glob("*.log"))[: -KEPT_LOGS + 1]:
-            old.unlink(missing_ok=True)
-        return folder / f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}.log"
+    def _make(self, run: DriverRun, digest: str, lock: int) -> StartedDriver:
+        slot = slot_of(run.mode)
+        file, heartbeat = (self._file(run.pipeline, slot, ending) for ending in ("json", "heartbeat"))
+        log = new_log(self._folder / "logs" / _slot_name(run.pipeline, slot))
+        record = DriverRecord(
+            pipeline=run.pipeline,
+            mode=run.mode,
+            run_id=run.run_id,
+            digest=digest,
+            started_at=datetime.now(UTC),
+            log=str(log),
+        )
+        # The former driver's last word is not this one's.
+        heartbeat.unlink(missing_ok=True)
+        write_record(file, record)
+        own = {**started_by(run.run_id, self.identity().id), HEARTBEAT_VARIABLE: str(heartbeat)}
+        variables = driver_variables(self.variables, own)
+        command = self.command(self.environment, run)
+        try:
+            pid = launch(Launch(file, command, log, self.environment.project.folder, variables, lock))
+        except OSError as error:
+            write_record(file, record.model_copy(update={"not_made": f"{type(error).__name__}: {error}"}))
+            raise
+        return _describe(record, f"pid {pid}", alive=True)
 
     def _end_remains(self, pipeline: str, slot: Slot) -> None:
         """End what the slot's last driver left when it was killed: its JVM may still be writing."""
@@ -233,4 +259,18 @@ def _describe(
         process=process,
         alive=alive,
         drain_requested_at=drain_requested_at,
+        termination=record.not_made,
+        made=alive or record.was_made,
     )
+
+
+def _with_heartbeat(driver: StartedDriver, heartbeat: HeartbeatRecord | None) -> StartedDriver:
+    """What a driver has left in its heartbeat: since when it is silent, or with which code it has ended."""
+    if heartbeat is None:
+        return driver
+    if driver.alive:
+        return replace(driver, silence=heartbeat.silence)
+    if heartbeat.exit_code is None:
+        return driver
+    words = ", ".join(filter(None, [f"exit {heartbeat.exit_code}", heartbeat.error_id]))
+    return replace(driver, exit_code=heartbeat.exit_code, termination=driver.termination or words)

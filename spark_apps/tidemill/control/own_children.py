@@ -7,15 +7,21 @@ long before the driver; then the system collects it.
 from __future__ import annotations
 
 import subprocess
+import threading
 
 _children: list[subprocess.Popen[bytes]] = []
+
+# Drivers are started from several threads.
+_lock = threading.Lock()
 
 
 def adopt(process: subprocess.Popen[bytes]) -> None:
     """Remember a child that nobody will wait for."""
-    _children.append(process)
+    with _lock:
+        _children.append(process)
 
 
 def collect() -> None:
     """Let go of those that have ended."""
-    _children[:] = [child for child in _children if child.poll() is None]
+    with _lock:
+        _children[:] = [child for child in _children if child.poll() is None]

@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
+from tidemill.checkpoint.root_owner import RootOwner, read_owner
 from tidemill.control.driver_command import driver_command
 from tidemill.control.endings import Ending, ending_of
 from tidemill.control.local_runtime import CommandBuilder, LocalRuntime
+from tidemill.control.ownership import as_owner, own_root
 from tidemill.control.restart_history import RestartHistory
-from tidemill.control.runtime import Runtime, Slot, StartedDriver
-from tidemill.errors import UsageError
+from tidemill.control.runtime import MainSlot, Runtime, Slot, StartedDriver, is_held
+from tidemill.errors import TidemillError, UsageError
 from tidemill.names import Layout
 from tidemill.spec.pod import kubernetes_of
 from tidemill.spec.project import Environment
@@ -36,6 +38,35 @@ class ControlPlane:
     def layout(self) -> Layout:
         """Paths below the storage root."""
         return self.environment.layout
+
+    def own(self) -> None:
+        """See that the storage root is this control plane's, before anything is changed there.
+
+        Raises:
+            GateRefusedError: TIDE-CTRL-010, -011.
+            DataError: TIDE-CTRL-012.
+        """
+        own_root(self.store, self.layout, self.as_owner())
+
+    def as_owner(self) -> RootOwner:
+        """This control plane, as a root's owner."""
+        return as_owner(self.runtime.identity(), self.environment.spec.runtime)
+
+    def foreign_owner(self) -> RootOwner | None:
+        """Another control plane that owns the root; None if it is this one's, or nobody's."""
+        standing = read_owner(self.store, self.layout)
+        return None if standing is None or standing.id == self.runtime.identity().id else standing
+
+    def look_at(self, pipeline: str) -> MainSlot | TidemillError:
+        """A look at one main slot; the error if it cannot be read."""
+        try:
+            return MainSlot(self.runtime.last_start(pipeline), self.runtime.memory(pipeline).read())
+        except TidemillError as error:
+            return error
+
+    def held_pipelines(self) -> list[str]:
+        """Pipelines whose main slot is held, declared or not."""
+        return sorted(name for name, slot in self.runtime.main_slots().items() if is_held(slot))
 
     def running(self, pipeline: str, slot: Slot = "main") -> StartedDriver | None:
         """The driver that runs in a slot now."""

@@ -9,9 +9,11 @@ from typing import Any, Literal
 
 from tidemill.checkpoint.status import Status, read_status
 from tidemill.control.endings import Ending, found_nothing_to_read, is_status_of
+from tidemill.control.hung import why_hung
 from tidemill.control.plane import ControlPlane
 from tidemill.control.restart_policy import class_of
 from tidemill.control.runtime import Slot, StartedDriver
+from tidemill.control.stop_note import read_stop_note
 from tidemill.errors import SpecError
 from tidemill.ledger.read import read_ledger
 
@@ -90,7 +92,7 @@ def prove_finished(plane: ControlPlane, pipeline: str, slot: Slot, started_at: d
         return Proof("failed", "another run has taken the slot; nothing is known of this one")
     ending = plane.last_ending(pipeline, slot)
     if ending is None:
-        return Proof("pending", f"{start.process} is at work")
+        return _about_working(start)
     evidence = {
         "run_id": ending.run_id,
         "result": ending.result,
@@ -99,9 +101,20 @@ def prove_finished(plane: ControlPlane, pipeline: str, slot: Slot, started_at: d
     }
     if ending.is_finished:
         return Proof("done", "finished", evidence)
+    note = read_stop_note(plane.store, plane.layout, pipeline, ending.run_id)
+    if ending.stopped_early and note is not None:
+        return Proof("failed", f"{note.words}. Log: {start.log}", {**evidence, "retry": False})
     return Proof(
         "failed", f"{ending.cause}. Log: {start.log}", {**evidence, "retry": _is_worth_a_retry(ending)}
     )
+
+
+def _about_working(start: StartedDriver) -> Proof:
+    """A driver that its place cannot start, or cannot end, is given up: a retry may find a better one."""
+    reason = start.stuck or why_hung(start, None)
+    if reason:
+        return Proof("failed", reason, {"run_id": start.run_id, "stuck": True, "retry": True})
+    return Proof("pending", f"{start.process} is at work")
 
 
 def _about_draining(
@@ -174,4 +187,4 @@ def _ended_before_proof(start: StartedDriver, ending: Ending) -> Proof:
 
 def _is_worth_a_retry(ending: Ending) -> bool:
     # A clean end that is not the finish is a stop: by a drained node, an eviction, or a person.
-    return class_of(ending) in ("unavailable", "crash", "clean")
+    return class_of(ending) in ("unavailable", "crash", "clean", "not_made")

@@ -6,58 +6,20 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
-from tidemill.checkpoint.desired import Desired
 from tidemill.checkpoint.receipts import Receipt
 from tidemill.checkpoint.status import Status
 from tidemill.control.endings import Ending
+from tidemill.control.facts import Facts
+from tidemill.control.hung import NO_PROGRESS_PAGE, why_hung
 from tidemill.control.restart_policy import RestartPolicy, class_of, judge_crashes
 from tidemill.control.runtime import StartedDriver
-from tidemill.errors import TidemillError
 
 # Longest silence of a driver elsewhere that has fenced off ours before it counts as dead. Above the least
 # silence for which a driver's own probe has it killed (15 minutes); to start too early costs no row: the
 # new driver fences off the other, which gives way before its next batch.
 LONGEST_SILENCE_OF_NEWER = timedelta(minutes=20)
 
-Action = Literal["start", "stop", "kill", "leave", "wait", "hold", "refused", "failed"]
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What is known of one pipeline at one moment.
-
-    Args:
-        pipeline: Its name.
-        mode: Mode that conf declares; None if its file is gone.
-        digest: Digest of the definition; None without one.
-        problem: Why the declaration cannot be used.
-        grace_period: How long a driver may drain before it is killed.
-        on_change: What the environment wants done about a running stream whose definition changed.
-        objection: Why the changed definition could not go on from the checkpoint; None if it can, or if
-            nobody needs to know.
-        desired: What a person asked for; None if nobody did.
-        running: The driver in the main slot.
-        ended: The newest driver of the main slot, if it runs no more.
-        endings: How its drivers ended, oldest first.
-        newest_receipt: The newest receipt of any driver, also of another machine's.
-        newest_status: What any driver said of itself last, also another machine's; None while one runs here.
-        now: When this was seen.
-    """
-
-    pipeline: str
-    now: datetime
-    mode: Literal["stream", "incremental"] | None = "stream"
-    digest: str | None = None
-    problem: TidemillError | None = None
-    grace_period: timedelta = timedelta(seconds=120)
-    on_change: Literal["leave", "restart"] = "leave"
-    objection: TidemillError | None = None
-    desired: Desired | None = None
-    running: StartedDriver | None = None
-    ended: StartedDriver | None = None
-    endings: tuple[Ending, ...] = ()
-    newest_receipt: Receipt | None = None
-    newest_status: Status | None = None
+Action = Literal["start", "stop", "kill", "leave", "wait", "hold", "refused", "failed", "unseen"]
 
 
 @dataclass(frozen=True)
@@ -65,18 +27,20 @@ class Decision:
     """What to do about a pipeline, and why.
 
     `hold`: restarts are used up. `refused`: the declaration or the driver said no. `failed`: the decision
-    could not be made or carried out.
+    could not be made or carried out. `unseen`: storage or API server did not answer; it is tried again.
+    `alarm`: a person should know, though it is tried again.
     """
 
     action: Action
     reason: str
     until: datetime | None = None
     runbook: str = ""
+    alarm: bool = False
 
     @property
     def needs_human(self) -> bool:
-        """Whether the pipeline stays down, or wrong, until somebody acts."""
-        return self.action in ("hold", "refused", "failed")
+        """Whether a person should know: the pipeline is down, or wrong, perhaps until somebody acts."""
+        return self.alarm or self.action in ("hold", "refused", "failed")
 
 
 @dataclass(frozen=True)
@@ -91,7 +55,7 @@ class Reconciler:
             return _unless_stuck(facts.running, self._about_running(facts, facts.running))
         if facts.problem is not None:
             return Decision("refused", str(facts.problem), runbook=facts.problem.runbook)
-        if not _is_wanted(facts):
+        if not facts.is_wanted:
             return Decision("leave", _why_not_wanted(facts))
         return self._about_ended(facts)
 
@@ -106,31 +70,49 @@ class Reconciler:
             return Decision("refused", reason, runbook="stream-does-not-start")
         if facts.problem is not None:
             return Decision("refused", f"it runs as declared before; now: {facts.problem}")
+        hung = why_hung(driver, facts.trigger if driver.mode == "stream" else None)
+        if hung:
+            return Decision("stop", f"{hung}: it is asked to end, then killed", runbook=NO_PROGRESS_PAGE)
         if driver.mode == "incremental":
             return Decision("leave", f"incremental run {driver.run_id} is at work")
-        if not _is_wanted(facts):
+        if not facts.is_wanted:
             return Decision("stop", _why_not_wanted(facts))
         if driver.digest != facts.digest:
             return _about_changed(facts)
         return Decision("leave", "runs")
 
     def _about_ended(self, facts: Facts) -> Decision:
-        counted = [ending for ending in facts.endings if _counts(ending, facts)]
+        counted = facts.counted_endings
         if not counted:
             return Decision("start", "desired, and not running")
         last = counted[-1]
         match class_of(last):
             case "clean":
                 return Decision("start", f"desired, and the last driver ended {last.result}")
+            case "refused" if last.was_held:
+                return _about_held(facts)
             case "refused":
-                return Decision("refused", _words(last), runbook=_runbook(last) or "stream-does-not-start")
+                return Decision("refused", _words(last), runbook=last.runbook or "stream-does-not-start")
             case "fenced":
                 return _about_fenced(last, facts)
         verdict = judge_crashes(counted, facts.now, self.policy)
+        if class_of(last) == "not_made":
+            again: Action = "start" if verdict.may_start else "wait"
+            page = last.runbook or "stream-does-not-start"
+            return Decision(again, verdict.reason, verdict.until, page, alarm=True)
         if verdict.may_start:
             return Decision("start", verdict.reason)
         action: Action = "hold" if verdict.held else "wait"
         return Decision(action, verdict.reason, verdict.until, verdict.runbook)
+
+
+def _about_held(facts: Facts) -> Decision:
+    """A hold passes: the verb behind it, or the person, ends it. One whose verb is dead does not."""
+    if not facts.holds:
+        return Decision("start", "the hold that forbade the last start is gone")
+    reason = "; ".join(f"{name}: {value}" for name, value in facts.holds[0].facts.items())
+    lost = any(hold.alive is not None and hold.alive.is_silent(facts.now) for hold in facts.holds)
+    return Decision("wait", f"it starts once the hold is gone: {reason}", runbook="hold", alarm=lost)
 
 
 def _about_fenced(last: Ending, facts: Facts) -> Decision:
@@ -168,10 +150,6 @@ def _about_changed(facts: Facts) -> Decision:
     return Decision("stop", "its definition changed: it drains, and the next visit starts the new one")
 
 
-def _is_wanted(facts: Facts) -> bool:
-    return facts.mode == "stream" and (facts.desired is None or facts.desired.state == "running")
-
-
 def _why_not_wanted(facts: Facts) -> str:
     if facts.mode != "stream":
         return f"declared {facts.mode}, not stream"
@@ -180,17 +158,7 @@ def _why_not_wanted(facts: Facts) -> str:
     return f"stopped by {facts.desired.by}{reason}"
 
 
-def _counts(ending: Ending, facts: Facts) -> bool:
-    """An end counts until the declaration changes or a person asks anew: both deserve a fresh try."""
-    asked_later = facts.desired is not None and facts.desired.at > ending.ended_at
-    return ending.digest == facts.digest and not asked_later
-
-
 def _words(ending: Ending) -> str:
     error = ending.error or {}
     fix = f" To fix: {error['fix']}" if error.get("fix") else ""
     return ending.cause + fix
-
-
-def _runbook(ending: Ending) -> str:
-    return str((ending.error or {}).get("runbook") or "")

@@ -36,26 +36,24 @@ class RestartHistory:
         self._memory = memory
 
     def read(self) -> list[Ending]:
-        """All that is remembered. A damaged history counts as none: it only slows restarts down."""
-        return _endings(self._memory.read())
-
-    def with_ending(self, ending: Ending | None) -> list[Ending]:
-        """What is remembered, and one more ending if that is news."""
-        return _with(self.read(), ending)
+        """All that is remembered."""
+        return endings_in(self._memory.read())
 
     def note(self, ending: Ending) -> None:
         """Remember an ending; noting it again changes nothing."""
-        self._memory.change(lambda known: _text(_with(_endings(known), ending)))
+        self._memory.change(lambda known: _text(with_ending(endings_in(known), ending)))
 
 
-def _endings(text: str | None) -> list[Ending]:
+def endings_in(text: str | None) -> list[Ending]:
+    """What a memory's text tells. A damaged one counts as none: it only slows restarts down."""
     try:
         return [] if text is None else _Document.model_validate_json(text).endings
     except ValidationError:
         return []
 
 
-def _with(known: list[Ending], ending: Ending | None) -> list[Ending]:
+def with_ending(known: list[Ending], ending: Ending | None) -> list[Ending]:
+    """What is remembered, and one more ending if that is news."""
     if ending is None or any(_same_start(ending, other) for other in known):
         return known
     return [*known, ending]

@@ -1,8 +1,9 @@
 """When a driver that ended is started again: the class of its end decides, then budget and backoff.
 
 exit 0, drained            at once
-exit 69                    with backoff, for ever: the source or storage will come back
+exit 69, never made        with backoff, for ever: the source, the storage or the cluster will come right
 exit 70, killed, others    with backoff, within a budget; held if no driver ever progresses
+exit 66, for a hold        at once when the hold is gone
 exit 64, 65, 66            refused until the declaration or the wish changes: a restart would say the same
 exit 75                    left while a newer driver is heard of elsewhere
 """
@@ -18,7 +19,7 @@ from typing import Literal
 from tidemill.control.endings import Ending
 from tidemill.errors import DataError, FencedError, GateRefusedError, SpecError, UnavailableError
 
-EndingClass = Literal["clean", "unavailable", "crash", "refused", "fenced"]
+EndingClass = Literal["clean", "unavailable", "crash", "refused", "fenced", "not_made"]
 
 _CLASS_OF_EXIT: dict[int | None, EndingClass] = {
     0: "clean",
@@ -34,6 +35,8 @@ def class_of(ending: Ending) -> EndingClass:
     """What kind of end it was. `forced` is an answered stop: whatever its exit code, no crash."""
     if ending.result in ("clean", "forced"):
         return "clean"
+    if ending.result == "not_made":
+        return "not_made"
     return _CLASS_OF_EXIT.get(ending.exit_code, "crash")
 
 

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
 from tidemill.control.driver_command import DriverRun, Mode
+from tidemill.errors import TidemillError
 
 # A stream and an incremental run of one pipeline exclude each other: both move its checkpoint. A
-# backfill has a slot of its own, so that it can run beside the stream.
-Slot = Literal["main", "backfill"]
+# backfill has a slot of its own, so that it can run beside the stream; and so has a part of a verb.
+Slot = Literal["main", "backfill", "verb"]
+_SLOTS: dict[Mode, Slot] = {
+    "stream": "main",
+    "incremental": "main",
+    "backfill": "backfill",
+    "verb": "verb",
+}
 
 
 def slot_of(mode: Mode) -> Slot:
     """Which place of its pipeline a driver occupies."""
-    return "backfill" if mode == "backfill" else "main"
+    return _SLOTS[mode]
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,9 @@ class StartedDriver:
         alive: Whether it runs.
         drain_requested_at: When it was asked to stop.
         termination: How its process ended, where its place knows: `OOMKilled, exit 137`.
+        exit_code: With which its process ended, where its place knows.
+        made: False if it has ended without ever having become a process or a pod.
+        silence: Time since its last sign of life, where its place knows.
         stuck: Why it neither works nor ends, and will not without a person, where its place knows.
     """
 
@@ -49,6 +59,9 @@ class StartedDriver:
     alive: bool
     drain_requested_at: datetime | None = None
     termination: str = ""
+    exit_code: int | None = None
+    made: bool = True
+    silence: timedelta | None = field(default=None, compare=False)
     stuck: str = ""
 
     def is_overdue(self, now: datetime, grace_period: timedelta) -> bool:
@@ -58,11 +71,43 @@ class StartedDriver:
 
 
 @dataclass(frozen=True)
+class Identity:
+    """Which control plane this is.
+
+    Args:
+        id: Tells it from every other one. All its processes have the same, today and after a restart, an
+            upgrade or a reinstallation.
+        place: Where it is, for a person: a folder, or a namespace.
+    """
+
+    id: str
+    place: str
+
+
+@dataclass(frozen=True)
 class StartResult:
     """The driver that runs now, and whether this call started it."""
 
     driver: StartedDriver
     started: bool
+
+
+@dataclass(frozen=True)
+class MainSlot:
+    """What one look tells of a pipeline's main slot.
+
+    Args:
+        start: The newest start, running or ended; None if there never was one.
+        memory: The text of the pipeline's memory.
+    """
+
+    start: StartedDriver | None = None
+    memory: str | None = None
+
+
+def is_held(slot: MainSlot | TidemillError) -> bool:
+    """Whether a driver lives in a slot, or may: whoever visits one that cannot be read will say why."""
+    return isinstance(slot, TidemillError) or (slot.start is not None and slot.start.alive)
 
 
 class Memory(Protocol):
@@ -78,8 +123,18 @@ class Memory(Protocol):
 class Runtime(Protocol):
     """A place where drivers run. Every method returns at once; nothing waits for a driver."""
 
+    def identity(self) -> Identity:
+        """Which control plane starts drivers here: who shares its slots shares its identity."""
+
     def start(self, run: DriverRun, digest: str) -> StartResult:
         """Start a driver unless one holds the slot; of racing callers one starts, all see its driver."""
+
+    def check(self, run: DriverRun) -> None:
+        """See that a run could be started here; starts and keeps nothing.
+
+        Raises:
+            TidemillError: Why it could not.
+        """
 
     def last_start(self, pipeline: str, slot: Slot = "main") -> StartedDriver | None:
         """The newest start in a slot, running or ended; None if there never was one."""
@@ -96,8 +151,11 @@ class Runtime(Protocol):
     def put_away(self, driver: StartedDriver) -> None:
         """See that the place does not start an ended driver again by itself."""
 
-    def running_pipelines(self) -> list[str]:
-        """Pipelines whose main slot is held, declared or not."""
+    def main_slots(self) -> dict[str, MainSlot | TidemillError]:
+        """The main slots of all pipelines that were ever started here, in one look however many there are.
+
+        One that cannot be read is there with its error, and stands in the way of no other.
+        """
 
     def memory(self, pipeline: str) -> Memory:
         """Where the history of a pipeline's drivers is kept."""

@@ -17,7 +17,7 @@ from tidemill.control.goal import Goal, prove
 from tidemill.control.plane import ControlPlane
 from tidemill.control.proof import Proof
 from tidemill.control.runtime import StartedDriver
-from tidemill.control.streams import start_stream
+from tidemill.control.visit import start_stream
 from tidemill.errors import UsageError
 from tidemill.spec.project import Pipeline, resolve_pipeline
 
@@ -55,10 +55,12 @@ def begin(plane: ControlPlane, request: StreamRequest) -> Goal:
     runs and one should.
 
     Raises:
+        GateRefusedError: If the storage root is another control plane's.
         SpecError: If the declaration is wrong; nothing was changed.
         UsageError: TIDE-CTRL-006 if the pipeline is no stream, TIDE-CTRL-007 if a later wish stands.
     """
     pipeline = None if request.verb == "stop" else _stream(plane, request.pipeline)
+    plane.own()
     _write_wish(plane, request)
     driver = plane.running(request.pipeline)
     if request.verb == "stop":
@@ -78,6 +80,7 @@ def end_overdue(plane: ControlPlane, goal: Goal) -> Goal:
     driver = plane.running(goal.pipeline)
     if driver is None or not driver.is_overdue(datetime.now(UTC), plane.environment.spec.grace_period):
         return goal
+    plane.own()
     plane.runtime.kill(driver)
     return goal.model_copy(update={"killed_drain": driver.drain_requested_at})
 

@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from signal import SIGTERM
 
@@ -51,6 +51,10 @@ TOPICS = {"iot_events": 4, "iot_alerts": 1}
 EVENTS_PER_SECOND = 200
 EVENT_SECONDS_PER_SECOND = 60
 
+# How long before the demo's first start event time begins: a pipeline rejects events of the future, so the
+# fast clock needs room. It lasts for six days of demo.
+LEAD = timedelta(days=365)
+
 # Shares of events: enough of each kind that it shows within a minute.
 GENERATOR_RATES = {"late": 0.02, "too-late": 0.002, "duplicate": 0.02, "broken": 0.01}
 
@@ -60,8 +64,8 @@ STREAMS = ("iot_events_bronze", "iot_device_windows")
 # Scheduled pipelines of the demo.
 INCREMENTALS = ("iot_daily_summary",)
 
-# Seconds until Airflow has parsed the DAG files; its first pass begins within a few seconds of the start.
-DAGS_TIMEOUT_SECONDS = 120
+# Seconds until Airflow has parsed the DAG files: a few after its start, many more on a busy machine.
+DAGS_TIMEOUT_SECONDS = 300
 
 # Seconds a drained driver may take, as the local runtime counts before it kills.
 DRAIN_TIMEOUT_SECONDS = 120
@@ -180,13 +184,18 @@ def _start_generator(demo: Demo, broker: BrokerProcess) -> None:
         *(sys.executable, "-m", "tidemill.cli.app", "dev", "produce", "iot_events"),
         *("--servers", broker.bootstrap_servers, "--rate", str(EVENTS_PER_SECOND)),
         *("--interval-ms", str(1000 * EVENT_SECONDS_PER_SECOND // EVENTS_PER_SECOND)),
-        *("--start", (began + (now - began) * EVENT_SECONDS_PER_SECOND).isoformat()),
+        *("--start", _event_time(began, now).isoformat(), "--not-ahead"),
         # Another seed for each run: the same one would repeat the ids of the run before.
         *("--seed", str(int(now.timestamp()))),
         *rates,
     ]
     identity = start_detached(command, record.with_name("generator.log"))
     record.write_text(json.dumps({"v": 1, "began": began.isoformat(), "process": asdict(identity)}))
+
+
+def _event_time(began: datetime, now: datetime) -> datetime:
+    """Where event time must be; once it has caught up with the clock it goes on with that."""
+    return min(now, began - LEAD + (now - began) * EVENT_SECONDS_PER_SECOND)
 
 
 def _generator(demo: Demo) -> ProcessIdentity | None:
@@ -229,7 +238,7 @@ def _unpause(api: AirflowApi) -> None:
 
 def _stop_drivers(demo: Demo, say: Say) -> bool:
     plane = demo.plane()
-    running = [driver for name in plane.runtime.running_pipelines() if (driver := plane.running(name))]
+    running = [driver for name in plane.held_pipelines() if (driver := plane.running(name))]
     for driver in running:
         plane.runtime.drain(driver)
     deadline = time.monotonic() + DRAIN_TIMEOUT_SECONDS

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tidemill.dev.iot_events import KINDS, Event, IotSettings, Kind, iot_events
@@ -68,11 +68,13 @@ class Pace:
         events_per_second: None sends as fast as the broker takes them.
         count: End after so many events.
         duration_seconds: End after so long.
+        not_ahead: Wait with an event of the future until its time has come.
     """
 
     events_per_second: float | None = None
     count: int | None = None
     duration_seconds: float | None = None
+    not_ahead: bool = False
 
     def __post_init__(self) -> None:
         if self.events_per_second is not None and self.events_per_second <= 0:
@@ -137,6 +139,8 @@ def _paced(events: Iterator[Event], pace: Pace, run: _Run) -> Iterator[Event]:
     for number, event in enumerate(itertools.islice(events, pace.count)):
         due = number / pace.events_per_second if pace.events_per_second else 0.0
         ends = pace.duration_seconds if pace.duration_seconds is not None else float("inf")
+        if pace.not_ahead:
+            due = max(due, run.seconds() + (event.event_time - datetime.now(UTC)).total_seconds())
         run.wait_until(min(due, ends))
         if run.stop.is_set() or run.seconds() >= ends:
             return

@@ -22,7 +22,7 @@ def admit(run: RunContext) -> RunContext:
         GateRefusedError: Why the query must not start.
         UnavailableError: If no broker answers.
     """
-    check_holds(run.store, run.pipeline.layout, run.pipeline.name)
+    check_holds(run.store, run.pipeline.layout, run.pipeline.name, run.own_hold)
     if run.mode == "backfill":
         return run
     facts = gather_facts(run.store, run.pipeline, run.generation)
@@ -32,7 +32,7 @@ def admit(run: RunContext) -> RunContext:
     check(facts)
     _say(run, facts)
     topics = facts.source.topics
-    return run if topics is None else replace(run, topic_ids=topics.ids)
+    return run if topics is None else replace(run, topic_ids=topics.ids, cluster=topics.cluster)
 
 
 def _say(run: RunContext, facts: CheckpointFacts) -> None:

@@ -6,8 +6,6 @@ import argparse
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from tidemill.backfill.bounds import Bounds, parse_bounds
-
 
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """What a driver was asked to do; ends the process with 2 for words that it does not know."""
@@ -17,18 +15,9 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--pipeline", required=True)
     parser.add_argument("--mode", required=True, choices=["stream", "incremental", "backfill"])
     parser.add_argument("--run-id", default=f"manual-{datetime.now(UTC):%Y%m%dT%H%M%S}")
-    parser.add_argument("--from", dest="start", help="first moment of a backfill, ISO 8601")
-    parser.add_argument("--to", dest="end", help="end of a backfill, exclusive, ISO 8601")
-    parser.add_argument("--from-offsets", help='first offsets of a backfill: {"topic": {"0": 5}}')
-    parser.add_argument("--to-offsets", help="end offsets of a backfill, exclusive")
+    parser.add_argument("--plan", help="digest of the plan that a backfill carries out")
     parser.add_argument("--http-port", type=int, help="serve probes, status and metrics; a pod always does")
-    return parser.parse_args(argv)
-
-
-def bounds_of(arguments: argparse.Namespace) -> Bounds:
-    """The range of a backfill.
-
-    Raises:
-        UsageError: If it is none.
-    """
-    return parse_bounds(arguments.start, arguments.end, arguments.from_offsets, arguments.to_offsets)
+    arguments = parser.parse_args(argv)
+    if (arguments.mode == "backfill") != (arguments.plan is not None):
+        parser.error("--plan goes with --mode backfill")
+    return arguments

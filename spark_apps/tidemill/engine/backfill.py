@@ -2,79 +2,220 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+
+import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from tidemill.backfill.plan import BackfillPlan, TablePlan
-from tidemill.engine.batch import BatchResult
-from tidemill.engine.flow import Flow, build_flow
+from tidemill.backfill.plan import BackfillPlan, hold_of
+from tidemill.backfill.positions import offsets_condition
+from tidemill.backfill.still_holds import check_still_holds, records_there
+from tidemill.checkpoint.epochs import claim_epoch
+from tidemill.checkpoint.holds import Hold, drop_hold, take_hold
+from tidemill.engine.batch_writer import BatchResult
+from tidemill.engine.broken_lines import broken_lines
+from tidemill.engine.cancelled import cancelled_by
+from tidemill.engine.flow import decoded_rows, flow_of
 from tidemill.engine.outputs import table_log
+from tidemill.engine.quarantine_range import KEY, PLACE, QuarantineRange
+from tidemill.engine.record_offsets import offsets_of_times
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
 from tidemill.engine.task_watch import TaskWatch, looking, work_of
+from tidemill.engine.turn import turn
 from tidemill.ledger.entry import LedgerEntry, OffsetRange
 from tidemill.names import QUARANTINE_OUTPUT
-from tidemill.payload.quarantine import QUARANTINE_SCHEMA, Quarantine
-from tidemill.sinks.batch_commit import Written
-from tidemill.sinks.range_writer import RangeTarget, insert_new, merge_rows, replace_rows
+from tidemill.payload.quarantine import Quarantine
+from tidemill.sinks.batch_commit import StepDone, Written, nothing_more
+from tidemill.sinks.range_writer import KeyedTable, RangeTarget, prepare_table, replace_rows
 from tidemill.sinks.table_log import TableLog
 from tidemill.sources.read import SOURCE_NAME, read_batch
-
-# A rejected record is one place in a topic; a backfill finds the same ones again.
-QUARANTINE_KEY = ["kafka_topic", "kafka_partition", "kafka_offset"]
+from tidemill.spec.sinks import DeltaSink
 
 
-def run_backfill(spark: SparkSession, run: RunContext, reporter: Reporter, plan: BackfillPlan) -> None:
+def run_backfill(
+    spark: SparkSession,
+    run: RunContext,
+    reporter: Reporter,
+    plan: BackfillPlan,
+    step_done: StepDone = nothing_more,
+) -> None:
     """Compute the range once and bring it into each table. Running it again changes no row.
 
-    1. Each table: the rows of the range are replaced or merged, in one commit per table.
-    2. Rejected records that the quarantine does not hold yet are added.
+    Killed anywhere and repeated, it comes to the same end; between any two steps each record is in a table
+    or in the quarantine.
+
+    1. A pipeline that has never run live is held back until all is done.
+    2. The plan still holds; asked again before each commit.
+    3. The offsets of the records, where they were chosen by time.
+    4. Rows. Rejected records that the quarantine does not hold yet are added to it.
+    5. Each table: the rows of the range are replaced, in one commit.
+    6. Records that are in the tables now leave the quarantine.
+
+    Raises:
+        UsageError: TIDE-BACK-016, if the plan does not hold any more.
+        DrainedError: If a stop was asked for.
     """
-    pipeline = run.pipeline
-    quarantine = Quarantine.at(spark.sparkContext, pipeline.layout.quarantine(pipeline.name), run.run_id)
-    records = read_batch(spark, pipeline, plan.start_offsets, plan.end_offsets)
-    flow = build_flow(pipeline, records, quarantine, plan.condition)
-    # Several tables share one evaluation; so do a merge's look for repeated keys and its write.
-    rows = flow.frame.persist(StorageLevel.MEMORY_AND_DISK)
-    tasks = TaskWatch(pipeline, reporter, lambda: work_of(spark.sparkContext))
-    try:
-        with looking(tasks):
-            # 1.
-            written = {table.table: _write(rows, flow, run, plan, table) for table in plan.tables}
-            # 2.
-            quarantined = _quarantine(spark, quarantine, _entry(run, plan, QUARANTINE_OUTPUT))
-    finally:
-        rows.unpersist()
-    reporter.batch(BatchResult(None, written, quarantined))
+    attempt = _Attempt(spark, run, plan, step_done)
+    tasks = TaskWatch(run.pipeline, reporter, lambda: work_of(spark.sparkContext))
+    # 1.
+    with looking(tasks), cancelled_by(run.drain, spark), _held_back(run, plan):
+        # 2.
+        attempt.check()
+        attempt.find_records()
+        step_done("checked")
+        # 3.
+        attempt.find_offsets()
+        step_done("offsets_found")
+        # 4. to 6.
+        result = attempt.write()
+    reporter.batch(result)
 
 
-def _write(rows: DataFrame, flow: Flow, run: RunContext, plan: BackfillPlan, table: TablePlan) -> Written:
-    sink = next(sink for sink in run.pipeline.spec.delta_sinks if sink.table == table.table)
-    log = table_log(run.pipeline, sink)
-    target = RangeTarget(log, flow.arrow_schema, sink)
-    chosen = rows if sink.where is None else rows.where(sink.where)
-    entry = _entry(run, plan, table.table)
-    if table.action == "merge":
-        return merge_rows(chosen, target, entry)
-    return replace_rows(chosen, target, entry, table.condition)
+@contextmanager
+def _held_back(run: RunContext, plan: BackfillPlan) -> Iterator[None]:
+    """Let no first start come between: it would begin where the source begins, and write these rows again.
+
+    The hold refuses those to come, the epoch fences off one that has passed the gate already. A backfill that
+    fails leaves its hold, which the same command takes up again.
+    """
+    if plan.live is not None:
+        yield
+        return
+    layout, name = run.pipeline.layout, run.pipeline.name
+    command = f"tidemill backfill apply {name} --plan {plan.digest}"
+    why = "a backfill fills the tables of a pipeline that has never run"
+    hold = hold_of(plan.digest)
+    take_hold(run.store, layout, name, Hold(id=hold, by="backfill", why=why, to_do=command))
+    claim_epoch(run.store, layout, name, run.run_id)
+    yield
+    drop_hold(run.store, layout, name, hold)
 
 
-def _quarantine(spark: SparkSession, quarantine: Quarantine, entry: LedgerEntry) -> int:
-    parts = quarantine.take()
-    if not parts:
-        return 0
-    log = TableLog(quarantine.path)
-    log.create(QUARANTINE_SCHEMA)
-    rejected = spark.read.parquet(*(f"{quarantine.path}/{part.name}" for part in parts))
-    return insert_new(rejected, log, QUARANTINE_KEY, entry)
+class _Attempt:
+    """One attempt at a plan, whose offsets become narrower when they are found."""
 
+    def __init__(self, spark: SparkSession, run: RunContext, plan: BackfillPlan, step_done: StepDone) -> None:
+        self._spark = spark
+        self._run = run
+        self._pipeline = run.pipeline
+        self._plan = plan
+        self._step_done = step_done
+        self._start, self._end = plan.start_offsets, plan.end_offsets
 
-def _entry(run: RunContext, plan: BackfillPlan, output: str) -> LedgerEntry:
-    return LedgerEntry(
-        pipeline=run.pipeline.name,
-        output=output,
-        mode="backfill",
-        run_id=run.run_id,
-        sources={SOURCE_NAME: OffsetRange(start=plan.start_offsets, end=plan.end_offsets)},
-        code=run.code,
-    )
+    def check(self) -> None:
+        """See that the plan still holds."""
+        check_still_holds(self._run.store, self._pipeline, self._plan)
+
+    def find_records(self) -> None:
+        """See that the source still has the records."""
+        self._start = records_there(self._pipeline, self._plan)
+
+    def find_offsets(self) -> None:
+        """Narrow the range of offsets to the records that were chosen by time."""
+        column, times = self._plan.find_offsets_by, self._plan.bounds.times
+        if column is None or times is None or self._start is None or self._end is None:
+            return
+        decoded = self._decoded(self._files())
+        self._start, self._end = offsets_of_times(decoded, column, times, self._start, self._end)
+
+    def write(self) -> BatchResult:
+        """Compute the rows and write them."""
+        files = self._files()
+        flow = flow_of(self._pipeline, self._chosen(files))
+        # Of windows that overlap the range, the first and the last ones are not whole.
+        whole = self._plan.tables[0].condition if self._plan.by == "window" else None
+        rows = flow.frame if whole is None else flow.frame.where(whole)
+        targets = [self._target(sink, flow.arrow_schema) for sink in self._pipeline.spec.delta_sinks]
+        for target in targets:
+            prepare_table(rows, target)
+        if not self._pipeline.spec.rejects_records:
+            return BatchResult(None, self._replace_all(rows, targets), 0)
+        lines = broken_lines(self._spark, self._pipeline, files)
+        table = KeyedTable(TableLog(files.path), self._entry(QUARANTINE_OUTPUT), self._turn)
+        quarantine = QuarantineRange(self._spark, files, lines, self._records, table)
+        # Computed before anything is written, to know what is rejected.
+        rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            rows.count()
+            added = quarantine.add()
+            self._step_done("quarantine_added")
+            written = self._replace_all(rows, targets)
+        finally:
+            rows.unpersist()
+        self._drop_accepted(quarantine)
+        self._step_done("quarantine_dropped")
+        return BatchResult(None, written, added)
+
+    @property
+    def _records(self) -> str | None:
+        """SQL condition of the records that are read, in the quarantine; None if they are in no topic."""
+        if not self._pipeline.spec.source.is_kafka:
+            return None
+        return offsets_condition(self._start or {}, self._end or {}, PLACE)
+
+    def _files(self) -> Quarantine:
+        path = self._pipeline.layout.quarantine(self._pipeline.name)
+        return Quarantine.at(self._spark.sparkContext, path, self._run.run_id)
+
+    def _decoded(self, files: Quarantine) -> DataFrame:
+        version = self._plan.source_version
+        records = read_batch(self._spark, self._pipeline, self._start, self._end, version)
+        return decoded_rows(self._pipeline, records, files)
+
+    def _chosen(self, files: Quarantine) -> DataFrame:
+        decoded, condition = self._decoded(files), self._plan.condition
+        return decoded if condition is None else decoded.where(condition)
+
+    def _target(self, sink: DeltaSink, columns: pa.Schema) -> RangeTarget:
+        return RangeTarget(table_log(self._pipeline, sink), columns, sink, self._turn)
+
+    def _turn(self) -> AbstractContextManager[None]:
+        return turn(self._run.store, self._pipeline.layout.turn(self._pipeline.name), self._run.run_id)
+
+    def _replace_all(self, rows: DataFrame, targets: Sequence[RangeTarget]) -> dict[str, Written]:
+        shared = len(self._plan.tables) > 1 and not rows.is_cached
+        rows = rows.persist(StorageLevel.MEMORY_AND_DISK) if shared else rows
+        try:
+            return {target.sink.table: self._replace(rows, target) for target in targets}
+        finally:
+            if shared:
+                rows.unpersist()
+
+    def _replace(self, rows: DataFrame, target: RangeTarget) -> Written:
+        sink = target.sink
+        condition = next(table.condition for table in self._plan.tables if table.table == sink.table)
+        if self._plan.by == "record":
+            condition = offsets_condition(self._start or {}, self._end or {}, self._plan.record or {})
+        chosen = rows if sink.where is None else rows.where(sink.where)
+        written = replace_rows(chosen, target, self._entry(sink.table), condition, self.check)
+        self._step_done(f"replaced {sink.table}")
+        return written
+
+    def _drop_accepted(self, quarantine: QuarantineRange) -> None:
+        """Of windows, only events whose windows are all in the range leave the quarantine."""
+        accepted = quarantine.accepted_now()
+        if accepted is not None and self._plan.condition is not None:
+            # They were accepted, so this reads them once more for their times.
+            places = (F.col(name).alias(column) for name, column in PLACE.items())
+            counted = self._decoded(self._files()).where(self._plan.counted or self._plan.condition)
+            accepted = counted.select(*places).join(accepted, KEY, "left_semi")
+        if accepted is not None:
+            quarantine.drop(accepted)
+
+    def _entry(self, output: str) -> LedgerEntry:
+        return LedgerEntry(
+            pipeline=self._pipeline.name,
+            output=output,
+            mode="backfill",
+            run_id=self._run.run_id,
+            plan=self._plan.digest,
+            # Windows and times say nothing of where in the topic their records end.
+            sources={SOURCE_NAME: OffsetRange(start=self._start, end=self._end)}
+            if self._plan.by in ("record", "everything")
+            else {},
+            code=self._run.code,
+        )

@@ -81,6 +81,15 @@ _KNOWN = (
         "storage-unavailable",
     ),
     _Known(
+        # After the disk that is full: a mount that is gone, a disk that fails.
+        r"Generic LocalFileSystem error",
+        UnavailableError,
+        "TIDE-STOR-006",
+        "The disk or the network mount of the storage root does not work.",
+        "see the mount; what it interrupted is repeated and nothing is lost",
+        "storage-unavailable",
+    ),
+    _Known(
         r"SaslAuthenticationException|SASL authentication error|Authentication failed",
         SpecError,
         "TIDE-SRC-003",

@@ -6,38 +6,43 @@ Exit codes are those of design: 0 finished or drained, else the `exit_code` of t
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import structlog
+from pydantic import ValidationError
 from pyspark.sql import SparkSession
 
-from tidemill.backfill.plan import plan_backfill
+from tidemill.backfill.plan import hold_of, load_plan
 from tidemill.checkpoint.current import read_or_create_current
 from tidemill.checkpoint.epochs import claim_epoch
 from tidemill.checkpoint.gate import check, check_holds, gather_facts
 from tidemill.checkpoint.last_ending import read_last_ending
 from tidemill.checkpoint.receipts import write_receipt
-from tidemill.checkpoint.status import Status
+from tidemill.checkpoint.root_owner import CONTROL_PLANE_VARIABLE, check_started_by_owner
+from tidemill.checkpoint.status import Status, read_status
 from tidemill.engine.admission import admit
-from tidemill.engine.arguments import bounds_of, parse_arguments
+from tidemill.engine.arguments import parse_arguments
 from tidemill.engine.availability import Backoff, check_source
 from tidemill.engine.backfill import run_backfill
+from tidemill.engine.batch import DrainedError
 from tidemill.engine.classify import classify
 from tidemill.engine.drain import Drain
 from tidemill.engine.driver_http import DriverView, serve
 from tidemill.engine.driver_pod import check_first_pod, check_not_fenced, mark_fenced, this_pod
+from tidemill.engine.heartbeat import Heartbeat
 from tidemill.engine.jvm_process import check_jvm, jvm_has_ended
 from tidemill.engine.log_lines import log_json_lines
 from tidemill.engine.receipt import make_receipt
-from tidemill.engine.reporter import Reporter, error_document
+from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
 from tidemill.engine.session import start_session
 from tidemill.engine.streaming import Ending, run_query
-from tidemill.engine.transform import code_of
 from tidemill.errors import FencedError, TidemillError, UnavailableError
+from tidemill.ledger.code import code_of
 from tidemill.spec.pod import HTTP_PORT
 from tidemill.spec.project import Pipeline, Project, find_project, load_environment, resolve_pipeline
 from tidemill.storage.access import open_storage
@@ -50,6 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one pipeline in this process until it ends; returns the exit code."""
     arguments = parse_arguments(argv)
     log_json_lines()
+    heartbeat = Heartbeat.of_this_process()
     try:
         project: Project = find_project(arguments.project)
         pipeline = resolve_pipeline(load_environment(project, arguments.env), arguments.pipeline)
@@ -57,39 +63,45 @@ def main(argv: Sequence[str] | None = None) -> int:
         check_first_pod(pod, arguments.mode)
         check_not_fenced(pod)
         open_storage(pipeline.environment)
-        bounds_of(arguments)
     except TidemillError as error:
         _log_error(error, None)
+        heartbeat.end(error.exit_code, error.error_id)
         return error.exit_code
     drain = Drain()
     drain.on_signals()
-    return _run(pipeline, arguments, drain)
+    return _run(pipeline, arguments, drain, heartbeat)
 
 
-def _run(pipeline: Pipeline, arguments: argparse.Namespace, drain: Drain) -> int:
+def _run(pipeline: Pipeline, arguments: argparse.Namespace, drain: Drain, heartbeat: Heartbeat) -> int:
     """Run and leave a receipt, whatever happens short of being killed.
 
     1. Port, before anything asks storage: one that is silent takes minutes to fail, and a driver that
        answers no probe meanwhile is killed.
-    2. What the last driver left, before this one's first status takes its place.
+    2. Owner of the root, before anything is written there; then what the last driver left, before this one's
+       first status takes its place.
     3. Holds and gate: refuse rather than lose or double a row.
     4. Epoch: claimed only by a driver that may start.
     5. Run; the gate is asked again before each query, with the broker's word.
     6. Receipt, then the final status: who reads `stopped` finds the receipt.
     """
     store = Store(pipeline.layout.root)
-    reporter = _reporter(store, pipeline, arguments)
+    reporter = _reporter(store, pipeline, arguments, heartbeat)
     # 1.
     _serve(pipeline, reporter, arguments)
-    # 2.
-    _log_last_ending(store, pipeline)
-    reporter.state("starting")
     failure: TidemillError | None = None
     ending: Ending = "finished"
     try:
+        # 2.
+        check_started_by_owner(store, pipeline.layout, os.environ.get(CONTROL_PLANE_VARIABLE))
+        if arguments.mode != "backfill":
+            _log_last_ending(store, pipeline)
+            reporter.goes_on_from(_last_words(store, pipeline))
+        reporter.state("starting")
         run = RunContext(pipeline, arguments.mode, arguments.run_id, store, drain, code_of(pipeline))
         # 3.
-        check_holds(store, pipeline.layout, pipeline.name)
+        if run.mode == "backfill":
+            run = replace(run, own_hold=hold_of(arguments.plan))
+        check_holds(store, pipeline.layout, pipeline.name, run.own_hold)
         if run.mode != "backfill":
             generation = read_or_create_current(store, pipeline.layout, pipeline.name).generation
             check(gather_facts(store, pipeline, generation))
@@ -103,7 +115,9 @@ def _run(pipeline: Pipeline, arguments: argparse.Namespace, drain: Drain) -> int
         failure = classify(error)
         _log_error(failure, error)
     # 6.
-    return _finish(store, pipeline, reporter, ending, failure)
+    exit_code = _finish(store, pipeline, reporter, ending, failure)
+    heartbeat.end(exit_code, "" if failure is None else failure.error_id)
+    return exit_code
 
 
 def _log_last_ending(store: Store, pipeline: Pipeline) -> None:
@@ -117,7 +131,17 @@ def _log_last_ending(store: Store, pipeline: Pipeline) -> None:
         log.info("last_ending", pipeline=pipeline.name, **last.document())
 
 
-def _reporter(store: Store, pipeline: Pipeline, arguments: argparse.Namespace) -> Reporter:
+def _last_words(store: Store, pipeline: Pipeline) -> Status | None:
+    """What the last driver said of itself; none where that is damaged, which must not forbid a start."""
+    try:
+        return read_status(store, pipeline.layout, pipeline.name)
+    except (TidemillError, ValidationError):
+        return None
+
+
+def _reporter(
+    store: Store, pipeline: Pipeline, arguments: argparse.Namespace, heartbeat: Heartbeat
+) -> Reporter:
     now = datetime.now(UTC)
     status = Status(
         pipeline=pipeline.name,
@@ -129,8 +153,8 @@ def _reporter(store: Store, pipeline: Pipeline, arguments: argparse.Namespace) -
     )
     path = pipeline.layout.status(pipeline.name)
     if arguments.mode == "backfill":
-        path = pipeline.layout.backfill_status(bounds_of(arguments).backfill_id(pipeline.name))
-    return Reporter(store, path, status)
+        path = pipeline.layout.backfill_status(pipeline.name, arguments.plan)
+    return Reporter(store, path, status, heartbeat.beat)
 
 
 def _serve(pipeline: Pipeline, reporter: Reporter, arguments: argparse.Namespace) -> None:
@@ -156,9 +180,12 @@ def _run_mode(run: RunContext, reporter: Reporter, arguments: argparse.Namespace
                     spark = start_session(run.pipeline, this_pod(), run.mode)
                     spark.streams.addListener(reporter)
                 if run.mode == "backfill":
-                    run_backfill(spark, run, reporter, plan_backfill(run.pipeline, bounds_of(arguments)))
+                    plan = load_plan(run.store, run.pipeline.layout, run.pipeline.name, arguments.plan)
+                    run_backfill(spark, run, reporter, plan)
                     return "finished"
                 return run_query(spark, run, reporter)
+            except DrainedError:
+                break
             except Exception as error:
                 if spark is not None:
                     check_jvm(spark, error)
@@ -202,7 +229,7 @@ def _finish(
 def _log_error(error: TidemillError, cause: BaseException | None) -> None:
     # The trace of an error of our own says nothing that its facts do not; others need theirs.
     trace = None if cause is None or isinstance(cause, TidemillError) else cause
-    log.error("failed", **error_document(error), exc_info=trace)
+    log.error("failed", **error.as_document(), exc_info=trace)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def answer(path: str, view: DriverView) -> Answer:
     """What a path answers."""
     status, silence = view.status(), view.silence()
     if path == "/healthz":
-        return _probe(alive(status, silence, view.trigger))
+        return _probe(alive(status.state, silence, view.trigger))
     if path == "/readyz":
         return _probe(ready(status))
     if path == "/status":

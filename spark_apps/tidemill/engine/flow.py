@@ -1,15 +1,18 @@
-"""One pipeline as one DataFrame and its outputs: source -> decode -> transform -> sinks."""
+"""One pipeline as one DataFrame: source -> decode -> transform."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from tidemill.backfill.row_origin import RowOrigin, plain_origin
+from tidemill.engine.row_origin import find_origin
 from tidemill.engine.transform import apply_transform, check_event_time
 from tidemill.payload.decode import Decoding, Stage, json_decoding
 from tidemill.payload.quarantine import Quarantine
+from tidemill.payload.typed_rows import typed_rows
 from tidemill.sinks.table_columns import table_columns
 from tidemill.spec.project import Pipeline
 
@@ -21,39 +24,62 @@ class Flow:
     Args:
         frame: Rows for the sinks, or undecoded records if `before` is set.
         arrow_schema: Columns of the rows for the sinks.
-        before: Decoding that the arrow writer takes into its own pass.
+        before: Decoding, or sifting, that the arrow writer takes into its own pass.
+        origin: What is proven of the rows of a stream.
     """
 
     frame: DataFrame
     arrow_schema: pa.Schema
     before: Stage | None = None
+    origin: RowOrigin = field(default_factory=RowOrigin)
 
 
-def build_flow(
-    pipeline: Pipeline, records: DataFrame, quarantine: Quarantine, condition: str | None = None
-) -> Flow:
+def build_flow(pipeline: Pipeline, records: DataFrame, quarantine: Quarantine) -> Flow:
     """Rows of the sinks, lazily; `records` may be a stream or a batch.
 
     Args:
         pipeline: What runs.
         records: What the source gives.
         quarantine: Takes records that cannot be decoded.
-        condition: Which decoded rows take part; a backfill's range.
     """
-    payload = pipeline.spec.payload
-    decoding = json_decoding(pipeline, payload.chosen, quarantine) if payload is not None else None
+    decoding = _decoding(pipeline, records, quarantine)
     if decoding is not None and records.isStreaming and decodes_while_writing(pipeline):
         if pipeline.spec.event_time is not None:
             check_event_time(pipeline, pipeline.spec.event_time, _decoded(records, decoding))
-        return Flow(records, decoding.arrow_schema, decoding.stage)
-    rows = records if decoding is None else _decoded(records, decoding)
-    rows = apply_transform(pipeline, rows if condition is None else rows.where(condition))
-    return Flow(rows, table_columns(rows.schema))
+        return Flow(records, decoding.arrow_schema, decoding.stage, plain_origin(pipeline))
+    return flow_of(pipeline, decoded_rows(pipeline, records, quarantine))
+
+
+def decoded_rows(pipeline: Pipeline, records: DataFrame, quarantine: Quarantine) -> DataFrame:
+    """What the transform is given, lazily."""
+    decoding = _decoding(pipeline, records, quarantine)
+    return records if decoding is None else _decoded(records, decoding)
+
+
+def flow_of(pipeline: Pipeline, rows: DataFrame) -> Flow:
+    """The rest of the way, for decoded rows."""
+    result = apply_transform(pipeline, rows)
+    columns = table_columns(result.schema)
+    if not rows.isStreaming:
+        return Flow(result, columns)
+    if pipeline.spec.transform is None:
+        return Flow(result, columns, origin=plain_origin(pipeline))
+    event_time = pipeline.spec.event_time
+    return Flow(
+        result, columns, origin=find_origin(rows, result, None if event_time is None else event_time.column)
+    )
+
+
+def _decoding(pipeline: Pipeline, records: DataFrame, quarantine: Quarantine) -> Decoding | None:
+    payload = pipeline.spec.payload
+    if payload is not None:
+        return json_decoding(pipeline, payload.chosen, quarantine)
+    return typed_rows(pipeline, records.schema, quarantine) if pipeline.spec.rejects_records else None
 
 
 def decodes_while_writing(pipeline: Pipeline) -> bool:
     """Whether decoding and writing are one pass: nothing stands between records and one plain append."""
-    if pipeline.spec.payload is None or pipeline.spec.transform is not None or len(pipeline.spec.sinks) != 1:
+    if pipeline.spec.transform is not None or len(pipeline.spec.sinks) != 1:
         return False
     sink = pipeline.spec.sinks[0].delta
     return sink is not None and sink.where is None and sink.writer_and_reason[0] == "arrow"

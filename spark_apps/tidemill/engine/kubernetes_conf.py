@@ -84,6 +84,10 @@ def _pods(pipeline: Pipeline, pod: DriverPod, settings: KubernetesSettings) -> d
         f"{prefix}.executor.podNamePrefix": _name_prefix(pipeline, pod),
         # It would hold the files of a SPARK_CONF_DIR; there are none.
         f"{prefix}.executor.disableConfigMap": "true",
+        # There are no claims and no Service of Spark's own to look for: a driver may not even ask.
+        f"{prefix}.driver.ownPersistentVolumeClaim": "false",
+        f"{prefix}.driver.reusePersistentVolumeClaim": "false",
+        f"{prefix}.driver.service.deleteOnTermination": "false",
     }
     if settings.image_pull_secrets:
         conf[f"{prefix}.container.image.pullSecrets"] = ",".join(settings.image_pull_secrets)

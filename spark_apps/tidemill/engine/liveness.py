@@ -1,4 +1,7 @@
-"""Is this driver alive, and has it begun to work? Pure: what it said of itself and how long ago decide."""
+"""Is this driver alive, and has it begun to work? Pure: what it said of itself and how long ago decide.
+
+In a pod the kubelet asks the driver itself; on one machine reconciliation reads its heartbeat, by this rule.
+"""
 
 from __future__ import annotations
 
@@ -30,24 +33,23 @@ class Verdict:
     reason: str
 
 
-def alive(status: Status, silence: timedelta, trigger: timedelta | None) -> Verdict:
-    """Whether the driver makes progress, or says itself why it cannot.
+def alive(state: str, silence: timedelta, trigger: timedelta | None) -> Verdict:
+    """Whether the driver shows that it lives: it works, or says itself why it cannot.
 
     Every change of the status is a sign of life, also `waiting` for a source that is away, which the driver
     repeats; so are Spark's events and each task that ends. A bounded run has no trigger to measure by: it may
-    take as long as it likes, but not be silent for longer than any driver may.
+    take as long as it likes, but not be silent for longer than any driver may. Nor may one that has ended
+    and whose process does not go.
 
     Args:
-        status: What the driver says of itself.
+        state: What the driver says of itself.
         silence: Time since its last sign of life.
         trigger: A stream's trigger; None for a bounded run.
     """
-    if status.state in ("stopped", "failed"):
-        return Verdict(True, status.state)
     allowed = LEAST_SILENCE if trigger is None else max(LEAST_SILENCE, SILENT_TRIGGERS * trigger)
     if silence > allowed:
-        return Verdict(False, f"{status.state}, and no sign of progress for {_seconds(silence)}")
-    return Verdict(True, f"{status.state}, last sign of progress {_seconds(silence)} ago")
+        return Verdict(False, f"{state}, and no sign of life for {_seconds(silence)}")
+    return Verdict(True, f"{state}, last sign of life {_seconds(silence)} ago")
 
 
 def ready(status: Status) -> Verdict:

@@ -19,21 +19,21 @@ class _Metric:
     value: float | None
 
 
-def metrics_text(status: Status, last_progress: datetime) -> str:
+def metrics_text(status: Status, last_sign: datetime) -> str:
     """All metrics of one driver; one that has no value yet is left out.
 
     Totals count since the driver started, as Prometheus expects of a counter.
 
     Args:
         status: What the driver says of itself.
-        last_progress: Its last sign of life.
+        last_sign: When it last gave a sign of life.
     """
     labels = _labels({"pipeline": status.pipeline, "mode": status.mode})
-    lines = [line for metric in _metrics(status, last_progress) for line in _lines(metric, labels)]
+    lines = [line for metric in _metrics(status, last_sign) for line in _lines(metric, labels)]
     return "\n".join([*lines, *_rows_by_output(status)]) + "\n"
 
 
-def _metrics(status: Status, last_progress: datetime) -> Iterable[_Metric]:
+def _metrics(status: Status, last_sign: datetime) -> Iterable[_Metric]:
     milliseconds = status.batch_milliseconds
     seconds = None if milliseconds is None else milliseconds / 1000
     yield _Metric("tidemill_batch_id", "gauge", "Newest batch.", status.batch_id)
@@ -54,8 +54,12 @@ def _metrics(status: Status, last_progress: datetime) -> Iterable[_Metric]:
         _moment(status.batch_committed_at),
     )
     yield _Metric(
-        "tidemill_last_progress_timestamp_seconds", "gauge", "Last sign of progress.", _moment(last_progress)
+        "tidemill_last_progress_timestamp_seconds",
+        "gauge",
+        "When a batch was last committed, or the source last found empty, by this driver or one before.",
+        _moment(status.progressed_at or status.started_at),
     )
+    yield _Metric("tidemill_last_sign_timestamp_seconds", "gauge", "Last sign of life.", _moment(last_sign))
     yield _Metric("tidemill_start_timestamp_seconds", "gauge", "Start.", _moment(status.started_at))
 
 

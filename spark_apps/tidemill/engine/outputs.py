@@ -10,18 +10,13 @@ from pyspark.sql import DataFrame
 
 from tidemill.checkpoint.retention.rule import retention_of, table_properties
 from tidemill.engine.flow import Flow
-from tidemill.ledger.entry import LedgerEntry
-from tidemill.names import transaction_id
-from tidemill.sinks.batch_commit import BatchCommit, StepDone, Written, nothing_more
+from tidemill.sinks.batch_commit import BatchCommit, Staged, StepDone, Written, nothing_more
 from tidemill.sinks.kafka_sink import send_rows
 from tidemill.sinks.table_log import TableLog
 from tidemill.sinks.table_writer import table_writer
 from tidemill.sources.kafka_clients import environment_client
 from tidemill.spec.project import Pipeline
-from tidemill.spec.sinks import DeltaSink, Sink
-
-# Writes one batch of one output; the entry is the batch's, with this output's name.
-Write = Callable[[DataFrame, LedgerEntry], Written]
+from tidemill.spec.sinks import ConsoleSink, DeltaSink, KafkaSink, Sink
 
 
 @dataclass(frozen=True)
@@ -31,22 +26,24 @@ class Output:
     Args:
         name: Table, `kafka:<topic>` or `console`; the `output` of its ledger entries.
         where: SQL condition on the rows.
-        write: Writes one batch.
-        passes: How often writing reads all rows of the batch: a merge looks for repeated keys first, the
+        stage: Makes the rows of a batch ready; the commit follows when all outputs are.
+        log: Of a table, which tells whether it holds a batch; None for others, which cannot tell.
+        passes: How often staging and committing read all rows: a merge looks for repeated keys first, the
             console stops after a few rows.
+        reads_when_staging: Whether staging reads all rows.
     """
 
     name: str
     where: str | None
-    write: Write
+    stage: Callable[[DataFrame], Staged]
+    log: TableLog | None = None
     passes: int = 1
+    reads_when_staging: bool = False
 
 
-def build_outputs(
-    pipeline: Pipeline, generation: str, flow: Flow, step_done: StepDone = nothing_more
-) -> list[Output]:
+def build_outputs(pipeline: Pipeline, flow: Flow, step_done: StepDone = nothing_more) -> list[Output]:
     """One output per sink, in the order of the file."""
-    return [_output(pipeline, generation, flow, sink, step_done) for sink in pipeline.spec.sinks]
+    return [_output(pipeline, flow, sink, step_done) for sink in pipeline.spec.sinks]
 
 
 def table_log(pipeline: Pipeline, sink: DeltaSink) -> TableLog:
@@ -54,39 +51,43 @@ def table_log(pipeline: Pipeline, sink: DeltaSink) -> TableLog:
     return TableLog(pipeline.layout.table(sink.table), table_properties(retention_of(pipeline.spec)))
 
 
-def _output(pipeline: Pipeline, generation: str, flow: Flow, sink: Sink, step_done: StepDone) -> Output:
+def _output(pipeline: Pipeline, flow: Flow, sink: Sink, step_done: StepDone) -> Output:
     if sink.delta is not None:
-        return _table_output(pipeline, generation, flow, sink.delta, step_done)
+        return _table_output(pipeline, flow, sink.delta, step_done)
     if sink.kafka is not None:
-        kafka = sink.kafka
-        client = environment_client(pipeline.environment)
+        return _topic_output(pipeline, sink.kafka, step_done)
+    return _console_output(sink.chosen)
 
-        def send(frame: DataFrame, _: LedgerEntry) -> Written:
-            send_rows(frame, kafka, client)
+
+def _table_output(pipeline: Pipeline, flow: Flow, sink: DeltaSink, step_done: StepDone) -> Output:
+    log = table_log(pipeline, sink)
+    writer = table_writer(sink, log, flow.arrow_schema, flow.before, step_done)
+    return Output(sink.table, sink.where, writer.stage, log, writer.passes, writer.reads_when_staging)
+
+
+def _topic_output(pipeline: Pipeline, sink: KafkaSink, step_done: StepDone) -> Output:
+    client = environment_client(pipeline.environment)
+
+    def stage(frame: DataFrame) -> Staged:
+        def send(_: BatchCommit) -> Written:
+            send_rows(frame, sink, client)
+            step_done("sent")
             return Written(True)
 
-        return Output(f"kafka:{kafka.topic}", kafka.where, send)
-    rows = sink.chosen.rows
+        return send
 
-    def show(frame: DataFrame, entry: LedgerEntry) -> Written:
-        sys.stdout.write(f"batch {entry.batch_id}\n")
-        frame.show(rows, truncate=False)
-        # A driver's standard output is often a file, where lines would wait for a full buffer.
-        sys.stdout.flush()
-        return Written(True)
-
-    return Output("console", sink.chosen.where, show, passes=0)
+    return Output(f"kafka:{sink.topic}", sink.where, stage)
 
 
-def _table_output(
-    pipeline: Pipeline, generation: str, flow: Flow, sink: DeltaSink, step_done: StepDone
-) -> Output:
-    app_id = transaction_id(pipeline.name, generation, sink.table)
-    writer = table_writer(sink, table_log(pipeline, sink), flow.arrow_schema, flow.before, step_done)
+def _console_output(sink: ConsoleSink) -> Output:
+    def stage(frame: DataFrame) -> Staged:
+        def show(commit: BatchCommit) -> Written:
+            sys.stdout.write(f"batch {commit.batch_id}\n")
+            frame.show(sink.rows, truncate=False)
+            # A driver's standard output is often a file, where lines would wait for a full buffer.
+            sys.stdout.flush()
+            return Written(True)
 
-    def write(frame: DataFrame, entry: LedgerEntry) -> Written:
-        if entry.batch_id is None:
-            raise ValueError("a batch of a stream has a number")
-        return writer.write(frame, BatchCommit(app_id, entry.batch_id, entry))
+        return show
 
-    return Output(sink.table, sink.where, write, passes=2 if sink.mode == "merge" else 1)
+    return Output("console", sink.where, stage, passes=0)

@@ -9,7 +9,6 @@ from typing import Any, Literal
 from tidemill.checkpoint.reading.batches import CheckpointBatches, PlannedBatch
 from tidemill.checkpoint.receipts import Receipt
 from tidemill.checkpoint.status import Status
-from tidemill.engine.reporter import error_document
 from tidemill.errors import FencedError, TidemillError
 from tidemill.names import Layout
 from tidemill.sources.read import source_name
@@ -49,7 +48,7 @@ def make_receipt(
         unfinished_batch=position.unfinished,
         offsets=position.offsets,
         watermark=status.watermark,
-        error=None if failure is None else error_document(failure),
+        error=None if failure is None else failure.as_document(),
         stopped_early=failure is None and ending == "drained" and status.mode != "stream",
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,10 +19,14 @@ from pyspark.sql.streaming.listener import (
 )
 
 from tidemill.checkpoint.status import DriverState, Status, write_status
-from tidemill.engine.batch import BatchResult
+from tidemill.engine.batch_writer import BatchResult
 from tidemill.errors import TidemillError
 from tidemill.names import query_name
 from tidemill.storage.store import Store
+
+# How often the status is written while one batch is worked on, in seconds: who reads it elsewhere then knows
+# to the minute when this driver was last alive.
+REFRESH_SECONDS = 60.0
 
 log = structlog.get_logger()
 
@@ -29,15 +34,19 @@ log = structlog.get_logger()
 class Reporter(StreamingQueryListener):
     """Keeps `status.json` up to date from the batches' results and Spark's progress events."""
 
-    def __init__(self, store: Store, path: str, status: Status) -> None:
+    def __init__(
+        self, store: Store, path: str, status: Status, sign_of_life: Callable[[], None] = lambda: None
+    ) -> None:
         self._store = store
+        self._sign_of_life = sign_of_life
         self._path = path
         self._lock = threading.Lock()
         self.status = status
         # When Spark last said anything of the query, on the monotonic clock.
         self.heard_at = time.monotonic()
-        # The last sign of life of any kind, on the same clock.
+        # The last sign of life of any kind, and the last status, on the same clock.
         self._lived_at = self.heard_at
+        self._written_at = self.heard_at
         # Newest batch of which Spark reported the end, so that its commit file is there.
         self.last_progress: int | None = None
         self._seen_progress: int | None = None
@@ -45,15 +54,22 @@ class Reporter(StreamingQueryListener):
 
     def state(self, state: DriverState, error: TidemillError | None = None, **changes: Any) -> None:
         """Change the state and say so."""
-        self._update(state=state, error=None if error is None else error_document(error), **changes)
+        self._update(state=state, error=None if error is None else error.as_document(), **changes)
 
     def works(self) -> None:
         """Count a sign of life that changes nothing in the status: a task of a long batch ended."""
-        self._lived_at = time.monotonic()
+        self._live()
+        if self._lived_at - self._written_at >= REFRESH_SECONDS:
+            self._update()
 
     def silence(self) -> timedelta:
         """Time since the last sign of life: a change of the status, an event of Spark's, an ended task."""
-        return timedelta(seconds=time.monotonic() - max(self._lived_at, self.heard_at))
+        return timedelta(seconds=time.monotonic() - self._lived_at)
+
+    def goes_on_from(self, before: Status | None) -> None:
+        """Take over when the pipeline last made progress, before this driver's first status is written."""
+        if before is not None:
+            self.status = self.status.model_copy(update={"progressed_at": before.progressed_at})
 
     def progressed(self) -> bool:
         """Whether a batch ended since the last call."""
@@ -66,25 +82,28 @@ class Reporter(StreamingQueryListener):
         rows = dict(self.status.rows_by_output)
         for output, written in result.written.items():
             rows[output] = rows.get(output, 0) + (written.rows or 0)
+        now = datetime.now(UTC)
         self._update(
             batch_id=result.batch_id,
-            batch_committed_at=datetime.now(UTC),
+            batch_committed_at=now,
+            progressed_at=now,
             rows_by_output=rows,
             quarantined_rows=self.status.quarantined_rows + result.quarantined,
+            late_rows=self.status.late_rows + result.late,
         )
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's name
         """Remember which query is meant: Spark tells a listener of all queries of its session."""
         if event.name == query_name(self.status.pipeline):
             self._query_id = str(event.id)
-            self.heard_at = time.monotonic()
+            self._hear()
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  # Spark's name
         """Take over what Spark measured of a finished batch."""
         try:
             progress = json.loads(event.progress.json)
             if progress.get("name") == query_name(self.status.pipeline):
-                self.heard_at = time.monotonic()
+                self._hear()
                 self._take_over(progress)
         except Exception as error:  # noqa: BLE001  # reporting must never stop a stream
             log.warning("progress_not_reported", reason=f"{type(error).__name__}: {error}")
@@ -93,13 +112,24 @@ class Reporter(StreamingQueryListener):
         """Nothing new at the source."""
         if str(event.id) != self._query_id:
             return
-        self.heard_at = time.monotonic()
+        self._hear()
         # A source that was away and has nothing new answers again by this event alone.
         if self.status.state in ("starting", "running", "waiting"):
-            self.state("waiting", lag=0 if self.status.lag is not None else None)
+            now = datetime.now(UTC)
+            lag = 0 if self.status.lag is not None else None
+            self.state("waiting", lag=lag, source_empty_at=now, progressed_at=now)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  # Spark's name
         """Spark's event; the driver itself reports how it ended."""
+
+    def _live(self) -> None:
+        self._lived_at = time.monotonic()
+        self._sign_of_life()
+
+    def _hear(self) -> None:
+        """Spark has said something of the query."""
+        self._live()
+        self.heard_at = self._lived_at
 
     def _take_over(self, progress: dict[str, Any]) -> None:
         late = sum(op.get("numRowsDroppedByWatermark", 0) for op in progress.get("stateOperators", []))
@@ -110,7 +140,6 @@ class Reporter(StreamingQueryListener):
         self._update(
             state=("waiting" if lag == 0 else "running") if running else self.status.state,
             rows=self.status.rows + int(progress.get("numInputRows", 0)),
-            late_rows=self.status.late_rows + late,
             batch_milliseconds=milliseconds,
             watermark=watermark if watermark and not watermark.startswith("1970") else self.status.watermark,
             lag=lag,
@@ -128,7 +157,8 @@ class Reporter(StreamingQueryListener):
         )
 
     def _update(self, **changes: Any) -> None:
-        self.works()
+        self._live()
+        self._written_at = self._lived_at
         with self._lock:
             changed = {**self.status.model_dump(), **changes, "updated_at": datetime.now(UTC)}
             self.status = Status.model_validate(changed)
@@ -136,17 +166,6 @@ class Reporter(StreamingQueryListener):
                 write_status(self._store, self._path, self.status)
             except Exception as error:  # noqa: BLE001  # reporting must never stop a stream
                 log.warning("status_not_written", reason=f"{type(error).__name__}: {error}")
-
-
-def error_document(error: TidemillError) -> dict[str, Any]:
-    """An error as it stands in status and receipts."""
-    return {
-        "id": error.error_id,
-        "problem": error.problem,
-        "facts": {name: str(value) for name, value in error.facts.items()},
-        "fix": error.fix,
-        "runbook": error.runbook,
-    }
 
 
 def _lag(progress: dict[str, Any]) -> int | None:

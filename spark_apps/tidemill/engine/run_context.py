@@ -29,8 +29,10 @@ class RunContext:
         drain: Set when a stop is asked for.
         code: What runs, for the ledger.
         generation: Live checkpoint generation; empty for a backfill, which has no checkpoint.
-        epoch: Claimed by this driver; 0 for a backfill, which fences nobody off.
+        epoch: Claimed by this driver; 0 for a backfill.
+        own_hold: Id of the hold that a backfill may have taken.
         topic_ids: Ids that the broker gave the topics, as far as it tells.
+        cluster: Whose offsets these are, as far as it tells.
     """
 
     pipeline: Pipeline
@@ -41,7 +43,9 @@ class RunContext:
     code: Code
     generation: str = ""
     epoch: int = 0
+    own_hold: str = ""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    cluster: str | None = None
 
     @property
     def checkpoint(self) -> str:
@@ -80,7 +84,7 @@ class RunContext:
             return {}
         ids = dict(self.topic_ids) or None
         return {
-            source_name(place): OffsetRange(start=start, end=end, topic_ids=ids)
+            source_name(place): OffsetRange(start=start, end=end, topic_ids=ids, cluster=self.cluster)
             for place, (start, end) in enumerate(batches.ranges_of(planned))
         }
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from tidemill.engine.driver_pod import DriverPod
 from tidemill.engine.kubernetes_conf import uses_executors
 from tidemill.engine.leftover_executors import remove_leftover_executors
-from tidemill.engine.session_conf import session_conf
+from tidemill.engine.session_conf import Mode, session_conf
 from tidemill.jars import s3_jars, spark_jars
 from tidemill.spec.pod import executor_pod
 from tidemill.spec.project import Pipeline
@@ -20,13 +20,13 @@ from tidemill.storage.access import access_to
 from tidemill.storage.object_stores import Access
 
 
-def start_session(pipeline: Pipeline, pod: DriverPod | None = None, mode: str = "stream") -> SparkSession:
+def start_session(pipeline: Pipeline, pod: DriverPod | None = None, mode: Mode = "stream") -> SparkSession:
     """Start Spark with the jars that set-up put in place; nothing is downloaded.
 
     Args:
         pipeline: What will run.
         pod: The driver's own, which may have executors; without one, Spark works alone in this process.
-        mode: How the pipeline runs; a label of the executors.
+        mode: How the pipeline runs.
     """
     # Spark's default is whatever `python3` is first on PATH, which may lack pyarrow. Executors use the same
     # path: theirs is the same image.
@@ -41,7 +41,7 @@ def start_session(pipeline: Pipeline, pod: DriverPod | None = None, mode: str = 
     class_path = _class_path(pipeline)
     builder = SparkSession.builder.config("spark.driver.extraClassPath", class_path)
     builder = builder.config("spark.executor.extraClassPath", class_path)
-    for name, value in session_conf(pipeline, pod).items():
+    for name, value in session_conf(pipeline, pod, mode).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     # At DEBUG, Spark's Kafka source and SQL parser print passwords; WARN also keeps the log readable.

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from tidemill.checkpoint.retention.rule import retention_of
 from tidemill.engine.driver_pod import DriverPod
-from tidemill.engine.kubernetes_conf import kubernetes_conf
+from tidemill.engine.kubernetes_conf import executor_slots, kubernetes_conf, uses_executors
 from tidemill.spec.project import Pipeline
 from tidemill.spec.units import format_size
+
+Mode = Literal["stream", "incremental", "backfill"]
 
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 _STATE = "org.apache.spark.sql.execution.streaming.state"
@@ -26,16 +30,21 @@ SNAPSHOT_PARTITIONS = 2
 ARROW_BATCH_RECORDS = 50_000
 ARROW_BATCH_BYTES = 32 * 2**20
 
+# Shuffle partitions of a backfill for each core: enough to even out skew, and few enough that each is worth a
+# task.
+SHUFFLE_PARTITIONS_PER_CORE = 16
+
 # Longest that stopping a query may take, in seconds, after its batch ended or the drain's deadline passed.
 STOP_TIMEOUT_SECONDS = 15
 
 
-def session_conf(pipeline: Pipeline, pod: DriverPod | None = None) -> dict[str, str]:
+def session_conf(pipeline: Pipeline, pod: DriverPod | None = None, mode: Mode = "stream") -> dict[str, str]:
     """All Spark settings of a driver of `pipeline`.
 
     Args:
         pipeline: What will run.
         pod: The driver's own; in one, a size with executors makes them. Else the driver works alone.
+        mode: How it will run. A backfill is one large batch without state, and has settings for that.
     """
     return {
         "spark.app.name": f"tidemill-{pipeline.name}",
@@ -44,7 +53,8 @@ def session_conf(pipeline: Pipeline, pod: DriverPod | None = None) -> dict[str, 
         "spark.ui.showConsoleProgress": "false",
         **_place_conf(pipeline, pod),
         **_sql_conf(),
-        **_state_conf(pipeline.spec.run.shuffle_partitions),
+        **_state_conf(),
+        **(_batch_conf(pipeline, pod) if mode == "backfill" else _stream_conf(pipeline)),
         **_retention_conf(pipeline),
         **_delta_conf(),
         **_safety_conf(),
@@ -71,15 +81,31 @@ def _sql_conf() -> dict[str, str]:
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_BATCH_RECORDS),
         "spark.sql.execution.arrow.maxBytesPerBatch": str(ARROW_BATCH_BYTES),
-        # Adaptive execution is off in streams anyway; off in backfills too, so that plans are the same.
-        "spark.sql.adaptive.enabled": "false",
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     }
 
 
-def _state_conf(shuffle_partitions: int) -> dict[str, str]:
+def _stream_conf(pipeline: Pipeline) -> dict[str, str]:
     return {
-        "spark.sql.shuffle.partitions": str(shuffle_partitions),
+        "spark.sql.shuffle.partitions": str(pipeline.spec.run.shuffle_partitions),
+        # Spark's streams do not adapt; nor do the small jobs of a batch's writer gain by it.
+        "spark.sql.adaptive.enabled": "false",
+    }
+
+
+def _batch_conf(pipeline: Pipeline, pod: DriverPod | None) -> dict[str, str]:
+    """Many small partitions, which Spark joins to as few as it finds good once it knows their sizes."""
+    executors = pipeline.size.executors
+    alone = executors is None or not uses_executors(pipeline, pod)
+    cores = pipeline.size.driver.cores if alone or executors is None else executor_slots(executors)
+    return {
+        "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS_PER_CORE * cores),
+        "spark.sql.adaptive.enabled": "true",
+    }
+
+
+def _state_conf() -> dict[str, str]:
+    return {
         "spark.sql.streaming.stateStore.providerClass": f"{_STATE}.RocksDBStateStoreProvider",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         # Format 2 names state files by a unique id, so state left behind by another history is never read.

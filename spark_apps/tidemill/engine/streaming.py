@@ -7,14 +7,20 @@ from typing import Literal
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from tidemill.backfill.row_origin import check_declared, keep_origin
 from tidemill.engine.batch import BatchProcessor, DrainedError
+from tidemill.engine.batch_writer import BatchWriter
+from tidemill.engine.broken_lines import broken_lines
 from tidemill.engine.flow import build_flow
 from tidemill.engine.outputs import build_outputs
+from tidemill.engine.rejected_records import RejectedRecords
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
 from tidemill.engine.running_query import RunningQuery, drain_queries, log_ends_of_queries
 from tidemill.engine.source_watch import SourceWatch
+from tidemill.engine.state_operators import StateOperators
 from tidemill.engine.task_watch import TaskWatch, work_of
+from tidemill.engine.turn import Waiting
 from tidemill.names import query_name
 from tidemill.payload.quarantine import Quarantine
 from tidemill.sinks.batch_commit import StepDone, nothing_more
@@ -72,17 +78,24 @@ def start_query(
     pipeline = run.pipeline
     quarantine = Quarantine.at(spark.sparkContext, pipeline.layout.quarantine(pipeline.name), run.run_id)
     flow = build_flow(pipeline, read_stream(spark, pipeline), quarantine)
-    outputs = build_outputs(pipeline, run.generation, flow, step_done)
-    processor = BatchProcessor(outputs, quarantine, run.entry, run.drain, reporter.batch)
+    check_declared(pipeline, flow.origin)
+    keep_origin(run.store, pipeline, flow.origin)
+    rejected = None
+    if pipeline.spec.rejects_records:
+        lines = broken_lines(spark, pipeline, quarantine)
+        rejected = RejectedRecords(quarantine, lines, step_done)
+    writer = BatchWriter(build_outputs(pipeline, flow, step_done), rejected, StateOperators(spark))
+    others = Waiting(run.store, pipeline.layout.turn(pipeline.name), run.drain)
+    processor = BatchProcessor(writer, run.entry, run.drain, others, reporter.batch)
     processor.before_refusal = lambda: log_ends_of_queries(spark, False)
-    writer = (
+    query = (
         flow.frame.writeStream.queryName(query_name(pipeline.name))
         .outputMode(pipeline.spec.output_mode)
         .option("checkpointLocation", run.checkpoint)
         .foreachBatch(processor)
     )
     if run.mode == "incremental":
-        writer = writer.trigger(availableNow=True)
+        query = query.trigger(availableNow=True)
     else:
-        writer = writer.trigger(processingTime=format_duration(pipeline.spec.run.trigger))
-    return RunningQuery(writer.start(), processor, reporter)
+        query = query.trigger(processingTime=format_duration(pipeline.spec.run.trigger))
+    return RunningQuery(query.start(), processor, reporter)

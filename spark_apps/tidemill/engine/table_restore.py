@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
 from pyspark.sql import SparkSession
 
 from tidemill.engine.verb_process import run_part
-from tidemill.ledger.read import commits_of
 from tidemill.ledger.table_restore import (
     CLOSED,
     TableRestore,
-    changes_no_row,
-    is_closed,
+    commits_since,
     next_action,
     open_existing,
     written_by_others,
@@ -24,61 +21,62 @@ _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 def restore_with_spark(spark: SparkSession, wanted: TableRestore) -> None:
-    """As `restore_through_delta_rs`.
+    """As `restore_through_delta_rs`, in several commits.
 
     1. Close the transaction ids with writes of no row: a RESTORE of Spark carries no transaction. From here
        on only others can still write.
-    2. Decide, now that nothing more of ours can come.
-    3. RESTORE, and look whether it took back more than what was decided upon.
+    2. Decide, now that nothing more of ours can come. RESTORE; if somebody has committed between the
+       decision and the RESTORE, take it back.
+    3. Begin the new generation with another write of no row.
 
     Raises:
-        GateRefusedError: As there; TIDE-CKPT-040 also if somebody committed between steps 2 and 3.
+        GateRefusedError: As there; TIDE-CKPT-040 also if somebody committed within step 2.
     """
     table = open_existing(wanted.path)
-    if next_action(commits_of(table), is_closed(table, wanted), wanted) == "done":
+    if next_action(commits_since(wanted, table), wanted) == "done":
         return
     # 1.
     for app_id in wanted.closes:
         if table.transaction_version(app_id) != CLOSED:
-            _write_nothing(spark, wanted, app_id)
+            _write_nothing(spark, wanted.path, wanted.note, (app_id, CLOSED))
     # 2.
     table = open_existing(wanted.path)
-    decided_at = table.version()
-    if next_action(commits_of(table), is_closed(table, wanted), wanted) != "restore":
-        return
+    if next_action(commits_since(wanted, table), wanted) == "restore":
+        _restore(spark, wanted.path, wanted.version, wanted.note)
+        _check_nothing_between(spark, wanted, table.version())
     # 3.
-    spark.conf.set(_USER_METADATA, wanted.note)
+    _write_nothing(spark, wanted.path, wanted.base.to_text(), wanted.base.transaction)
+
+
+def _restore(spark: SparkSession, path: str, version: int, note: str) -> None:
+    spark.conf.set(_USER_METADATA, note)
     try:
-        spark.sql(f"RESTORE TABLE delta.`{wanted.path}` TO VERSION AS OF {int(wanted.version)}").collect()
+        spark.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF {int(version)}").collect()
     finally:
         spark.conf.unset(_USER_METADATA)
-    _check_nothing_between(wanted, decided_at)
 
 
-def _check_nothing_between(wanted: TableRestore, decided_at: int) -> None:
-    commits = commits_of(open_existing(wanted.path))
-    restored = next(c.version for c in commits if c.operation == "RESTORE" and c.note == wanted.note)
-    between = [c for c in commits if decided_at < c.version < restored and not changes_no_row(c)]
+def _check_nothing_between(spark: SparkSession, wanted: TableRestore, decided_at: int) -> None:
+    since = commits_since(wanted, open_existing(wanted.path))
+    restored = next(c.version for c in since if c.operation == "RESTORE" and c.note == wanted.note)
+    between = [c for c in since if decided_at < c.version < restored and not c.changes_no_row]
     if between:
+        _restore(spark, wanted.path, restored - 1, wanted.note_of_regret)
         raise written_by_others(wanted.path, between)
 
 
-def _write_nothing(spark: SparkSession, wanted: TableRestore, app_id: str) -> None:
-    columns = spark.read.format("delta").load(wanted.path).schema
-    (
-        spark.createDataFrame([], columns)
-        .write.format("delta")
-        .mode("append")
-        .option("txnAppId", app_id)
-        .option("txnVersion", CLOSED)
-        .option("userMetadata", wanted.note)
-        .save(wanted.path)
-    )
+def _write_nothing(
+    spark: SparkSession, path: str, user_metadata: str, transaction: tuple[str, int] | None
+) -> None:
+    columns = spark.read.format("delta").load(path).schema
+    rows = spark.createDataFrame([], columns).write.format("delta").mode("append")
+    if transaction is not None:
+        rows = rows.option("txnAppId", transaction[0]).option("txnVersion", transaction[1])
+    rows.option("userMetadata", user_metadata).save(path)
 
 
 def _act(spark: SparkSession, arguments: argparse.Namespace) -> None:
-    document = json.loads(arguments.restore)
-    restore_with_spark(spark, TableRestore(**{**document, "closes": tuple(document["closes"])}))
+    restore_with_spark(spark, TableRestore.from_text(arguments.restore))
 
 
 if __name__ == "__main__":

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 from collections.abc import Callable
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import TimestampType
 
-from tidemill import __version__
 from tidemill.errors import DataError, SpecError
-from tidemill.ledger.entry import Code
 from tidemill.spec.pipeline import EventTime
 from tidemill.spec.project import Pipeline
 from tidemill.spec.units import format_duration
@@ -96,15 +93,3 @@ def check_event_time(pipeline: Pipeline, event_time: EventTime, rows: DataFrame)
             },
             fix="name a timestamp column; in a JSON Schema that is a string with `format: date-time`",
         )
-
-
-def code_of(pipeline: Pipeline) -> Code:
-    """What runs, for the ledger: digest over transform and schema files, digest of the declaration."""
-    project = pipeline.environment.project
-    digest = hashlib.sha256()
-    if pipeline.spec.transform is not None:
-        file = pipeline.spec.transform.partition(":")[0]
-        digest.update((project.transforms / f"{file}.py").read_bytes())
-    if pipeline.spec.payload is not None:
-        digest.update((project.schemas / pipeline.spec.payload.chosen.schema_).read_bytes())
-    return Code(tidemill=__version__, digest=digest.hexdigest()[:16], spec=pipeline.digest)

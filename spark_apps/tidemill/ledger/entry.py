@@ -7,7 +7,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from tidemill.names import transaction_id
+
 VERSION = 1
+
+# {topic: {partition: offset}}, as Spark writes them; an end is exclusive.
+Positions = dict[str, dict[str, int]]
 
 
 class OffsetRange(BaseModel):
@@ -18,6 +23,7 @@ class OffsetRange(BaseModel):
         end: Where it ended.
         topic_ids: Id that the broker gave each topic when it was made; without topics whose id it does not
             tell. Offsets say nothing about a topic of the same name and another id.
+        cluster: Id of the brokers' cluster, or the event hub with its namespace.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -25,20 +31,41 @@ class OffsetRange(BaseModel):
     start: Any = None
     end: Any = None
     topic_ids: dict[str, str] | None = None
+    cluster: str | None = None
 
 
 class Code(BaseModel):
-    """What ran: digest of transform and schema files, digest of the declaration, Tidemill's version."""
+    """What ran.
+
+    Args:
+        tidemill: Its version.
+        digest: Of the transform and schema files.
+        spec: Digest of the declaration.
+        rules: Digest of all that decides what becomes of a record: the files, payload, event time, sinks.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     tidemill: str
     digest: str
     spec: str
+    rules: str = ""
+
+
+class SinkShape(BaseModel):
+    """How one sink takes the result."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    mode: str = ""
+    key: tuple[str, ...] = ()
+    where: str = ""
 
 
 class Shape(BaseModel):
-    """What of the declaration a checkpoint depends on: Spark goes on with the old one, or wrongly.
+    """What of the declaration checkpoint and tables depend on: Spark goes on with the old one, or wrongly.
+
+    A value that an entry does not have was not known when it was written; one that is empty was not declared.
 
     Args:
         source: Kind of the source.
@@ -46,6 +73,12 @@ class Shape(BaseModel):
         output_mode: Spark's.
         shuffle_partitions: Partitions of stateful operators.
         tables: Tables that are written.
+        path: Folder of a files source.
+        format: Format of its files.
+        columns: Their columns.
+        watermark: How late an event may be.
+        window: Length of the result's windows, as it is declared.
+        sinks: By name.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -55,28 +88,67 @@ class Shape(BaseModel):
     output_mode: str
     shuffle_partitions: int
     tables: tuple[str, ...] = ()
+    path: str = ""
+    format: str = ""
+    columns: str = ""
+    watermark: str = ""
+    window: str = ""
+    sinks: dict[str, SinkShape] = {}
 
 
 class LedgerEntry(BaseModel):
-    """What one commit did. `rows` and `event_time` are unknown beforehand to Spark's writer."""
+    """What one commit did. `rows` and `event_time` are unknown beforehand to Spark's writer.
+
+    Mode `base` is of a verb, not of a driver: with this commit the generation begins, and the table stands
+    after `batch_id`. What it says of sources, shape and watermark is that of the batch; `run_id` is the
+    verb's request.
+
+    `quarantined_rows` and `late_rows` are the batch's, the same in the entry of each of its outputs.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     v: int = VERSION
     pipeline: str
     output: str
-    mode: Literal["stream", "incremental", "backfill"]
+    mode: Literal["stream", "incremental", "backfill", "base"]
     run_id: str
+    plan: str | None = None
     generation: str | None = None
     query_id: str | None = None
     epoch: int | None = None
     batch_id: int | None = None
     sources: dict[str, OffsetRange] = {}
     rows: int | None = None
+    quarantined_rows: int | None = None
+    late_rows: int | None = None
     watermark: datetime | None = None
     event_time: dict[Literal["min", "max"], datetime] | None = None
     code: Code
     shape: Shape | None = None
+
+    @property
+    def transaction(self) -> tuple[str, int] | None:
+        """Delta's transaction id and version of the commit; None of one that belongs to no batch."""
+        if self.generation is None or self.batch_id is None:
+            return None
+        return transaction_id(self.pipeline, self.generation, self.output), self.batch_id
+
+    @property
+    def ends(self) -> dict[str, Any]:
+        """End offset document of each source."""
+        return {name: read.end for name, read in self.sources.items()}
+
+    @property
+    def topic_ids(self) -> dict[str, str]:
+        """Ids that the topics had."""
+        read = (source.topic_ids or {} for source in self.sources.values())
+        return {topic: topic_id for ids in read for topic, topic_id in ids.items()}
+
+    @property
+    def cluster(self) -> str | None:
+        """Whose offsets these are; None where nobody told."""
+        return next((read.cluster for read in self.sources.values() if read.cluster), None)
 
     def to_text(self) -> str:
         """The text that goes into the commit."""

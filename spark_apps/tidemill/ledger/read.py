@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -10,12 +11,26 @@ from typing import TYPE_CHECKING, Any
 from tidemill.errors import DataError
 from tidemill.ledger.entry import LedgerEntry, parse_entry
 from tidemill.storage.access import access_to
+from tidemill.storage.store import Store
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 # Characters of the library's words that an error shows.
 SHOWN_CHARACTERS = 200
+
+# Commits read at once. The newest batch of a live table is among them; each further page is larger.
+FIRST_PAGE = 50
+PAGE_GROWTH = 16
+
+# Operations that change how rows are stored and no row; taking them back loses nothing but the work.
+_MAINTENANCE = frozenset({"OPTIMIZE", "REORG", "VACUUM START", "VACUUM END", "COMPUTE STATS", "RESTORE"})
+
+# The table begins anew under its old name, with another id.
+_REPLACING = ("CREATE OR REPLACE TABLE", "REPLACE TABLE")
+
+# In a commit of a verb that has no entry: which request made it.
+RESTORED_BY = "restored_by"
 
 
 @dataclass(frozen=True)
@@ -40,6 +55,51 @@ class Commit:
     restored_to: int | None = None
     note: str | None = None
 
+    @property
+    def is_by_verb(self) -> bool:
+        """Whether a verb made it: no batch, and no act of somebody else."""
+        if self.entry is not None:
+            return self.entry.mode == "base"
+        return self.note is not None and RESTORED_BY in self.note
+
+    @property
+    def changes_no_row(self) -> bool:
+        """Whether it is maintenance, or a verb's own; the copy with which a fork begins has rows."""
+        return self.operation in _MAINTENANCE or (self.is_by_verb and (self.entry is None or self.rows == 0))
+
+    @property
+    def replaces(self) -> bool:
+        """Whether nothing of the table before it is left."""
+        return self.operation.startswith(_REPLACING)
+
+
+class History:
+    """The commits of an open table, newest first, read only as far back as somebody looks."""
+
+    def __init__(self, path: str, table: DeltaTable | None) -> None:
+        self._path = path
+        self._table = table
+        self._read: list[Commit] = []
+        self._limit: int | None = 0
+
+    def __iter__(self) -> Iterator[Commit]:
+        place = 0
+        while place < len(self._read) or self._more():
+            yield self._read[place]
+            place += 1
+
+    def _more(self) -> bool:
+        """Read a further page; False at the beginning of the log."""
+        if self._table is None or self._limit is None:
+            return False
+        self._limit = FIRST_PAGE if self._limit == 0 else self._limit * PAGE_GROWTH
+        found = commits_of(self._path, self._table, self._limit)
+        if len(found) < self._limit:
+            self._limit = None
+        fresh = found[len(self._read) :]
+        self._read += fresh
+        return bool(fresh) or self._more()
+
 
 def open_table(path: str) -> DeltaTable | None:
     """Open a table; None if there is none."""
@@ -62,21 +122,56 @@ def read_commits(path: str, limit: int | None = None) -> list[Commit]:
 
     try:
         table = open_table(path)
-        return [] if table is None else commits_of(table, limit)
     except DeltaError as error:
-        raise DataError(
-            "TIDE-LEDG-001",
-            "The table's log cannot be read: commits are missing or damaged. Nothing was changed.",
-            # The rest is a trace of the library's.
-            facts={"table": path, "reason": str(error).partition("\n")[0][:SHOWN_CHARACTERS]},
-            fix="bring the log's files back, or move the damaged newest ones aside",
-            runbook="table-log-damaged",
-        ) from error
+        raise unreadable_log(path, error) from error
+    return [] if table is None else commits_of(path, table, limit)
 
 
-def commits_of(table: DeltaTable, limit: int | None = None) -> list[Commit]:
-    """The commits of a table that is open, newest first."""
-    return [_commit(action) for action in table.history(limit)]
+def unreadable_log(path: str, error: object) -> DataError:
+    """The refusal of a table whose log the library cannot read."""
+    return DataError(
+        "TIDE-LEDG-001",
+        "The table's log cannot be read: commits are missing or damaged. Nothing was changed.",
+        # The rest is a trace of the library's.
+        facts={"table": path, "reason": str(error).partition("\n")[0][:SHOWN_CHARACTERS]},
+        fix="bring the log's files back, or move the damaged newest ones aside",
+        runbook="table-log-damaged",
+    )
+
+
+def commits_of(path: str, table: DeltaTable, limit: int | None = None) -> list[Commit]:
+    """The commits of a table that is open, newest first.
+
+    The library (deltalake 1.6.6) lists what is there by now and numbers it from the view's version on, so
+    that a commit of somebody else meanwhile would shift all numbers: the view's own commit is looked for in
+    the list.
+
+    Raises:
+        DataError: TIDE-LEDG-001, if files of the log are missing or damaged.
+    """
+    newest = table.version()
+    own = _identity(_commit_info(path, newest))
+    beyond = 0
+    while True:
+        listed = _listed(path, table, None if limit is None else limit + beyond)
+        # Nearly always the first one.
+        first = next((place for place, action in enumerate(listed) if _identity(action) == own), None)
+        if first is not None:
+            last = None if limit is None else first + limit
+            return [_commit(newest - place, action) for place, action in enumerate(listed[first:last])]
+        if limit is None or len(listed) < limit + beyond:
+            raise unreadable_log(path, f"version {newest} changed while it was read")
+        # Others have committed as many since the view.
+        beyond = 2 * beyond + limit
+
+
+def _listed(path: str, table: DeltaTable, limit: int | None) -> list[dict[str, Any]]:
+    from deltalake.exceptions import DeltaError
+
+    try:
+        return table.history(limit)
+    except DeltaError as error:
+        raise unreadable_log(path, error) from error
 
 
 def read_ledger(path: str, limit: int | None = None) -> list[Commit]:
@@ -100,14 +195,24 @@ def rows_written(metrics: Mapping[str, Any]) -> int | None:
     return None if rows is None else int(rows)
 
 
-def _commit(action: dict[str, Any]) -> Commit:
+def _commit_info(path: str, version: int) -> dict[str, Any]:
+    content = Store(path).read(f"{path}/_delta_log/{version:020}.json") or b""
+    actions = (json.loads(line) for line in content.splitlines())
+    return next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+
+
+def _identity(info: Mapping[str, Any]) -> tuple[object, ...]:
+    return tuple(info.get(name) for name in ("timestamp", "operation", "txnId", "userMetadata"))
+
+
+def _commit(version: int, action: dict[str, Any]) -> Commit:
     entry = parse_entry(action.get("userMetadata"))
     counted = entry.rows if entry is not None else None
     rows = counted if counted is not None else rows_written(action.get("operationMetrics") or {})
     operation = str(action.get("operation", ""))
     target = (action.get("operationParameters") or {}).get("version") if operation == "RESTORE" else None
     return Commit(
-        version=int(action["version"]),
+        version=version,
         committed_at=datetime.fromtimestamp(action["timestamp"] / 1000, tz=UTC),
         operation=operation,
         rows=rows,

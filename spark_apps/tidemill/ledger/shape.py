@@ -2,16 +2,42 @@
 
 from __future__ import annotations
 
-from tidemill.ledger.entry import Shape
+from datetime import timedelta
+
+from tidemill.ledger.entry import Shape, SinkShape
 from tidemill.spec.pipeline import PipelineSpec
+from tidemill.spec.sinks import Sink
+from tidemill.spec.units import format_duration
 
 
 def shape_of(spec: PipelineSpec) -> Shape:
-    """What of the declaration a checkpoint depends on."""
+    """What of the declaration checkpoint and tables depend on."""
+    time, files = spec.event_time, spec.source.files
     return Shape(
         source=spec.source.kind,
-        event_time=None if spec.event_time is None else spec.event_time.column,
+        event_time=None if time is None else time.column,
         output_mode=spec.output_mode,
         shuffle_partitions=spec.run.shuffle_partitions,
         tables=tuple(sorted(sink.table for sink in spec.delta_sinks)),
+        path="" if files is None else files.path,
+        format="" if files is None else files.format,
+        columns="" if files is None else files.schema_ or "",
+        watermark=_duration(None if time is None else time.watermark),
+        window=_duration(None if time is None else time.window),
+        sinks={_name(sink): _sink(sink) for sink in spec.sinks},
     )
+
+
+def _duration(declared: timedelta | None) -> str:
+    return "" if declared is None else format_duration(declared)
+
+
+def _name(sink: Sink) -> str:
+    if sink.delta is not None:
+        return sink.delta.table
+    return sink.kind if sink.kafka is None else f"topic {sink.kafka.topic}"
+
+
+def _sink(sink: Sink) -> SinkShape:
+    mode, key = ("", ()) if sink.delta is None else (sink.delta.mode, tuple(sink.delta.key))
+    return SinkShape(mode=mode, key=key, where=sink.chosen.where or "")

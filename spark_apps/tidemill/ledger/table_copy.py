@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from tidemill.errors import GateRefusedError
-from tidemill.ledger.read import commits_of, open_table
+from tidemill.ledger.entry import LedgerEntry
+from tidemill.ledger.read import commits_of
 from tidemill.storage.access import access_to
 from tidemill.storage.store import Store
 
@@ -35,32 +36,27 @@ class TableCopy:
         origin: Path of the table to copy.
         version: Of it.
         target: Path of the new table.
-        request_id: Who copies; the same request copies once.
+        base: First ledger entry of the new table; its query id is this request's own.
     """
 
     origin: str
     version: int
     target: str
-    request_id: str
-
-    @property
-    def note(self) -> str:
-        """What the commit says of itself, in `userMetadata`."""
-        return json.dumps({"v": 1, "copied_by": self.request_id, "from": self.origin, "at": self.version})
+    base: LedgerEntry
 
 
-def copy_table(store: Store, wanted: TableCopy) -> None:
-    """Copy data files, then commit them; a repeated call completes what an earlier one began.
+def copy_table(store: Store, wanted: TableCopy) -> str:
+    """Copy data files, then commit them; a repeated call completes what an earlier one began. Returns the id.
 
     Columns, rows and partitions are those of the origin; clustering, constraints and properties are not.
 
     Raises:
         GateRefusedError: TIDE-CKPT-078, if delta-rs cannot tell the rows of the origin by its files.
     """
-    from deltalake import CommitProperties, DeltaTable
+    from deltalake import CommitProperties, DeltaTable, Transaction
     from deltalake.transaction import AddAction
 
-    origin = _open(wanted)
+    origin = _open(wanted.origin, wanted.version)
     actions = _actions(origin)
     names = [unquote(str(action["path"])) for action in actions]
     _copy_files(store, wanted, names)
@@ -71,8 +67,12 @@ def copy_table(store: Store, wanted: TableCopy) -> None:
         mode="ignore",
         storage_options=access_to(wanted.target).delta_options(),
     )
-    if any(commit.note == wanted.note for commit in commits_of(target)):
-        return
+    table_id = str(target.metadata().id)
+    if any(commit.is_by_verb for commit in commits_of(wanted.target, target)):
+        return table_id
+    counts = [action["num_records"] for action in actions]
+    base = wanted.base.model_copy(update={"rows": None if None in counts else sum(map(int, counts))})
+    begun = base.transaction
     target.create_write_transaction(
         [
             AddAction(
@@ -83,27 +83,30 @@ def copy_table(store: Store, wanted: TableCopy) -> None:
         mode="append",
         schema=target.schema(),
         partition_by=origin.metadata().partition_columns,
-        commit_properties=CommitProperties(custom_metadata={"userMetadata": wanted.note}),
+        commit_properties=CommitProperties(
+            custom_metadata={"userMetadata": base.to_text()},
+            app_transactions=[] if begun is None else [Transaction(*begun)],
+        ),
     )
+    return table_id
 
 
 def size_of(path: str, version: int) -> tuple[int, int]:
     """Number and bytes of the data files of a version."""
-    actions = _actions(_open(TableCopy(path, version, "", "")))
+    actions = _actions(_open(path, version))
     return len(actions), sum(int(action["size_bytes"]) for action in actions)
 
 
-def _open(wanted: TableCopy) -> DeltaTable:
+def _open(path: str, version: int) -> DeltaTable:
     from deltalake import DeltaTable
 
-    options = access_to(wanted.origin).delta_options()
-    table = DeltaTable(wanted.origin, version=wanted.version, storage_options=options)
+    table = DeltaTable(path, version=version, storage_options=access_to(path).delta_options())
     if features := table.protocol().reader_features:
         raise GateRefusedError(
             "TIDE-CKPT-078",
             "This table has features that keep a part of its rows outside of its data files, or name its "
             "columns otherwise. A copy of the files would not be a copy of the table.",
-            facts={"table": wanted.origin, "features": ", ".join(sorted(features))},
+            facts={"table": path, "features": ", ".join(sorted(features))},
             fix="rewrite the table without them (REORG … APPLY (PURGE)), or rehearse on a table of its own",
             runbook="fork",
         )
@@ -140,8 +143,3 @@ def _statistics(action: Mapping[str, Any]) -> dict[str, int]:
     """The number of rows; Delta takes missing bounds for unknown ones."""
     rows = action.get("num_records")
     return {} if rows is None else {"numRecords": int(rows)}
-
-
-def table_is_there(path: str) -> bool:
-    """Whether a path has a Delta table."""
-    return open_table(path) is not None

@@ -1,30 +1,28 @@
-"""Bringing a table back to an older version, so that no driver of the old side can write on.
+"""A table when its pipeline changes the generation: brought back, closed to the old side, begun anew.
 
 A RESTORE takes back rows and keeps transaction versions. A driver that was fenced off while it wrote would
-still commit its batch afterwards: so its transaction id is closed, with the restore or before it, and both
-writers then take the batch for one that is there.
+still commit its batch afterwards: so its transaction id is closed, with the restore or before it, and a
+driver that meets the closed id ends as fenced off. The same commit is the new generation's first: its ledger
+entry, of mode `base`, says after which batch the table stands now.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
-from tidemill.errors import GateRefusedError, UnavailableError
-from tidemill.ledger.read import Commit, commits_of, open_table
-from tidemill.names import transaction_id
+from tidemill.errors import GateRefusedError
+from tidemill.ledger.entry import LedgerEntry
+from tidemill.ledger.lost_race import LostRaceError, Race
+from tidemill.ledger.read import RESTORED_BY, Commit, History, open_table
 
 if TYPE_CHECKING:
-    from deltalake import CommitProperties, DeltaTable
+    from deltalake import DeltaTable, Transaction
 
 # Transaction version of an id that nobody may use any more: above every batch number, and a Java long.
 CLOSED = 2**62
-
-# Commits lost to other writers before the restore gives up. Each loss means that somebody else, such as table
-# maintenance, got a commit in; our own drivers are fenced off by then.
-COMMIT_ATTEMPTS = 10
 
 # Features that delta-rs restores as Spark does. With others it refuses to write, or compares files by name
 # alone although their deletion vectors differ.
@@ -32,97 +30,104 @@ _RESTORABLE_FEATURES = frozenset(
     {"appendOnly", "invariants", "checkConstraints", "generatedColumns", "timestampNtz", "v2Checkpoint"}
 )
 
-# Operations that change how rows are stored and no row; taking them back loses nothing but the work.
-_MAINTENANCE = frozenset({"OPTIMIZE", "REORG", "VACUUM START", "VACUUM END", "COMPUTE STATS", "RESTORE"})
-
-_NOTE = "restored_by"
-
 
 @dataclass(frozen=True)
 class TableRestore:
-    """One table to bring back.
+    """One table to hand over to a new generation.
 
     Args:
         path: Of the table.
-        version: To restore.
-        request_id: Who restores; the same request restores once.
-        known: Newest version that the plan knew; a commit of somebody else after it is not taken back. None
-            takes back whatever came after `version`.
+        version: To bring back.
+        known: Newest version that the plan knew; a commit of somebody else after it is not taken back.
+        base: The new generation's first entry; its query id is this request's own.
         closes: Transaction ids that nobody may use any more.
     """
 
     path: str
     version: int
-    request_id: str
-    known: int | None = None
+    known: int
+    base: LedgerEntry
     closes: tuple[str, ...] = ()
 
     @property
     def note(self) -> str:
-        """What the commit says of itself, in `userMetadata`."""
-        return json.dumps({"v": 1, _NOTE: self.request_id})
+        """What a commit beside the one with the entry says of itself, in `userMetadata`."""
+        return json.dumps({"v": 1, RESTORED_BY: self.base.query_id})
+
+    @property
+    def note_of_regret(self) -> str:
+        """What the commit says that takes a RESTORE back."""
+        return json.dumps({"v": 1, RESTORED_BY: f"{self.base.query_id} taken back"})
+
+    def to_text(self) -> str:
+        """As an argument of the process that does it where only Spark can."""
+        return json.dumps({**asdict(self), "base": self.base.to_text()})
+
+    @staticmethod
+    def from_text(text: str) -> TableRestore:
+        """What `to_text` wrote."""
+        document = json.loads(text)
+        base = LedgerEntry.model_validate_json(document["base"])
+        return TableRestore(**{**document, "base": base, "closes": tuple(document["closes"])})
 
 
-# Restores one table; a repeated call changes nothing.
+# Hands over one table; a repeated call changes nothing.
 RestoreTable = Callable[[TableRestore], None]
 
 
 def restore_through_delta_rs(wanted: TableRestore) -> None:
-    """Restore a table, once for each request.
+    """Hand over a table, once for each request, in one commit.
 
     Raises:
         GateRefusedError: TIDE-CKPT-040 if somebody else has written since, TIDE-CKPT-072 if the version is
-            gone, TIDE-CKPT-073 if only Spark can restore the table.
+            gone, TIDE-CKPT-073 if only Spark can write the table.
         UnavailableError: TIDE-SINK-002, if other writers won every attempt.
     """
-    for _ in range(COMMIT_ATTEMPTS):
+
+    def attempt() -> None:
         table = open_existing(wanted.path)
-        action = next_action(commits_of(table), is_closed(table, wanted), wanted)
+        action = next_action(commits_since(wanted, table), wanted)
         if action == "done":
             return
         if reason := spark_needed(table):
             raise _needs_spark(wanted.path, reason)
         _commit(table, wanted, action)
-    raise UnavailableError(
-        "TIDE-SINK-002",
-        "Other writers won every attempt to commit.",
-        facts={"table": wanted.path, "attempts": COMMIT_ATTEMPTS},
-        fix="see who writes: tidemill ledger; then run the same command again",
-    )
+
+    fix = "see who writes: tidemill ledger; then run the same command again"
+    Race({"table": wanted.path}, fix).until_won(attempt)
 
 
-def next_action(
-    newest_first: Sequence[Commit], closed: bool, wanted: TableRestore
-) -> Literal["done", "close", "restore"]:
-    """What is still to do.
+def commits_since(wanted: TableRestore, table: DeltaTable) -> list[Commit]:
+    """What was committed after the plan, newest first."""
+    since = []
+    for commit in History(wanted.path, table):
+        if commit.version <= wanted.known:
+            break
+        since.append(commit)
+    return since
 
-    Where nothing is to be taken back the ids are closed without a RESTORE, so that others may write on.
+
+def next_action(since: Sequence[Commit], wanted: TableRestore) -> Literal["done", "begin", "restore"]:
+    """What is still to do, by what was committed after the plan.
+
+    Where nothing is to be taken back the generation begins without a RESTORE, so that others may write on.
 
     Raises:
         GateRefusedError: TIDE-CKPT-040, if a commit of somebody else would be taken back.
     """
-    if any(commit.operation == "RESTORE" and commit.note == wanted.note for commit in newest_first):
+    if any(c.entry is not None and c.entry.query_id == wanted.base.query_id and c.is_by_verb for c in since):
         return "done"
-    if wanted.known is None:
-        return "restore"
-    since = [commit for commit in newest_first if commit.version > wanted.known]
-    ours = [commit for commit in since if _app_id(commit) in wanted.closes]
+    notes = (wanted.note, wanted.note_of_regret)
+    restored = next((c.note for c in since if c.operation == "RESTORE" and c.note in notes), None)
+    if restored == wanted.note:
+        return "begin"
+    ours = [c for c in since if c.entry and c.entry.transaction and c.entry.transaction[0] in wanted.closes]
     if wanted.version >= wanted.known and not ours:
-        return "done" if closed else "close"
-    strangers = [commit for commit in since if commit not in ours and not changes_no_row(commit)]
+        return "begin"
+    strangers = [commit for commit in since if commit not in ours and not commit.changes_no_row]
     if strangers:
         raise written_by_others(wanted.path, strangers)
     return "restore"
-
-
-def changes_no_row(commit: Commit) -> bool:
-    """Whether a commit is maintenance, or closed ids."""
-    return commit.operation in _MAINTENANCE or (commit.note is not None and _NOTE in commit.note)
-
-
-def is_closed(table: DeltaTable, wanted: TableRestore) -> bool:
-    """Whether nobody can use the ids any more."""
-    return all(table.transaction_version(app_id) == CLOSED for app_id in wanted.closes)
 
 
 def spark_needed(table: DeltaTable) -> str:
@@ -169,45 +174,48 @@ def version_is_gone(path: str, version: int | None, reason: str) -> GateRefusedE
     )
 
 
-def _app_id(commit: Commit) -> str | None:
-    entry = commit.entry
-    if entry is None or entry.generation is None:
-        return None
-    return transaction_id(entry.pipeline, entry.generation, entry.output)
-
-
 def _author(commit: Commit) -> str:
     return "" if commit.entry is None else f" by {commit.entry.pipeline} ({commit.entry.mode})"
 
 
-def _commit(table: DeltaTable, wanted: TableRestore, action: Literal["close", "restore"]) -> None:
-    """Do it in one commit, unless somebody else commits meanwhile."""
-    from deltalake import CommitProperties, Transaction
+def _commit(table: DeltaTable, wanted: TableRestore, action: Literal["begin", "restore"]) -> None:
+    """Do it in one commit.
+
+    Raises:
+        LostRaceError: If somebody else has committed meanwhile.
+        GateRefusedError: TIDE-CKPT-072, if files of the version are gone.
+    """
+    from deltalake import CommitProperties
     from deltalake.exceptions import CommitFailedError, DeltaError
 
     before = table.version()
     properties = CommitProperties(
-        custom_metadata={"userMetadata": wanted.note},
+        custom_metadata={"userMetadata": wanted.base.to_text()},
         # delta-rs would go on after a commit that came between, whose files this one does not know.
         max_commit_retries=0,
-        app_transactions=[Transaction(app_id, CLOSED) for app_id in wanted.closes],
+        app_transactions=_transactions(wanted),
     )
     try:
         if action == "restore":
             table.restore(wanted.version, commit_properties=properties)
         else:
-            _write_nothing(table, properties)
-    except CommitFailedError:
+            table.create_write_transaction(
+                [], mode="append", schema=table.schema(), partition_by=[], commit_properties=properties
+            )
+    except CommitFailedError as error:
         if open_existing(wanted.path).version() == before:
             raise
+        raise LostRaceError from error
     except DeltaError as error:
         raise version_is_gone(wanted.path, wanted.version, str(error)) from error
 
 
-def _write_nothing(table: DeltaTable, properties: CommitProperties) -> None:
-    table.create_write_transaction(
-        [], mode="append", schema=table.schema(), partition_by=[], commit_properties=properties
-    )
+def _transactions(wanted: TableRestore) -> list[Transaction]:
+    from deltalake import Transaction
+
+    closed = [Transaction(app_id, CLOSED) for app_id in wanted.closes]
+    begun = wanted.base.transaction
+    return closed if begun is None else [*closed, Transaction(*begun)]
 
 
 def _needs_spark(path: str, features: str) -> GateRefusedError:

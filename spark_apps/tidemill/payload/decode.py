@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from tidemill.errors import DataError
+from tidemill.payload.event_time import EventTimeLimit
 from tidemill.payload.json_decoder import JsonDecoder
 from tidemill.payload.json_schema import PayloadSchema, load_payload_schema
 from tidemill.payload.quarantine import Quarantine
+from tidemill.payload.rejections import Rejections
+from tidemill.payload.source_columns import BATCH_TIME
 from tidemill.spec.pipeline import JsonPayload
 from tidemill.spec.project import Pipeline
 
@@ -39,8 +42,8 @@ class Decoding:
     """How a pipeline's records become rows.
 
     Args:
-        stage: Kafka records with lineage columns in, rows out.
-        arrow_schema: Columns of the rows: the payload's, then lineage.
+        stage: What the source gives in, rows out.
+        arrow_schema: Columns of the rows.
     """
 
     stage: Stage
@@ -68,23 +71,32 @@ def json_decoding(pipeline: Pipeline, payload: JsonPayload, quarantine: Quaranti
     decoder = JsonDecoder(schema, payload.max_record_bytes)
     columns = rows_schema(pipeline, payload, schema)
     lineage = [name for name in columns.names if name in _LINEAGE]
-    fail = payload.on_invalid == "fail"
+    limit = event_time_limit(pipeline)
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rejected: list[pa.RecordBatch] = []
+        rejections = Rejections(quarantine, payload.on_invalid == "fail")
         for batch in batches:
             decoded = decoder.decode(batch.column("kafka_value"))
-            if len(decoded.rejected):
-                if fail:
-                    raise _invalid_record(batch, decoded.rejected[0].as_py(), decoded.reasons[0])
-                rejected.append(quarantine.rows(batch, decoded.rejected, decoded.reasons))
+            rejections.add_kafka(batch, decoded.rejected, decoded.reasons)
             kept = batch.take(decoded.kept) if len(decoded.rejected) else batch
             arrays = [*decoded.rows.columns, *(kept.column(name).cast(_LINEAGE[name]) for name in lineage)]
-            yield pa.RecordBatch.from_arrays(arrays, schema=columns)
-        if rejected:
-            quarantine.write(iter(rejected))
+            rows = pa.RecordBatch.from_arrays(arrays, schema=columns)
+            if limit is not None:
+                ahead = limit.ahead(rows[limit.column], kept["kafka_timestamp"], kept[BATCH_TIME])
+                if ahead is not None:
+                    places = pc.indices_nonzero(ahead)
+                    rejections.add_kafka(kept, places, [limit.reason] * len(places))
+                    rows = rows.filter(pc.invert(ahead))
+            yield rows
+        rejections.hand_in()
 
     return Decoding(decode, columns)
+
+
+def event_time_limit(pipeline: Pipeline) -> EventTimeLimit | None:
+    """How far events of the pipeline may be ahead; None without a limit."""
+    event_time, max_ahead = pipeline.spec.event_time, pipeline.spec.max_ahead
+    return None if event_time is None or max_ahead is None else EventTimeLimit(event_time.column, max_ahead)
 
 
 def rows_schema(pipeline: Pipeline, payload: JsonPayload, schema: PayloadSchema) -> pa.Schema:
@@ -95,13 +107,3 @@ def rows_schema(pipeline: Pipeline, payload: JsonPayload, schema: PayloadSchema)
     if pipeline.spec.source.chosen.headers:
         lineage.append("kafka_headers")
     return pa.schema([*schema.arrow_schema, *(pa.field(name, _LINEAGE[name]) for name in lineage)])
-
-
-def _invalid_record(batch: pa.RecordBatch, row: int, reason: str) -> DataError:
-    position = {name: batch.column(f"kafka_{name}")[row].as_py() for name in ("topic", "partition", "offset")}
-    return DataError(
-        "TIDE-DATA-001",
-        "A record does not fit the payload schema, and the pipeline says to stop then.",
-        facts={**position, "reason": reason},
-        fix="correct the producer or the schema, or set payload.json.on_invalid to quarantine",
-    )

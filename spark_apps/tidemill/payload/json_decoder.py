@@ -21,14 +21,16 @@ What is accepted and refused (pinned by `tests/unit/payload/test_json_semantics.
 | integer: `-0`, the ends of int64                               | good                                      |
 | integer: beyond int64; `1.0`, `1e2` (JSON Schema allows these) | `wrong_type:<path>`                       |
 | number: `1`, `-0`, 30 digits, `1e-400`                         | 1.0, -0.0, the nearest, 0.0               |
-| number: `NaN`, `Infinity`, `Inf`, with or without `-`          | good, as in Spark's own reader            |
-| number: too large for float64 (`2e308`, 400 digits)            | infinity                                  |
+| number: `NaN`, `Infinity`, `Inf`, with or without `-`          | `not_finite:<path>`                       |
+| number: too large for float64 (`2e308`, 400 digits)            | `not_finite:<path>`                       |
+| the same with `x-allow-non-finite`                             | NaN or infinity                           |
 | any number with an exponent above 308, also undeclared         | `not_decodable`                           |
 | date-time that is not an instant (`timestamps.py`)             | `wrong_type:<path>`                       |
+| date-time without offset; the same with `x-allow-no-offset`    | `no_offset:<path>`; taken as UTC          |
 | required and missing, or null where the type forbids it        | `missing_required:<path>`                 |
 
 A record has one reason, the first of: null, size, encoding, braces, JSON and types (`malformed_json`,
-`duplicate_field`, `wrong_type`), instants, required fields; within a step, the schema's order.
+`duplicate_field`, `wrong_type`), instants and numbers, required fields; within a step, the schema's order.
 """
 
 from __future__ import annotations

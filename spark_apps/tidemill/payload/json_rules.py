@@ -1,13 +1,16 @@
-"""What the schema asks beyond types: instants that exist and required fields that are there."""
+"""What the schema asks beyond types: instants that exist, finite numbers, required fields that are there."""
 
 from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.payload.json_explain import lacks_required
 from tidemill.payload.json_schema import EACH_ITEM, Path, PayloadSchema, path_text
-from tidemill.payload.timestamps import INSTANT, read_instants
+from tidemill.payload.timestamps import INSTANT, read_instants, without_offset
 
 Reasons = dict[int, str]
 
@@ -30,7 +33,8 @@ def apply_rules(
 ) -> tuple[pa.RecordBatch, Reasons]:
     """Return the batch with its instants, and the reasons of rows that break a rule.
 
-    Instants come first, then required fields, each in the schema's order; the first broken rule counts.
+    Instants and numbers come first, then required fields, each in the schema's order; the first broken rule
+    counts.
 
     Args:
         batch: Rows as the parser gave them, columns of `textual_schema`.
@@ -40,7 +44,7 @@ def apply_rules(
     reasons: Reasons = {}
     columns = []
     for column, field in zip(batch.columns, schema.arrow_schema, strict=True):
-        columns.append(_with_instants(column, field.type, _Place((field.name,), None), reasons))
+        columns.append(_checked(column, field.type, _Place((field.name,), None), _Rules(schema, reasons)))
     for path in schema.required:
         _check_required(batch, texts, path, path in schema.required_nullable, reasons)
     return pa.RecordBatch.from_arrays(columns, schema=schema.arrow_schema), reasons
@@ -70,24 +74,58 @@ class _Place:
         return _Place(self.path, rows)
 
 
-def _with_instants(array: pa.Array, declared: pa.DataType, place: _Place, reasons: Reasons) -> pa.Array:
-    """Convert the strings that `declared` calls instants, at any depth."""
-    if array.type == declared:
-        return array
-    if pa.types.is_struct(declared):
-        children = [
-            _with_instants(array.field(field.name), field.type, place.property(field.name), reasons)
-            for field in declared
-        ]
-        return pa.StructArray.from_arrays(children, fields=list(declared), mask=array.is_null())
-    if pa.types.is_list(declared):
-        items = _with_instants(array.values, declared.value_type, place.items(array), reasons)
-        return pa.ListArray.from_arrays(array.offsets, items, type=declared, mask=array.is_null())
-    instants = read_instants(array)
-    if instants.null_count != array.null_count:
-        wrong = pc.and_(array.is_valid(), instants.is_null())
+@dataclass(frozen=True)
+class _Rules:
+    """What values must be, and the reasons of the rows where one is not."""
+
+    schema: PayloadSchema
+    reasons: Reasons
+
+    def reject(self, code: str, place: _Place, wrong: pa.BooleanArray) -> None:
         for row in place.rows_where(wrong):
-            reasons.setdefault(row, f"wrong_type:{path_text(place.path)}")
+            self.reasons.setdefault(row, f"{code}:{path_text(place.path)}")
+
+
+def _checked(array: pa.Array, declared: pa.DataType, place: _Place, rules: _Rules) -> pa.Array:
+    """Check numbers, and convert the strings that `declared` calls instants, at any depth."""
+    if not _has_rules(declared):
+        return array
+    if pa.types.is_floating(declared):
+        return _finite(array, place, rules)
+    if declared == INSTANT:
+        return _instants(array, place, rules)
+    if pa.types.is_list(declared):
+        items = _checked(array.values, declared.value_type, place.items(array), rules)
+        return pa.ListArray.from_arrays(array.offsets, items, type=declared, mask=array.is_null())
+    children = [
+        _checked(array.field(field.name), field.type, place.property(field.name), rules) for field in declared
+    ]
+    return pa.StructArray.from_arrays(children, fields=list(declared), mask=array.is_null())
+
+
+@functools.cache
+def _has_rules(declared: pa.DataType) -> bool:
+    if pa.types.is_struct(declared):
+        return any(_has_rules(field.type) for field in declared)
+    if pa.types.is_list(declared):
+        return _has_rules(declared.value_type)
+    return bool(declared == INSTANT or pa.types.is_floating(declared))
+
+
+def _finite(array: pa.DoubleArray, place: _Place, rules: _Rules) -> pa.DoubleArray:
+    if place.path not in rules.schema.non_finite:
+        finite = pc.is_finite(array)
+        if pc.all(finite).as_py() is False:
+            rules.reject("not_finite", place, pc.invert(finite))
+    return array
+
+
+def _instants(texts: pa.StringArray, place: _Place, rules: _Rules) -> pa.TimestampArray:
+    instants = read_instants(texts)
+    if instants.null_count != texts.null_count:
+        rules.reject("wrong_type", place, pc.and_(texts.is_valid(), instants.is_null()))
+    if place.path not in rules.schema.no_offset and (lacking := without_offset(texts)) is not None:
+        rules.reject("no_offset", place, lacking)
     return instants
 
 

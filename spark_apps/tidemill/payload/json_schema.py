@@ -4,8 +4,10 @@
 |---------------------------------------------------|-----------------------------------|
 | `string`                                          | string                            |
 | `string` with `format: date-time`                 | timestamp, microseconds, UTC      |
+| the same with `x-allow-no-offset: true`           | one without offset is taken as UTC|
 | `integer`                                         | int64                             |
-| `number`                                          | float64                           |
+| `number`                                          | float64, finite                   |
+| the same with `x-allow-non-finite: true`          | float64, also NaN and infinity    |
 | `boolean`                                         | boolean                           |
 | `object` with `properties` (and `required`)       | struct                            |
 | `array` with `items`                              | list                              |
@@ -15,6 +17,10 @@ A required property must be present and, unless its type allows null, not null. 
 be missing or null, and both are read as null. Properties that are not declared are ignored. Annotations
 are allowed. Every other keyword is refused, because a schema that promises more than it checks is worse
 than none.
+
+The keywords that begin with `x-` are ours. Spark sorts NaN above all numbers, so that `avg_temp > 100` is
+true of it; and a local time taken for UTC is hours off. A record with either is rejected unless the schema
+allows it.
 """
 
 from __future__ import annotations
@@ -33,13 +39,16 @@ EACH_ITEM = "[]"
 
 Path = tuple[str, ...]
 
+_ALLOW_NO_OFFSET = "x-allow-no-offset"
+_ALLOW_NON_FINITE = "x-allow-non-finite"
+
 _ANNOTATIONS = frozenset({"$schema", "$id", "$comment", "title", "description", "examples"})
 _KEYWORDS_BY_TYPE: Mapping[str, frozenset[str]] = {
     "object": frozenset({"properties", "required", "additionalProperties"}),
     "array": frozenset({"items"}),
-    "string": frozenset({"format"}),
+    "string": frozenset({"format", _ALLOW_NO_OFFSET}),
     "integer": frozenset(),
-    "number": frozenset(),
+    "number": frozenset({_ALLOW_NON_FINITE}),
     "boolean": frozenset(),
 }
 _SCALARS: Mapping[str, pa.DataType] = {
@@ -62,12 +71,16 @@ class PayloadSchema:
         required: Paths that must be present, e.g. `("device", "id")` or `("readings", "[]", "value")`. A
             path below an optional object or list only counts where that is present.
         required_nullable: Those of `required` that may be null but not missing.
+        non_finite: Numbers that may be NaN or infinite.
+        no_offset: Instants that may be written without an offset.
     """
 
     name: str
     arrow_schema: pa.Schema
     required: tuple[Path, ...]
     required_nullable: frozenset[Path]
+    non_finite: frozenset[Path] = frozenset()
+    no_offset: frozenset[Path] = frozenset()
 
 
 def load_payload_schema(document: Mapping[str, object], name: str) -> PayloadSchema:
@@ -82,7 +95,14 @@ def load_payload_schema(document: Mapping[str, object], name: str) -> PayloadSch
     if document.get("type") != "object":
         raise reader.error("021", "A payload schema describes an object.", (), fix='write "type": "object"')
     fields = reader.fields(document, ())
-    return PayloadSchema(name, pa.schema(fields), tuple(reader.required), frozenset(reader.required_nullable))
+    return PayloadSchema(
+        name,
+        pa.schema(fields),
+        tuple(reader.required),
+        frozenset(reader.required_nullable),
+        frozenset(reader.allowed[_ALLOW_NON_FINITE]),
+        frozenset(reader.allowed[_ALLOW_NO_OFFSET]),
+    )
 
 
 def path_text(path: Path) -> str:
@@ -91,12 +111,13 @@ def path_text(path: Path) -> str:
 
 
 class _SchemaReader:
-    """Walks one document and collects the required paths on the way."""
+    """Walks one document and collects the paths with rules of their own on the way."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.required: list[Path] = []
         self.required_nullable: set[Path] = set()
+        self.allowed: dict[str, set[Path]] = {_ALLOW_NON_FINITE: set(), _ALLOW_NO_OFFSET: set()}
 
     def fields(self, node: Mapping[str, object], path: Path) -> list[pa.Field]:
         """Columns of an object's properties, in the order of the document."""
@@ -119,6 +140,7 @@ class _SchemaReader:
             if "items" not in node:
                 raise self.error("021", "An array must declare its items.", path, fix='add "items"')
             return pa.list_(self._type(node["items"], (*path, EACH_ITEM)))
+        self._collect_allowed(node, path)
         if "format" not in node:
             return _SCALARS[kind]
         if node["format"] != "date-time":
@@ -151,6 +173,16 @@ class _SchemaReader:
             facts = {"keyword": "additionalProperties"}
             fix = "remove it: properties that are not declared are ignored, Tidemill would not check it"
             raise self.error("020", "Only additionalProperties: true is supported.", path, facts, fix)
+
+    def _collect_allowed(self, node: Mapping[str, object], path: Path) -> None:
+        for keyword in self.allowed.keys() & node.keys():
+            if not isinstance(node[keyword], bool):
+                raise self.error("021", f"{keyword} is true or false.", path, fix="write true, or remove it")
+            if keyword == _ALLOW_NO_OFFSET and "format" not in node:
+                fix = 'add "format": "date-time", or remove it'
+                raise self.error("020", f"{keyword} is for a date-time.", path, {"keyword": keyword}, fix)
+            if node[keyword]:
+                self.allowed[keyword].add(path)
 
     def _check_names(self, properties: Mapping[str, object], path: Path) -> None:
         seen: dict[str, str] = {}

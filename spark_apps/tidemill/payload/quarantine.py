@@ -1,36 +1,39 @@
-"""Rejected records: written by the tasks that reject them, handed to the driver, committed by the sink.
+"""Rejected records: written by the tasks that reject them, handed to the driver, committed before the batch.
 
 A record is decoded once. The task that finds it invalid writes it to a data file of the quarantine
-table; the file becomes part of the table only by the driver's commit. Names of files are a function
-of query start, batch, partition and attempt: a batch that is repeated after a restart never touches a file
-that an earlier start may have committed, nor a lost executor that still writes the file of the attempt that
-took its place. Of a partition's attempts one file counts.
+table, under a name of its own; the file becomes part of the table only by the driver's commit. So no attempt,
+stage or start replaces the file of another one; which of them count is decided by `rejected_files`.
 """
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from uuid import uuid4
 
 import pyarrow as pa
 from pyspark import SparkContext, TaskContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
+from tidemill.payload.rejected_files import EachOnce, RejectedFile, stretches_of
 from tidemill.storage.access import access_to
 from tidemill.storage.object_stores import NO_ACCESS, Access
 from tidemill.storage.parquet_part import PartFile, write_part
 
+# Why, where the record lies (in a topic, or in a file), when it arrived there, the record itself, and who
+# rejected it. What a kind of source does not have is null.
 QUARANTINE_SCHEMA = pa.schema(
     [
         ("reason", pa.string()),
-        ("kafka_topic", pa.string()),
-        ("kafka_partition", pa.int32()),
-        ("kafka_offset", pa.int64()),
-        ("kafka_timestamp", pa.timestamp("us", "UTC")),
-        ("kafka_key", pa.binary()),
-        ("kafka_value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("file", pa.string()),
+        ("line", pa.int64()),
+        ("arrived_at", pa.timestamp("us", "UTC")),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
         ("quarantined_at", pa.timestamp("us", "UTC")),
         ("batch_id", pa.int64()),
         ("run_id", pa.string()),
@@ -38,13 +41,15 @@ QUARANTINE_SCHEMA = pa.schema(
 )
 
 
-class _Union(AccumulatorParam[dict[str, PartFile]]):
-    """Files by batch and partition: a stage that runs twice hands in two files for one, of the same rows."""
+class _Union(AccumulatorParam[dict[str, RejectedFile]]):
+    """Files by name."""
 
-    def zero(self, value: dict[str, PartFile]) -> dict[str, PartFile]:  # noqa: ARG002  # Spark's signature
+    def zero(self, value: dict[str, RejectedFile]) -> dict[str, RejectedFile]:  # noqa: ARG002  # Spark's
         return {}
 
-    def addInPlace(self, value1: dict[str, PartFile], value2: dict[str, PartFile]) -> dict[str, PartFile]:  # noqa: N802
+    def addInPlace(  # noqa: N802  # Spark's name
+        self, value1: dict[str, RejectedFile], value2: dict[str, RejectedFile]
+    ) -> dict[str, RejectedFile]:
         return {**value1, **value2}
 
 
@@ -55,58 +60,55 @@ class Quarantine:
     Args:
         path: The quarantine table.
         run_id: Names the driver's run.
-        start: Names this start of the query or backfill; a driver may start its query several times.
-        files: Carries the files from the tasks to the driver.
+        handed_in: Carries the files from the tasks to the driver.
         access: To the table's storage, for the tasks.
     """
 
     path: str
     run_id: str
-    start: str
-    files: Accumulator[dict[str, PartFile]]
+    handed_in: Accumulator[dict[str, RejectedFile]]
     access: Access = NO_ACCESS
 
     @staticmethod
     def at(context: SparkContext, path: str, run_id: str) -> Quarantine:
-        """The quarantine of one start."""
-        files = context.accumulator({}, _Union())
-        return Quarantine(path, run_id, uuid.uuid4().hex, files, access_to(path))
+        """The quarantine of one start of a query, or of a backfill."""
+        return Quarantine(path, run_id, context.accumulator({}, _Union()), access_to(path))
 
     def take(self) -> list[PartFile]:
-        """On the driver: files handed in since the last call, in the order of their partitions."""
-        files = [part for _, part in sorted(self.files.value.items())]
-        self.files.value = {}
-        return files
+        """On the driver: files of what was handed in since the last call, each record once."""
+        files = [file for _, file in sorted(self.handed_in.value.items())]
+        self.forget()
+        return EachOnce(self.path, self.access).files(files)
 
-    def write(self, rejected: Iterator[pa.RecordBatch]) -> None:
+    def forget(self) -> None:
+        """On the driver: leave out what was handed in since the last call."""
+        self.handed_in.value = {}
+
+    def write(self, rejected: Sequence[pa.RecordBatch]) -> None:
         """In a task: write its rejected records, if any, and hand the file in."""
-        task = TaskContext.get()
-        if task is None:
-            raise RuntimeError("rejected records are written by Spark tasks only")
-        batch_id = task.getLocalProperty("streaming.sql.batchId") or "backfill"
-        place = f"{batch_id}-{task.partitionId():05d}"
-        name = f"part-{self.start}-{place}-{task.taskAttemptId()}.parquet"
-        part = write_part(self.path, name, QUARANTINE_SCHEMA, rejected, self.access)
+        part = write_part(self.path, f"part-{uuid4().hex}.parquet", QUARANTINE_SCHEMA, rejected, self.access)
         if part is not None:
-            self.files.add({place: part})
+            self.handed_in.add({part.name: RejectedFile(part, stretches_of(rejected))})
 
-    def rows(self, records: pa.RecordBatch, indices: pa.Array, reasons: list[str]) -> pa.RecordBatch:
-        """Rejected records in the table's columns."""
+    def rows(self, records: Mapping[str, pa.Array], reasons: Sequence[str]) -> pa.RecordBatch:
+        """In a task: rejected records in the table's columns.
+
+        Args:
+            records: Those of the columns that the source knows.
+            reasons: Why, for each record.
+        """
         task = TaskContext.get()
         batch_id = (task.getLocalProperty("streaming.sql.batchId") if task else None) or None
-        taken = records.take(indices)
-        now = datetime.now(UTC)
         count = len(reasons)
-        return pa.RecordBatch.from_arrays(
-            [
-                pa.array(reasons, pa.string()),
-                *(
-                    taken.column(name).cast(QUARANTINE_SCHEMA.field(name).type)
-                    for name in QUARANTINE_SCHEMA.names[1:7]
-                ),
-                pa.array([now] * count, pa.timestamp("us", "UTC")),
-                pa.array([int(batch_id) if batch_id else None] * count, pa.int64()),
-                pa.array([self.run_id] * count, pa.string()),
-            ],
-            schema=QUARANTINE_SCHEMA,
-        )
+        told = {
+            "reason": pa.array(reasons, pa.string()),
+            **records,
+            "quarantined_at": pa.array([datetime.now(UTC)] * count, pa.timestamp("us", "UTC")),
+            "batch_id": pa.array([int(batch_id) if batch_id else None] * count, pa.int64()),
+            "run_id": pa.array([self.run_id] * count, pa.string()),
+        }
+        arrays = [
+            told[field.name].cast(field.type) if field.name in told else pa.nulls(count, field.type)
+            for field in QUARANTINE_SCHEMA
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=QUARANTINE_SCHEMA)

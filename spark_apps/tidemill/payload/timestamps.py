@@ -1,10 +1,10 @@
 """Texts become instants: `date-time` of RFC 3339, in microseconds UTC, a whole column at a time.
 
 Beyond RFC 3339 this is accepted: a blank instead of `T`, lower-case `t` and `z`, an offset without colon
-(`+0530`) or without minutes (`+05`), and no offset at all, which is taken as UTC. Digits below the
-microsecond are cut off, never rounded. Not an instant: dates without a time, times without seconds, leap
-seconds, days that the calendar does not have, and instants outside the years 0001 to 9999 (which Spark
-and Python cannot hold).
+(`+0530`) or without minutes (`+05`), and no offset at all, which is taken as UTC; `without_offset` tells
+where, for a schema that forbids it. Digits below the microsecond are cut off, never rounded. Not an instant:
+dates without a time, times without seconds, leap seconds, days that the calendar does not have, and instants
+outside the years 0001 to 9999 (which Spark and Python cannot hold).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ _SHAPE = (
     r"(?:[Zz]|([+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?))?$"
 )
 _ENDS_WITH_OFFSET = r"[+-]\d{2}(?::?\d{2})?$"
+_HAS_OFFSET = rf"(?:[Zz]|{_ENDS_WITH_OFFSET[:-1]})$"
 
 # Length of "2026-01-01T00:00:00Z". Arrow also reads times without seconds; they are all shorter.
 _SHORTEST = 20
@@ -45,6 +46,14 @@ def read_instants(texts: pa.StringArray) -> pa.TimestampArray:
     if pc.all(in_range).as_py() is False:
         instants = pc.if_else(in_range, instants, pa.scalar(None, INSTANT))
     return instants
+
+
+def without_offset(texts: pa.StringArray) -> pa.BooleanArray | None:
+    """Where a text has no offset; None if all have one. Texts that are no instants may be either."""
+    if pc.all(pc.ends_with(texts, "Z")).as_py() is not False:
+        return None
+    lacking = pc.invert(pc.match_substring_regex(texts, _HAS_OFFSET))
+    return lacking if pc.any(lacking).as_py() else None
 
 
 @functools.cache

@@ -7,14 +7,15 @@ writer rebuilds the table's state to look up the transaction version.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from tidemill.payload.decode import Stage
-from tidemill.sinks.batch_commit import BatchCommit, StepDone, Written, nothing_more
+from tidemill.sinks.batch_commit import BatchCommit, Staged, StepDone, Written, nothing_more
 from tidemill.sinks.table_log import TableLog
 from tidemill.storage.access import access_to
 from tidemill.storage.parquet_part import PartFile, write_part
@@ -24,7 +25,11 @@ _PART_SCHEMA = "name string, size long, rows long, statistics string"
 
 @dataclass(frozen=True)
 class ArrowWriter:
-    """Appends each batch once.
+    """Appends each batch once, in two steps.
+
+    1. Staging: tasks write data files, which belong to no version yet.
+    2. Commit: files, transaction version, ledger entry at once. After a crash before this step, step 1 is
+       repeated under new file names; what the first attempt left is for VACUUM.
 
     Args:
         log: The table's log.
@@ -39,24 +44,25 @@ class ArrowWriter:
     before: Stage | None = None
     step_done: StepDone = nothing_more
 
-    def write(self, frame: DataFrame, commit: BatchCommit) -> Written:
-        """Write the batch unless it is already there.
+    @property
+    def passes(self) -> int:
+        """Staging reads the rows."""
+        return 1
 
-        1. Make or open the table; refuse other columns; skip a batch that is there.
-        2. Tasks write data files, which belong to no version yet.
-        3. One commit: files, transaction version, ledger entry. After a crash before this step, step 2
-           is repeated under new file names; what the first attempt left is for VACUUM.
-        """
-        # 1.
+    @property
+    def reads_when_staging(self) -> bool:
+        """Files are written before the commit."""
+        return True
+
+    def stage(self, frame: DataFrame) -> Staged:
+        """Write the data files; makes the table, refuses other columns."""
         self.log.create(self.arrow_schema)
         self.log.check_appendable(self.arrow_schema)
-        last = self.log.last_batch(commit.app_id)
-        if last is not None and last >= commit.batch_id:
-            return Written(committed=False)
-        # 2.
         parts = self._write_parts(frame)
         self.step_done("files_written")
-        # 3.
+        return partial(self._commit, parts)
+
+    def _commit(self, parts: Sequence[PartFile], commit: BatchCommit) -> Written:
         written = self.log.commit(parts, commit, self.arrow_schema)
         self.step_done("committed")
         return written

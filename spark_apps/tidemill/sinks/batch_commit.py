@@ -1,16 +1,19 @@
-"""What a writer is asked to commit, and what it answers."""
+"""What a writer is asked to commit, what it makes ready before, and what it answers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 
 from tidemill.ledger.entry import LedgerEntry
+from tidemill.names import transaction_id
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
+
+    from tidemill.sinks.table_log import TableLog
 
 # Called with a step's name when it is done; a test passes one that fails, to stand for a crash there.
 StepDone = Callable[[str], None]
@@ -34,6 +37,14 @@ class BatchCommit:
     batch_id: int
     entry: LedgerEntry
 
+    @classmethod
+    def of(cls, entry: LedgerEntry, output: str) -> Self:
+        """The commit of one output's part of a batch."""
+        if entry.batch_id is None:
+            raise ValueError("a batch of a stream has a number")
+        app_id = transaction_id(entry.pipeline, entry.generation or "", output)
+        return cls(app_id, entry.batch_id, entry.model_copy(update={"output": output}))
+
 
 @dataclass(frozen=True)
 class Written:
@@ -51,18 +62,37 @@ class Written:
     version: int | None = None
 
 
+# Commits what was made ready of a batch, unless the output holds the batch by now.
+Staged = Callable[[BatchCommit], Written]
+
+
 class TableWriter(Protocol):
     """Writes one output of a pipeline to one Delta table, each batch exactly once.
 
-    All writers promise the same: after `write` returns, the batch is in the table once, whether or
-    not this call, an earlier one that crashed, or a racing driver put it there; data, transaction
-    version and ledger entry are in one commit; a table whose columns are not those of the frame
-    is refused before anything is written.
+    All writers promise the same: after a commit the batch is in the table once, whether or not this
+    call, an earlier one that crashed, or a racing driver put it there; data, transaction version and
+    ledger entry are in one commit; a table whose columns are not those of the frame is refused before
+    anything is written.
     """
+
+    @property
+    def log(self) -> TableLog:
+        """The table's log, which tells whether a batch is there."""
 
     @property
     def arrow_schema(self) -> pa.Schema:
         """Columns that the writer was made for."""
 
-    def write(self, frame: DataFrame, commit: BatchCommit) -> Written:
-        """Write the batch unless it is already there."""
+    @property
+    def passes(self) -> int:
+        """How often staging and committing read all rows."""
+
+    @property
+    def reads_when_staging(self) -> bool:
+        """Whether staging reads all rows."""
+
+    def stage(self, frame: DataFrame) -> Staged:
+        """Make ready what a commit of these rows needs: belongs to no version yet.
+
+        Makes the table and refuses other columns. The returned function raises as `TableLog.look` does.
+        """

@@ -1,27 +1,47 @@
-"""Writes of a backfill: each replaces or merges a range, so that a repeated one changes no row."""
+"""Writes of a backfill: each replaces a range, so that a repeated one changes no row."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from itertools import count
 
 import pyarrow as pa
-from delta.tables import DeltaTable
+from delta.exceptions.captured import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentWriteException,
+)
+from delta.tables import DeltaMergeBuilder, DeltaTable
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j ships no types
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from tidemill.errors import UnavailableError
+from tidemill.errors import DataError
 from tidemill.ledger.entry import LedgerEntry
+from tidemill.ledger.lost_race import Race
 from tidemill.ledger.read import rows_written
 from tidemill.sinks.batch_commit import Written
-from tidemill.sinks.spark_writer import create_table, merge_by_key
+from tidemill.sinks.spark_writer import create_table
 from tidemill.sinks.table_log import TableLog
 from tidemill.spec.sinks import DeltaSink
 
-# Commits lost to the live stream before a backfill gives up. The stream commits every few seconds and a
-# replaced range takes about as long to commit, so losing several in a row is normal.
+# What Delta raises of a commit that another writer's made impossible.
+_LOST_COMMITS = (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentWriteException,
+)
+
+# Commits lost to others before a backfill gives up, and before it takes its turn.
 COMMIT_ATTEMPTS = 20
+ATTEMPTS_BESIDE_THE_STREAM = 2
+
+# Makes the pipeline's own stream wait.
+TakeTurn = Callable[[], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
@@ -32,16 +52,34 @@ class RangeTarget:
         log: The table's log.
         columns: Columns of the rows.
         sink: The declaration: key, layout, options.
+        turn: Makes the pipeline's own stream wait.
     """
 
     log: TableLog
     columns: pa.Schema
     sink: DeltaSink
+    turn: TakeTurn
 
 
-def replace_rows(rows: DataFrame, target: RangeTarget, entry: LedgerEntry, condition: str | None) -> Written:
-    """Put `rows` in the place of those that match `condition`; of the whole table without one."""
-    _prepare(rows, target)
+def replace_rows(
+    rows: DataFrame,
+    target: RangeTarget,
+    entry: LedgerEntry,
+    condition: str | None,
+    check: Callable[[], None],
+) -> Written:
+    """Put `rows` in the place of those that match `condition`; of the whole table without one.
+
+    Args:
+        rows: All of them match the condition.
+        target: The table, prepared.
+        entry: Goes into the commit.
+        condition: SQL.
+        check: Raises if the rows must not be written any more; called before each attempt.
+
+    Raises:
+        DataError: TIDE-BACK-014, if a row does not match.
+    """
     writer = (
         rows.write.format("delta")
         .mode("overwrite")
@@ -50,62 +88,89 @@ def replace_rows(rows: DataFrame, target: RangeTarget, entry: LedgerEntry, condi
     )
     if condition is not None:
         writer = writer.option("replaceWhere", condition)
-    _until_committed(lambda: writer.save(target.log.path), target.log)
+
+    def write() -> None:
+        check()
+        writer.save(target.log.path)
+
+    try:
+        _until_committed(write, target.log, target.turn)
+    except (PySparkException, Py4JJavaError) as error:
+        if "DELTA_REPLACE_WHERE_MISMATCH" in str(error):
+            raise _outside(target, condition) from error
+        raise
     return _newest(target.log)
 
 
-def merge_rows(rows: DataFrame, target: RangeTarget, entry: LedgerEntry) -> Written:
-    """Update or insert `rows` by the sink's key."""
-    _prepare(rows, target)
-    path, key = target.log.path, target.sink.key
-    _until_committed(lambda: merge_by_key(rows.sparkSession, rows, path, key, entry.to_text()), target.log)
-    return _newest(target.log)
+@dataclass(frozen=True)
+class KeyedTable:
+    """A table whose rows are told by a key.
+
+    Args:
+        log: The table's log.
+        entry: Goes into each commit.
+        turn: Makes the pipeline's own stream wait.
+    """
+
+    log: TableLog
+    entry: LedgerEntry
+    turn: TakeTurn
+
+    def insert_new(self, rows: DataFrame, key: list[str]) -> int:
+        """Insert the rows whose key the table does not hold; returns how many."""
+        self._merge(rows, key, lambda merge: merge.whenNotMatchedInsertAll())
+        return _newest(self.log).rows or 0
+
+    def delete(self, rows: DataFrame, key: list[str]) -> None:
+        """Delete the rows whose key is among those of `rows`."""
+        self._merge(rows, key, lambda merge: merge.whenMatchedDelete())
+
+    def _merge(
+        self, rows: DataFrame, key: list[str], act: Callable[[DeltaMergeBuilder], DeltaMergeBuilder]
+    ) -> None:
+        session = rows.sparkSession
+        condition = " AND ".join(f"t.`{column}` <=> s.`{column}`" for column in key)
+
+        def merge() -> None:
+            session.conf.set("spark.databricks.delta.commitInfo.userMetadata", self.entry.to_text())
+            try:
+                table = DeltaTable.forPath(session, self.log.path).alias("t")
+                act(table.merge(rows.alias("s"), condition)).execute()
+            finally:
+                session.conf.unset("spark.databricks.delta.commitInfo.userMetadata")
+
+        _until_committed(merge, self.log, self.turn)
 
 
-def insert_new(rows: DataFrame, log: TableLog, key: list[str], entry: LedgerEntry) -> int:
-    """Insert the rows whose key the table does not hold; returns how many."""
-    session = rows.sparkSession
-    condition = " AND ".join(f"t.`{column}` <=> s.`{column}`" for column in key)
+def prepare_table(rows: DataFrame, target: RangeTarget) -> None:
+    """Create the table if there is none, and refuse one with other columns.
 
-    def insert() -> None:
-        session.conf.set("spark.databricks.delta.commitInfo.userMetadata", entry.to_text())
-        try:
-            table = DeltaTable.forPath(session, log.path).alias("t")
-            table.merge(rows.alias("s"), condition).whenNotMatchedInsertAll().execute()
-        finally:
-            session.conf.unset("spark.databricks.delta.commitInfo.userMetadata")
-
-    _until_committed(insert, log)
-    return _newest(log).rows or 0
-
-
-def _prepare(rows: DataFrame, target: RangeTarget) -> None:
+    Raises:
+        DataError: TIDE-SINK-001.
+    """
     if target.log.refresh() is None:
         create_table(rows, target.log, target.sink)
         target.log.refresh()
     target.log.check_columns(target.columns)
 
 
-def _until_committed(write: Callable[[], None], log: TableLog) -> None:
+def _until_committed(write: Callable[[], None], log: TableLog, turn: TakeTurn) -> None:
     """Write again after each commit lost to another writer; Delta lost nothing of it.
 
     Raises:
         UnavailableError: TIDE-SINK-002, once the attempts are used up.
     """
-    for _ in range(COMMIT_ATTEMPTS):
-        try:
-            return write()
-        except (PySparkException, Py4JJavaError) as error:
-            if "Concurrent" not in str(error):
-                raise
-            lost = error
-    raise UnavailableError(
-        "TIDE-SINK-002",
-        "Other writers won every attempt to commit.",
-        facts={"table": log.path, "attempts": COMMIT_ATTEMPTS},
-        fix="suspend the stream for the length of the backfill, or choose a smaller range",
-        runbook="backfill",
-    ) from lost
+    numbers = count()
+    fix = "stop the stream for the length of the backfill, or choose a smaller range"
+    race = Race({"table": log.path}, fix, "backfill", _LOST_COMMITS, COMMIT_ATTEMPTS)
+    with ExitStack() as block:
+
+        def attempt() -> None:
+            if next(numbers) == ATTEMPTS_BESIDE_THE_STREAM:
+                block.enter_context(turn())
+            write()
+
+        race.until_won(attempt)
 
 
 def _newest(log: TableLog) -> Written:
@@ -113,3 +178,13 @@ def _newest(log: TableLog) -> Written:
     if table is None:
         return Written(committed=False)
     return Written(True, rows_written(table.history(1)[0].get("operationMetrics") or {}), table.version())
+
+
+def _outside(target: RangeTarget, condition: str | None) -> DataError:
+    return DataError(
+        "TIDE-BACK-014",
+        "The transform gave rows outside of the range that is replaced. Nothing was written to this table.",
+        facts={"table": target.log.path, "range": condition},
+        fix="let the transform keep the columns by which rows are replaced as they are",
+        runbook="backfill",
+    )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 from delta.tables import DeltaTable
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemill.errors import DataError
-from tidemill.ledger.read import rows_written
-from tidemill.sinks.batch_commit import BatchCommit, StepDone, Written, nothing_more
+from tidemill.sinks.batch_commit import BatchCommit, Staged, StepDone, Written, nothing_more
 from tidemill.sinks.table_log import TableLog
 from tidemill.spec.sinks import DeltaSink
 
@@ -19,13 +21,14 @@ _TXN_APP_ID = "spark.databricks.delta.write.txnAppId"
 _TXN_VERSION = "spark.databricks.delta.write.txnVersion"
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
-# Commits looked at to find our own a moment after it; others write the table at the same time at most.
-_RECENT_COMMITS = 20
+# How often, and how long between in seconds, to look for a table that a racing driver makes: its first commit
+# takes Delta a second or two on a busy machine.
+_LOOKS_FOR_A_TABLE, _LOOK_SECONDS = 25, 0.2
 
 
 @dataclass(frozen=True)
 class SparkWriter:
-    """Appends, merges or replaces, each batch once.
+    """Appends, merges or replaces, each batch once: data, transaction version, ledger entry in one commit.
 
     Args:
         log: The table's log, read through delta-rs.
@@ -39,32 +42,37 @@ class SparkWriter:
     sink: DeltaSink
     step_done: StepDone = nothing_more
 
-    def write(self, frame: DataFrame, commit: BatchCommit) -> Written:
-        """Write the batch unless it is already there.
+    @property
+    def passes(self) -> int:
+        """A merge looks for repeated keys first."""
+        return 2 if self.sink.mode == "merge" else 1
 
-        1. Make or open the table; refuse other columns; skip a batch that is there (Delta would skip it
-           too, without a word).
-        2. One Delta transaction: data, transaction version, ledger entry.
-        """
-        # 1.
-        self.prepare(frame)
-        last = self.log.last_batch(commit.app_id)
-        if last is not None and last >= commit.batch_id:
-            return Written(committed=False)
-        # 2.
+    @property
+    def reads_when_staging(self) -> bool:
+        """Delta's writer reads the rows when it commits."""
+        return self.sink.mode == "merge"
+
+    def stage(self, frame: DataFrame) -> Staged:
+        """Make the table, refuse other columns and, for a merge, several rows for one key."""
+        if self.log.refresh() is None:
+            create_table(frame, self.log, self.sink)
+            self.log.refresh()
+        self.log.check_columns(self.arrow_schema)
+        if self.sink.mode == "merge":
+            check_keys(frame, self.log.path, self.sink.key)
+        return partial(self._commit, frame)
+
+    def _commit(self, frame: DataFrame, commit: BatchCommit) -> Written:
+        """One Delta transaction; Delta skips, without a word, a batch that a racing driver committed."""
         if self.sink.mode == "merge":
             self._merge(frame, commit)
         else:
             self._save(frame, commit)
         self.step_done("committed")
-        return self._written(commit)
-
-    def prepare(self, frame: DataFrame) -> None:
-        """Create the table if there is none, and refuse one with other columns."""
-        if self.log.refresh() is None:
-            create_table(frame, self.log, self.sink)
-            self.log.refresh()
-        self.log.check_columns(self.arrow_schema)
+        found = self.log.look(commit)
+        if found is None or found.entry != commit.entry:
+            return Written(committed=False)
+        return Written(True, found.rows, found.version)
 
     def _save(self, frame: DataFrame, commit: BatchCommit) -> None:
         (
@@ -88,19 +96,12 @@ class SparkWriter:
             session.conf.unset(_TXN_APP_ID)
             session.conf.unset(_TXN_VERSION)
 
-    def _written(self, commit: BatchCommit) -> Written:
-        """What the commit says of itself; Delta skips a batch that a racing driver committed meanwhile."""
-        table = self.log.refresh()
-        recent = table.history(_RECENT_COMMITS) if table is not None else []
-        for action in recent:
-            if action.get("userMetadata") == commit.entry.to_text():
-                rows = rows_written(action.get("operationMetrics") or {})
-                return Written(True, rows, action["version"])
-        return Written(committed=False)
-
 
 def create_table(frame: DataFrame, log: TableLog, sink: DeltaSink) -> None:
-    """Create the sink's table with the frame's columns, all nullable, unless it exists."""
+    """Create the sink's table with the frame's columns, all nullable, unless it exists.
+
+    Of racing creators one wins and the others go on with its table.
+    """
     builder = DeltaTable.createIfNotExists(frame.sparkSession).location(log.path)
     for name, value in log.properties.items():
         builder = builder.property(name, value)
@@ -110,16 +111,28 @@ def create_table(frame: DataFrame, log: TableLog, sink: DeltaSink) -> None:
         builder = builder.clusterBy(*sink.cluster_by)
     if sink.partition_by:
         builder = builder.partitionedBy(*sink.partition_by)
-    builder.execute()
+    try:
+        builder.execute()
+    except AnalysisException as error:
+        # Said of a folder with anything in it, such as the log of a table that is just being made.
+        if error.getCondition() != "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION" or not _appears(log):
+            raise
 
 
-def merge_by_key(
-    session: SparkSession, frame: DataFrame, path: str, key: list[str], user_metadata: str
-) -> None:
-    """Update the rows whose key is in the table, insert the others.
+def _appears(log: TableLog) -> bool:
+    """Whether somebody else's table is there within a moment."""
+    for _ in range(_LOOKS_FOR_A_TABLE):
+        if log.refresh() is not None:
+            return True
+        time.sleep(_LOOK_SECONDS)
+    return False
+
+
+def check_keys(frame: DataFrame, path: str, key: list[str]) -> None:
+    """Refuse rows of which several have one key; reads all of them.
 
     Raises:
-        DataError: TIDE-SINK-004, if the frame has a key twice: which row should win is not decidable.
+        DataError: TIDE-SINK-004: which row should win is not decidable.
     """
     repeated = frame.groupBy(*key).count().where(F.col("count") > 1).limit(1).collect()
     if repeated:
@@ -129,6 +142,12 @@ def merge_by_key(
             facts={"table": path, "key": ", ".join(key), "rows_of_one_key": repeated[0]["count"]},
             fix="make the transform give one row per key, or name more columns in `key`",
         )
+
+
+def merge_by_key(
+    session: SparkSession, frame: DataFrame, path: str, key: list[str], user_metadata: str
+) -> None:
+    """Update the rows whose key is in the table, insert the others; call `check_keys` before."""
     condition = " AND ".join(f"t.`{column}` <=> s.`{column}`" for column in key)
     session.conf.set(_USER_METADATA, user_metadata)
     try:

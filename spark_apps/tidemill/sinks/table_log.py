@@ -16,15 +16,21 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction
 
 from tidemill.errors import DataError, UnavailableError
+from tidemill.ledger.lost_race import LostRaceError, Race
+from tidemill.ledger.read import Commit, commits_of
 from tidemill.sinks.batch_commit import BatchCommit, Written
+from tidemill.sinks.repeated_batch import check_transaction, newest_own, same_batch, taken_back
 from tidemill.sinks.row_rules import row_rules
 from tidemill.storage.access import access_to
 from tidemill.storage.parquet_part import PartFile
 from tidemill.storage.store import Store
 
-# Commits lost to other writers before the batch fails and is tried again as a whole. Each loss means that
-# somebody else made progress, so a handful is only seen when something writes without end.
-COMMIT_ATTEMPTS = 10
+# Commits read first to find one of our own: a batch that is repeated is among the newest few, unless others
+# write without end or a RESTORE took it back; then the whole log is read.
+RECENT_COMMITS = 20
+
+# Where this is set, Delta forgets transaction versions, and the ledger alone tells what was written.
+_EXPIRY = "delta.setTransactionRetentionDuration"
 
 
 class TableLog:
@@ -42,6 +48,11 @@ class TableLog:
         # The files of the table that the view is of, and the identity of its newest commit file.
         self._files: Store | None = None
         self._newest_file: str | None = None
+        # The newest batch that this log has seen in the table, its version, and the version up to which it is
+        # known to stand; that is None once the table was opened anew.
+        self._held: BatchCommit | None = None
+        self._held_version = 0
+        self._stands_at: int | None = None
 
     def refresh(self) -> DeltaTable | None:
         """Bring the view of the log up to date; None while there is no table.
@@ -57,7 +68,7 @@ class TableLog:
         return self._table
 
     def _open(self) -> None:
-        self._table = self._files = None
+        self._table = self._files = self._stands_at = None
         try:
             self._table = DeltaTable(self.path, storage_options=self._options())
         except TableNotFoundError:
@@ -88,9 +99,57 @@ class TableLog:
             raise self._vanished()
         return table
 
-    def last_batch(self, app_id: str) -> int | None:
-        """Last batch that `app_id` committed; None before its first. Call `refresh` before."""
-        return None if self._table is None else self._table.transaction_version(app_id)
+    def look(self, commit: BatchCommit) -> Commit | None:
+        """Bring the view up to date; the table's commit of a batch, None if it does not hold it.
+
+        Raises:
+            FencedError: TIDE-RUN-003, TIDE-RUN-004, if this driver must not write any more.
+            GateRefusedError: TIDE-SINK-006, if this batch, or the last one, was taken out of the table.
+        """
+        table = self.refresh()
+        transaction = None if table is None else table.transaction_version(commit.app_id)
+        # First: a verb that closed the id has restored the table, too.
+        check_transaction(self.path, transaction, commit)
+        self._check_held()
+        found = self._find(transaction, commit)
+        if found is not None:
+            self._hold(commit, found.version)
+        return found
+
+    def _find(self, transaction: int | None, commit: BatchCommit) -> Commit | None:
+        if self._table is None:
+            return None
+        if transaction is None and _EXPIRY not in self._table.metadata().configuration:
+            return None
+        if transaction is not None and transaction < commit.batch_id:
+            return None
+        return same_batch(self.path, transaction, self._newest_own(commit), commit)
+
+    def _newest_own(self, commit: BatchCommit) -> Commit | None:
+        if self._table is None:
+            return None
+        recent = newest_own(commits_of(self.path, self._table, RECENT_COMMITS), commit)
+        return recent or newest_own(commits_of(self.path, self._table), commit)
+
+    def _hold(self, commit: BatchCommit, version: int) -> None:
+        self._held, self._held_version, self._stands_at = commit, version, self._version()
+
+    def _check_held(self) -> None:
+        """Refuse to write on once the last batch was taken out, by a RESTORE or with the whole table."""
+        if self._held is not None and self._is_lost(self._held):
+            raise taken_back(self.path, self._held)
+        self._stands_at = self._version()
+
+    def _is_lost(self, held: BatchCommit) -> bool:
+        if self._table is None:
+            return True
+        if self._stands_at is None:
+            newest = self._newest_own(held)
+            return newest is None or newest.entry is None or newest.entry.batch_id != held.batch_id
+        newer = self._table.version() - self._stands_at
+        commits = commits_of(self.path, self._table, newer) if newer > 0 else []
+        restores = [commit.restored_to for commit in commits if commit.operation == "RESTORE"]
+        return any(version is None or version < self._held_version for version in restores)
 
     def check_columns(self, expected: pa.Schema) -> None:
         """Refuse a table whose columns are not those that the pipeline writes.
@@ -140,31 +199,37 @@ class TableLog:
             UnavailableError: TIDE-SINK-002, if other writers won every attempt; TIDE-SINK-005, if the table
                 was dropped meanwhile.
             DataError: As `check_appendable`, if the table was changed meanwhile.
+            FencedError, GateRefusedError: As `look`.
         """
-        rows = sum(part.rows for part in parts)
-        for _ in range(COMMIT_ATTEMPTS):
-            table = self.refresh()
-            if table is None:
-                raise self._vanished()
-            last = self.last_batch(commit.app_id)
-            if last is not None and last >= commit.batch_id:
-                return Written(committed=False)
-            self.check_appendable(columns)
-            before = table.version()
-            try:
-                self._append(table, parts, commit, rows)
-            except CommitFailedError as error:
-                # delta-rs says the same of a lost race and of a table feature that it does not know.
-                if self._version() == before:
-                    raise self._unwritable(str(error)) from error
-                continue
-            return Written(True, rows, self._version())
-        raise UnavailableError(
-            "TIDE-SINK-002",
-            "Other writers won every attempt to commit.",
-            facts={"table": self.path, "batch_id": commit.batch_id, "attempts": COMMIT_ATTEMPTS},
-            fix="see who writes: tidemill ledger; a repeated batch is safe",
-        )
+        facts = {"table": self.path, "batch_id": commit.batch_id}
+        race = Race(facts, "see who writes: tidemill ledger; a repeated batch is safe")
+        return race.until_won(lambda: self._commit_once(parts, commit, columns))
+
+    def _commit_once(self, parts: Sequence[PartFile], commit: BatchCommit, columns: pa.Schema) -> Written:
+        if self.look(commit) is not None:
+            return Written(committed=False)
+        if self._table is None:
+            raise self._vanished()
+        self.check_appendable(columns)
+        rows, before = sum(part.rows for part in parts), self._table.version()
+        try:
+            self._append(self._table, parts, commit, rows)
+        except CommitFailedError as error:
+            # delta-rs says the same of a lost race and of a table feature that it does not know.
+            if self.refresh() is not None and self._version() == before:
+                raise self._unwritable(str(error)) from error
+            raise LostRaceError from error
+        return Written(True, rows, self._landed(commit, before))
+
+    def _landed(self, commit: BatchCommit, before: int) -> int:
+        """Take note of a commit; its version, or that of somebody who wrote right after it."""
+        table = self.refresh()
+        if table is None:
+            raise self._vanished()
+        if table.version() > before + 1:
+            self._check_held()
+        self._hold(commit, table.version())
+        return table.version()
 
     def _append(self, table: DeltaTable, parts: Sequence[PartFile], commit: BatchCommit, rows: int) -> None:
         entry = commit.entry.model_copy(update={"rows": rows})
@@ -177,7 +242,8 @@ class TableLog:
                 partition_by=[],
                 commit_properties=CommitProperties(
                     custom_metadata={"userMetadata": entry.to_text()},
-                    app_transactions=[Transaction(commit.app_id, commit.batch_id)],
+                    # With a time: a table that forgets old transactions would forget one without at once.
+                    app_transactions=[Transaction(commit.app_id, commit.batch_id, now)],
                 ),
             )
         except CommitFailedError:
@@ -186,8 +252,7 @@ class TableLog:
             raise self._unwritable(str(error)) from error
 
     def _version(self) -> int | None:
-        table = self.refresh()
-        return None if table is None else table.version()
+        return None if self._table is None else self._table.version()
 
     def _unwritable(self, reason: str) -> DataError:
         return DataError(

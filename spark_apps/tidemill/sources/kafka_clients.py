@@ -5,7 +5,7 @@ The values hold passwords. They go straight into reader options or a client and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidemill.spec.project import Environment, Pipeline
 from tidemill.spec.secret_value import read_secret
@@ -36,6 +36,7 @@ class KafkaClient:
         password: Value of the secret; never shown.
         ca_file: PEM file with the certificate authority.
         client_options: Further settings of every client.
+        isolation: What a consumer reads of transactions; None for a client that only writes.
     """
 
     bootstrap_servers: str
@@ -45,6 +46,7 @@ class KafkaClient:
     password: str = ""
     ca_file: str | None = None
     client_options: tuple[tuple[str, str], ...] = ()
+    isolation: str | None = None
 
     def __repr__(self) -> str:
         return f"KafkaClient({self.bootstrap_servers!r}, {self.protocol})"
@@ -52,6 +54,8 @@ class KafkaClient:
     def spark_options(self) -> dict[str, str]:
         """Options of Spark's Kafka source and sink, with the prefix `kafka.`."""
         options = {"bootstrap.servers": self.bootstrap_servers, **dict(self.client_options)}
+        if self.isolation is not None:
+            options["isolation.level"] = self.isolation
         if self.protocol != "PLAINTEXT":
             options["security.protocol"] = self.protocol
         if self.mechanism is not None:
@@ -81,14 +85,17 @@ class KafkaClient:
 
 
 def kafka_client(pipeline: Pipeline) -> KafkaClient:
-    """The client of the pipeline's own source, or of the environment's brokers.
+    """The client that reads the pipeline's own source, or that of the environment's brokers.
 
     Raises:
         SpecError: If the environment names no brokers, or a secret has no value here.
     """
-    if pipeline.spec.source.eventhubs is not None:
-        return _event_hubs_client(pipeline.spec.source.eventhubs, pipeline.environment)
-    return environment_client(pipeline.environment)
+    source = pipeline.spec.source
+    if source.eventhubs is not None:
+        client = _event_hubs_client(source.eventhubs, pipeline.environment)
+    else:
+        client = environment_client(pipeline.environment)
+    return replace(client, isolation=source.chosen.isolation) if source.is_kafka else client
 
 
 def environment_client(environment: Environment) -> KafkaClient:

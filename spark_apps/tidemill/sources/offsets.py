@@ -14,9 +14,8 @@ from typing import Any
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 from tidemill.errors import SpecError, UnavailableError
+from tidemill.ledger.entry import Positions
 from tidemill.sources.kafka_clients import KafkaClient
-
-Positions = dict[str, dict[str, int]]
 
 # Longest wait for one answer, in seconds. Longer than a leader election of a healthy cluster, shorter
 # than a person at a prompt would wait.
@@ -34,6 +33,8 @@ class KafkaOffsets:
             # librdkafka demands a name; without subscribe and commit no group of it ever exists.
             "group.id": "tidemill-offsets",
             "enable.auto.commit": False,
+            # Decides what the end of a partition is: with transactions that are open, where the first begins.
+            "isolation.level": client.isolation or "read_committed",
             # librdkafka prints to stderr by itself; what goes wrong is raised below.
             "log_level": 0,
             "error_cb": lambda error: self._errors.setdefault(error.code(), error.str()),
@@ -68,6 +69,11 @@ class KafkaOffsets:
                 runbook="source-unavailable",
             )
         return {topic: sorted(known[topic].partitions) for topic in wanted}
+
+    def cluster(self) -> str | None:
+        """Id of the cluster; None if it does not tell."""
+        with self._answering():
+            return self._consumer.list_topics(timeout=ANSWER_TIMEOUT_SECONDS).cluster_id or None
 
     def matching(self, topics: Iterable[str] | re.Pattern[str]) -> list[str]:
         """The topics themselves, or all whose whole name matches a pattern."""

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, TopicDescription  # type: ignore[attr-defined]  # no __all__
 
 from tidemill.checkpoint.gate import CheckpointFacts, TopicFacts
+from tidemill.errors import TidemillError
 from tidemill.sources.kafka_clients import KafkaClient, kafka_client
 from tidemill.sources.offsets import ANSWER_TIMEOUT_SECONDS, KafkaOffsets
 from tidemill.spec.project import Pipeline
@@ -29,6 +30,14 @@ def with_topics(facts: CheckpointFacts, pipeline: Pipeline) -> CheckpointFacts:
     return replace(facts, source=replace(facts.source, topics=ask_topics(pipeline)))
 
 
+def with_topics_if_told(facts: CheckpointFacts, pipeline: Pipeline) -> tuple[CheckpointFacts, str]:
+    """The same, and why nobody was asked: a broker that does not answer is no reason to refuse."""
+    try:
+        return with_topics(facts, pipeline), ""
+    except TidemillError as error:
+        return facts, f"{error.error_id} {error.problem}"
+
+
 def ask_topics(pipeline: Pipeline) -> TopicFacts:
     """Where each partition begins and ends, and the topics' ids.
 
@@ -39,7 +48,10 @@ def ask_topics(pipeline: Pipeline) -> TopicFacts:
     with KafkaOffsets(client) as offsets:
         topics = offsets.matching(pipeline.spec.source.topics_or_pattern)
         oldest, ends = offsets.ranges(topics)
-    return TopicFacts(oldest, ends, _ids(client, topics))
+        cluster = offsets.cluster()
+    hub = pipeline.spec.source.eventhubs
+    named = None if hub is None else f"{hub.namespace}/{hub.hub}"
+    return TopicFacts(oldest, ends, _ids(client, topics), named or cluster)
 
 
 def _ids(client: KafkaClient, topics: Iterable[str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from tidemill.spec.location import Root
 from tidemill.spec.storage import StorageAccess, check_access_fits
 from tidemill.spec.strict import Strict
 from tidemill.spec.text import Expression, Line, SecretName, Servers, SizeName
-from tidemill.spec.units import Count, Duration, Size
+from tidemill.spec.units import Count, Duration, Patience, Size
 
 # Kubernetes' quantity of processor time, as people write it: `500m` or `0.5` is half a core.
 CpuQuantity = Annotated[str, Field(pattern=r"^(?:[1-9][0-9]{0,5}m|[0-9]{1,3}(?:\.[0-9]{1,3})?)$")]
@@ -124,6 +124,12 @@ class EnvironmentSpec(Strict):
         description="From the request to stop until a driver that has not ended is killed; 1 minute to 1 "
         "hour. The running batch may take all but the last 30 seconds of it; then it is cut off, and the "
         "next start repeats it.",
+    )
+    progress_within: Patience = Field(
+        timedelta(minutes=10),
+        validate_default=True,
+        description="A stream that should run must commit a batch, or find its source empty, at least this "
+        "often; else `tidemill_streams` is red. At least 1 minute, and above the time of a start.",
     )
     kubernetes: KubernetesSettings | None = Field(None, description="For `runtime: kubernetes`.")
     root: Root = Field(description="Storage root: a folder, relative to the project or absolute, or a URI.")

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from tidemill.names import PIPELINE_PATTERN
 from tidemill.spec.strict import Strict
 
 # Kubernetes' own rules: a label (RFC 1123) names a namespace, a subdomain most other objects.
@@ -28,6 +29,7 @@ TAKEN_FOLDERS = ("/tmp", "/home", "/opt", "/etc", "/run", "/usr", "/var", "/proc
 Namespace = Annotated[str, Field(pattern=NAMESPACE_PATTERN)]
 ObjectName = Annotated[str, Field(pattern=OBJECT_PATTERN)]
 Image = Annotated[str, Field(pattern=IMAGE_PATTERN)]
+PipelineName = Annotated[str, Field(pattern=f"^{PIPELINE_PATTERN}$")]
 LabelKey = Annotated[str, Field(pattern=KEY_PATTERN)]
 LabelValue = Annotated[str, Field(pattern=LABEL_VALUE_PATTERN)]
 
@@ -96,6 +98,17 @@ class PodSettings(Strict):
         return given
 
 
+class PipelineSecrets(Strict):
+    """Secrets of one pipeline alone. What is named here takes the place of what all pipelines have."""
+
+    rpc_secret: ObjectName | None = Field(
+        None, description="Kubernetes Secret whose key `secret` its driver and executors share."
+    )
+    secrets: list[ObjectName] | None = Field(
+        None, description="Kubernetes Secrets; each key is a file in its secrets folder."
+    )
+
+
 class KubernetesSettings(Strict):
     """Where on a cluster drivers run, and as whom."""
 
@@ -116,8 +129,21 @@ class KubernetesSettings(Strict):
     secrets: list[ObjectName] = Field(
         [], description="Kubernetes Secrets; each key is a file in the secrets folder."
     )
+    pipelines: dict[PipelineName, PipelineSecrets] = Field(
+        {}, description="Pipelines with Secrets of their own, by name."
+    )
     volumes: list[ClaimedVolume] = Field([], description="Volumes of driver and executor pods.")
     pods: PodSettings = Field(PodSettings(), description="Labels, annotations and placement of the pods.")
+
+    def rpc_secret_of(self, pipeline: str) -> str:
+        """The Secret that a pipeline's driver and executors share."""
+        own = self.pipelines.get(pipeline)
+        return self.rpc_secret if own is None or own.rpc_secret is None else own.rpc_secret
+
+    def secrets_of(self, pipeline: str) -> list[str]:
+        """The Secrets whose keys a pipeline's pods find as files."""
+        own = self.pipelines.get(pipeline)
+        return self.secrets if own is None or own.secrets is None else own.secrets
 
     @field_validator("volumes")
     @classmethod

@@ -16,6 +16,12 @@ from tidemill.spec.kafka_options import (
 from tidemill.spec.near_key import near_key
 from tidemill.spec.text import MAX_EXPRESSION, MAX_NAME
 
+# What Delta's writer knows beside what the platform owns, and what would change a table's columns
+# (`DeltaOptions` of delta-spark 4.4.0).
+DELTA_SINK_OPTIONS = frozenset(
+    {"compression", "maxRecordsPerFile", "optimizeWrite", "parquet.writer.version", "writePartitionColumns"}
+)
+
 # Setting one of these by hand would break exactly-once, leak a secret or point at another place.
 # Lower case: Spark reads option names without regard to case.
 _OWNED = {
@@ -57,12 +63,29 @@ _OWNED = {
     "kafka.ssl.keystore.password": "a secret has no place in conf",
     "kafka.ssl.truststore.password": "a secret has no place in conf",
     "kafka.auto.offset.reset": "write `starting_offsets:`",
+    "kafka.isolation.level": "write `isolation:`",
     "kafka.enable.auto.commit": "fixed by Spark: offsets are in the checkpoint",
     "kafka.key.deserializer": "fixed by Spark",
     "kafka.value.deserializer": "fixed by Spark",
     "kafka.key.serializer": "fixed by Spark",
     "kafka.value.serializer": "fixed by Spark",
     "kafka.transactional.id": "Spark's Kafka sink opens no transactions",
+}
+
+# With these Spark would skip files or lines, or turn broken lines into nulls, without a word.
+_OWNED_OF_FILES = {
+    "mode": "write `on_invalid:`",
+    "columnnameofcorruptrecord": "broken lines go to the quarantine: write `on_invalid:`",
+    "maxfileage": "write `max_file_age:`",
+    "ignorecorruptfiles": "stays false: no file is skipped silently",
+    "ignoremissingfiles": "stays false: no file is skipped silently",
+}
+
+# Spark gives these precedence over `startingOffsets`, at which a backfill begins.
+_OWNED_OF_KAFKA = {
+    "startingtimestamp": "write a moment as `starting_offsets:`",
+    "startingoffsetsbytimestamp": "write a moment as `starting_offsets:`",
+    "startingoffsetsbytimestampstrategy": "a partition without records since the moment starts at its end",
 }
 
 
@@ -77,20 +100,48 @@ def check_options(options: Mapping[str, str]) -> Mapping[str, str]:
             raise ValueError(f"an option's name is a word of at most {MAX_NAME} characters")
         if "\x00" in value or len(value) > MAX_EXPRESSION:
             raise ValueError(f"{name}: its value is too long or holds a NUL")
-    owned = [f"{name} ({_OWNED[name.lower()]})" for name in options if name.lower() in _OWNED]
-    if owned:
-        raise ValueError("the platform owns " + ", ".join(owned))
+    _check_not_owned(options, _OWNED)
     return options
+
+
+def check_files_options(options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return `options` if none of them would make Spark lose something of the files."""
+    _check_not_owned(options, _OWNED_OF_FILES)
+    return check_options(options)
 
 
 def check_kafka_source_options(options: Mapping[str, str]) -> Mapping[str, str]:
     """Return `options` if Spark's Kafka source or a Kafka consumer knows every name."""
+    _check_not_owned(options, _OWNED_OF_KAFKA)
     return _check_known(check_options(options), SPARK_SOURCE_OPTIONS, CONSUMER_OPTIONS)
 
 
 def check_kafka_sink_options(options: Mapping[str, str]) -> Mapping[str, str]:
     """Return `options` if Spark's Kafka sink or a Kafka producer knows every name."""
     return _check_known(check_options(options), SPARK_SINK_OPTIONS, PRODUCER_OPTIONS)
+
+
+def check_delta_sink_options(options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return `options` if Delta's writer uses every name."""
+    known = {name.lower() for name in DELTA_SINK_OPTIONS}
+    for name in check_options(options):
+        if name.lower() not in known:
+            near = near_key(name, sorted(DELTA_SINK_OPTIONS))
+            raise ValueError(
+                f"{name}: no option of an append or a replace; Delta would ignore it in silence"
+                + (
+                    f"; did you mean {near}?"
+                    if near
+                    else f"; there are {', '.join(sorted(DELTA_SINK_OPTIONS))}"
+                )
+            )
+    return options
+
+
+def _check_not_owned(options: Mapping[str, str], owned: Mapping[str, str]) -> None:
+    found = [f"{name} ({owned[name.lower()]})" for name in options if name.lower() in owned]
+    if found:
+        raise ValueError("the platform owns " + ", ".join(found))
 
 
 def _check_known(
@@ -102,7 +153,8 @@ def _check_known(
     for name in options:
         if name in of_client or name.lower() in of_spark:
             continue
-        usable = [known for known in sorted(spark | of_client) if known.lower() not in _OWNED]
+        owned = {**_OWNED, **_OWNED_OF_KAFKA}
+        usable = [known for known in sorted(spark | of_client) if known.lower() not in owned]
         near = near_key(name, usable)
         raise ValueError(
             f"{name}: no option of Spark for Kafka, nor (with `kafka.`) of its client; both would ignore it "
@@ -128,6 +180,12 @@ _JSON_SCHEMA = WithJsonSchema(
 )
 
 Options = Annotated[dict[str, str], BeforeValidator(_as_text), AfterValidator(check_options), _JSON_SCHEMA]
+DeltaSinkOptions = Annotated[
+    dict[str, str], BeforeValidator(_as_text), AfterValidator(check_delta_sink_options), _JSON_SCHEMA
+]
+FilesOptions = Annotated[
+    dict[str, str], BeforeValidator(_as_text), AfterValidator(check_files_options), _JSON_SCHEMA
+]
 KafkaSourceOptions = Annotated[
     dict[str, str], BeforeValidator(_as_text), AfterValidator(check_kafka_source_options), _JSON_SCHEMA
 ]

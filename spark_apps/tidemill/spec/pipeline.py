@@ -12,7 +12,7 @@ from tidemill.spec.sinks import DeltaSink, Sink
 from tidemill.spec.sources import Source
 from tidemill.spec.strict import OneOf, Strict
 from tidemill.spec.text import SCHEMA_FILE_PATTERN, TRANSFORM_PATTERN, Column, Line, Sentence, SizeName
-from tidemill.spec.units import Count, Duration, Size
+from tidemill.spec.units import Count, Duration, DurationOrOff, Patience, Size
 
 OutputMode = Literal["append", "update", "complete"]
 
@@ -51,8 +51,17 @@ class EventTime(Strict):
 
     column: Column = Field(description="Timestamp column, after decoding.")
     watermark: Duration = Field(description="How far behind the latest event an event may still arrive.")
+    max_ahead: DurationOrOff = Field(
+        timedelta(hours=1),
+        description="How far an event may be ahead of its arrival (the broker's timestamp, the file's time, "
+        "never later than the clock); one that is further goes to the quarantine, because it would make "
+        "all others late. `off` accepts every event.",
+        validate_default=True,
+    )
     window: Duration | None = Field(
-        None, description="Length of the result's windows; a backfill's range must start and end on them."
+        None,
+        description="Length of the result's windows. It is found in the transform; what is written here must "
+        "agree.",
     )
 
     @field_validator("window")
@@ -69,6 +78,11 @@ class Run(Strict):
     mode: Literal["stream", "incremental"] = Field("stream", description="Long-running, or by schedule.")
     trigger: Duration = Field(
         timedelta(seconds=10), description="Shortest time between the starts of two batches of a stream."
+    )
+    progress_within: Patience | None = Field(
+        None,
+        description="Longest time of a stream without a committed batch and without an empty source, before "
+        "it counts as making no progress. Default: that of the environment, or three triggers.",
     )
     schedule: Schedule | None = Field(
         None, description="Cron expression in UTC or preset such as @daily; for mode incremental only."
@@ -153,6 +167,17 @@ class PipelineSpec(Strict):
     def delta_sinks(self) -> list[DeltaSink]:
         """The tables that this pipeline writes."""
         return [sink.delta for sink in self.sinks if sink.delta is not None]
+
+    @property
+    def rejects_records(self) -> bool:
+        """Whether records can be rejected, so that the pipeline has a quarantine."""
+        return self.payload is not None or self.source.has_broken_lines or self.max_ahead is not None
+
+    @property
+    def max_ahead(self) -> timedelta | None:
+        """How far an event may be ahead of its arrival; None without a limit."""
+        limit = "off" if self.event_time is None else self.event_time.max_ahead
+        return limit if isinstance(limit, timedelta) else None
 
     @property
     def output_mode(self) -> OutputMode:

@@ -117,28 +117,30 @@ def placement(settings: KubernetesSettings) -> Part:
     return part
 
 
-def volumes(environment: Environment, settings: KubernetesSettings) -> list[Part]:
-    """Volumes of a pod: scratch space, the claims, the secrets."""
+def volumes(pipeline: Pipeline) -> list[Part]:
+    """Volumes of a pod: scratch space, the claims, the pipeline's secrets."""
+    settings = kubernetes_of(pipeline.environment)
     claims = [
         {"name": f"claim-{number}", "persistentVolumeClaim": {"claimName": volume.claim}}
         for number, volume in enumerate(settings.volumes)
     ]
     # Group-readable: fsGroup is the pods' group.
-    rpc = {"secretName": settings.rpc_secret, "defaultMode": 0o440}
+    rpc = {"secretName": settings.rpc_secret_of(pipeline.name), "defaultMode": 0o440}
     parts: list[Part] = [
         {"name": "tmp", "emptyDir": {}},
         {"name": "home", "emptyDir": {}},
         {"name": "rpc", "secret": rpc},
         *claims,
     ]
-    if _has_secrets(environment, settings):
-        sources = [{"secret": {"name": name}} for name in settings.secrets]
+    if _has_secrets(pipeline):
+        sources = [{"secret": {"name": name}} for name in settings.secrets_of(pipeline.name)]
         parts.append({"name": "secrets", "projected": {"sources": sources, "defaultMode": 0o440}})
     return parts
 
 
-def mounts(environment: Environment, settings: KubernetesSettings) -> list[Part]:
+def mounts(pipeline: Pipeline) -> list[Part]:
     """Where a container finds them."""
+    settings = kubernetes_of(pipeline.environment)
     claims = [
         {"name": f"claim-{number}", "mountPath": volume.path}
         for number, volume in enumerate(settings.volumes)
@@ -149,8 +151,8 @@ def mounts(environment: Environment, settings: KubernetesSettings) -> list[Part]
         {"name": "rpc", "mountPath": RPC_SECRET_FOLDER, "readOnly": True},
         *claims,
     ]
-    if _has_secrets(environment, settings):
-        folder = str(environment.secrets_folder)
+    if _has_secrets(pipeline):
+        folder = str(pipeline.environment.secrets_folder)
         parts.append({"name": "secrets", "mountPath": folder, "readOnly": True})
     return parts
 
@@ -160,7 +162,7 @@ def executor_pod(pipeline: Pipeline, mode: str, further_labels: Mapping[str, str
 
     Spark takes the pod's first container for the executor's.
     """
-    environment, settings = pipeline.environment, kubernetes_of(pipeline.environment)
+    settings = kubernetes_of(pipeline.environment)
     own = labels("executor", pipeline.name, mode, pipeline.definition_digest)
     return {
         "apiVersion": "v1",
@@ -177,10 +179,10 @@ def executor_pod(pipeline: Pipeline, mode: str, further_labels: Mapping[str, str
                 {
                     "name": EXECUTOR_CONTAINER,
                     "securityContext": container_security(),
-                    "volumeMounts": mounts(environment, settings),
+                    "volumeMounts": mounts(pipeline),
                 }
             ],
-            "volumes": volumes(environment, settings),
+            "volumes": volumes(pipeline),
         },
     }
 
@@ -213,5 +215,8 @@ def kubernetes_of(environment: Environment) -> KubernetesSettings:
     return settings
 
 
-def _has_secrets(environment: Environment, settings: KubernetesSettings) -> bool:
-    return bool(settings.secrets) and environment.secrets_folder is not None
+def _has_secrets(pipeline: Pipeline) -> bool:
+    environment = pipeline.environment
+    return (
+        bool(kubernetes_of(environment).secrets_of(pipeline.name)) and environment.secrets_folder is not None
+    )

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -142,7 +143,15 @@ class Environment:
 
 # Where pods are placed, who may change what, and what to do about a change: none of it changes what a
 # driver does.
-_NOT_PART_OF_A_DEFINITION = {"runtime", "kubernetes", "sizes", "on_change", "protected", "grace_period"}
+_NOT_PART_OF_A_DEFINITION = {
+    *("runtime", "kubernetes", "sizes", "on_change", "protected", "grace_period", "progress_within")
+}
+
+# Nor does how long a stream may make no progress.
+_NOT_PART_OF_A_DECLARATION = {"run": {"progress_within"}}
+
+# Triggers without progress before a slow stream counts as making none: a late batch or two is load.
+PATIENT_TRIGGERS = 3
 
 
 @dataclass(frozen=True)
@@ -163,6 +172,12 @@ class Pipeline:
         """Resources of the driver."""
         return self.environment.spec.sizes[self.spec.run.size]
 
+    @property
+    def progress_within(self) -> timedelta:
+        """How long it may run as a stream without progress."""
+        own, usual = self.spec.run.progress_within, self.environment.spec.progress_within
+        return own if own is not None else max(usual, PATIENT_TRIGGERS * self.spec.run.trigger)
+
     @cached_property
     def digest(self) -> str:
         """First 16 hex digits of SHA-256 over the declaration, independent of key order and comments."""
@@ -177,7 +192,9 @@ class Pipeline:
         without other sizes. Defaults are left out, so that a release that adds a key changes no digest.
         """
         given = {
-            "pipeline": self.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True),
+            "pipeline": self.spec.model_dump(
+                mode="json", by_alias=True, exclude_defaults=True, exclude=_NOT_PART_OF_A_DECLARATION
+            ),
             "size": self.size.model_dump(mode="json", exclude_defaults=True),
             "environment": self.environment.spec.model_dump(
                 mode="json", exclude_defaults=True, exclude=_NOT_PART_OF_A_DEFINITION

@@ -41,6 +41,17 @@ Durations are a number and a unit (`10 minutes`, `30s`, `1.5h`), sizes too (`200
 are derived from names and never written. A path of data is relative to the storage root or a URI
 (`abfss://…`, `s3a://…`, `file:///…`) and never climbs out of its folder.
 
+A payload schema is JSON Schema (draft 2020-12), as far as Tidemill enforces it; any other keyword is refused:
+
+| declared | column |
+|---|---|
+| `string`, `integer`, `number`, `boolean` | string, int64, float64, boolean |
+| `string` with `format: date-time` | timestamp in UTC |
+| `object` with `properties`, `array` with `items` | struct, list |
+| `[X, "null"]`, `required` | may be null; must be there |
+| `x-allow-non-finite: true` on a `number` | keeps NaN and infinity, `2e308` too; else it is rejected |
+| `x-allow-no-offset: true` on a `date-time` | takes a time without offset as UTC; else it is rejected |
+
 **A secret never stands here, only its name**: a driver finds the value in `secrets.folder` or in the variable
 `TIDEMILL_SECRET_<NAME>`.
 """

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from tidemill.names import TABLE_PATTERN
-from tidemill.spec.options import KafkaSinkOptions, Options
+from tidemill.spec.options import DeltaSinkOptions, KafkaSinkOptions
 from tidemill.spec.strict import OneOf, Strict
 from tidemill.spec.text import Column, Expression, Topic
 from tidemill.spec.units import Count
@@ -30,7 +30,8 @@ class DeltaSink(Strict):
     key: list[Column] = Field([], description="Columns that identify a row; required for merge.")
     time: Column | None = Field(
         None,
-        description="Column that a backfill's time range selects; by default the event-time column.",
+        description="Column that says when a row happened; by default the event-time column. Of windows it "
+        "is their start, which is found in the transform; what is written here must agree.",
     )
     partition_by: list[Column] = Field([], description="Columns to partition the table by.")
     cluster_by: list[Column] = Field([], description="Columns for liquid clustering.")
@@ -38,7 +39,9 @@ class DeltaSink(Strict):
         None, description="Writer to use instead of the one chosen by what the table needs."
     )
     where: Where = None
-    options: Options = Field({}, description="Delta's own write options; they need the spark writer.")
+    options: DeltaSinkOptions = Field(
+        {}, description="Delta's own write options; they need the spark writer. A merge knows none."
+    )
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
@@ -46,6 +49,8 @@ class DeltaSink(Strict):
             raise ValueError(
                 "`key` names the columns that identify a row: merge needs it, other modes refuse it"
             )
+        if self.mode == "merge" and self.options:
+            raise ValueError("a merge would ignore `options` in silence: Delta's MERGE takes none")
         if self.partition_by and self.cluster_by:
             raise ValueError(
                 "a table is partitioned or clustered, not both: choose partition_by or cluster_by"

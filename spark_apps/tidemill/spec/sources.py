@@ -9,12 +9,20 @@ from pydantic import Field, field_validator, model_validator
 
 from tidemill.names import TABLE_PATTERN
 from tidemill.spec.location import Folder
-from tidemill.spec.options import KafkaSourceOptions, Options
+from tidemill.spec.options import FilesOptions, KafkaSourceOptions, Options
 from tidemill.spec.starting_offsets import CheckedStartingOffsets
 from tidemill.spec.starting_offsets import StartingOffsets as StartingOffsets
 from tidemill.spec.strict import OneOf, Strict
 from tidemill.spec.text import HUB_PATTERN, NAMESPACE_PATTERN, Expression, SecretName, Servers, Topic
-from tidemill.spec.units import Count, NonNegative
+from tidemill.spec.units import Count, DurationOrOff, NonNegative
+
+Isolation = Annotated[
+    Literal["read_committed", "read_uncommitted"],
+    Field(
+        description="Whether records of a producer's transaction count only once it is committed; "
+        "read_uncommitted also reads those of transactions that are open or were aborted."
+    ),
+]
 
 
 class KafkaSource(Strict):
@@ -28,11 +36,13 @@ class KafkaSource(Strict):
     )
     starting_offsets: CheckedStartingOffsets = Field(
         "earliest",
-        description="Where a new checkpoint starts: earliest, latest, or {topic: {partition: offset}} "
-        "naming every partition (-2 earliest, -1 latest). A checkpoint that exists goes on from its own.",
+        description="Where a new checkpoint starts: earliest, latest, a moment (by the broker's time), or "
+        "{topic: {partition: offset}} naming every partition (-2 earliest, -1 latest). A checkpoint that "
+        "exists goes on from its own.",
     )
     max_offsets_per_batch: Count | None = Field(None, description="Most records in one batch.")
     headers: bool = Field(False, description="Keep record headers as the column kafka_headers.")
+    isolation: Isolation = "read_committed"
     options: KafkaSourceOptions = Field({}, description="Spark's and the Kafka client's own options.")
 
     @model_validator(mode="after")
@@ -89,6 +99,7 @@ class EventHubsSource(Strict):
     starting_offsets: CheckedStartingOffsets = Field("earliest", description="As for kafka.")
     max_offsets_per_batch: Count | None = Field(None, description="Most events in one batch.")
     headers: bool = Field(False, description="Keep application properties as the column kafka_headers.")
+    isolation: Isolation = "read_committed"
     options: KafkaSourceOptions = Field({}, description="Spark's and the Kafka client's own options.")
 
 
@@ -104,7 +115,17 @@ class FilesSource(Strict):
     )
     max_files_per_batch: Count | None = Field(None, description="Most files in one batch.")
     order: Literal["oldest", "newest"] = Field("oldest", description="Which new files come first.")
-    options: Options = Field({}, description="Spark's own options of the format.")
+    max_file_age: DurationOrOff = Field(
+        "off",
+        description="Files that are older than this, against the newest one that was read, are skipped and "
+        "forgotten. By default none is skipped, and the driver remembers all of them.",
+    )
+    on_invalid: Literal["quarantine", "fail"] = Field(
+        "quarantine",
+        description="Lines of JSON and CSV files that do not fit the schema: put them into the quarantine "
+        "table and go on, or stop.",
+    )
+    options: FilesOptions = Field({}, description="Spark's own options of the format.")
 
     @model_validator(mode="after")
     def _schema_is_given(self) -> Self:
@@ -114,6 +135,20 @@ class FilesSource(Strict):
                 "files that arrive later could change them; write it as Spark DDL"
             )
         return self
+
+    @model_validator(mode="after")
+    def _age_limit_counts(self) -> Self:
+        if self.order == "newest" and self.max_files_per_batch is not None and self.max_file_age != "off":
+            raise ValueError(
+                "Spark ignores `max_file_age` where `order: newest` and `max_files_per_batch` are set, "
+                "because the older files come last: remove one of the three"
+            )
+        return self
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether each line is a record that can be broken."""
+        return self.format in ("json", "csv")
 
 
 class DeltaSource(Strict):
@@ -160,6 +195,11 @@ class Source(OneOf):
     def is_kafka(self) -> bool:
         """Whether records come with topic, partition and offset."""
         return self.kind in ("kafka", "eventhubs")
+
+    @property
+    def has_broken_lines(self) -> bool:
+        """Whether it reads files whose lines can be broken."""
+        return self.files is not None and self.files.has_lines
 
     @property
     def topics_or_pattern(self) -> list[str] | re.Pattern[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, WithJsonSchema
@@ -11,7 +12,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 EARLIEST_OFFSET = -2
 
 _EXPECTED = (
-    "expected earliest, latest, or {topic: {partition: offset}} "
+    "expected earliest, latest, a moment such as 2026-03-01T00:00:00Z, or {topic: {partition: offset}} "
     "with offsets of -2 (earliest), -1 (latest) or more"
 )
 
@@ -24,6 +25,8 @@ def check_starting_offsets(value: object) -> object:
     """
     if value in ("earliest", "latest"):
         return value
+    if isinstance(value, str | datetime):
+        return _moment(value)
     if not isinstance(value, Mapping) or not value:
         raise ValueError(_EXPECTED)
     for partitions in value.values():
@@ -32,6 +35,15 @@ def check_starting_offsets(value: object) -> object:
         if not all(_is_partition(key) and _is_offset(offset) for key, offset in partitions.items()):
             raise ValueError(_EXPECTED)
     return value
+
+
+def _moment(value: str | datetime) -> datetime:
+    """YAML reads an unquoted moment by itself; one without a zone is in UTC."""
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError as error:
+        raise ValueError(_EXPECTED) from error
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def _is_partition(key: object) -> bool:
@@ -43,8 +55,8 @@ def _is_offset(offset: object) -> bool:
     return isinstance(offset, int) and not isinstance(offset, bool) and EARLIEST_OFFSET <= offset < 2**63
 
 
-# earliest, latest, or {topic: {partition: offset}}, as Spark writes them.
-StartingOffsets = Literal["earliest", "latest"] | dict[str, dict[str, int]]
+# earliest, latest, a moment, or {topic: {partition: offset}}, as Spark writes them.
+StartingOffsets = Literal["earliest", "latest"] | datetime | dict[str, dict[str, int]]
 
 CheckedStartingOffsets = Annotated[
     StartingOffsets,
@@ -53,6 +65,7 @@ CheckedStartingOffsets = Annotated[
         {
             "anyOf": [
                 {"enum": ["earliest", "latest"]},
+                {"type": "string", "format": "date-time"},
                 {
                     "type": "object",
                     "additionalProperties": {

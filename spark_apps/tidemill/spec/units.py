@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 _MILLISECONDS = {
     "ms": 1,
@@ -61,6 +61,15 @@ def parse_duration(text: object) -> timedelta:
     return timedelta(milliseconds=round(milliseconds))
 
 
+def parse_duration_or_off(text: object) -> timedelta | Literal["off"]:
+    """Read a duration, or the word that says that there is no limit.
+
+    Raises:
+        ValueError: As `parse_duration`.
+    """
+    return "off" if text == "off" else parse_duration(text)
+
+
 def format_duration(duration: timedelta) -> str:
     """Write a duration in Spark's interval words, in the largest unit that stays whole."""
     milliseconds = round(duration / timedelta(milliseconds=1))
@@ -107,12 +116,34 @@ def _is_count(value: object) -> object:
     return value
 
 
-Duration = Annotated[
-    timedelta,
-    BeforeValidator(parse_duration),
-    PlainSerializer(format_duration, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": _DURATION_PATTERN, "examples": ["10 minutes"]}),
+_READ = BeforeValidator(parse_duration)
+_WRITE = PlainSerializer(format_duration, return_type=str)
+_SCHEMA = WithJsonSchema({"type": "string", "pattern": _DURATION_PATTERN, "examples": ["10 minutes"]})
+
+Duration = Annotated[timedelta, _READ, _WRITE, _SCHEMA]
+DurationOrOff = Annotated[
+    timedelta | Literal["off"],
+    BeforeValidator(parse_duration_or_off),
+    PlainSerializer(lambda value: value if value == "off" else format_duration(value), return_type=str),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": f"^off$|{_DURATION_PATTERN}",
+            "examples": ["1 hour", "off"],
+        }
+    ),
 ]
+# A driver's first batch takes up to 25 s on a busy machine, and streams are looked at once a minute.
+SHORTEST_PATIENCE = timedelta(minutes=1)
+
+
+def _no_haste(patience: timedelta) -> timedelta:
+    if patience < SHORTEST_PATIENCE:
+        raise ValueError("expected at least 1 minute, so that a driver can start")
+    return patience
+
+
+Patience = Annotated[timedelta, AfterValidator(_no_haste), _READ, _WRITE, _SCHEMA]
 Size = Annotated[
     int,
     BeforeValidator(parse_size),

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tidemill.backfill.bounds import Bounds, misaligned, parse_bounds
+from tidemill.backfill.bounds import Bounds, parse_bounds
 from tidemill.errors import UsageError
 
 # Hypothesis wants its bounds without a zone.
@@ -110,79 +108,3 @@ def test_offsets_that_are_empty_backwards_or_unequal_are_refused(start: str, end
 
 def test_the_fact_shows_the_value_without_control_characters() -> None:
     assert refusal_of("\x1b[31m", "2024-01-01").facts == {"value": r"'\x1b[31m'"}
-
-
-@given(start=moments, end=moments)
-def test_a_driver_reads_its_arguments_as_the_range_they_were_made_of(start: datetime, end: datetime) -> None:
-    assume(start < end)
-    given_bounds = Bounds(start, end)
-    arguments = given_bounds.arguments()
-    values = dict(zip(arguments[::2], arguments[1::2], strict=True))
-    assert parse_bounds(values["--from"], values["--to"]) == given_bounds
-
-
-@given(offset=st.integers(0, 2**62), more=st.integers(1, 1000))
-def test_a_driver_reads_offsets_as_they_were_given(offset: int, more: int) -> None:
-    given_bounds = Bounds(None, None, {"a.b-c_d": {"0": offset}}, {"a.b-c_d": {"0": offset + more}})
-    arguments = given_bounds.arguments()
-    values = dict(zip(arguments[::2], arguments[1::2], strict=True))
-    assert parse_bounds(None, None, values["--from-offsets"], values["--to-offsets"]) == given_bounds
-
-
-def test_no_bounds_make_no_arguments() -> None:
-    assert Bounds().arguments() == ()
-
-
-def test_the_same_range_is_the_same_backfill_however_it_is_written() -> None:
-    assert (
-        parse_bounds("2024-01-01", "2024-01-02").backfill_id("orders")
-        == parse_bounds("2024-01-01T01:00:00+01:00", "2024-01-02T00:00:00Z").backfill_id("orders")
-        == "orders-2a86770ca637"
-    )
-    one, two = json.dumps({"a": {"0": 1, "1": 2}}), json.dumps({"a": {"1": 2, "0": 1}})
-    ends = json.dumps({"a": {"0": 9, "1": 9}})
-    assert parse_bounds(None, None, one, ends).backfill_id("orders") == parse_bounds(
-        None, None, two, ends
-    ).backfill_id("orders")
-
-
-def test_another_range_or_pipeline_is_another_backfill() -> None:
-    ids = {
-        parse_bounds("2024-01-01", "2024-01-02").backfill_id("orders"),
-        parse_bounds("2024-01-01", "2024-01-03").backfill_id("orders"),
-        parse_bounds("2024-01-01", "2024-01-02").backfill_id("payments"),
-        parse_bounds().backfill_id("orders"),
-    }
-    assert len(ids) == 4
-
-
-@given(start=moments, end=moments, window=windows)
-def test_the_near_range_is_the_smallest_that_windows_fill(
-    start: datetime, end: datetime, window: timedelta
-) -> None:
-    assume(start < end)
-    near = misaligned(Bounds(start, end), window) or (start, end)
-    assert misaligned(Bounds(*near), window) is None
-    assert start - window < near[0] <= start
-    assert end <= near[1] < end + window
-
-
-@pytest.mark.parametrize(
-    ("start", "end", "near"),
-    [
-        ("2024-01-01T00:05", "2024-01-01T00:10", None),
-        ("2024-01-01T00:06", "2024-01-01T00:10", ("2024-01-01T00:05", "2024-01-01T00:10")),
-        ("2024-01-01T00:05", "2024-01-01T00:10:00.000001", ("2024-01-01T00:05", "2024-01-01T00:15")),
-        ("1969-12-31T23:58", "1970-01-01T00:05", ("1969-12-31T23:55", "1970-01-01T00:05")),
-    ],
-)
-def test_a_range_that_cuts_through_windows_has_a_near_one(
-    start: str, end: str, near: tuple[str, str] | None
-) -> None:
-    expected = parse_bounds(*near) if near else None
-    found = misaligned(parse_bounds(start, end), timedelta(minutes=5))
-    assert found == (None if expected is None else (expected.start, expected.end))
-
-
-def test_everything_cuts_through_no_window() -> None:
-    assert misaligned(Bounds(), timedelta(minutes=5)) is None

@@ -1,173 +1,377 @@
-"""What a backfill would read and replace, and the ranges that cannot be processed again exactly."""
+"""What a plan says, how it is kept under its digest, and when it is void."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
+from deltalake import CommitProperties, DeltaTable
 
-from tests.support.commits import commit_of
 from tests.support.declared import declared
+from tests.support.paper_batches import PaperBatches
+from tests.support.paper_broker import PaperBroker
 from tidemill.backfill.bounds import parse_bounds
-from tidemill.backfill.plan import BackfillPlan, TablePlan, plan_backfill
-from tidemill.errors import UsageError
-from tidemill.sinks.batch_commit import BatchCommit
-from tidemill.sinks.table_log import TableLog
+from tidemill.backfill.live_side import LiveSide
+from tidemill.backfill.plan import BackfillPlan, TablePlan, load_plan
+from tidemill.backfill.planning import plan_backfill
+from tidemill.backfill.row_origin import EventWindow, RowOrigin, keep_origin
+from tidemill.backfill.still_holds import check_still_holds, records_there
+from tidemill.checkpoint.current import Base, Current, switch_generation
+from tidemill.checkpoint.holds import Hold, take_hold
+from tidemill.errors import GateRefusedError, UsageError
+from tidemill.ledger.entry import OffsetRange
+from tidemill.ledger.read import read_ledger
 from tidemill.spec.project import Pipeline
+from tidemill.storage.store import Store
 
 FILES = {"files": {"path": "landing/orders", "format": "json", "schema": "id long, at timestamp"}}
-EVENT_TIME = {"column": "at", "watermark": "10 minutes", "window": "5 minutes"}
+EVENT_TIME = {"column": "at", "watermark": "10 minutes"}
 DAY = ("2024-01-01", "2024-01-02")
 IN_DAY = "`at` >= timestamp'2024-01-01 00:00:00.000000Z' AND `at` < timestamp'2024-01-02 00:00:00.000000Z'"
+OFFSETS = (None, None, '{"orders": {"0": 5}}', '{"orders": {"0": 9}}')
+FIVE = timedelta(minutes=5)
+WINDOW = EventWindow(kind="tumbling", length=FIVE, slide=FIVE, start_columns=("window_start",))
 
 
-def of_files(folder: Path, **keys: Any) -> Pipeline:
-    return declared(folder, "orders", **{"source": FILES, "event_time": EVENT_TIME, **keys})
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(str(tmp_path / "data"))
 
 
-def windowed(folder: Path, **keys: Any) -> Pipeline:
-    return of_files(folder, transform="orders:transform", **keys)
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> PaperBroker:
+    return PaperBroker({"orders": {0: (0, 100)}}, ids={"orders": "first"}).stand_in(monkeypatch)
 
 
-def delta(table: str = "bronze/orders", **keys: Any) -> dict[str, Any]:
-    return {"delta": {"table": table, **keys}}
-
-
-def refusal_of(pipeline: Pipeline, *bounds: str | None) -> UsageError:
-    with pytest.raises(UsageError) as refused:
-        plan_backfill(pipeline, parse_bounds(*bounds))
-    assert refused.value.facts["pipeline"] == "orders"
-    return refused.value
-
-
-def ran_live(pipeline: Pipeline, watermark: datetime | None) -> None:
-    """The stream has committed one batch to the table."""
-    columns = pa.schema([("id", pa.int64())])
-    log = TableLog(pipeline.layout.table("bronze/orders"))
-    log.create(columns)
-    commit = commit_of(0)
-    entry = commit.entry.model_copy(update={"watermark": watermark})
-    log.commit([], BatchCommit(commit.app_id, 0, entry), columns)
-
-
-def test_a_range_of_time_selects_rows_and_replaces_the_same_ones(tmp_path: Path) -> None:
-    bounds = parse_bounds(*DAY)
-    assert plan_backfill(of_files(tmp_path), bounds) == BackfillPlan(
-        pipeline="orders",
-        backfill_id=bounds.backfill_id("orders"),
-        bounds=bounds,
-        start_offsets=None,
-        end_offsets=None,
-        at_seam=False,
-        condition=IN_DAY,
-        tables=(TablePlan("bronze/orders", "replace_where", IN_DAY),),
-        left_out=(),
+def orders(folder: Path, **keys: Any) -> Pipeline:
+    for part in ("data", "conf/pipelines"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    return declared(
+        folder, "orders", environment={"root": str(folder / "data")}, **{"event_time": EVENT_TIME, **keys}
     )
 
 
-def test_the_table_is_selected_by_the_column_that_the_sink_names(tmp_path: Path) -> None:
-    pipeline = windowed(tmp_path, sinks=[delta(time="window_start")])
-    plan = plan_backfill(pipeline, parse_bounds(*DAY))
+def with_transform(folder: Path, store: Store, origin: RowOrigin, **keys: Any) -> Pipeline:
+    """A pipeline whose transform was analysed before."""
+    transforms = folder / "spark_apps/transforms"
+    transforms.mkdir(parents=True, exist_ok=True)
+    (transforms / "orders.py").write_text("def transform(orders):\n    return orders\n")
+    pipeline = orders(folder, transform="orders:transform", **keys)
+    keep_origin(store, pipeline, origin)
+    return pipeline
+
+
+def planned(store: Store, pipeline: Pipeline, *bounds: str | None) -> BackfillPlan:
+    def analyse() -> None:
+        raise AssertionError("nothing has to be analysed")
+
+    return plan_backfill(store, pipeline, parse_bounds(*bounds), analyse)
+
+
+def delta(**keys: Any) -> dict[str, Any]:
+    return {"delta": {"table": "bronze/orders", **keys}}
+
+
+def test_rows_of_files_are_chosen_and_replaced_by_their_time(tmp_path: Path, store: Store) -> None:
+    pipeline = orders(tmp_path, source=FILES)
+    assert planned(store, pipeline, *DAY) == BackfillPlan(
+        pipeline="orders",
+        definition=pipeline.definition_digest,
+        bounds=parse_bounds(*DAY),
+        by="time",
+        condition=IN_DAY,
+        tables=(TablePlan(table="bronze/orders", condition=IN_DAY),),
+    )
+
+
+def test_the_table_is_selected_by_the_column_that_the_sink_names(tmp_path: Path, store: Store) -> None:
+    plan = planned(store, orders(tmp_path, source=FILES, sinks=[delta(time="ordered_at")]), *DAY)
     assert plan.condition == IN_DAY
-    assert plan.tables[0].condition == IN_DAY.replace("`at`", "`window_start`")
+    assert plan.tables[0].condition == IN_DAY.replace("`at`", "`ordered_at`")
 
 
-@pytest.mark.parametrize(
-    ("sink", "bounds", "action"),
-    [(delta(mode="replace"), (), "replace"), (delta(mode="merge", key=["id"]), DAY, "merge")],
-)
-def test_a_replaced_or_merged_table_needs_no_condition(
-    tmp_path: Path, sink: dict[str, Any], bounds: tuple[str, ...], action: str
+def test_records_of_a_range_of_offsets_are_replaced_by_it(
+    tmp_path: Path, store: Store, broker: PaperBroker
 ) -> None:
-    plan = plan_backfill(windowed(tmp_path, sinks=[sink]), parse_bounds(*bounds))
-    assert plan.tables == (TablePlan("bronze/orders", action, None),)
+    plan = planned(store, orders(tmp_path), *OFFSETS)
+    assert (plan.by, plan.records, plan.find_offsets_by) == ("record", 4, None)
+    assert plan.topic_ids == {"orders": "first"}
+    assert plan.tables[0].condition == (
+        "(`kafka_topic` = 'orders' AND `kafka_partition` = 0 AND `kafka_offset` >= 5 AND `kafka_offset` < 9)"
+    )
 
 
-def test_topics_and_the_console_are_left_out(tmp_path: Path) -> None:
-    sinks = [delta(), {"kafka": {"topic": "alerts"}}, {"console": {}}]
-    plan = plan_backfill(of_files(tmp_path, sinks=sinks), parse_bounds(*DAY))
-    assert plan.left_out == ("kafka alerts", "console")
+def test_records_of_a_range_of_time_are_looked_for_up_to_the_seam(
+    tmp_path: Path, store: Store, broker: PaperBroker
+) -> None:
+    pipeline = orders(tmp_path)
+    for _ in range(3):
+        PaperBatches(pipeline).run()
+    plan = planned(store, pipeline, *DAY)
+    assert (plan.find_offsets_by, plan.condition, plan.tables[0].condition) == ("at", None, None)
+    assert (plan.end_offsets, plan.at_seam) == ({"orders": {"0": 30}}, True)
+    assert plan.live == LiveSide(generation="g0001", batch_id=2, offsets={"orders": {"0": 30}})
 
 
 @pytest.mark.parametrize(
-    ("keys", "bounds", "error_id"),
+    ("columns", "named"),
     [
-        ({"source": {"rate": {}}}, (), "TIDE-BACK-002"),
-        ({"source": {"rate_per_batch": {}}}, (), "TIDE-BACK-002"),
-        ({"source": FILES, "sinks": [{"console": {}}]}, (), "TIDE-BACK-002"),
-        ({"source": FILES}, (), "TIDE-BACK-003"),
-        ({"source": FILES, "sinks": [delta(mode="replace")]}, DAY, "TIDE-BACK-003"),
-        ({"source": FILES}, DAY, "TIDE-BACK-004"),
+        ({}, "`window_start` >= timestamp'2024-01-01 00:00"),
+        ({"start_columns": (), "struct_columns": ("w",)}, "`w`.`start` >= timestamp'2024-01-01 00:00"),
+        ({"start_columns": (), "end_columns": ("e",)}, "`e` >= timestamp'2024-01-01 00:05"),
+    ],
+    ids=["start", "struct", "end"],
+)
+def test_windows_are_replaced_by_whatever_column_tells_them(
+    tmp_path: Path, store: Store, columns: dict[str, Any], named: str
+) -> None:
+    window = WINDOW.model_copy(update=columns)
+    pipeline = with_transform(tmp_path, store, RowOrigin(stateful=True, window=window), source=FILES)
+    plan = planned(store, pipeline, *DAY)
+    assert (plan.by, plan.condition) == ("window", IN_DAY)
+    assert (plan.tables[0].condition or "").startswith(named)
+
+
+def test_windows_that_overlap_need_events_of_after_the_range(tmp_path: Path, store: Store) -> None:
+    sliding = WINDOW.model_copy(update={"kind": "sliding", "length": 3 * FIVE})
+    pipeline = with_transform(tmp_path, store, RowOrigin(stateful=True, window=sliding), source=FILES)
+    plan = planned(store, pipeline, *DAY)
+    assert plan.condition == IN_DAY.replace("2024-01-02 00:00", "2024-01-02 00:10")
+    assert (plan.tables[0].condition or "").endswith(
+        "`window_start` < timestamp'2024-01-02 00:00:00.000000Z'"
+    )
+
+
+def test_topics_and_the_console_are_left_out(tmp_path: Path, store: Store) -> None:
+    sinks = [delta(), {"kafka": {"topic": "alerts"}}, {"console": {}}]
+    assert planned(store, orders(tmp_path, source=FILES, sinks=sinks), *DAY).left_out == (
+        "kafka alerts",
+        "console",
+    )
+
+
+def test_a_transform_that_nobody_has_analysed_is_analysed_first(tmp_path: Path, store: Store) -> None:
+    pipeline = with_transform(tmp_path, store, RowOrigin(), source=FILES)
+    (tmp_path / "spark_apps/transforms/orders.py").write_text(
+        "def transform(orders):\n    return orders.alias('o')\n"
+    )
+    changed = orders(tmp_path, source=FILES, transform="orders:transform")
+    assert changed.definition_digest != pipeline.definition_digest
+
+    def analyse() -> None:
+        keep_origin(store, changed, RowOrigin(stateful=True, window=WINDOW))
+
+    assert plan_backfill(store, changed, parse_bounds(*DAY), analyse).by == "window"
+
+
+def test_a_table_to_read_that_does_not_exist_is_refused(tmp_path: Path, store: Store) -> None:
+    pipeline = orders(tmp_path, source={"delta": {"table": "bronze/raw"}})
+    with pytest.raises(UsageError) as refused:
+        planned(store, pipeline, *DAY)
+    assert (refused.value.error_id, refused.value.facts["table"]) == ("TIDE-BACK-008", "bronze/raw")
+
+
+def test_planning_writes_the_plan_and_nothing_else(tmp_path: Path, store: Store) -> None:
+    plan = planned(store, orders(tmp_path, source=FILES), *DAY)
+    assert [
+        file.relative_to(tmp_path / "data") for file in (tmp_path / "data").rglob("*") if file.is_file()
+    ] == [Path(f"backfills/orders-{plan.digest}/plan.json")]
+
+
+def test_the_same_question_in_the_same_world_has_the_same_digest(tmp_path: Path, store: Store) -> None:
+    pipeline = orders(tmp_path, source=FILES)
+    assert planned(store, pipeline, *DAY).digest == planned(store, pipeline, *DAY).digest
+    assert (
+        planned(store, pipeline, "2024-01-01", "2024-01-03").digest != planned(store, pipeline, *DAY).digest
+    )
+
+
+def test_the_plan_is_told_line_by_line(tmp_path: Path, store: Store, broker: PaperBroker) -> None:
+    pipeline = orders(tmp_path, sinks=[delta(), {"console": {}}])
+    PaperBatches(pipeline).run()
+    plan = planned(store, pipeline, *DAY)
+    assert plan.lines() == [
+        f"Backfill of orders, plan {plan.digest}",
+        "  range     2024-01-01T00:00:00+00:00 to 2024-01-02T00:00:00+00:00",
+        "  read      10 records, up to where the live stream goes on",
+        "  records   from the first to the last whose `at` is in the range",
+        "  rule      rows are replaced by the offsets of their records",
+        "  replace   bronze/orders: the rows of these records",
+        "  left out  console: not sent again",
+    ]
+
+
+def test_a_plan_is_found_by_its_digest(tmp_path: Path, store: Store, broker: PaperBroker) -> None:
+    pipeline = orders(tmp_path)
+    PaperBatches(pipeline).run()
+    plan = planned(store, pipeline, *DAY)
+    assert load_plan(store, pipeline.layout, "orders", plan.digest) == plan
+
+
+@pytest.mark.parametrize("digest", ["0123456789ab", "../../../etc", "", "{{ 7*7 }}", "A" * 10_000])
+def test_a_digest_of_no_plan_is_refused(tmp_path: Path, store: Store, digest: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        load_plan(store, orders(tmp_path).layout, "orders", digest)
+    assert refused.value.error_id == "TIDE-BACK-016"
+
+
+def test_a_plan_whose_file_was_changed_is_refused(tmp_path: Path, store: Store) -> None:
+    pipeline = orders(tmp_path, source=FILES)
+    plan = planned(store, pipeline, *DAY)
+    file = Path(pipeline.layout.backfill_plan("orders", plan.digest))
+    file.write_text(json.dumps({**json.loads(file.read_text()), "condition": None}))
+    with pytest.raises(UsageError) as refused:
+        load_plan(store, pipeline.layout, "orders", plan.digest)
+    assert "changed" in str(refused.value.facts["because"])
+
+
+@pytest.fixture
+def live(tmp_path: Path, broker: PaperBroker) -> PaperBatches:
+    """A pipeline of records that has run two batches."""
+    batches = PaperBatches(orders(tmp_path))
+    batches.run()
+    batches.run()
+    return batches
+
+
+def void(store: Store, pipeline: Pipeline, plan: BackfillPlan) -> dict[str, object]:
+    with pytest.raises(UsageError) as refused:
+        check_still_holds(store, pipeline, plan)
+    assert refused.value.error_id == "TIDE-BACK-016"
+    return refused.value.facts
+
+
+def test_a_plan_holds_while_the_live_stream_goes_on(store: Store, live: PaperBatches) -> None:
+    plan = planned(store, live.pipeline, *DAY)
+    live.run()
+    check_still_holds(store, live.pipeline, plan)
+    records_there(live.pipeline, plan)
+
+
+def test_a_plan_is_void_once_the_code_has_changed(tmp_path: Path, store: Store, live: PaperBatches) -> None:
+    plan = planned(store, live.pipeline, *DAY)
+    changed = orders(tmp_path, event_time={"column": "at", "watermark": "1 hour"})
+    assert void(store, changed, plan)["now"] == changed.definition_digest
+
+
+def test_a_plan_is_void_while_somebody_holds_the_pipeline(store: Store, live: PaperBatches) -> None:
+    plan = planned(store, live.pipeline, *DAY)
+    take_hold(store, live.pipeline.layout, "orders", Hold(id="rewind-1", by="ann", why="rewind"))
+    assert void(store, live.pipeline, plan)["hold"] == "rewind-1"
+
+
+def test_a_plan_is_void_in_another_generation(store: Store, live: PaperBatches) -> None:
+    plan = planned(store, live.pipeline, *DAY)
+    record = Current(
+        number=2, pipeline="orders", generation="g0002", why="reset", base=Base(generation="g0001", tables={})
+    )
+    switch_generation(store, live.pipeline.layout, record)
+    live.run()
+    facts = void(store, live.pipeline, plan)
+    assert (facts["before"], facts["now"]) == ("g0001", "g0002")
+
+
+def test_a_plan_made_before_the_first_start_is_void_after_it(
+    tmp_path: Path, store: Store, broker: PaperBroker
+) -> None:
+    pipeline = orders(tmp_path)
+    plan = planned(store, pipeline, *DAY)
+    PaperBatches(pipeline).run()
+    facts = void(store, pipeline, plan)
+    assert (facts["before"], facts["now"]) == (None, "g0001")
+
+
+def test_a_plan_is_void_after_a_restore_by_hand(store: Store, live: PaperBatches) -> None:
+    plan = planned(store, live.pipeline, *DAY)
+    DeltaTable(live.pipeline.layout.table("bronze/orders")).restore(1)
+    with pytest.raises(GateRefusedError) as refused:
+        check_still_holds(store, live.pipeline, plan)
+    assert refused.value.error_id == "TIDE-CKPT-005"
+
+
+@pytest.mark.parametrize(
+    ("change", "because"),
+    [
+        ({"ids": {"orders": "second"}}, "a topic was deleted and made again"),
+        ({"topics": {"orders": {}}}, "the broker no longer has its records"),
     ],
 )
-def test_what_cannot_be_processed_again_is_refused(
-    tmp_path: Path, keys: dict[str, Any], bounds: tuple[str, ...], error_id: str
+def test_a_plan_is_void_without_its_records(
+    store: Store, live: PaperBatches, broker: PaperBroker, change: dict[str, Any], because: str
 ) -> None:
-    error = refusal_of(declared(tmp_path, "orders", **keys), *bounds)
-    assert (error.error_id, error.runbook) == (error_id, "backfill")
+    plan = planned(store, live.pipeline, *DAY)
+    for name, value in change.items():
+        setattr(broker, name, value)
+    with pytest.raises(UsageError) as refused:
+        records_there(live.pipeline, plan)
+    assert (refused.value.error_id, refused.value.facts["because"]) == ("TIDE-BACK-016", because)
 
 
-@pytest.mark.parametrize("keys", [{"source": FILES}, {"transform": "orders:transform"}])
-def test_offsets_of_rows_that_are_not_records_are_refused(tmp_path: Path, keys: dict[str, Any]) -> None:
-    offsets = ('{"orders": {"0": 5}}', '{"orders": {"0": 9}}')
-    error = refusal_of(declared(tmp_path, "orders", **keys), None, None, *offsets)
-    assert error.error_id == "TIDE-BACK-004"
-
-
-def test_a_range_that_cuts_through_windows_is_refused_with_the_near_one(tmp_path: Path) -> None:
-    error = refusal_of(windowed(tmp_path), "2024-01-01T00:01", "2024-01-01T00:09")
-    assert error.error_id == "TIDE-BACK-005"
-    assert error.facts["near_range"] == "2024-01-01T00:00:00+00:00 to 2024-01-01T00:10:00+00:00"
-
-
-@pytest.mark.parametrize("watermark", [None, datetime(2024, 1, 1, 23, 59, tzinfo=UTC)])
-def test_windows_that_the_live_stream_may_still_write_are_refused(
-    tmp_path: Path, watermark: datetime | None
+def test_of_a_range_of_time_older_records_may_go_meanwhile(
+    store: Store, live: PaperBatches, broker: PaperBroker
 ) -> None:
-    pipeline = windowed(tmp_path)
-    ran_live(pipeline, watermark)
-    error = refusal_of(pipeline, *DAY)
-    assert error.error_id == "TIDE-BACK-006"
-    assert error.facts["closed_until"] == (None if watermark is None else watermark.isoformat())
+    """What is left decides, as it would in a new plan; a range of offsets is all or nothing."""
+    by_time, by_offsets = planned(store, live.pipeline, *DAY), planned(store, live.pipeline, *OFFSETS)
+    broker.topics = {"orders": {0: (7, 100)}}
+    assert records_there(live.pipeline, by_time) == {"orders": {"0": 7}}
+    with pytest.raises(UsageError) as refused:
+        records_there(live.pipeline, by_offsets)
+    assert refused.value.facts["because"] == "the broker no longer has its records"
 
 
-def test_windows_that_the_live_stream_has_closed_may_be_processed_again(tmp_path: Path) -> None:
-    pipeline = windowed(tmp_path)
-    ran_live(pipeline, datetime(2024, 1, 2, tzinfo=UTC))
-    assert plan_backfill(pipeline, parse_bounds(*DAY)).condition == IN_DAY
+def commit_entry(written: Pipeline, **changes: Any) -> None:
+    """A commit whose entry is the newest one's but for these changes."""
+    path = written.layout.table("bronze/orders")
+    newest, table = read_ledger(path)[0].entry, DeltaTable(path)
+    assert newest is not None
+    note = {"userMetadata": newest.model_copy(update=changes).to_text()}
+    properties = CommitProperties(custom_metadata=note)
+    table.create_write_transaction([], "append", table.schema(), [], commit_properties=properties)
 
 
-def test_rows_of_files_that_the_live_stream_has_read_are_refused(tmp_path: Path) -> None:
-    pipeline = of_files(tmp_path)
-    ran_live(pipeline, None)
-    error = refusal_of(pipeline, *DAY)
-    assert (error.error_id, error.facts["source"]) == ("TIDE-BACK-007", "files")
+def test_a_plan_is_refused_once_another_pipeline_writes_the_table(store: Store, live: PaperBatches) -> None:
+    plan = planned(store, live.pipeline, *DAY)
+    commit_entry(live.pipeline, pipeline="payments")
+    with pytest.raises(UsageError) as refused:
+        check_still_holds(store, live.pipeline, plan)
+    assert (refused.value.error_id, refused.value.facts["other_pipeline"]) == ("TIDE-BACK-015", "payments")
 
 
-def test_a_backfill_is_no_live_stream(tmp_path: Path) -> None:
-    pipeline = of_files(tmp_path)
-    columns = pa.schema([("id", pa.int64())])
-    log = TableLog(pipeline.layout.table("bronze/orders"))
-    log.create(columns)
-    entry = commit_of(0).entry.model_copy(update={"mode": "backfill"})
-    log.commit([], BatchCommit("backfill", 0, entry), columns)
-    assert plan_backfill(pipeline, parse_bounds(*DAY)).condition == IN_DAY
+@pytest.mark.parametrize("now", [{"ids": {"orders": "second"}}, {"cluster": "another"}])
+def test_rows_of_a_former_topic_are_not_replaced_by_those_of_the_new_one(
+    store: Store, live: PaperBatches, broker: PaperBroker, now: dict[str, Any]
+) -> None:
+    """After a reset the gate is content; the same offsets are other records all the same."""
+    read = OffsetRange(
+        start={"orders": {"0": 10}}, end={"orders": {"0": 20}}, topic_ids={"orders": "first"}, cluster="one"
+    )
+    commit_entry(live.pipeline, sources={"source": read})
+    assert planned(store, live.pipeline, *DAY).by == "record"
+    for name, value in now.items():
+        setattr(broker, name, value)
+    with pytest.raises(UsageError) as refused:
+        planned(store, live.pipeline, *DAY)
+    assert refused.value.error_id == "TIDE-BACK-017"
 
 
-def test_planning_writes_nothing(tmp_path: Path) -> None:
-    plan_backfill(of_files(tmp_path), parse_bounds(*DAY))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_plan_is_told_line_by_line(tmp_path: Path) -> None:
-    plan = plan_backfill(of_files(tmp_path, sinks=[delta(), {"console": {}}]), parse_bounds(*DAY))
-    assert plan.lines() == [
-        f"Backfill {plan.backfill_id}",
-        "  range     2024-01-01T00:00:00+00:00 to 2024-01-02T00:00:00+00:00",
-        f"  rows      {IN_DAY}",
-        f"  replace_where bronze/orders where {IN_DAY}",
-        "  left out      console: not sent again",
-    ]
+def test_windows_of_files_that_are_gone_are_not_computed_from_the_rest(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = LiveSide(generation="g0001", batch_id=1, closed_until=datetime(2024, 1, 3, tzinfo=UTC))
+    monkeypatch.setattr("tidemill.backfill.planning.read_live_side", lambda *_: closed)
+    pipeline = with_transform(tmp_path, store, RowOrigin(window=WINDOW), source=FILES)
+    log = Path(pipeline.layout.checkpoint("orders", "g0001")) / "sources/0/0"
+    landed = tmp_path / "data/landing/orders/1.json"
+    for file in (log, landed):
+        file.parent.mkdir(parents=True)
+    entry = {"path": landed.as_uri(), "timestamp": 0, "batchId": 0}
+    log.write_text(f"v1\n{json.dumps(entry)}")
+    landed.touch()
+    assert planned(store, pipeline, *DAY).by == "window"
+    landed.unlink()
+    with pytest.raises(UsageError) as refused:
+        planned(store, pipeline, *DAY)
+    assert (refused.value.error_id, refused.value.facts["count"]) == ("TIDE-BACK-008", 1)

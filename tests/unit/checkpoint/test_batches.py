@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from tests.support import checkpoint_files
 from tests.support.checkpoints import range_of, write_checkpoint, write_planned
 from tidemill.checkpoint.reading.batches import CheckpointBatches, PlannedBatch
 from tidemill.checkpoint.reading.log_files import CommitsFile
@@ -87,7 +87,9 @@ def test_each_source_of_a_batch_has_its_own_range(batches: CheckpointBatches, fo
     write_planned(folder, 1, {"orders": {"0": 8}}, {"orders": {"0": 7}})
     for place, first in enumerate((0, 3)):
         (folder / f"sources/{place}").mkdir(parents=True)
-        (folder / f"sources/{place}/0").write_bytes(b"\0v1\n" + json.dumps({"orders": {"0": first}}).encode())
+        (folder / f"sources/{place}/0").write_bytes(
+            checkpoint_files.initial_offsets({"orders": {"0": first}})
+        )
     planned = batches.planned(1)
     assert planned is not None
     assert batches.ranges_of(planned) == [

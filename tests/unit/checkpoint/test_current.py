@@ -9,13 +9,16 @@ import pytest
 
 from tidemill.checkpoint.current import (
     Base,
+    BaseTable,
     Current,
+    claim_generation,
     next_generation,
     read_current,
     read_history,
     read_or_create_current,
     switch_generation,
 )
+from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.names import Layout
 from tidemill.storage.store import Store
 
@@ -31,7 +34,8 @@ def store(layout: Layout) -> Store:
 
 
 def rewound(number: int, generation: str, why: str = "rewind") -> Current:
-    base = Base(generation="g0001", batch_id=4, tables={"bronze/orders": 5})
+    tables: dict[str, BaseTable | None] = {"bronze/orders": BaseTable(id="t", version=5)}
+    base = Base(generation="g0001", batch_id=4, lineage={"g0001": 4}, tables=tables)
     return Current(number=number, pipeline="orders", generation=generation, why=why, base=base)
 
 
@@ -72,3 +76,19 @@ def test_the_next_generation_was_never_used(store: Store, layout: Layout, tmp_pa
     assert next_generation(store, layout, "orders") == "g0008"
     switch_generation(store, layout, rewound(2, "g0012"))
     assert next_generation(store, layout, "orders") == "g0013"
+    assert next_generation(store, layout, "orders", above="g0020") == "g0021"
+
+
+def test_a_generation_is_claimed_by_one_attempt(store: Store, layout: Layout) -> None:
+    read_or_create_current(store, layout, "orders")
+    with ThreadPoolExecutor(8) as threads:
+        claimed = list(threads.map(lambda _: claim_generation(store, layout, "orders"), range(8)))
+    assert len({name for name, _ in claimed}) == len({query for _, query in claimed}) == 8
+    for name, query in claimed:
+        assert CheckpointBatches(store, layout.checkpoint("orders", name)).query_id() == query
+
+
+def test_who_leads_to_a_generation_is_told_by_its_record() -> None:
+    side = rewound(2, "g0002").side
+    assert (side.pipeline, side.limits) == ("orders", {"g0001": 4, "g0002": None})
+    assert side.up_to(2) == {"g0001": 2, "g0002": 2}

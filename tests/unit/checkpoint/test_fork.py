@@ -17,14 +17,13 @@ from tidemill.checkpoint.holds import read_holds
 from tidemill.checkpoint.procedure.carry_out import Request, carry_out, plan_of, procedure_of
 from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.checkpoint.verbs.fork import fork_steps, plan_fork
-from tidemill.checkpoint.verbs.fork_facts import gather_fork
 from tidemill.errors import GateRefusedError, UsageError
 from tidemill.ledger.read import read_commits
 from tidemill.spec.project import Pipeline
 from tidemill.storage.access import access_to
 
 COPY = "bronze/orders_copy"
-STEPS = ("copy checkpoint", f"copy {COPY}", "make generation")
+STEPS = ("write checkpoint", f"table {COPY}", "switch generation")
 
 
 @pytest.fixture
@@ -38,17 +37,19 @@ def fork_of(orders: PipelineOnDisk, name: str = "shadow", **keys: Any) -> Pipeli
 
 
 def plan(orders: PipelineOnDisk, fork: Pipeline, batch_id: int | None = None) -> dict[str, Any]:
-    return plan_fork(gather_fork(orders.store, orders.resolved, fork, batch_id))
+    return plan_fork(orders.store, (orders.resolved, fork), batch_id, lambda facts, _: (facts, "away"))
 
 
 def make_fork(orders: PipelineOnDisk, batch_id: int | None = None, kill_at: str = "") -> Pipeline:
     fork, layout = fork_of(orders), orders.resolved.layout
     request = Request("fork", fork.name, "fork-1", "ann", "because")
     planned = plan_of(orders.store, layout, request, lambda: plan(orders, fork, batch_id))
-    steps = fork_steps(orders.store, layout, request, planned)
+    steps = fork_steps(orders.store, fork, request, planned)
 
     def verify() -> None:
-        check(gather_facts(orders.store, fork, "g0001"))
+        live = read_current(orders.store, layout, fork.name)
+        assert live is not None
+        check(gather_facts(orders.store, fork, live.generation))
 
     carry_out(orders.store, layout, procedure_of(request, planned, steps), verify, killed_at(kill_at))
     return fork
@@ -78,7 +79,8 @@ def test_a_fork_stands_where_the_original_stood(orders: PipelineOnDisk) -> None:
     live = read_current(orders.store, fork.layout, "shadow")
     assert live is not None
     assert live.base is not None
-    assert (live.generation, live.base.batch_id, live.base.tables) == ("g0001", 2, {COPY: 1})
+    assert (live.generation, live.base.batch_id, live.base.lineage) == ("g0001", 2, {})
+    assert live.base.tables[COPY].version == 1
 
 
 def test_the_original_is_left_as_it_is(orders: PipelineOnDisk) -> None:
@@ -107,7 +109,9 @@ def test_killed_at_any_moment_and_repeated_it_ends_the_same(orders: PipelineOnDi
     assert rows(fork) == 40
     assert read_holds(orders.store, fork.layout, "shadow") == []
     assert [c.operation for c in read_commits(fork.layout.table(COPY))] == ["WRITE", "CREATE TABLE"]
-    check(gather_facts(orders.store, fork, "g0001"))
+    newest = read_commits(fork.layout.table(COPY))[0]
+    assert newest.entry is not None
+    assert (newest.entry.mode, newest.entry.batch_id, newest.entry.pipeline) == ("base", 3, "shadow")
 
 
 @pytest.mark.parametrize(

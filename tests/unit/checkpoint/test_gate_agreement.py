@@ -167,13 +167,13 @@ def test_a_generation_that_no_longer_lives_and_writes_is_refused() -> None:
 
 
 def test_a_first_start_would_append_what_a_backfill_has_written() -> None:
-    filled = TableFacts(backfilled_to={"source": {"orders": {"0": 7}}}, traced=True)
+    filled = TableFacts(backfilled_to={"orders": {"0": 7}}, traced=True)
     facts = facts_of(None, None, query_id=None, tables={TABLES[0]: filled})
     error = refusal_of(facts)
     assert error.error_id == "TIDE-CKPT-009"
-    assert error.facts["backfilled_to"] == {"source": {"orders": {"0": 7}}}
+    assert error.facts["backfilled_to"] == {"orders": {"0": 7}}
     # A reset has said where to begin.
-    check(replace(facts, base=Base(generation="g0000")))
+    check(replace(facts, base=Base(generation="g0000", tables=dict.fromkeys(TABLES))))
     # Once it has run live, batches tell where it stands.
     check(facts_of(0, 0, 0))
 

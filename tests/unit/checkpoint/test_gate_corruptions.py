@@ -196,6 +196,7 @@ def test_damage_is_refused(
         ({"run": {"shuffle_partitions": 4}}, "TIDE-CKPT-026"),
         ({"event_time": {"column": "seen_at", "watermark": "10 minutes"}}, "TIDE-CKPT-027"),
         ({"sinks": [{"delta": {"table": TABLE, "mode": "merge", "key": ["id"]}}]}, "TIDE-CKPT-027"),
+        ({"event_time": {"column": "at", "watermark": "1 hour"}}, "TIDE-CKPT-093"),
         ({"source": {"kafka": {"topic": "payments"}}}, "TIDE-CKPT-003"),
         ({"source": {"files": {"path": "in", "format": "text"}}}, "TIDE-CKPT-025"),
         ({"source": {"rate": {}}}, "TIDE-CKPT-025"),
@@ -212,7 +213,6 @@ def test_a_change_that_the_checkpoint_does_not_survive_is_refused(
 @pytest.mark.parametrize(
     "change",
     [
-        {"event_time": {"column": "at", "watermark": "1 hour"}},
         {"source": {"kafka": {"topics": ["orders", "payments"]}}},
         {"source": {"kafka": {"pattern": "ord.*"}}},
         {"run": {"shuffle_partitions": 10, "trigger": "1 minute"}},

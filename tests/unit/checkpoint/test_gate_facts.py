@@ -13,15 +13,17 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from tests.support.checkpoints import write_checkpoint
-from tests.support.commits import commit_of
+from tests.support.commits import commit_of, handed_over
 from tests.support.declared import declared
 from tests.support.gate_facts import refusal_of
-from tidemill.checkpoint.current import Base, Current, read_or_create_current, switch_generation
-from tidemill.checkpoint.gate import LEDGER_LOOK_BACK, check, check_holds, gather_facts
+from tidemill.checkpoint.current import Base, BaseTable, Current, read_or_create_current, switch_generation
+from tidemill.checkpoint.gate import check, check_holds, gather_facts
 from tidemill.checkpoint.holds import Hold, drop_hold, take_hold
 from tidemill.checkpoint.receipts import Receipt, write_receipt
 from tidemill.errors import GateRefusedError
-from tidemill.ledger.read import transaction_version
+from tidemill.ledger.entry import OffsetRange
+from tidemill.ledger.read import FIRST_PAGE, transaction_version
+from tidemill.ledger.table_restore import restore_through_delta_rs
 from tidemill.names import transaction_id
 from tidemill.sinks.table_log import TableLog
 from tidemill.spec.project import Pipeline
@@ -100,15 +102,13 @@ def test_a_table_that_was_restored_to_its_beginning_has_no_batch(pipeline: Pipel
     assert refusal_of(facts).error_id == "TIDE-CKPT-005"
 
 
-def test_a_table_that_others_wrote_often_is_compared_by_its_transaction(
-    pipeline: Pipeline, store: Store
-) -> None:
+def test_the_newest_batch_is_found_behind_any_number_of_others(pipeline: Pipeline, store: Store) -> None:
     write_checkpoint(checkpoint_of(pipeline), range(2), range(2))
     write_batches(pipeline, range(2))
-    for _ in range(LEDGER_LOOK_BACK):
+    for _ in range(FIRST_PAGE):
         write_deltalake(pipeline.layout.table(TABLE), pa.table({"id": [1]}), mode="append")
     facts = gather_facts(store, pipeline, "g0001")
-    assert (facts.tables[TABLE].last_batch, facts.tables[TABLE].query_id) == (1, None)
+    assert (facts.tables[TABLE].last_batch, facts.tables[TABLE].query_id) == (1, "2f1c")
     check(facts)
 
 
@@ -126,9 +126,13 @@ def rewound(pipeline: Pipeline, store: Store) -> None:
     write_checkpoint(checkpoint_of(pipeline), range(4), range(4))
     write_batches(pipeline, range(4))
     read_or_create_current(store, pipeline.layout, "orders")
-    DeltaTable(pipeline.layout.table(TABLE)).restore(2)
+    path = pipeline.layout.table(TABLE)
+    restore_through_delta_rs(replace(handed_over(path, 2, 4, "77ab"), closes=()))
     write_checkpoint(checkpoint_of(pipeline, "g0002"), range(2), range(2), query_id="77ab")
-    base = Base(generation="g0001", batch_id=1, tables={TABLE: 2})
+    tables: dict[str, BaseTable | None] = {
+        TABLE: BaseTable(id=str(DeltaTable(path).metadata().id), version=2)
+    }
+    base = Base(generation="g0001", batch_id=1, lineage={"g0001": 1}, tables=tables)
     record = Current(number=2, pipeline="orders", generation="g0002", why="rewind", base=base)
     assert switch_generation(store, pipeline.layout, record)
 
@@ -136,7 +140,8 @@ def rewound(pipeline: Pipeline, store: Store) -> None:
 def test_a_generation_that_a_verb_made_stands_where_its_base_does(pipeline: Pipeline, store: Store) -> None:
     rewound(pipeline, store)
     facts = gather_facts(store, pipeline, "g0002")
-    assert (facts.tables[TABLE].last_batch, facts.tables[TABLE].transaction) == (1, None)
+    assert (facts.tables[TABLE].last_batch, facts.tables[TABLE].transaction) == (1, 1)
+    assert facts.tables[TABLE].query_id == "77ab"
     check(facts)
 
 
@@ -257,21 +262,39 @@ def receipt_of(second: int, batch_id: int | None) -> Receipt:
 
 
 @pytest.mark.parametrize(
-    ("source", "mode", "refused"),
+    ("source", "mode", "to"),
     [
-        ({"topic": "orders"}, {}, True),
-        ({"topic": "orders", "starting_offsets": {"orders": {"0": 7}}}, {}, False),
-        ({"topic": "orders"}, {"mode": "merge", "key": ["id"]}, False),
+        ({"topic": "orders"}, {}, 10),
+        ({"topic": "orders", "starting_offsets": {"orders": {"0": 7}}}, {}, 10),
+        ({"topic": "orders", "starting_offsets": {"orders": {"0": -2}}}, {}, 10),
+        ({"topic": "orders", "starting_offsets": {"orders": {"0": 10}}}, {}, None),
+        ({"topic": "orders"}, {"mode": "merge", "key": ["id"]}, None),
     ],
 )
-def test_the_ledger_tells_of_a_backfill_before_the_first_start(
-    tmp_path: Path, source: dict[str, Any], mode: dict[str, Any], refused: bool
+def test_the_ledger_tells_of_backfills_before_the_first_start(
+    tmp_path: Path, source: dict[str, Any], mode: dict[str, Any], to: int | None
 ) -> None:
+    """Of the one that went furthest; a later one repeated a part of it."""
     pipeline = declared(tmp_path, source={"kafka": source}, sinks=[{"delta": {"table": TABLE, **mode}}])
+    backfilled(pipeline, 0, 10)
+    backfilled(pipeline, 2, 4)
+    facts = gather_facts(Store(pipeline.layout.root), pipeline, "g0001").tables[TABLE]
+    assert facts.backfilled_to == (None if to is None else {"orders": {"0": to}})
+
+
+def test_of_windows_no_offset_says_where_their_records_end(tmp_path: Path) -> None:
+    pipeline = declared(tmp_path, source={"kafka": {"topic": "orders"}}, sinks=[{"delta": {"table": TABLE}}])
+    backfilled(pipeline)
+    facts = gather_facts(Store(pipeline.layout.root), pipeline, "g0001").tables[TABLE]
+    assert facts.backfilled_to == {}
+
+
+def backfilled(pipeline: Pipeline, *offsets: int) -> None:
     log = TableLog(pipeline.layout.table(TABLE))
     log.create(COLUMNS)
     commit = commit_of(0, pipeline=pipeline.name)
-    entry = commit.entry.model_copy(update={"mode": "backfill", "generation": None, "query_id": None})
-    log.commit([], replace(commit, app_id="none", entry=entry), COLUMNS)
-    facts = gather_facts(Store(pipeline.layout.root), pipeline, "g0001").tables[TABLE]
-    assert facts.backfilled_to == ({"source": {"orders": {"0": 10}}} if refused else None)
+    start, end = ({"orders": {"0": offset}} for offset in offsets or (0, 0))
+    sources = {"source": OffsetRange(start=start, end=end)} if offsets else {}
+    changes = {"mode": "backfill", "generation": None, "query_id": None, "sources": sources}
+    entry = commit.entry.model_copy(update=changes)
+    log.commit([], replace(commit, app_id=f"none-{offsets}", entry=entry), COLUMNS)

@@ -11,7 +11,7 @@ import pytest
 from tests.support.checkpoints import write_checkpoint, write_planned
 from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.reading.source_logs import read_file_log
-from tidemill.checkpoint.verbs.generation_copy import copy_checkpoint, plan_copy
+from tidemill.checkpoint.verbs.generation_copy import copy_checkpoint
 from tidemill.storage.store import Store
 
 UNIQUE = "a064fce4-fb34-4d35-9fef-07341a6eeff2"
@@ -34,7 +34,7 @@ class Copying:
         """Files of a copy, by path below it."""
         target = f"{self.store.root}/state/orders/g0002"
         reader = CheckpointReader(self.store, str(self.folder))
-        copy_checkpoint(reader, target, plan_copy(reader, batch_id, "new"))
+        copy_checkpoint(reader, batch_id, (target, "new"))
         found = {f.path.removeprefix(f"{target}/"): f.path for f in self.store.list_files(target)}
         return {name: self.store.read(path) or b"" for name, path in found.items()}
 
@@ -90,17 +90,6 @@ def test_hidden_and_foreign_files_are_left_out(copying: Copying) -> None:
 def test_a_batch_that_is_not_there_cannot_be_copied(copying: Copying) -> None:
     with pytest.raises(LookupError):
         copying.after(6)
-
-
-def test_a_second_copy_removes_what_the_first_left(copying: Copying) -> None:
-    copying.after(4)
-    assert sorted(name for name in copying.after(1) if "/" in name) == [
-        "commits/0",
-        "commits/1",
-        "offsets/0",
-        "offsets/1",
-        "sources/0/0",
-    ]
 
 
 def entry(number: int) -> dict[str, Any]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import platform
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.support.pipelines_on_disk import Killed, killed_at
 from tests.support.race import race
 from tidemill.checkpoint.epochs import claim_epoch, newest_epoch
-from tidemill.checkpoint.holds import Hold, read_holds, take_hold
+from tidemill.checkpoint.holds import Hold, drop_hold, read_holds, take_hold
 from tidemill.checkpoint.procedure.audit import read_audit
 from tidemill.checkpoint.procedure.carry_out import (
     Procedure,
@@ -20,7 +23,8 @@ from tidemill.checkpoint.procedure.carry_out import (
     plan_of,
     procedure_of,
 )
-from tidemill.checkpoint.procedure.journal import derived_request_id, read_journal
+from tidemill.checkpoint.procedure.journal import Notes, derived_request_id, end_entry, read_journal
+from tidemill.checkpoint.procedure.sign_of_life import DEAD_AFTER
 from tidemill.checkpoint.procedure.unfinished import unfinished
 from tidemill.errors import FencedError, GateRefusedError, UsageError
 from tidemill.names import Layout
@@ -28,10 +32,6 @@ from tidemill.storage.store import Store
 
 STEPS = ("first", "second", "third")
 MOMENTS = ("hold", "journal", "epoch", *STEPS, "verify", "audit", "close", "release")
-
-
-class Killed(BaseException):
-    """As a SIGKILL: nobody catches it."""
 
 
 class Place:
@@ -46,11 +46,8 @@ class Place:
         return procedure_of(request, {"color": "red", **other}, steps)
 
     def run(self, procedure: Procedure | None = None, kill_at: str | None = None) -> None:
-        def step_done(name: str) -> None:
-            if name == kill_at:
-                raise Killed
-
-        carry_out(self.store, self.layout, procedure or self.procedure(), self.verify, step_done)
+        done = killed_at(kill_at or "")
+        carry_out(self.store, self.layout, procedure or self.procedure(), self.verify, done)
 
     def noted(self) -> list[str]:
         return self.store.list_names(f"{self.layout.root}/notes")
@@ -58,7 +55,7 @@ class Place:
     def verify(self) -> None:
         assert {f"paint-1 {name}" for name in STEPS} <= set(self.noted())
 
-    def _note(self, request_id: str, name: str) -> None:
+    def _note(self, request_id: str, name: str, _: Notes) -> None:
         self.store.write(f"{self.layout.root}/notes/{request_id} {name}", b"")
 
 
@@ -150,6 +147,52 @@ def test_a_driver_that_starts_meanwhile_ends_the_attempt(place: Place) -> None:
     assert fenced.value.error_id == "TIDE-CKPT-039"
     assert place.noted() == ["paint-1 first"]
     assert [hold.id for hold in read_holds(place.store, place.layout, "orders")] == ["paint-1"]
+
+
+def test_what_a_step_notes_the_later_ones_and_a_repeated_run_are_told(place: Place) -> None:
+    told: list[Notes] = []
+    makes = Step("make", lambda _: {"made": (1, 2)})
+    request = Request("paint", "orders", "paint-1", "ann", "because")
+    procedure = procedure_of(request, {}, (makes, Step("use", lambda notes: told.append(dict(notes)))))
+    with pytest.raises(Killed):
+        carry_out(place.store, place.layout, procedure, lambda: None, killed_at("make"))
+    carry_out(place.store, place.layout, procedure, lambda: None)
+    assert told == [{"made": [1, 2]}]
+
+
+def test_a_run_whose_hold_is_gone_goes_no_further(place: Place) -> None:
+    def release(name: str) -> None:
+        if name == "first":
+            drop_hold(place.store, place.layout, "orders", "paint-1")
+
+    with pytest.raises(FencedError):
+        carry_out(place.store, place.layout, place.procedure(), place.verify, release)
+    assert place.noted() == ["paint-1 first"]
+
+
+def test_a_run_shows_that_it_is_at_work(place: Place) -> None:
+    seen: list[Hold] = []
+
+    def look() -> None:
+        seen.extend(read_holds(place.store, place.layout, "orders"))
+
+    carry_out(place.store, place.layout, place.procedure(), look)
+    [hold] = seen
+    assert hold.alive is not None
+    assert (hold.alive.process, hold.alive.host) == (os.getpid(), platform.node())
+    told = hold.alive.told(hold.alive.at + 2 * DEAD_AFTER)
+    assert (hold.alive.told().partition(":")[0], told.partition(":")[0]) == ("at work", "dead or hanging")
+
+
+def test_a_request_that_was_given_up_is_not_taken_up_again(place: Place) -> None:
+    with pytest.raises(Killed):
+        place.run(kill_at="first")
+    [entry] = read_journal(place.store, place.layout, "orders")
+    assert end_entry(place.store, place.layout, entry, "abandoned").state == "abandoned"
+    assert end_entry(place.store, place.layout, entry, "verified").state == "abandoned"
+    with pytest.raises(UsageError) as refused:
+        place.run()
+    assert (refused.value.error_id, refused.value.facts["state"]) == ("TIDE-CKPT-032", "abandoned")
 
 
 def test_a_driver_of_before_is_fenced_off(place: Place) -> None:
@@ -250,7 +293,7 @@ def begin_at_once(root: str, number: int, name: str) -> str:
     pipeline = f"orders{number}"
     request = Request("paint", pipeline, f"paint-{name}", name, "race")
     begun: list[str] = []
-    step = Step("wait", lambda: begun.append(name))
+    step = Step("wait", lambda _: begun.append(name))
 
     def die() -> None:
         raise Killed

@@ -89,8 +89,8 @@ def test_the_newest_receipts_epochs_and_journal_entries_stay() -> None:
     found = facts(
         *(f"{folder}/{n}.json" for folder in ("receipts", "epochs") for n in (1, 2, 3)),
         "holds/1.json",
-        "journal/a.json",
-        "journal/b.json",
+        "journal/a/plan.json",
+        "journal/b/plan.json",
         closed=("b", "a"),
     )
     assert moves(found, records=1) == [
@@ -98,7 +98,7 @@ def test_the_newest_receipts_epochs_and_journal_entries_stay() -> None:
         "receipts/2.json",
         "epochs/1.json",
         "epochs/2.json",
-        "journal/b.json",
+        "journal/b",
     ]
     assert "epochs/3.json" not in moves(found, records=0)
 
@@ -193,7 +193,7 @@ def test_a_generation_that_became_live_since_the_plan_stays(orders: PipelineOnDi
     assert "g0002" in [item["path"] for item in plan["moves"]]
     record = Current(number=4, pipeline="orders", generation="g0002", why="by hand")
     assert switch_generation(orders.store, layout, record)
-    prune_steps(orders.store, layout, request, plan)[0].act()
+    prune_steps(orders.store, layout, request, plan)[0].act({})
     assert "g0002/metadata" in orders.files
 
 

@@ -7,22 +7,20 @@ from typing import Any
 
 import pytest
 
+from tests.support import checkpoint_files
 from tests.support.commits import commit_of
 from tests.support.pipelines_on_disk import Killed, PipelineOnDisk, killed_at
 from tests.support.stores import StorePlace
 from tidemill.checkpoint.gate import check, gather_facts
 from tidemill.checkpoint.procedure.carry_out import Request, carry_out, plan_of, procedure_of
 from tidemill.checkpoint.reading.batches import CheckpointBatches
-from tidemill.checkpoint.verbs.repair import RepairFacts, plan_repair, repair_steps
-from tidemill.checkpoint.verbs.table_points import newest_entries
+from tidemill.checkpoint.verbs.repair import RepairFacts, gather_repair, plan_repair, repair_steps
 from tidemill.errors import GateRefusedError
 from tidemill.ledger.entry import LedgerEntry
 
-HEAD = json.dumps({"batchWatermarkMs": 7, "batchTimestampMs": 1, "conf": {"pinned": "2"}})
-
 
 def offsets(end: int) -> bytes:
-    return f'v1\n{HEAD}\n{{"orders":{{"0":{end}}}}}'.encode()
+    return checkpoint_files.planned({"orders": {"0": end}}, watermark_ms=7, conf={"pinned": "2"})
 
 
 def entries(*batch_ids: int) -> tuple[LedgerEntry, ...]:
@@ -58,7 +56,7 @@ def test_a_source_that_the_ledger_does_not_know_keeps_its_offsets() -> None:
     assert file["content"].encode() == offsets(30) + second
 
 
-@pytest.mark.parametrize("torn", [b"", b"v1", b"v1\n" + HEAD.encode()[:20], offsets(30)[:-3]])
+@pytest.mark.parametrize("torn", [b"", b"v1", offsets(30)[:23], offsets(30)[:-3]])
 def test_a_torn_file_is_made_from_ledger_and_neighbour(torn: bytes) -> None:
     [file] = planned({1: offsets(20), 2: torn}, 2, 1)
     version, head, end = file["content"].split("\n")
@@ -95,18 +93,15 @@ def orders(store_place: StorePlace) -> PipelineOnDisk:
 def repair(orders: PipelineOnDisk, kill_at: str = "") -> None:
     layout = orders.resolved.layout
     request = Request("repair", "orders", "repair-1", "ann", "zombie")
-    plan = plan_of(orders.store, layout, request, lambda: plan_repair(facts_of(orders)))
+    plan = plan_of(
+        orders.store, layout, request, lambda: plan_repair(gather_repair(orders.store, orders.resolved))
+    )
     steps = repair_steps(orders.store, layout, request, plan)
 
     def verify() -> None:
         check(gather_facts(orders.store, orders.resolved, "g0001"))
 
     carry_out(orders.store, layout, procedure_of(request, plan, steps), verify, killed_at(kill_at))
-
-
-def facts_of(orders: PipelineOnDisk) -> RepairFacts:
-    contents = {n: orders.store.read(f"{orders.state}/g0001/offsets/{n}") or b"" for n in range(3)}
-    return RepairFacts("g0001", contents, tuple(newest_entries(orders.resolved, "g0001")))
 
 
 def test_the_gate_refuses_before_and_is_content_after(orders: PipelineOnDisk) -> None:
@@ -128,4 +123,4 @@ def test_killed_anywhere_and_repeated_a_repair_comes_to_the_same_end(
         repair(orders, moment)
     repair(orders)
     assert orders.store.read(f"{orders.state}/trash/repair-1/g0001/offsets/2") == offsets(35)
-    assert facts_of(orders).files[2] == offsets(30)
+    assert gather_repair(orders.store, orders.resolved).files[2] == offsets(30)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
+from tests.support import checkpoint_files
 from tests.support.commits import TABLE
 from tests.support.declared import declared
 from tests.support.pipelines_on_disk import Killed, PipelineOnDisk, killed_at
@@ -14,7 +14,7 @@ from tests.support.stores import StorePlace
 from tidemill.checkpoint.current import read_current
 from tidemill.checkpoint.procedure.carry_out import Request, carry_out, plan_of, procedure_of
 from tidemill.checkpoint.reading.batches import CheckpointBatches
-from tidemill.checkpoint.verbs.repartition import gather_repartition, plan_repartition, repartition_steps
+from tidemill.checkpoint.verbs.repartition import plan_repartition, repartition_steps
 from tidemill.errors import GateRefusedError, UsageError
 from tidemill.ledger.read import transaction_version
 from tidemill.ledger.table_restore import CLOSED, restore_through_delta_rs
@@ -35,9 +35,8 @@ def orders(store_place: StorePlace) -> PipelineOnDisk:
 
 def pin(orders: PipelineOnDisk, batch_id: int) -> None:
     """Name the partitions in a batch's offsets, as Spark does."""
-    head = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": PINNED})
-    ends = json.dumps({"orders": {"0": 10 * (batch_id + 1)}})
-    orders.store.write(f"{orders.state}/g0001/offsets/{batch_id}", f"v1\n{head}\n{ends}".encode())
+    planned = checkpoint_files.planned({"orders": {"0": 10 * (batch_id + 1)}}, conf=PINNED)
+    orders.store.write(f"{orders.state}/g0001/offsets/{batch_id}", planned)
 
 
 def with_partitions(orders: PipelineOnDisk, partitions: int) -> Pipeline:
@@ -46,7 +45,7 @@ def with_partitions(orders: PipelineOnDisk, partitions: int) -> Pipeline:
 
 
 def plan(orders: PipelineOnDisk, wanted: int, declared_as: int) -> dict[str, Any]:
-    return plan_repartition(gather_repartition(orders.store, with_partitions(orders, declared_as), wanted))
+    return plan_repartition(orders.store, with_partitions(orders, declared_as), wanted)
 
 
 def repartition(orders: PipelineOnDisk, kill_at: str = "") -> None:
@@ -65,11 +64,11 @@ def repartition(orders: PipelineOnDisk, kill_at: str = "") -> None:
         orders.store.write(f"{checkpoint}/commits/3", b"v1\n{}")
 
     acts = (add_batch, restore_through_delta_rs)
-    steps = repartition_steps(orders.store, layout, request, planned, acts)
+    steps = repartition_steps(orders.store, with_partitions(orders, 4), request, planned, acts)
     carry_out(orders.store, layout, procedure_of(request, planned, steps), lambda: None, killed_at(kill_at))
 
 
-MOMENTS = ["", "in spark", "repartition state", f"close {TABLE}", "switch generation"]
+MOMENTS = ["", "in spark", "write checkpoint", f"table {TABLE}", "switch generation"]
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
@@ -83,10 +82,13 @@ def test_killed_anywhere_and_repeated_the_new_generation_has_sparks_batch(
     live = read_current(orders.store, orders.resolved.layout, "orders")
     assert live is not None
     assert live.base is not None
-    assert (live.generation, live.base.batch_id) == ("g0002", 3)
-    assert CheckpointBatches(orders.store, f"{orders.state}/g0002").commit_ids() == [0, 1, 2, 3]
+    assert (live.base.generation, live.base.batch_id) == ("g0001", 3)
+    # Half of Spark's batch stays where it is; the repetition has begun in a folder of its own.
+    assert live.generation == ("g0003" if moment == "in spark" else "g0002")
+    assert CheckpointBatches(orders.store, f"{orders.state}/{live.generation}").commit_ids() == [0, 1, 2, 3]
     assert CheckpointBatches(orders.store, f"{orders.state}/g0001").commit_ids() == [0, 1, 2]
     assert transaction_version(orders.table, transaction_id("orders", "g0001", TABLE)) == CLOSED
+    assert transaction_version(orders.table, transaction_id("orders", live.generation, TABLE)) == 3
     assert orders.ids == list(range(30))
 
 

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from tests.support.commits import TABLE
 from tests.support.pipelines_on_disk import Killed, PipelineOnDisk, killed_at
 from tests.support.stores import StorePlace, local_place
-from tidemill.checkpoint.current import next_generation, read_current
+from tidemill.checkpoint.current import BaseTable, read_current
 from tidemill.checkpoint.gate import check, gather_facts
 from tidemill.checkpoint.holds import read_holds
 from tidemill.checkpoint.procedure.carry_out import Request, carry_out, plan_of, procedure_of
@@ -21,21 +21,14 @@ from tidemill.checkpoint.procedure.unfinished import unfinished
 from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.checkpoint.verbs.backup import BackupRequest, take_backup
 from tidemill.checkpoint.verbs.backup_manifest import Manifest
-from tidemill.checkpoint.verbs.restore import (
-    BackupPlace,
-    RestoreFacts,
-    TableToRestore,
-    plan_restore,
-    restore_steps,
-)
-from tidemill.checkpoint.verbs.table_points import table_paths
-from tidemill.errors import DataError, GateRefusedError
-from tidemill.ledger.read import read_commits, transaction_version
+from tidemill.checkpoint.verbs.restore import Backup, plan_restore, restore_steps
+from tidemill.errors import DataError, FencedError, GateRefusedError
+from tidemill.ledger.read import transaction_version
 from tidemill.ledger.table_restore import CLOSED, restore_through_delta_rs
 from tidemill.names import transaction_id
 
 REQUEST = BackupRequest("ann", "nightly", datetime(2026, 3, 1, tzinfo=UTC))
-STEPS = ("copy checkpoint", f"restore {TABLE}", "switch generation")
+STEPS = ("write checkpoint", f"table {TABLE}", "switch generation")
 MOMENTS = ("hold", "journal", "epoch", *STEPS, "verify", "audit", "close")
 
 
@@ -52,23 +45,25 @@ def backup(orders: PipelineOnDisk) -> Manifest:
     return taken
 
 
-def facts_of(orders: PipelineOnDisk, backup: Manifest) -> RestoreFacts:
-    layout = orders.resolved.layout
-    paths = table_paths(orders.resolved)
-    tables = tuple(TableToRestore(name, path, read_commits(path)) for name, path in paths.items())
-    live = read_current(orders.store, layout, "orders")
-    return RestoreFacts(backup, live, next_generation(orders.store, layout, "orders"), tables)
+def plan_of_restore(
+    orders: PipelineOnDisk, backup: Manifest, origin: PipelineOnDisk | None = None
+) -> dict[str, Any]:
+    found = backup_in(origin or orders, backup)
+    return plan_restore(orders.store, orders.resolved, found, lambda facts, _: (facts, "away"))
+
+
+def backup_in(orders: PipelineOnDisk, backup: Manifest) -> Backup:
+    return Backup(orders.store, orders.resolved.layout, backup)
 
 
 def restore(
     orders: PipelineOnDisk, backup: Manifest, kill_at: str = "", origin: PipelineOnDisk | None = None
 ) -> None:
     layout = orders.resolved.layout
-    place = BackupPlace(orders.store, layout)
-    source = place if origin is None else BackupPlace(origin.store, origin.resolved.layout)
     request = Request("restore", "orders", "restore-1", "ann", "because")
-    plan = plan_of(orders.store, layout, request, lambda: plan_restore(facts_of(orders, backup)))
-    steps = restore_steps(place, request, plan, (source, backup), restore_through_delta_rs)
+    plan = plan_of(orders.store, layout, request, lambda: plan_of_restore(orders, backup, origin))
+    acts = (backup_in(origin or orders, backup), restore_through_delta_rs)
+    steps = restore_steps(orders.store, orders.resolved, request, plan, acts)
 
     def verify() -> None:
         check(gather_facts(orders.store, orders.resolved, orders.live))
@@ -77,16 +72,15 @@ def restore(
 
 
 def test_the_plan_says_what_is_undone(orders: PipelineOnDisk, backup: Manifest) -> None:
-    plan = plan_restore(facts_of(orders, backup))
-    assert (plan["live"], plan["generation"], plan["parent"], plan["number"]) == (
+    plan = plan_of_restore(orders, backup)
+    assert (plan["live"], plan["parent"], plan["number"], plan["backup"]) == (
         "g0001",
-        "g0002",
         "g0001",
         2,
+        backup.backup,
     )
-    [table] = plan["tables"]
-    assert (table["from"], table["to"]) == (5, 3)
-    assert (table["batches_undone"], table["rows_undone"]) == (2, 20)
+    table = plan["tables"][TABLE]
+    assert (table["version"], table["to"], table["batches"], table["rows"]) == (5, 3, 2, 20)
 
 
 def test_checkpoint_and_table_go_back_together(orders: PipelineOnDisk, backup: Manifest) -> None:
@@ -97,7 +91,8 @@ def test_checkpoint_and_table_go_back_together(orders: PipelineOnDisk, backup: M
     assert live is not None
     assert (live.generation, live.request_id) == ("g0002", "restore-1")
     assert live.base is not None
-    assert (live.base.generation, live.base.batch_id, live.base.tables) == ("g0001", 2, {TABLE: 3})
+    assert (live.base.generation, live.base.batch_id, live.base.lineage) == ("g0001", 2, {"g0001": 2})
+    assert live.base.tables == {TABLE: BaseTable(id=orders.table_id, version=3)}
     batches = CheckpointBatches(orders.store, f"{orders.state}/g0002")
     assert (batches.last_planned(), batches.last_committed()) == (2, 2)
     assert batches.query_id() not in (None, "2f1c")
@@ -114,8 +109,9 @@ def test_a_driver_of_before_can_commit_nothing_any_more(orders: PipelineOnDisk, 
     restore(orders, backup)
     app_id = transaction_id("orders", "g0001", TABLE)
     assert transaction_version(orders.table, app_id) == CLOSED
-    with pytest.raises(AssertionError):
+    with pytest.raises(FencedError) as fenced:
         orders.commit(5)
+    assert fenced.value.error_id == "TIDE-RUN-003"
     assert orders.ids == list(range(30))
 
 
@@ -136,7 +132,7 @@ def test_killed_anywhere_and_repeated_a_restore_comes_to_the_same_end(
 def test_rows_of_others_are_never_undone(orders: PipelineOnDisk, backup: Manifest) -> None:
     orders.commit(7, pipeline="payments")
     with pytest.raises(GateRefusedError) as refused:
-        plan_restore(facts_of(orders, backup))
+        plan_of_restore(orders, backup)
     assert refused.value.error_id == "TIDE-CKPT-040"
     assert len(orders.ids) == 60
 
@@ -145,7 +141,7 @@ def test_rows_that_others_write_while_it_runs_are_not_undone(
     orders: PipelineOnDisk, backup: Manifest
 ) -> None:
     with pytest.raises(Killed):
-        restore(orders, backup, "copy checkpoint")
+        restore(orders, backup, "write checkpoint")
     orders.commit(7, pipeline="payments")
     with pytest.raises(GateRefusedError) as refused:
         restore(orders, backup)
@@ -159,22 +155,24 @@ def test_maintenance_since_the_backup_is_no_reason(orders: PipelineOnDisk, backu
     assert orders.ids == list(range(30))
 
 
-def test_a_table_that_is_gone_or_older_than_the_backup_is_refused(
-    orders: PipelineOnDisk, backup: Manifest
-) -> None:
-    facts = facts_of(orders, backup)
-    [table] = facts.tables
-    for commits in ([], table.commits[-2:]):
-        older = TableToRestore(table.name, table.path, commits)
-        with pytest.raises(GateRefusedError) as refused:
-            plan_restore(RestoreFacts(backup, facts.live, facts.generation, (older,)))
-        assert refused.value.error_id == "TIDE-CKPT-080"
+def test_a_table_that_is_gone_is_refused(orders: PipelineOnDisk, backup: Manifest) -> None:
+    table_id = orders.table_id
+    for file in orders.store.list_files(orders.table):
+        orders.store.delete(file.path)
+    with pytest.raises(GateRefusedError) as refused:
+        plan_of_restore(orders, backup)
+    assert refused.value.error_id == "TIDE-CKPT-080"
+    assert (refused.value.facts["table_id"], refused.value.facts["wanted_id"]) == (None, table_id)
 
 
-def test_a_table_born_since_the_backup_is_emptied(orders: PipelineOnDisk, backup: Manifest) -> None:
-    before = backup.model_copy(update={"tables": {}})
-    restore(orders, before)
-    assert orders.ids == []
+def test_a_table_that_is_older_than_the_backup_is_refused(orders: PipelineOnDisk, backup: Manifest) -> None:
+    """An older copy of it was put in its place, whole."""
+    for version in (3, 4, 5):
+        orders.store.delete(f"{orders.table}/_delta_log/{version:020}.json")
+    with pytest.raises(GateRefusedError) as refused:
+        plan_of_restore(orders, backup)
+    assert refused.value.error_id == "TIDE-CKPT-092"
+    assert refused.value.facts["because"] == "its newest batch is 1, not 2"
 
 
 @pytest.mark.parametrize("damage", [None, b"", b"v1\n{}"])
@@ -229,7 +227,7 @@ def test_a_backup_taken_before_a_rewind_brings_its_rows_back(
 ) -> None:
     DeltaTable(orders.table, storage_options=orders.table_options).restore(0)
     assert orders.ids == []
-    plan: dict[str, Any] = plan_restore(facts_of(orders, backup))
+    plan: dict[str, Any] = plan_of_restore(orders, backup)
     assert json.dumps(plan)
     restore(orders, backup)
     assert orders.ids == list(range(30))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,25 +12,25 @@ from deltalake import DeltaTable
 from tests.support.commits import TABLE, commit_of
 from tests.support.pipelines_on_disk import COLUMNS, Killed, PipelineOnDisk, killed_at
 from tests.support.stores import StorePlace
-from tidemill.checkpoint.current import read_current
-from tidemill.checkpoint.gate import check, gather_facts
+from tidemill.checkpoint.current import BaseTable, read_current
+from tidemill.checkpoint.gate import CheckpointFacts, TopicFacts, check, gather_facts
 from tidemill.checkpoint.holds import read_holds
 from tidemill.checkpoint.procedure.audit import read_audit
 from tidemill.checkpoint.procedure.carry_out import Request, carry_out, plan_of, procedure_of
 from tidemill.checkpoint.procedure.unfinished import unfinished
 from tidemill.checkpoint.reading.batches import CheckpointBatches
-from tidemill.checkpoint.verbs.rewind import plan_rewind, rewind_steps
-from tidemill.checkpoint.verbs.rewind_facts import gather_rewind
-from tidemill.checkpoint.verbs.rewind_target import Target, parse_target
-from tidemill.errors import GateRefusedError, UsageError
+from tidemill.checkpoint.verbs.go_back import AskBroker
+from tidemill.checkpoint.verbs.rewind import Target, parse_target, plan_rewind, rewind_steps
+from tidemill.errors import FencedError, GateRefusedError, UsageError
 from tidemill.ledger.read import read_commits, transaction_version
 from tidemill.ledger.table_restore import CLOSED, restore_through_delta_rs
 from tidemill.names import transaction_id
-from tidemill.sinks.batch_commit import Written
 from tidemill.sinks.table_log import TableLog
+from tidemill.spec.project import Pipeline
 
-STEPS = ("copy checkpoint", f"restore {TABLE}", "switch generation")
+STEPS = ("write checkpoint", f"table {TABLE}", "switch generation")
 MOMENTS = ("hold", "journal", "epoch", *STEPS, "verify", "audit", "close")
+NO_BROKER: AskBroker = lambda facts, _: (facts, "away")  # noqa: E731
 
 
 @pytest.fixture
@@ -37,19 +38,27 @@ def orders(store_place: StorePlace) -> PipelineOnDisk:
     return PipelineOnDisk(store_place).ran(5)
 
 
+def a_broker(oldest: int) -> AskBroker:
+    """Who still has the records from there on."""
+
+    def ask(facts: CheckpointFacts, _: Pipeline) -> tuple[CheckpointFacts, str]:
+        topics = TopicFacts({"orders": {"0": oldest}}, {"orders": {"0": 1000}})
+        return replace(facts, source=replace(facts.source, topics=topics)), ""
+
+    return ask
+
+
 def plan_of_rewind(
-    orders: PipelineOnDisk, target: Target, oldest: dict[str, dict[str, int]] | None = None
+    orders: PipelineOnDisk, target: Target, ask_broker: AskBroker = NO_BROKER
 ) -> dict[str, Any]:
-    readers = {TABLE: ["revenue"]}
-    oldest = {} if oldest is None else oldest
-    return plan_rewind(gather_rewind(orders.store, orders.resolved, target, readers, oldest))
+    return plan_rewind(orders.store, orders.resolved, target, ask_broker)
 
 
-def rewind(orders: PipelineOnDisk, batch_id: int, kill_at: str = "", number: int = 1) -> dict[str, Any]:
-    layout = orders.resolved.layout
+def rewind(orders: PipelineOnDisk, to: int | Target, kill_at: str = "", number: int = 1) -> dict[str, Any]:
+    layout, target = orders.resolved.layout, to if isinstance(to, Target) else Target(to)
     request = Request("rewind", "orders", f"rewind-{number}", "ann", "because")
-    plan = plan_of(orders.store, layout, request, lambda: plan_of_rewind(orders, Target(batch_id)))
-    steps = rewind_steps(orders.store, layout, request, plan, restore_through_delta_rs)
+    plan = plan_of(orders.store, layout, request, lambda: plan_of_rewind(orders, target))
+    steps = rewind_steps(orders.store, orders.resolved, request, plan, restore_through_delta_rs)
 
     def verify() -> None:
         check(gather_facts(orders.store, orders.resolved, orders.live))
@@ -58,12 +67,11 @@ def rewind(orders: PipelineOnDisk, batch_id: int, kill_at: str = "", number: int
     return plan
 
 
-def test_the_plan_says_what_goes_and_who_reads_it(orders: PipelineOnDisk) -> None:
+def test_the_plan_says_what_goes(orders: PipelineOnDisk) -> None:
     plan = plan_of_rewind(orders, Target(batch_id=2))
-    assert (plan["parent"], plan["generation"], plan["batches_undone"]) == ("g0001", "g0002", [3, 4])
+    assert (plan["parent"], plan["live"], plan["batches_undone"]) == ("g0001", "g0001", [3, 4])
     table = plan["tables"][TABLE]
     assert (table["version"], table["to"], table["batches"], table["rows"]) == (5, 3, 2, 20)
-    assert plan["read_by"] == {TABLE: ["revenue"]}
 
 
 def test_a_plan_changes_nothing(orders: PipelineOnDisk) -> None:
@@ -79,7 +87,11 @@ def test_checkpoint_and_table_go_back_together(orders: PipelineOnDisk) -> None:
     assert live is not None
     assert live.base is not None
     assert (live.generation, live.request_id, live.base.batch_id) == ("g0002", "rewind-1", 2)
-    assert (live.base.generation, live.base.tables) == ("g0001", {TABLE: 3})
+    assert (live.base.generation, live.base.lineage, live.base.tables[TABLE]) == (
+        "g0001",
+        {"g0001": 2},
+        BaseTable(id=orders.table_id, version=3),
+    )
     batches = CheckpointBatches(orders.store, f"{orders.state}/g0002")
     assert (batches.offset_ids(), batches.commit_ids()) == ([0, 1, 2], [0, 1, 2])
     assert batches.query_id() not in (None, "2f1c")
@@ -115,11 +127,47 @@ def test_killed_at_any_moment_and_repeated_it_ends_the_same(orders: PipelineOnDi
     check(gather_facts(orders.store, orders.resolved, "g0002"))
 
 
+@pytest.mark.parametrize("target", [Target(generation="g0001"), Target(4, generation="g0001")])
+def test_a_rewind_is_undone_from_the_older_generation(orders: PipelineOnDisk, target: Target) -> None:
+    rewind(orders, 1)
+    orders.ran_on(2, 4, generation="g0002")
+    plan = rewind(orders, target, number=2)
+    assert (plan["parent"], plan["live"], plan["batches_undone"]) == ("g0001", "g0002", [2, 3])
+    assert plan["tables"][TABLE]["returns"] == [2, 3, 4]
+    assert (orders.live, orders.ids) == ("g0003", list(range(50)))
+    orders.ran_on(5, 6, generation="g0003")
+    check(gather_facts(orders.store, orders.resolved, "g0003"))
+
+
+def test_rows_of_others_are_not_taken_back_to_undo_a_rewind(orders: PipelineOnDisk) -> None:
+    rewind(orders, 1)
+    orders.commit(9, pipeline="returns")
+    with pytest.raises(GateRefusedError) as refused:
+        plan_of_rewind(orders, Target(generation="g0001"))
+    assert refused.value.error_id == "TIDE-CKPT-040"
+
+
+def test_a_generation_that_never_was_is_refused(orders: PipelineOnDisk) -> None:
+    with pytest.raises(UsageError) as refused:
+        plan_of_rewind(orders, Target(generation="g0009"))
+    assert (refused.value.error_id, refused.value.facts["known"]) == ("TIDE-CKPT-045", "g0001")
+
+
+def test_a_table_that_was_replaced_is_refused(orders: PipelineOnDisk) -> None:
+    rewind(orders, 3)
+    for file in orders.store.list_files(orders.table):
+        orders.store.delete(file.path)
+    orders.commit(0)
+    with pytest.raises(GateRefusedError) as refused:
+        plan_of_rewind(orders, Target(batch_id=2))
+    assert (refused.value.error_id, refused.value.facts["table_id"]) == ("TIDE-CKPT-080", orders.table_id)
+
+
 def test_a_second_rewind_goes_below_the_first(orders: PipelineOnDisk) -> None:
     rewind(orders, 3)
     orders.ran_on(4, 7, generation="g0002")
     plan = rewind(orders, 1, number=2)
-    assert (plan["parent"], plan["generation"], plan["batches_undone"]) == ("g0002", "g0003", [2, 6])
+    assert (plan["parent"], orders.live, plan["batches_undone"]) == ("g0002", "g0003", [2, 6])
     assert plan["tables"][TABLE]["batches"] == 5
     assert orders.ids == list(range(20))
     orders.ran_on(2, 4, generation="g0003")
@@ -143,7 +191,9 @@ def test_a_driver_of_the_old_side_cannot_write_any_more(orders: PipelineOnDisk, 
     zombie = TableLog(orders.table)
     zombie.create(COLUMNS)
     rewind(orders, batch_id)
-    assert zombie.commit([], commit_of(5), COLUMNS) == Written(committed=False)
+    with pytest.raises(FencedError) as fenced:
+        zombie.commit([], commit_of(5), COLUMNS)
+    assert (fenced.value.error_id, fenced.value.facts["generation"]) == ("TIDE-RUN-003", "g0001")
     assert transaction_version(orders.table, transaction_id("orders", "g0001", TABLE)) == CLOSED
     assert orders.ids == list(range(10 * (batch_id + 1)))
 
@@ -192,7 +242,7 @@ def test_rows_of_another_pipeline_are_not_taken_back(orders: PipelineOnDisk) -> 
 
 def test_rows_that_others_wrote_after_the_plan_are_not_taken_back(orders: PipelineOnDisk) -> None:
     with pytest.raises(Killed):
-        rewind(orders, 2, kill_at="copy checkpoint")
+        rewind(orders, 2, kill_at="write checkpoint")
     orders.commit(9, pipeline="returns")
     with pytest.raises(GateRefusedError) as refused:
         rewind(orders, 2)
@@ -203,7 +253,7 @@ def test_rows_that_others_wrote_after_the_plan_are_not_taken_back(orders: Pipeli
 
 def test_where_no_batch_goes_others_may_write(orders: PipelineOnDisk) -> None:
     with pytest.raises(Killed):
-        rewind(orders, 4, kill_at="copy checkpoint")
+        rewind(orders, 4, kill_at="write checkpoint")
     orders.commit(9, pipeline="returns")
     rewind(orders, 4)
     assert len(orders.ids) == 60
@@ -222,15 +272,14 @@ def test_a_batch_that_the_checkpoint_has_purged_is_refused(orders: PipelineOnDis
 
 def test_records_that_the_broker_has_dropped_are_refused(orders: PipelineOnDisk) -> None:
     with pytest.raises(GateRefusedError) as refused:
-        plan_of_rewind(orders, Target(batch_id=2), {"orders": {"0": 31}})
-    assert refused.value.error_id == "TIDE-CKPT-075"
-    assert refused.value.facts["lost"] == {"orders-0": "30-30"}
-    assert plan_of_rewind(orders, Target(batch_id=2), {"orders": {"0": 30}})["source_answered"]
+        plan_of_rewind(orders, Target(batch_id=2), a_broker(oldest=31))
+    assert (refused.value.error_id, refused.value.facts["cause"]) == ("TIDE-CKPT-075", "TIDE-CKPT-020")
+    assert refused.value.facts["lost"] == {"orders-0": "30..30"}
+    assert plan_of_rewind(orders, Target(batch_id=2), a_broker(oldest=30))["unanswered"] == ""
 
 
 def test_a_broker_that_does_not_answer_is_told(orders: PipelineOnDisk) -> None:
-    facts = gather_rewind(orders.store, orders.resolved, Target(batch_id=2), {}, None)
-    assert plan_rewind(facts)["source_answered"] is False
+    assert plan_of_rewind(orders, Target(batch_id=2))["unanswered"] == "away"
 
 
 def test_data_files_that_vacuum_has_deleted_are_refused(orders: PipelineOnDisk) -> None:
@@ -247,7 +296,7 @@ def test_state_that_is_gone_is_refused(orders: PipelineOnDisk) -> None:
         orders.store.write(f"{orders.state}/g0001/state/0/0/{version}.changelog", b"changes")
     with pytest.raises(GateRefusedError) as refused:
         plan_of_rewind(orders, Target(batch_id=2))
-    assert refused.value.error_id == "TIDE-CKPT-071"
+    assert (refused.value.error_id, refused.value.facts["cause"]) == ("TIDE-CKPT-075", "TIDE-CKPT-016")
 
 
 def test_a_pipeline_that_never_ran_is_refused(store_place: StorePlace) -> None:

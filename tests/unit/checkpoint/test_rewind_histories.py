@@ -11,6 +11,7 @@ from tests.support.pipelines_on_disk import ROWS, Killed, PipelineOnDisk
 from tests.support.stores import local_place
 from tests.unit.checkpoint.test_rewind import MOMENTS, rewind
 from tidemill.checkpoint.gate import check, gather_facts
+from tidemill.checkpoint.verbs.rewind import Target
 
 SEED = 20261121
 HISTORIES = 30
@@ -25,11 +26,14 @@ class RandomHistory:
         self.orders, self.chance = orders, chance
         self.newest = chance.randint(1, 4)
         self.rewinds = 0
+        # Generations that were left, each with its newest batch.
+        self.left: list[tuple[str, int]] = []
         orders.ran(self.newest + 1)
 
     def go_on(self) -> None:
         """Whatever comes next."""
-        self.chance.choice((self.run, self.run, self.crash, self.compact, self.rewind, self.rewind))()
+        acts = (self.run, self.run, self.crash, self.compact, self.rewind, self.rewind, self.undo)
+        self.chance.choice(acts)()
         check(gather_facts(self.orders.store, self.orders.resolved, self.orders.live))
         assert self.orders.ids == list(range(ROWS * (self.newest + 1)))
 
@@ -48,7 +52,9 @@ class RandomHistory:
         if self.chance.random() < 0.5:
             self.orders.store.write(name, held)
         else:
-            self.to(self.newest - 1)
+            # The batch is in the table and was never finished.
+            self.newest -= 1
+            self.to(self.newest)
 
     def compact(self) -> None:
         self.orders.compact()
@@ -56,15 +62,23 @@ class RandomHistory:
     def rewind(self) -> None:
         self.to(self.chance.randint(0, self.newest))
 
-    def to(self, batch_id: int) -> None:
+    def undo(self) -> None:
+        """To an older generation, as it was when it was left."""
+        if self.left:
+            generation, newest = self.chance.choice(self.left)
+            self.to(newest, generation)
+
+    def to(self, batch_id: int, generation: str = "") -> None:
         """Rewind, killed at some moments on the way."""
         self.rewinds += 1
+        self.left.append((self.orders.live, self.newest))
+        target = Target(batch_id, generation=generation)
         for moment in self.chance.sample(MOMENTS, self.chance.randint(0, 2)):
             try:
-                rewind(self.orders, batch_id, kill_at=moment, number=self.rewinds)
+                rewind(self.orders, target, kill_at=moment, number=self.rewinds)
             except Killed:
                 continue
-        rewind(self.orders, batch_id, number=self.rewinds)
+        rewind(self.orders, target, number=self.rewinds)
         self.newest = batch_id
 
 

@@ -42,6 +42,8 @@ VERBS = [
     ["backfill", "apply"],
     ["quarantine", "list"],
     ["quarantine", "show"],
+    ["control", "show"],
+    ["control", "takeover"],
     ["dev", "broker"],
     ["dev", "produce"],
     ["dev", "generate"],

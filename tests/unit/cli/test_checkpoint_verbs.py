@@ -19,6 +19,7 @@ from tests.support.small_project import small_project
 from tests.support.stores import StorePlace
 from tidemill.checkpoint.current import read_current
 from tidemill.checkpoint.holds import read_holds
+from tidemill.checkpoint.root_owner import RootOwner, write_owner
 
 WITHOUT_PAYLOAD = PIPELINE.replace("payload:\n  json: {schema: order.json}\n", "").replace(
     "event_time: {column: at, watermark: 10 minutes}\n", ""
@@ -56,18 +57,29 @@ def test_without_apply_nothing_is_written(
     assert state_of(orders) == before
 
 
+@pytest.mark.parametrize("verb", VERBS[:2], ids=lambda verb: verb[0])
+def test_on_another_control_planes_root_a_verb_only_plans(
+    tidemill: CommandLine, orders: PipelineOnDisk, verb: tuple[str]
+) -> None:
+    owner = RootOwner(id="other", runtime="kubernetes", place="namespace plant", host="scheduler-0")
+    write_owner(orders.store, orders.resolved.layout, owner)
+    before = state_of(orders)
+    assert tidemill("checkpoint", verb[0], "orders", *verb[1:]) == 0, tidemill.err
+    acts = (*verb[1:], "--apply", "--reason", "a test")
+    assert tidemill("checkpoint", verb[0], "orders", *acts) == 1, tidemill.out
+    assert tidemill.err.startswith("TIDE-CTRL-010")
+    assert state_of(orders) == before
+
+
 def test_a_backup_is_taken_listed_and_restored(tidemill: CommandLine, orders: PipelineOnDisk) -> None:
     taken = tidemill.json("checkpoint", "backup", "orders", "--apply", "--reason", "before the deploy")
-    assert (taken["batch_id"], taken["tables"], taken["why"]) == (
-        2,
-        {"bronze/orders": 3},
-        "before the deploy",
-    )
+    assert (taken["batch_id"], taken["why"]) == (2, "before the deploy")
+    assert taken["tables"] == {"bronze/orders": {"id": orders.table_id, "version": 3}}
     orders.ran_on(3, 5)
     [listed] = tidemill.json("checkpoint", "restore", "orders")
     assert listed["backup"] == taken["backup"]
     plan = tidemill.json("checkpoint", "restore", "orders", taken["backup"])
-    assert plan["plan"]["tables"][0]["rows_undone"] == 20
+    assert plan["plan"]["tables"]["bronze/orders"]["rows"] == 20
     assert len(orders.ids) == 50
     assert (
         tidemill("checkpoint", "restore", "orders", taken["backup"], "--apply", "--reason", "bad deploy") == 0
@@ -97,10 +109,7 @@ def test_a_beginning_that_cannot_be_read_is_refused(
     assert len(tidemill.err) < 1000
 
 
-def test_a_broker_that_is_away_is_said_to_be(
-    tidemill: CommandLine, orders: PipelineOnDisk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tidemill.sources.offsets.ANSWER_TIMEOUT_SECONDS", 1)
+def test_a_broker_that_is_away_is_said_to_be(tidemill: CommandLine, orders: PipelineOnDisk) -> None:
     assert tidemill("checkpoint", "reset", "orders", "--from", "latest") == 1
     assert tidemill.err.startswith("TIDE-SRC-001")
 
@@ -159,12 +168,59 @@ def test_a_hold_is_taken_shown_and_released(tidemill: CommandLine, orders: Pipel
     assert tidemill.json("checkpoint", "release", "orders") == []
 
 
+def test_a_refusal_prints_a_command_that_lacks_nothing(
+    tidemill: CommandLine, orders: PipelineOnDisk, project: ConfProject
+) -> None:
+    project.write("conf/environments/local.yaml", ENVIRONMENT + "protected: true\n")
+    assert tidemill("checkpoint", "hold", "orders", "--reason", "let me look") == 0, tidemill.err
+    assert tidemill("checkpoint", "gate", "orders") == 1
+    _, *words = shlex.split(tidemill.out.partition("To fix: ")[2].splitlines()[0])
+    assert words[:4] == ["--project", str(project.folder), "--env", "local"]
+    given = {"TEXT": "looked", "NAME": "bob"}
+    assert tidemill(*(given.get(word, word) for word in words)) == 0, tidemill.err
+    assert tidemill.json("checkpoint", "release", "orders") == []
+
+
+@pytest.mark.parametrize("verb", VERBS[1:3], ids=lambda verb: verb[0])
+def test_a_plan_prints_the_command_that_carries_it_out(
+    tidemill: CommandLine, orders: PipelineOnDisk, project: ConfProject, verb: tuple[str, ...]
+) -> None:
+    project.write("conf/environments/local.yaml", ENVIRONMENT + "protected: true\n")
+    assert tidemill("checkpoint", verb[0], "orders", *verb[1:]) == 0, tidemill.err
+    _, *words = shlex.split(tidemill.out.partition("To carry it out: ")[2])
+    given = {"TEXT": "it's time", "NAME": "bob"}
+    assert tidemill(*(given.get(word, word) for word in words)) == 0, tidemill.err
+    assert tidemill.out.endswith("Nothing was done.\n") or next_words(tidemill)[4:] == ["start", "orders"]
+
+
+def next_words(tidemill: CommandLine) -> list[str]:
+    """What stands after the last `Next`, without the program."""
+    return shlex.split(tidemill.out.rpartition("Next")[2].partition(": ")[2])[1:]
+
+
+def test_the_verbs_without_a_plan_end_with_the_next_command_too(
+    tidemill: CommandLine, orders: PipelineOnDisk
+) -> None:
+    assert tidemill("checkpoint", "hold", "orders", "--id", "mine", "--reason", "let me look") == 0
+    (*release,) = next_words(tidemill)
+    assert tidemill("checkpoint", "hold", "orders", "--id", "other", "--reason", "me, too") == 0
+    assert tidemill(*(word if word != "TEXT" else "looked" for word in release)) == 0, tidemill.err
+    assert next_words(tidemill)[4:] == ["checkpoint", "release", "orders"]
+    assert tidemill("checkpoint", "release", "orders", "other", "--reason", "looked", "--apply") == 0
+    assert next_words(tidemill)[4:] == ["start", "orders"]
+    assert tidemill("checkpoint", "backup", "orders", "--apply") == 0, tidemill.err
+    assert next_words(tidemill)[4:7] == ["checkpoint", "restore", "orders"]
+    assert tidemill(*next_words(tidemill)) == 0, tidemill.err
+
+
 # A process that ends between two steps of a reset, as if it had been killed there.
 DIE_BEFORE_THE_SWITCH = """
 import os, sys
-from tidemill.checkpoint.verbs import reset
+from tidemill.checkpoint.verbs import go_back
 from tidemill.cli.app import main
-reset.switch_to = lambda *_: os._exit(9)
+from tidemill.sources import offsets
+offsets.ANSWER_TIMEOUT_SECONDS = 0.1
+go_back.switch_generation = lambda *_: os._exit(9)
 main(sys.argv[1:])
 """
 
@@ -180,7 +236,7 @@ def test_what_a_crash_left_is_completed_by_the_command_that_the_refusal_names(
     assert tidemill("checkpoint", "prune", "orders", "--apply") == 1
     assert tidemill.err.startswith("TIDE-CKPT-033")
     named = shlex.split(tidemill.err.partition("complete it: ")[2].partition("\n")[0])
-    assert named[:2] == ["tidemill", "checkpoint"]
+    assert named[0] == "tidemill"
     assert tidemill(*named[1:]) == 0, tidemill.err
     assert orders.live == "g0002"
     assert tidemill("checkpoint", "prune", "orders", "--apply") == 0, tidemill.err

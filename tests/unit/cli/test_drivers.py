@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,8 @@ from tests.support.eventually import eventually
 from tests.support.fake_driver import ROOT
 from tests.support.small_project import INCREMENTAL, SmallProject, small_project
 from tidemill.checkpoint.desired import read_desired
+from tidemill.cli import foreground
+from tidemill.control.bounded_run import backfill_run, start_bounded
 
 
 @pytest.fixture
@@ -136,6 +140,22 @@ def test_ctrl_c_leaves_an_incremental_run_unfinished_and_says_so(drivers: SmallP
     assert out.splitlines()[-1] == "stopped before it had finished; run it again for the rest"
 
 
+def test_a_stream_without_progress_is_shown_as_one_with_its_reason(
+    tidemill: CommandLine, drivers: SmallProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drivers.behave(drivers.declare("orders"), "away")
+    monkeypatch.setattr("tidemill.spec.project.Pipeline.progress_within", timedelta(seconds=0.2))
+    assert tidemill("start", "orders", "--timeout", "1") == 1
+
+    def is_shown() -> bool:
+        [state] = tidemill.json("status")
+        return "TIDE-TEST-001" in (state["progress"]["stalled"] or "")
+
+    eventually(is_shown, "the stream makes no progress")
+    assert tidemill("status") == 0
+    assert "no progress for 0 minutes: TIDE-TEST-001 As the test wants." in tidemill.out
+
+
 def test_a_table_of_all_pipelines_is_shown(tidemill: CommandLine, drivers: SmallProject) -> None:
     drivers.declare("orders")
     drivers.declare("daily", INCREMENTAL)
@@ -200,6 +220,52 @@ def test_a_backfill_is_only_planned_until_it_is_applied(tidemill: CommandLine, d
     assert tidemill("backfill", "apply", "readings", *RANGE) == 0, tidemill.err
     [commit] = tidemill.json("ledger", "readings")
     assert commit["entry"]["mode"] == "backfill"
+
+
+def test_a_plan_is_carried_out_by_its_digest(tidemill: CommandLine, drivers: SmallProject) -> None:
+    drivers.declare("readings", FILES)
+    digest = tidemill.json("backfill", "plan", "readings", *RANGE)["digest"]
+    assert tidemill("backfill", "apply", "readings", "--plan", digest) == 0, tidemill.err
+    [commit] = tidemill.json("ledger", "readings")
+    assert commit["entry"]["run_id"].startswith(f"backfill-{digest}-")
+    assert tidemill("backfill", "apply", "readings", "--plan", "0123456789ab") == 2
+    assert tidemill.err.startswith("TIDE-BACK-016")
+    assert tidemill("backfill", "apply", "readings", "--plan", digest, *RANGE) == 2
+
+
+def test_a_backfill_that_a_closed_terminal_left_is_found_again(
+    tidemill: CommandLine, drivers: SmallProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its range, though a plan that was made now might be another one."""
+    drivers.declare("readings", FILES)
+    drivers.hold_back("readings")
+    digest = tidemill.json("backfill", "plan", "readings", *RANGE)["digest"]
+    plane = drivers.plane()
+    left = start_bounded(plane, backfill_run("readings", digest))
+    follow = foreground._follow
+
+    def follow_until_its_end(*arguments: Any) -> None:
+        drivers.let_go("readings")
+        follow(*arguments)
+
+    monkeypatch.setattr(foreground, "_follow", follow_until_its_end)
+    assert tidemill("backfill", "apply", "readings", *RANGE) == 0, tidemill.err
+    assert left.run_id in tidemill.err
+    assert {commit["entry"]["run_id"] for commit in tidemill.json("ledger", "readings")} == {left.run_id}
+
+
+def test_a_backfill_is_stopped_by_its_own_verb(tidemill: CommandLine, drivers: SmallProject) -> None:
+    drivers.declare("readings", FILES)
+    assert tidemill("backfill", "stop", "readings") == 0
+    assert "no backfill is at work" in tidemill.out
+    drivers.hold_back("readings")
+    digest = tidemill.json("backfill", "plan", "readings", *RANGE)["digest"]
+    plane = drivers.plane()
+    driver = start_bounded(plane, backfill_run("readings", digest))
+    eventually(Path(plane.layout.backfill_status("readings", digest)).exists, "it is at work")
+    assert tidemill("backfill", "stop", "readings", "--reason", "the wrong day") == 0, tidemill.err
+    assert driver.run_id in tidemill.out
+    eventually(lambda: plane.running("readings", "backfill") is None, "it has ended")
 
 
 def test_an_impossible_range_ends_with_2(tidemill: CommandLine, drivers: SmallProject) -> None:

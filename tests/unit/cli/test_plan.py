@@ -1,10 +1,11 @@
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 
 import pytest
 
+from tests.support import checkpoint_files
+from tests.support.checkpoints import write_planned
 from tests.support.command_line import CommandLine
 from tests.support.conf_project import ConfProject
 from tidemill.checkpoint.current import read_or_create_current
@@ -55,10 +56,8 @@ def test_the_plan_tells_where_the_checkpoint_stands(tidemill: CommandLine, proje
     read_or_create_current(Store(layout.root), layout, "orders")
     state = ".data/state/orders/g0001"
     for batch in (0, 1):
-        offsets = {"batchWatermarkMs": 0, "batchTimestampMs": 1}
-        ends = {"orders": {"0": 10 * (batch + 1)}}
-        project.write(f"{state}/offsets/{batch}", f"v1\n{json.dumps(offsets)}\n{json.dumps(ends)}")
-    project.write(f"{state}/commits/0", 'v1\n{"nextBatchWatermarkMs":0}')
+        write_planned(project.folder / state, batch, {"orders": {"0": 10 * (batch + 1)}})
+    project.write(f"{state}/commits/0", checkpoint_files.committed().decode())
     assert tidemill.json("plan", "orders")["checkpoint"] == {
         "generation": "g0001",
         "path": f"{project.folder}/{state}",

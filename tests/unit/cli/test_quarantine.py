@@ -18,12 +18,12 @@ def rejected(project: ConfProject) -> ConfProject:
     rows = [
         {
             "reason": reason,
-            "kafka_topic": "orders",
-            "kafka_partition": 0,
-            "kafka_offset": offset,
-            "kafka_timestamp": datetime(2026, 1, 1, tzinfo=UTC),
-            "kafka_key": None,
-            "kafka_value": None if offset == 3 else SECRET_BYTES + b"%d" % offset,
+            "topic": "orders",
+            "partition": 0,
+            "offset": offset,
+            "arrived_at": datetime(2026, 1, 1, tzinfo=UTC),
+            "key": None,
+            "value": None if offset == 3 else SECRET_BYTES + b"%d" % offset,
             "quarantined_at": datetime(2026, 1, 1, 0, 0, offset, tzinfo=UTC),
             "batch_id": offset,
             "run_id": "run-1",
@@ -51,7 +51,7 @@ def test_records_are_shown_newest_first_and_without_their_content(
     tidemill: CommandLine, rejected: ConfProject
 ) -> None:
     rows = tidemill.json("quarantine", "show", "orders", "--limit", "3")
-    assert [row["kafka_offset"] for row in rows] == [3, 2, 1]
+    assert [row["offset"] for row in rows] == [3, 2, 1]
     assert rows[2]["reason"] == "id is missing"
     assert "secret" not in tidemill.out
     assert tidemill("quarantine", "show", "orders") == 0

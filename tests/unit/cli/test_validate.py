@@ -161,3 +161,24 @@ def test_validate_makes_nothing(tidemill: CommandLine, project: ConfProject) -> 
     before = sorted(project.folder.rglob("*"))
     assert tidemill("validate") == 0
     assert sorted(project.folder.rglob("*")) == before
+
+
+def test_secrets_for_a_pipeline_that_is_not_declared_are_told(
+    tidemill: CommandLine, project: ConfProject
+) -> None:
+    project.write(
+        "conf/environments/plant.yaml",
+        """
+        runtime: kubernetes
+        root: s3://lake
+        kafka: {bootstrap_servers: "broker:9092"}
+        kubernetes:
+          namespace: plant
+          image: docker.io/tidemill/spark:0.1.0
+          pipelines: {order: {secrets: [hub]}}
+        """,
+    )
+    assert tidemill("--env", "plant", "validate") == 2
+    assert "TIDE-SPEC-046" in tidemill.err
+    assert "kubernetes.pipelines.order" in tidemill.err
+    assert "did you mean orders?" in tidemill.err

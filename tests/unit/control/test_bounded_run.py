@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from tests.support.eventually import eventually
 from tests.support.small_project import INCREMENTAL, SmallProject
 from tidemill.checkpoint.status import read_status
-from tidemill.control.bounded_run import finish_of, start_bounded, tables_written
+from tidemill.control.bounded_run import (
+    backfill_run,
+    end_stuck_driver,
+    finish_of,
+    plan_of,
+    same_work,
+    start_bounded,
+    stop_backfill,
+    stop_run,
+    tables_written,
+)
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.goal import prove
 from tidemill.control.plane import ControlPlane
 from tidemill.control.run_id import LONGEST_RUN_ID, run_id_of
+from tidemill.control.runtime import Runtime, Slot, StartedDriver
 from tidemill.errors import UnavailableError
 
 
@@ -97,6 +113,111 @@ def test_two_bounded_runs_of_one_pipeline_do_not_share_a_driver(project: SmallPr
         start_bounded(project.plane(), DriverRun(name, "incremental", "run-2"))
     assert caught.value.error_id == "TIDE-CTRL-008"
     assert caught.value.facts["run_id"] == "run-1"
+
+
+PLAN = "0123456789ab"
+
+
+def backfill_at_work(project: SmallProject, name: str, request: str | None = None) -> StartedDriver:
+    """A backfill that waits until the test lets it go."""
+    plane = project.plane()
+    project.hold_back(name)
+    driver = start_bounded(plane, backfill_run(name, PLAN, request))
+    status = Path(plane.layout.backfill_status(name, PLAN))
+    eventually(status.exists, f"{name} is at work")
+    return driver
+
+
+def test_a_backfill_that_a_person_stopped_says_so_and_is_not_retried(project: SmallProject) -> None:
+    name, plane = project.declare("daily"), project.plane()
+    driver = backfill_at_work(project, name)
+
+    stopped = stop_backfill(plane, name, "ann", "the wrong day")
+
+    assert stopped is not None
+    assert stopped.run_id == driver.run_id
+    eventually(lambda: plane.running(name, "backfill") is None, "it has ended")
+    proof = prove(plane, finish_of(driver))
+    assert (proof.state, proof.evidence["retry"]) == ("failed", False)
+    assert proof.message.startswith("stopped by ann: the wrong day")
+
+
+def test_a_stop_of_a_backfill_leaves_the_stream_alone(project: SmallProject) -> None:
+    name, plane = project.declare("daily"), project.plane()
+    stream = plane.runtime.start(DriverRun(name, "stream", "run-1"), "d").driver
+    is_at_work(plane, name)
+    assert stop_backfill(plane, name, "ann", "") is None
+    backfill_at_work(project, name)
+    assert stop_backfill(plane, name, "ann", "") is not None
+    eventually(lambda: plane.running(name, "backfill") is None, "it has ended")
+    running = plane.running(name)
+    assert running is not None
+    assert (running.run_id, running.drain_requested_at) == (stream.run_id, None)
+
+
+def test_a_run_is_stopped_for_a_goal_only_while_it_is_that_run(project: SmallProject) -> None:
+    """As when its task is marked as failed after somebody else has started another one."""
+    name, plane = project.declare("daily"), project.plane()
+    driver = backfill_at_work(project, name)
+    earlier = finish_of(driver).model_copy(update={"started_at": driver.started_at - timedelta(minutes=1)})
+    stop_run(plane, earlier, "airflow", "its task was marked as failed")
+    running = plane.running(name, "backfill")
+    assert running is not None
+    assert running.drain_requested_at is None
+    stop_run(plane, finish_of(driver), "airflow", "its task was marked as failed")
+    eventually(lambda: plane.running(name, "backfill") is None, "it has ended")
+
+
+def test_a_repeated_command_finds_the_backfill_that_carries_out_its_plan(project: SmallProject) -> None:
+    name, plane = project.declare("daily"), project.plane()
+    driver = backfill_at_work(project, name)
+    again = backfill_run(name, PLAN)
+    assert again.run_id != driver.run_id
+    assert start_bounded(plane, again, same_work(plane, again)).run_id == driver.run_id
+    other = backfill_run(name, "ba9876543210")
+    with pytest.raises(UnavailableError) as caught:
+        start_bounded(plane, other, same_work(plane, other))
+    assert caught.value.error_id == "TIDE-CTRL-008"
+    assert f"tidemill backfill stop {name}" in caught.value.fix
+
+
+def test_the_plan_of_a_run_stands_in_its_id() -> None:
+    assert plan_of(backfill_run("orders", PLAN).run_id) == PLAN
+    assert plan_of(backfill_run("orders", PLAN, "manual__2026-01-01T00:00:00+00:00").run_id) == PLAN
+    assert plan_of("stream-20260101T000000Z-1f2e3d") is None
+    requests = [backfill_run("orders", PLAN, "manual-1").run_id for _ in range(2)]
+    assert requests[0] == requests[1]
+
+
+class CannotStart:
+    """A place where the newest driver is there and will never work."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._runtime, name)
+
+    def last_start(self, pipeline: str, slot: Slot = "main") -> StartedDriver | None:
+        start = self._runtime.last_start(pipeline, slot)
+        return (
+            None
+            if start is None
+            else replace(start, stuck="pod tidemill-daily has not started: ImagePullBackOff")
+        )
+
+
+def test_a_backfill_whose_pod_cannot_start_ends_with_the_reason(project: SmallProject) -> None:
+    name = project.declare("daily")
+    driver = backfill_at_work(project, name)
+    plane = replace(project.plane(), runtime=CannotStart(project.plane().runtime))  # type: ignore[arg-type]
+    proof = prove(plane, finish_of(driver))
+    assert (proof.state, proof.evidence["retry"], proof.evidence["stuck"]) == ("failed", True, True)
+    assert "ImagePullBackOff" in proof.message
+
+    end_stuck_driver(plane, finish_of(driver))
+
+    eventually(lambda: project.plane().running(name, "backfill") is None, "it was killed")
 
 
 @pytest.mark.parametrize(("behaviour", "retry"), [("exit 69", True), ("crash", True), ("exit 65", False)])

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
-from tests.support.eventually import eventually
 from tests.support.small_project import ENVIRONMENT, STREAM, SmallProject
+from tests.support.stream_requests import AT_ONCE, by_name, until_ended
 from tidemill.checkpoint.holds import Hold, take_hold
 from tidemill.control.plane import ControlPlane
-from tidemill.control.reconcile import Reconciler
-from tidemill.control.restart_policy import RestartPolicy
 from tidemill.control.runtime import Runtime, StartedDriver
 from tidemill.control.stream_request import StreamRequest, carry_out
-from tidemill.control.streams import Outcome, reconcile_streams
+from tidemill.control.streams import reconcile_streams
 
 RESTARTING = ENVIRONMENT + "on_change: restart\n"
-AT_ONCE = Reconciler(RestartPolicy(first_delay=timedelta(0)))
 
 
 def start(plane: ControlPlane) -> None:
     request = StreamRequest("orders", "start", "start-1", datetime.now(UTC), by="ann")
     assert carry_out(plane, request, 30, lambda _: None).state == "done"
-
-
-def by_name(outcomes: list[Outcome]) -> dict[str, str]:
-    return {outcome.pipeline: outcome.decision.action for outcome in outcomes}
-
-
-def until_ended(plane: ControlPlane, name: str) -> None:
-    eventually(lambda: plane.running(name) is None, f"{name} has ended")
 
 
 class PlaceThatStartsAgain:

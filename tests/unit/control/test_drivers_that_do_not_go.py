@@ -10,6 +10,7 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.lost_node import PlaceOfALostNode, asked_to_stop
 from tests.support.small_project import SmallProject
+from tests.support.stream_requests import impatient
 from tidemill.checkpoint.receipts import newest_receipt
 from tidemill.control.drain_note import write_drain_note
 from tidemill.control.driver_command import DriverRun
@@ -79,11 +80,6 @@ def test_a_stuck_driver_is_told_to_a_human_and_still_asked_to_go(
     (outcome,) = reconcile_streams(plane)
     assert (outcome.decision.needs_human, outcome.decision.reason) == (True, "its node is gone")
     assert (place.drains, place.kills) == ([place.driver], [])
-
-
-def impatient(plane: ControlPlane) -> ControlPlane:
-    spec = plane.environment.spec.model_copy(update={"grace_period": timedelta(seconds=0.2)})
-    return replace(plane, environment=replace(plane.environment, spec=spec))
 
 
 def test_a_restart_of_a_deaf_driver_goes_on_once_that_is_gone(project: SmallProject) -> None:

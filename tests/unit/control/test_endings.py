@@ -69,3 +69,33 @@ def test_a_start_is_not_judged_by_a_fenced_one_before_its_claim(tmp_path: Path) 
 def test_a_start_by_a_clock_behind_the_claims_finds_its_receipt(tmp_path: Path) -> None:
     behind = replace(AGAIN, started_at=CLAIMED - MINUTE)
     assert ended(tmp_path, behind, 66, CLAIMED - MINUTE / 2).exit_code == 66
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "result", "kind", "cause"),
+    [
+        (69, "failed", "unavailable", "exit 69, TIDE-STOR-003"),
+        (64, "failed", "refused", "exit 64"),
+        (1, "failed", "crash", "Error, exit 1"),
+        (137, "killed", "crash", "killed without a receipt: OOMKilled, exit 137"),
+        (None, "killed", "crash", "killed without a receipt"),
+    ],
+)
+def test_without_a_receipt_what_its_place_knows_decides(
+    tmp_path: Path, exit_code: int | None, result: str, kind: str, cause: str
+) -> None:
+    words = cause.removeprefix("killed without a receipt").removeprefix(": ")
+    start = replace(AGAIN, exit_code=exit_code, termination=words)
+    ending = ending_of(Store(str(tmp_path)), Layout(str(tmp_path)), start)
+    assert (ending.result, class_of(ending), ending.cause) == (result, kind, cause)
+
+
+def test_a_receipt_says_more_than_a_place(tmp_path: Path) -> None:
+    start = replace(AGAIN, exit_code=70, termination="Error, exit 70")
+    assert ended(tmp_path, start, 66, CLAIMED + 11 * MINUTE).exit_code == 66
+
+
+def test_a_driver_that_was_never_made_is_no_crash(tmp_path: Path) -> None:
+    start = replace(AGAIN, made=False, termination="OSError: no memory")
+    ending = ending_of(Store(str(tmp_path)), Layout(str(tmp_path)), start)
+    assert (class_of(ending), ending.cause) == ("not_made", "it could not be made, OSError: no memory")

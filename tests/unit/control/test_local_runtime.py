@@ -18,8 +18,8 @@ from tidemill.checkpoint.receipts import newest_receipt
 from tidemill.checkpoint.status import Status, read_status
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.driver_record import read_record, write_record
-from tidemill.control.driver_variables import driver_variables
-from tidemill.control.local_runtime import KEPT_LOGS
+from tidemill.control.driver_variables import driver_variables, started_by
+from tidemill.control.local_launch import KEPT_LOGS
 from tidemill.control.plane import ControlPlane
 from tidemill.control.process_identity import ProcessIdentity
 from tidemill.control.runtime import StartedDriver
@@ -244,7 +244,9 @@ def test_a_driver_gets_what_it_needs_and_nothing_of_airflow() -> None:
         "TIDEMILL_SECRET_KAFKA": "s",
         "PYTHONPATH": "y",
     }
-    assert driver_variables({**airflow, **other, **needed}, "run-1") == {**needed, "TIDEMILL_RUN_ID": "run-1"}
+    own = {"TIDEMILL_RUN_ID": "run-1", "TIDEMILL_CONTROL_PLANE": "plane-1"}
+    given = driver_variables({**airflow, **other, **needed}, started_by("run-1", "plane-1"))
+    assert given == {**needed, **own}
 
 
 def test_the_drivers_process_really_has_no_variable_of_airflow(
@@ -265,7 +267,7 @@ def test_records_name_no_secret_and_are_for_their_owner_only(project: SmallProje
     identity(project, name)
     assert file.stat().st_mode & 0o777 == 0o600
     assert set(json.loads(file.read_text())) == {
-        *("v", "pipeline", "mode", "run_id", "digest", "started_at", "log", "identity")
+        *("v", "pipeline", "mode", "run_id", "digest", "started_at", "log", "identity", "not_made")
     }
 
 

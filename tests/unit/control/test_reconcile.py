@@ -11,7 +11,8 @@ from tidemill.checkpoint.desired import Desired
 from tidemill.checkpoint.receipts import Receipt
 from tidemill.checkpoint.status import Status
 from tidemill.control.endings import Ending
-from tidemill.control.reconcile import LONGEST_SILENCE_OF_NEWER, Decision, Facts, Reconciler
+from tidemill.control.facts import Facts
+from tidemill.control.reconcile import LONGEST_SILENCE_OF_NEWER, Decision, Reconciler
 from tidemill.control.restart_policy import RestartPolicy
 from tidemill.control.runtime import StartedDriver
 from tidemill.errors import GateRefusedError, SpecError

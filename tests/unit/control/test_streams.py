@@ -6,53 +6,20 @@ import os
 import signal
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.small_project import INCREMENTAL, SmallProject
+from tests.support.small_project import INCREMENTAL, STREAM, SmallProject
+from tests.support.stream_requests import AT_ONCE, by_name, impatient, request, settled, until_ended
 from tidemill.checkpoint.desired import read_desired
 from tidemill.checkpoint.status import read_status, write_status
 from tidemill.control.goal import Goal, prove
 from tidemill.control.plane import ControlPlane
-from tidemill.control.proof import Proof
-from tidemill.control.reconcile import Reconciler
-from tidemill.control.restart_policy import RestartPolicy
-from tidemill.control.stream_request import StreamRequest, begin, carry_out
-from tidemill.control.streams import Outcome, reconcile_streams
+from tidemill.control.restart_policy import class_of
+from tidemill.control.stream_request import begin, carry_out
+from tidemill.control.streams import reconcile_streams
 from tidemill.errors import UsageError
-
-# Restarts without waiting, so that a test sees several in a second.
-AT_ONCE = Reconciler(RestartPolicy(first_delay=timedelta(0)))
-
-
-def request(verb: str, name: str = "orders", *, at: datetime | None = None, **facts: Any) -> StreamRequest:
-    asked_at = at or datetime.now(UTC)
-    return StreamRequest(
-        pipeline=name,
-        verb=verb,
-        run_id=facts.pop("run_id", f"{verb}-{asked_at:%f}"),
-        at=asked_at,
-        by="ann",
-        **facts,
-    )
-
-
-def settled(plane: ControlPlane, goal: Goal) -> Proof:
-    def proof() -> Proof | None:
-        seen = prove(plane, goal)
-        return seen if seen.state != "pending" else None
-
-    return eventually(proof, f"{goal} is settled")
-
-
-def by_name(outcomes: list[Outcome]) -> dict[str, str]:
-    return {outcome.pipeline: outcome.decision.action for outcome in outcomes}
-
-
-def until_ended(plane: ControlPlane, name: str) -> None:
-    eventually(lambda: plane.running(name) is None, f"{name} has ended")
 
 
 def test_all_declared_streams_are_started_and_then_left(project: SmallProject) -> None:
@@ -147,10 +114,11 @@ def test_start_on_an_empty_source_is_proven_by_waiting(project: SmallProject) ->
 
 
 def test_waiting_for_a_source_to_come_back_is_no_proof(project: SmallProject) -> None:
-    project.behave(project.declare("orders"), "away")
-    proof = carry_out(project.plane(), request("start"), 2, lambda _: None)
-    assert proof.state == "failed"
-    assert "TIDE-TEST-001" in proof.message
+    name, plane = project.declare("orders"), project.plane()
+    project.behave(name, "away")
+    goal = begin(plane, request("start"))
+    eventually(lambda: "TIDE-TEST-001" in prove(plane, goal).message, "the driver tells what it waits for")
+    assert prove(plane, goal).state == "pending"
 
 
 def test_mere_life_is_no_proof(project: SmallProject) -> None:
@@ -203,9 +171,7 @@ def test_a_forced_end_fails_a_stop_but_not_a_restart(project: SmallProject) -> N
 def test_a_driver_deaf_to_its_drain_is_killed_after_the_grace_period_and_the_stop_fails(
     project: SmallProject,
 ) -> None:
-    name, plane = project.declare("orders"), project.plane()
-    at_once = plane.environment.spec.model_copy(update={"grace_period": timedelta(seconds=0.2)})
-    plane = replace(plane, environment=replace(plane.environment, spec=at_once))
+    name, plane = project.declare("orders"), impatient(project.plane())
     project.behave(name, "deaf")
     carry_out(plane, request("start"), 30, lambda _: None)
     assert carry_out(plane, request("stop"), 30, lambda _: None).state == "failed"
@@ -251,3 +217,76 @@ def test_an_incremental_pipeline_has_no_stream_to_start(project: SmallProject) -
         begin(plane, request("start", "daily"))
     assert caught.value.error_id == "TIDE-CTRL-006"
     assert read_desired(plane.store, plane.layout, "daily") is None
+
+
+def test_a_hung_driver_is_asked_to_end_then_killed_and_another_one_takes_its_place(
+    project: SmallProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, plane = project.declare("orders"), impatient(project.plane())
+    project.behave(name, "hang")
+    reconcile_streams(plane)
+    proof = settled(plane, Goal(pipeline=name, kind="progress"))
+    project.behave(name, "run")
+    assert by_name(reconcile_streams(plane)) == {name: "leave"}
+    # Its last sign of life is older than a driver may be silent.
+    monkeypatch.setattr("tidemill.engine.liveness.LEAST_SILENCE", timedelta(seconds=2))
+    monkeypatch.setattr("tidemill.engine.liveness.SILENT_TRIGGERS", 0)
+
+    def visits(action: str) -> bool:
+        (outcome,) = reconcile_streams(plane, AT_ONCE)
+        return outcome.decision.action == action
+
+    eventually(lambda: visits("stop"), "it is seen to hang")
+    eventually(lambda: visits("kill"), "it is deaf, and killed")
+    eventually(lambda: visits("start"), "another one is started")
+    again = settled(plane, Goal(pipeline=name, kind="progress"))
+    assert (proof.evidence["epoch"], again.evidence["epoch"]) == (1, 2)
+    # A driver that beats is left.
+    eventually(lambda: (driver := plane.running(name)) is not None and driver.silence is not None, "it beats")
+    assert visits("leave")
+
+
+def test_a_driver_that_could_write_no_receipt_ends_as_its_heartbeat_says(project: SmallProject) -> None:
+    name, plane = project.declare("orders"), project.plane()
+    project.behave(name, "exit 69")
+    reconcile_streams(plane)
+    until_ended(plane, name)
+    for receipt in (project.folder / ".data/state/orders/receipts").iterdir():
+        receipt.unlink()
+    ending = plane.last_ending(name)
+    assert ending is not None
+    assert (ending.result, ending.exit_code, ending.cause) == ("failed", 69, "exit 69, TIDE-TEST-001")
+    # It is tried again for as long as it takes, and never held.
+    assert class_of(ending) == "unavailable"
+
+
+def progress_within(plane: ControlPlane, seconds: float) -> ControlPlane:
+    spec = plane.environment.spec.model_copy(update={"progress_within": timedelta(seconds=seconds)})
+    return replace(plane, environment=replace(plane.environment, spec=spec))
+
+
+def test_a_stream_that_commits_nothing_is_told_of_and_one_that_finds_nothing_is_not(
+    project: SmallProject,
+) -> None:
+    at_once = STREAM + "run: {trigger: 0 seconds}\n"
+    for name, behaviour in (("empty", "idle"), ("gone", "away"), ("silent", "run"), ("ends", "exit 69")):
+        project.behave(project.declare(name, at_once), behaviour)
+    plane = progress_within(project.plane(), 1)
+
+    expected = {
+        "gone": "TIDE-TEST-001 As the test wants.",
+        "silent": "is running, and was last heard of",
+        "ends": "exit 69, TIDE-TEST-001",
+    }
+
+    def stalls() -> dict[str, str]:
+        outcomes = reconcile_streams(plane, AT_ONCE)
+        return {each.pipeline: each.stall.reason for each in outcomes if each.stall is not None}
+
+    def are_told() -> bool:
+        seen = stalls()
+        return seen.keys() == expected.keys() and all(words in seen[name] for name, words in expected.items())
+
+    # The driver that finds nothing says so again and again.
+    eventually(are_told, "three of them make no progress, each for its own reason")
+    assert "empty" not in stalls()

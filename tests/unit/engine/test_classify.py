@@ -47,6 +47,16 @@ Caused by: {cause}
 """
 
 CASES = {
+    "a mount of the storage root is gone": (
+        # As obstore words it.
+        OSError(
+            "Generic LocalFileSystem error: Unable to open file /lake/state/orders/status.json: "
+            "Transport endpoint is not connected (os error 107)"
+        ),
+        UnavailableError,
+        "TIDE-STOR-006",
+        "Transport endpoint is not connected",
+    ),
     "no broker answers": (
         Py4JJavaError(
             "An error occurred while calling o451.load.\n: java.util.concurrent.ExecutionException: "

@@ -15,6 +15,8 @@ from tests.support.eventually import eventually
 from tests.support.small_project import SmallProject, small_project
 from tidemill.checkpoint.epochs import newest_epoch
 from tidemill.checkpoint.receipts import newest_receipt
+from tidemill.checkpoint.root_owner import CONTROL_PLANE_VARIABLE, RootOwner, write_owner
+from tidemill.checkpoint.status import read_status
 from tidemill.control.bounded_run import finish_of, start_bounded
 from tidemill.control.driver_command import DriverRun, driver_command
 from tidemill.control.goal import prove
@@ -37,7 +39,7 @@ sinks:
   - delta: {table: bronze/readings}
 """
 
-RANGE = ("--from", "2026-01-01T00:00:00Z", "--to", "2026-01-02T00:00:00Z")
+PLAN = ("--plan", "0123456789ab")
 
 
 @pytest.fixture
@@ -98,6 +100,29 @@ def test_a_driver_that_was_fenced_off_stays_so_in_its_pod_and_touches_nothing(
     assert newest_epoch(plane.store, plane.layout, "orders") == 2
 
 
+def test_a_driver_of_a_control_plane_that_lost_the_root_ends_and_overwrites_nothing(
+    project: SmallProject, run_driver: Callable[[int], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (port,) = free_ports(1)
+    plane = project.plane()
+    monkeypatch.setattr(driver, "_run_mode", lambda *_: "finished")
+    monkeypatch.setenv(CONTROL_PLANE_VARIABLE, "plane-1")
+    assert run_driver(port) == 0
+    told = read_status(plane.store, plane.layout, "orders")
+    owner = RootOwner(id="plane-2", runtime="kubernetes", place="namespace plant", host="scheduler-0")
+    write_owner(plane.store, plane.layout, owner)
+
+    assert run_driver(port) == 75
+    receipt = newest_receipt(plane.store, plane.layout, "orders")
+    assert receipt is not None
+    assert ((receipt.error or {})["id"], receipt.epoch) == ("TIDE-RUN-005", None)
+    assert read_status(plane.store, plane.layout, "orders") == told
+    assert newest_epoch(plane.store, plane.layout, "orders") == 1
+
+    monkeypatch.setenv(CONTROL_PLANE_VARIABLE, "plane-2")
+    assert run_driver(port) == 0
+
+
 def test_a_driver_without_a_pod_marks_nothing(
     run_driver: Callable[[int], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,10 +176,10 @@ def test_a_backfill_that_is_stopped_while_it_waits_for_its_source_is_not_finishe
     name, environment = project.declare("readings", FILES), project.environment
     runtime = LocalRuntime(environment, driver_command, project.variables)
     plane = ControlPlane(environment, Store(environment.layout.root), runtime)
-    started = start_bounded(plane, DriverRun(name, "backfill", "fill-1", RANGE))
+    started = start_bounded(plane, DriverRun(name, "backfill", "fill-1", PLAN))
     eventually(lambda: '"unavailable"' in Path(started.log).read_text(), "it waits for its source", 60)
     assert plane.runtime.drain(started)
     eventually(lambda: plane.running(name, "backfill") is None, "it has ended", 60)
     proof = prove(plane, finish_of(started))
     assert (proof.state, proof.evidence["result"], proof.evidence["retry"]) == ("failed", "clean", True)
-    assert start_bounded(plane, DriverRun(name, "backfill", "fill-1", RANGE)).started_at > started.started_at
+    assert start_bounded(plane, DriverRun(name, "backfill", "fill-1", PLAN)).started_at > started.started_at

@@ -103,9 +103,21 @@ def test_metrics_are_prometheus_text(server: DriverHttp, driver: Driver) -> None
         f"tidemill_watermark_timestamp_seconds{labels} {NOW.timestamp()}",
         'tidemill_output_rows_total{pipeline="orders",mode="stream",output="bronze/orders"} 38',
     } <= set(lines)
-    assert [line for line in lines if line.startswith("tidemill_last_progress_timestamp_seconds")]
+    assert f"tidemill_last_progress_timestamp_seconds{labels} {NOW.timestamp()}" in lines
+    assert [line for line in lines if line.startswith("tidemill_last_sign_timestamp_seconds")]
     kinds = [line.split()[3] for line in lines if line.startswith("# TYPE")]
     assert set(kinds) == {"gauge", "counter"}
+
+
+def test_a_driver_that_waits_with_an_error_makes_no_progress_however_alive_it_is(
+    server: DriverHttp, driver: Driver
+) -> None:
+    progressed = NOW - timedelta(hours=3)
+    driver.says(state="waiting", error={"id": "TIDE-SRC-002"}, progressed_at=progressed)
+    lines = ask(server, "/metrics")[1].splitlines()
+    labels = '{pipeline="orders",mode="stream"}'
+    assert f"tidemill_last_progress_timestamp_seconds{labels} {progressed.timestamp()}" in lines
+    assert ask(server, "/healthz")[0] == 200
 
 
 def test_a_metric_without_a_value_yet_is_left_out(server: DriverHttp, driver: Driver) -> None:

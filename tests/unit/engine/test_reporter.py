@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql.streaming.listener import QueryIdleEvent, QueryStartedEvent
 
 from tidemill.checkpoint.status import Status
-from tidemill.engine.reporter import Reporter
+from tidemill.engine.batch import BatchResult
+from tidemill.engine.reporter import REFRESH_SECONDS, Reporter
 from tidemill.errors import UnavailableError
 from tidemill.storage.store import Store
 
@@ -44,6 +45,48 @@ def test_a_source_that_answers_again_without_news_is_no_error_any_more(reporter:
     reporter.onQueryIdle(idle("1"))
 
     assert (reporter.status.state, reporter.status.error) == ("waiting", None)
+
+
+def test_an_empty_source_is_progress_and_a_source_that_is_away_is_none(reporter: Reporter) -> None:
+    reporter.onQueryStarted(started("orders", "1"))
+    assert (reporter.status.progressed_at, reporter.status.source_empty_at) == (None, None)
+    reporter.state("waiting", UnavailableError("TIDE-SRC-001", "No Kafka broker answers."))
+    assert reporter.status.progressed_at is None
+    reporter.onQueryIdle(idle("1"))
+    empty_at = reporter.status.source_empty_at
+    assert empty_at is not None
+    assert reporter.status.progressed_at == empty_at
+    reporter.state("waiting", UnavailableError("TIDE-SRC-001", "No Kafka broker answers."))
+    assert reporter.status.progressed_at == empty_at
+
+
+def test_a_committed_batch_is_progress_that_the_next_driver_goes_on_from(reporter: Reporter) -> None:
+    reporter.batch(BatchResult(0, {}, 0))
+    progressed = reporter.status.progressed_at
+    assert progressed == reporter.status.batch_committed_at
+    now = datetime.now(UTC)
+    status = Status(
+        pipeline="orders", mode="stream", state="starting", run_id="s", started_at=now, updated_at=now
+    )
+    following = Reporter(reporter._store, reporter._path, status)
+    following.goes_on_from(reporter.status)
+    following.state("starting")
+    assert (following.status.progressed_at, following.status.batch_committed_at) == (progressed, None)
+
+
+def test_every_sign_of_life_is_a_beat_and_a_long_batch_is_heard_of_once_a_minute(reporter: Reporter) -> None:
+    beats: list[int] = []
+    reporter._sign_of_life = lambda: beats.append(1)
+    reporter.onQueryStarted(started("orders", "1"))
+    reporter.works()
+    reporter.state("running")
+    assert len(beats) == 3
+    written = reporter.status.updated_at
+    reporter.works()
+    assert reporter.status.updated_at == written
+    reporter._written_at -= REFRESH_SECONDS
+    reporter.works()
+    assert reporter.status.updated_at > written
 
 
 def test_what_another_query_of_the_session_does_is_not_taken_over(reporter: Reporter) -> None:

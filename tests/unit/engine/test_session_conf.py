@@ -64,6 +64,17 @@ def test_the_declaration_decides_cores_memory_and_partitions(tmp_path: Path) -> 
     assert conf["spark.app.name"] == "tidemill-orders"
 
 
+def test_a_backfill_has_settings_for_one_large_batch(tmp_path: Path) -> None:
+    sizes = {"large": {"driver": {"cores": 3, "memory": "2g"}}}
+    run = {"size": "large", "shuffle_partitions": 2}
+    pipeline = declared(tmp_path, "orders", {"sizes": sizes}, run=run)
+    stream, backfill = session_conf(pipeline), session_conf(pipeline, mode="backfill")
+    others = {name for name in stream if stream[name] != backfill[name]}
+    assert others == {"spark.sql.shuffle.partitions", "spark.sql.adaptive.enabled"}
+    assert backfill["spark.sql.shuffle.partitions"] == "48"
+    assert (stream["spark.sql.adaptive.enabled"], backfill["spark.sql.adaptive.enabled"]) == ("false", "true")
+
+
 @pytest.mark.parametrize(
     "name",
     [

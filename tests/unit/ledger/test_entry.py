@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 from tests.support.commits import CODE, commit_of
 from tidemill.ledger.entry import LedgerEntry, OffsetRange, parse_entry
-from tidemill.ledger.read import read_commits, read_ledger, transaction_version
+from tidemill.ledger.read import (
+    History,
+    commits_of,
+    open_table,
+    read_commits,
+    read_ledger,
+    transaction_version,
+)
 from tidemill.sinks.table_log import TableLog
 
 COLUMNS = pa.schema([("id", pa.int64())])
@@ -111,3 +118,20 @@ def test_a_commit_tells_rows_and_time(tmp_path: Path) -> None:
     assert newest.rows == 0
     assert datetime.now(UTC) - newest.committed_at < timedelta(minutes=1)
     assert DeltaTable(path).version() == newest.version
+
+
+def test_commits_keep_their_versions_while_others_commit(tmp_path: Path) -> None:
+    """The library numbers what it lists from the version of the view on, whoever has committed since."""
+    path = str(tmp_path / "orders")
+    for number in range(60):
+        write_deltalake(path, pa.table({"id": [number]}), mode="append")
+    table = open_table(path)
+    assert table is not None
+    history = History(path, table)
+    for number in range(60, 63):
+        write_deltalake(path, pa.table({"id": [number]}), mode="append")
+    told = {commit.version: commit.committed_at for commit in history}
+    now = {commit.version: commit.committed_at for commit in read_commits(path)}
+    assert list(told) == list(range(59, -1, -1))
+    assert told == {version: now[version] for version in told}
+    assert [commit.version for commit in commits_of(path, table, 2)] == [59, 58]

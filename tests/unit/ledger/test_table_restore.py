@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier, Thread
+from threading import Condition
+from typing import TypeVar
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from tests.support.commits import commit_of
-from tidemill.errors import GateRefusedError
+from tests.support.commits import TABLE, commit_of, handed_over
+from tidemill.errors import FencedError, GateRefusedError
+from tidemill.ledger import table_restore
 from tidemill.ledger.read import read_commits, transaction_version
 from tidemill.ledger.table_restore import CLOSED, TableRestore, restore_through_delta_rs
+from tidemill.names import transaction_id
 from tidemill.sinks.table_log import TableLog
 from tidemill.storage.parquet_part import write_part
 
 COLUMNS = pa.schema([("id", pa.int64())])
 APP = commit_of(0).app_id
+
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -40,13 +47,12 @@ def commit(path: str, batch_id: int, pipeline: str = "orders") -> bool:
 
 def batches(path: str) -> list[int]:
     """Numbers in the names of the newest version's files."""
-    return sorted(
-        int(uri.rpartition("-")[2].removesuffix(".parquet")) for uri in DeltaTable(path).file_uris()
-    )
+    names = (uri.rpartition("-")[2].removesuffix(".parquet") for uri in DeltaTable(path).file_uris())
+    return sorted(int(name) for name in names if len(name) == 1)
 
 
-def wanted(path: str, version: int = 2, known: int | None = 4, request_id: str = "rewind-1") -> TableRestore:
-    return TableRestore(path, version, request_id, known, (APP,))
+def wanted(path: str, version: int = 2, known: int = 4, request_id: str = "rewind-1") -> TableRestore:
+    return handed_over(path, version, known, request_id)
 
 
 def test_a_request_restores_once(table: str) -> None:
@@ -62,11 +68,29 @@ def test_another_request_restores_again(table: str) -> None:
     assert batches(table) == [0]
 
 
-def test_the_old_side_is_closed_by_the_same_commit(table: str) -> None:
+def test_the_same_commit_closes_the_old_side_and_begins_the_new_one(table: str) -> None:
     restore_through_delta_rs(wanted(table))
     assert transaction_version(table, APP) == CLOSED
+    assert transaction_version(table, transaction_id("orders", "g0002", TABLE)) == 1
     assert DeltaTable(table).version() == 5
-    assert not commit(table, 4)
+    newest = read_commits(table, 1)[0]
+    assert newest.entry is not None
+    assert (newest.entry.mode, newest.entry.generation, newest.entry.batch_id) == ("base", "g0002", 1)
+    with pytest.raises(FencedError) as fenced:
+        commit(table, 4)
+    assert fenced.value.error_id == "TIDE-RUN-003"
+
+
+def test_where_nothing_goes_the_new_side_begins_without_a_restore(table: str) -> None:
+    restore_through_delta_rs(wanted(table, version=4))
+    write_deltalake(table, pa.table({"id": [99]}), mode="append")
+    restore_through_delta_rs(wanted(table, version=4))
+    assert [c.operation for c in read_commits(table, 3)] == ["WRITE", "WRITE", "WRITE"]
+    assert (batches(table)[:4], transaction_version(table, APP)) == ([0, 1, 2, 3], CLOSED)
+
+
+def test_a_request_goes_to_another_process_and_comes_back_as_it_was(table: str) -> None:
+    assert TableRestore.from_text(wanted(table).to_text()) == wanted(table)
 
 
 def test_rows_of_others_that_came_since_are_not_taken_back(table: str) -> None:
@@ -86,7 +110,7 @@ def test_rows_written_by_hand_are_not_taken_back(table: str) -> None:
 
 def test_a_version_that_never_was_is_refused(table: str) -> None:
     with pytest.raises(GateRefusedError) as refused:
-        restore_through_delta_rs(wanted(table, version=99, known=None))
+        restore_through_delta_rs(wanted(table, version=99, known=100))
     assert refused.value.error_id == "TIDE-CKPT-072"
     assert refused.value.facts["version"] == 99
 
@@ -107,24 +131,62 @@ def test_a_table_that_only_spark_writes_is_left_to_spark(table: str) -> None:
     assert refused.value.facts["features"] == "clustering, domainMetadata"
 
 
-# Rounds of the race below: each ends within a few milliseconds, and both orders happen among them.
-ROUNDS = 20
+# Longest wait for the other side, which takes milliseconds.
+TURN_SECONDS = 30
 
 
-def test_a_fenced_driver_that_commits_at_the_same_moment_never_survives(tmp_path: Path) -> None:
-    for number in range(ROUNDS):
-        path = str(tmp_path / f"orders-{number}")
-        for batch_id in range(4):
-            commit(path, batch_id)
-        together = Barrier(2)
+class Turns:
+    """Lets two sides take their steps in a given order; once all are taken, each goes on as it likes.
 
-        def write(path: str = path, together: Barrier = together) -> None:
-            together.wait()
-            commit(path, 4)
+    Args:
+        order: One letter for each step, of the side that takes it.
+    """
 
-        zombie = Thread(target=write)
-        zombie.start()
-        together.wait()
-        restore_through_delta_rs(wanted(path))
-        zombie.join()
-        assert batches(path) == [0, 1]
+    def __init__(self, order: str) -> None:
+        self._order = order
+        self._taken = 0
+        self._changed = Condition()
+
+    @property
+    def _next(self) -> str:
+        return self._order[self._taken : self._taken + 1]
+
+    def own(self, side: str, step: Callable[..., T]) -> Callable[..., T]:
+        """The same step, taken in its turn."""
+
+        def in_turn(*arguments: object) -> T:
+            with self._changed:
+                assert self._changed.wait_for(lambda: self._next in (side, ""), TURN_SECONDS)
+            try:
+                return step(*arguments)
+            finally:
+                with self._changed:
+                    self._taken += 1
+                    self._changed.notify_all()
+
+        return in_turn
+
+
+@pytest.mark.parametrize(
+    ("order", "is_fenced"),
+    [("ddrr", False), ("drdr", False), ("rddr", False), ("drrd", True), ("rdrd", True), ("rrdd", True)],
+)
+def test_a_fenced_driver_that_commits_meanwhile_never_survives(
+    table: str, monkeypatch: pytest.MonkeyPatch, order: str, is_fenced: bool
+) -> None:
+    """The driver and the restore each read the log and then commit: in every order of these steps."""
+    turns = Turns(order)
+    monkeypatch.setattr(TableLog, "look", turns.own("d", TableLog.look))
+    monkeypatch.setattr(TableLog, "_append", turns.own("d", TableLog._append))
+    monkeypatch.setattr(table_restore, "open_existing", turns.own("r", table_restore.open_existing))
+    monkeypatch.setattr(table_restore, "_commit", turns.own("r", table_restore._commit))
+    with ThreadPoolExecutor() as threads:
+        driver = threads.submit(commit, table, 4)
+        threads.submit(restore_through_delta_rs, wanted(table)).result()
+    if is_fenced:
+        fenced = driver.exception()
+        assert isinstance(fenced, FencedError)
+        assert fenced.error_id == "TIDE-RUN-003"
+    else:
+        assert driver.result()
+    assert batches(table) == [0, 1]

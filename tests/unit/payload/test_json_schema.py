@@ -83,6 +83,18 @@ def test_closed_objects_are_refused():
     )
 
 
+def test_what_a_schema_allows_is_told_by_path_at_any_depth():
+    number = {"type": "number", "x-allow-non-finite": True}
+    instant = {"type": "string", "format": "date-time", "x-allow-no-offset": True}
+    inside = {"type": "object", "properties": {"n": number, "t": instant, "m": {"type": "number"}}}
+    strict = {"type": "number", "x-allow-non-finite": False}
+    schema = load_payload_schema(
+        schema_with({"n": number, "s": strict, "o": inside, "l": {"type": "array", "items": inside}}), "a"
+    )
+    assert schema.non_finite == {("n",), ("o", "n"), ("l", "[]", "n")}
+    assert schema.no_offset == {("o", "t"), ("l", "[]", "t")}
+
+
 def test_a_misspelt_keyword_names_the_near_one():
     error = refused(schema_with({"id": {"type": "string", "fromat": "date-time"}}))
     assert error.error_id == "TIDE-SPEC-020"
@@ -100,6 +112,9 @@ def test_a_misspelt_keyword_names_the_near_one():
         (schema_with({"l": {"type": "array"}}), "TIDE-SPEC-021"),
         (schema_with({"o": {"type": "object"}}), "TIDE-SPEC-021"),
         (schema_with({"id": {"type": "string"}}, required="id"), "TIDE-SPEC-021"),
+        (schema_with({"id": {"type": "number", "x-allow-non-finite": "yes"}}), "TIDE-SPEC-021"),
+        (schema_with({"id": {"type": "string", "x-allow-no-offset": True}}), "TIDE-SPEC-020"),
+        (schema_with({"id": {"type": "integer", "x-allow-non-finite": True}}), "TIDE-SPEC-020"),
         (schema_with({"id": {}}), "TIDE-SPEC-022"),
         (schema_with({"id": {"type": "null"}}), "TIDE-SPEC-022"),
         (schema_with({"id": {"type": "strnig"}}), "TIDE-SPEC-022"),

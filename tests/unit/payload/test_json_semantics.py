@@ -25,7 +25,11 @@ SCHEMA = load_payload_schema(
             "t": {"type": "string", "format": "date-time"},
             "o": {
                 "type": "object",
-                "properties": {"x": {"type": "integer"}, "t": {"type": "string", "format": "date-time"}},
+                "properties": {
+                    "x": {"type": "integer"},
+                    "t": {"type": "string", "format": "date-time"},
+                    "f": {"type": "number"},
+                },
                 "required": ["x"],
             },
             "l": {"type": "array", "items": {"type": "integer"}},
@@ -36,10 +40,14 @@ SCHEMA = load_payload_schema(
                     "properties": {
                         "t": {"type": "string", "format": "date-time"},
                         "k": {"type": ["integer", "null"]},
+                        "f": {"type": "number"},
                     },
                     "required": ["k"],
                 },
             },
+            "any_number": {"type": "number", "x-allow-non-finite": True},
+            "any_numbers": {"type": "array", "items": {"type": "number", "x-allow-non-finite": True}},
+            "local": {"type": "string", "format": "date-time", "x-allow-no-offset": True},
         },
     },
     "semantics.json",
@@ -78,22 +86,29 @@ GOOD = [
     (b'{"f":1E5}', {"f": 1e5}),
     (b'{"f":123456789012345678901234567890}', {"f": 123456789012345678901234567890.0}),
     (b'{"f":1e-400}', {"f": 0.0}),
-    (b'{"f":Infinity}', {"f": math.inf}),
-    (b'{"f":-Infinity}', {"f": -math.inf}),
-    (b'{"f":Inf}', {"f": math.inf}),
-    (b'{"f":2e308}', {"f": math.inf}),
-    (b'{"f":-' + b"9" * 5_000 + b"}", {"f": -math.inf}),
+    (b'{"f":1.7976931348623157e308}', {"f": 1.7976931348623157e308}),
+    (b'{"any_number":Infinity}', {"any_number": math.inf}),
+    (b'{"any_number":-Infinity}', {"any_number": -math.inf}),
+    (b'{"any_number":Inf}', {"any_number": math.inf}),
+    (b'{"any_number":2e308}', {"any_number": math.inf}),
+    (b'{"any_number":-' + b"9" * 5_000 + b"}", {"any_number": -math.inf}),
+    (b'{"any_numbers":[1,null,-Inf]}', {"any_numbers": [1.0, None, -math.inf]}),
+    (b'{"u":NaN,"v":[Infinity,2e308]}', {}),
     (b'{"u":' + b"9" * 5_000 + b"}", {}),
     (b'{"I":1,"":2,"u":{"i":"x","n":null},"u":[{}]}', {}),
     (b'{"u":' + b"[" * 5_000 + b"]" * 5_000 + b"}", {}),
     (b'{"t":"2026-01-01 01:00:00+01:00"}', {"t": datetime(2026, 1, 1, tzinfo=UTC)}),
-    (b'{"o":{"x":1,"u":2}}', {"o": {"x": 1, "t": None}}),
+    (b'{"t":"2025-12-31t17:30:00-0630"}', {"t": datetime(2026, 1, 1, tzinfo=UTC)}),
+    (b'{"t":"2026-01-01T00:00:00z"}', {"t": datetime(2026, 1, 1, tzinfo=UTC)}),
+    (b'{"local":"2026-01-01T00:00:00"}', {"local": datetime(2026, 1, 1, tzinfo=UTC)}),
+    (b'{"local":"2026-01-01T01:00:00+01"}', {"local": datetime(2026, 1, 1, tzinfo=UTC)}),
+    (b'{"o":{"x":1,"u":2}}', {"o": {"x": 1, "t": None, "f": None}}),
     (b'{"l":[]}', {"l": []}),
     (b'{"l":[1,null]}', {"l": [1, None]}),
-    (b'{"m":[null,{"k":null}]}', {"m": [None, {"t": None, "k": None}]}),
+    (b'{"m":[null,{"k":null}]}', {"m": [None, {"t": None, "k": None, "f": None}]}),
     (
         b'{"m":[{"k":1,"t":"2026-01-01T00:00:00Z"}]}',
-        {"m": [{"k": 1, "t": datetime(2026, 1, 1, tzinfo=UTC)}]},
+        {"m": [{"k": 1, "t": datetime(2026, 1, 1, tzinfo=UTC), "f": None}]},
     ),
 ]
 
@@ -161,10 +176,24 @@ REJECTED = [
     (b'{"t":1772366400}', "wrong_type:t"),
     (b'{"o":{"x":1,"t":"yesterday"}}', "wrong_type:o.t"),
     (b'{"m":[{"k":1},{"k":1,"t":"yesterday"}]}', "wrong_type:m[].t"),
+    (b'{"f":NaN}', "not_finite:f"),
+    (b'{"f":-NaN}', "not_finite:f"),
+    (b'{"f":Infinity}', "not_finite:f"),
+    (b'{"f":-Inf}', "not_finite:f"),
+    (b'{"f":2e308}', "not_finite:f"),
+    (b'{"f":-' + b"9" * 5_000 + b"}", "not_finite:f"),
+    (b'{"o":{"x":1,"f":NaN}}', "not_finite:o.f"),
+    (b'{"m":[null,{"k":1,"f":1},{"k":1,"f":-Infinity}]}', "not_finite:m[].f"),
+    (b'{"t":"2026-01-01T00:00:00"}', "no_offset:t"),
+    (b'{"t":"2026-01-01 00:00:00.123"}', "no_offset:t"),
+    (b'{"o":{"x":1,"t":"2026-01-01T00:00:00"}}', "no_offset:o.t"),
+    (b'{"m":[{"k":1,"t":"2026-01-01T00:00:00"}]}', "no_offset:m[].t"),
+    (b'{"local":"yesterday"}', "wrong_type:local"),
     (b'{"o":{}}', "missing_required:o.x"),
     (b'{"o":{"x":null}}', "missing_required:o.x"),
     (b'{"m":[{"k":1},{}]}', "missing_required:m[].k"),
-    (b'{"m":[{}],"f":Inf}', "missing_required:m[].k"),
+    (b'{"m":[{}],"any_number":Inf}', "missing_required:m[].k"),
+    (b'{"m":[{}],"f":Inf}', "not_finite:f"),
 ]
 
 
@@ -186,9 +215,9 @@ def test_a_signed_zero_and_not_a_number_survive():
     row = fate(b'{"f":-0}', beside=[])
     assert isinstance(row, dict)
     assert math.copysign(1, row["f"]) == -1
-    row = fate(b'{"f":NaN}', beside=[])
+    row = fate(b'{"any_number":NaN}', beside=[])
     assert isinstance(row, dict)
-    assert math.isnan(row["f"])
+    assert math.isnan(row["any_number"])
 
 
 @pytest.mark.parametrize(
@@ -238,4 +267,5 @@ print(json.dumps([position for position in decoded.kept.to_pylist() if position 
 def test_the_table_has_a_case_for_every_reason():
     documented = {"null_value", "oversized", "invalid_utf8", "empty", "not_an_object", "malformed_json"}
     documented |= {"duplicate_field", "wrong_type", "not_decodable", "missing_required"}
+    documented |= {"not_finite", "no_offset"}
     assert {reason.split(":")[0] for _, reason in REJECTED} == documented

@@ -55,11 +55,6 @@ def backup_is_damaged(patient: Patient) -> None:
     (patient.state / f"backups/{newer}/checkpoint/offsets/2").write_text("cut")
 
 
-def find_the_request(patient: Patient) -> None:
-    (held,) = patient.tidemill.json("checkpoint", "release", "orders")
-    patient.values["REQUEST"] = held["id"]
-
-
 def the_older_backup(patient: Patient) -> None:
     patient.values["BACKUP"] = patient.values["OLDER"]
 
@@ -134,7 +129,7 @@ STORIES = [
         has_backup,
         (),
         [BACKUPS, PLAN_RESTORE, "tidemill graph", STOP, RESTORE, START],
-        over=rows(50),
+        over=rows(40),
     ),
     Story(
         "restore-checkpoint",
@@ -143,14 +138,12 @@ STORIES = [
         (),
         [
             Refused(RESTORE, CKPT + "047"),
-            "tidemill checkpoint release PIPELINE",
-            find_the_request,
-            "tidemill checkpoint release PIPELINE REQUEST --force --reason TEXT --apply",
             the_older_backup,
             no_such_backup,
             Refused(RESTORE, CKPT + "046"),
             the_right_backup,
             RESTORE,
+            START,
         ],
         over=rows(30),
     ),
@@ -159,7 +152,7 @@ STORIES = [
         "others have written since",
         others_wrote,
         (),
-        [Refused(RESTORE, CKPT + "040"), a_newer_backup, RESTORE],
+        [Refused(RESTORE, CKPT + "040"), a_newer_backup, RESTORE, START],
     ),
     Story(
         "restore-checkpoint",

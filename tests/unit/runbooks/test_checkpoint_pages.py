@@ -23,6 +23,7 @@ TWO_TABLES = ORDERS + "  - delta: {table: silver/orders}\n"
 BEHIND, AHEAD, DAMAGED = "checkpoint-behind-table", "checkpoint-ahead-of-table", "checkpoint-damaged"
 ANOTHER, DIFFER, REPAIRS = "checkpoint-of-another-pipeline", "checkpoint-offsets-differ", "repair-offsets"
 LOG = "table-log-damaged"
+START = "tidemill start PIPELINE"
 CKPT = "TIDE-CKPT-"
 
 
@@ -132,16 +133,16 @@ STORIES = [
         "an older copy was put back, a newer one exists",
         older_copy_while_a_newer_exists,
         (CKPT + "004",),
-        [LEDGER, INSPECT, put_back],
+        [LEDGER, INSPECT, put_back, START],
         over=rows(60),
     ),
-    Story(BEHIND, "an older copy was put back", older_copy, (CKPT + "004",), [REWIND], over=rows(30)),
+    Story(BEHIND, "an older copy was put back", older_copy, (CKPT + "004",), [REWIND, START], over=rows(30)),
     Story(
         BEHIND,
         "an older copy was put back, there is a backup",
         older_copy,
         (CKPT + "004",),
-        [RESTORE],
+        [RESTORE, START],
         over=rows(30),
     ),
     Story(
@@ -152,6 +153,7 @@ STORIES = [
         [
             "tidemill ledger PIPELINE --json",
             "tidemill checkpoint reset PIPELINE --from OFFSETS --reason TEXT --apply",
+            START,
         ],
         over=rows(60),
     ),
@@ -160,27 +162,32 @@ STORIES = [
         "the table was restored by mistake",
         restored_by_hand,
         (CKPT + "005",),
-        [LEDGER, put_back],
+        [LEDGER, put_back, START],
         over=rows(60),
     ),
     Story(
-        AHEAD, "the table was restored on purpose", restored_by_hand, (CKPT + "005",), [REWIND], over=rows(30)
+        AHEAD,
+        "the table was restored on purpose",
+        restored_by_hand,
+        (CKPT + "005",),
+        [REWIND, START],
+        over=rows(30),
     ),
     Story(
         AHEAD,
         "table and checkpoint were taken back by hand",
         restored_with_the_checkpoint,
         (CKPT + "018",),
-        [REWIND],
+        [REWIND, START],
         over=rows(30),
     ),
-    Story(AHEAD, "the table was dropped", dropped, (CKPT + "005",), [FROM_EARLIEST], over=rows(10)),
+    Story(AHEAD, "the table was dropped", dropped, (CKPT + "005",), [FROM_EARLIEST, START], over=rows(10)),
     Story(
         DIFFER,
         "a zombie has overwritten the newest offsets",
         zombie,
         (CKPT + "017",),
-        ["tidemill status PIPELINE", REPAIR, REPAIR_NOW],
+        ["tidemill status PIPELINE", REPAIR, REPAIR_NOW, START],
         over=rows(40),
     ),
     Story(
@@ -209,13 +216,13 @@ STORIES = [
             restores_it,
         ],
     ),
-    Story(LOG, "a file is missing", log_file_lost, (CKPT + "091",), [put_back], over=rows(60)),
+    Story(LOG, "a file is missing", log_file_lost, (CKPT + "091",), [put_back, START], over=rows(60)),
     Story(
         LOG,
         "the newest commits are cut",
         log_tail_damaged,
         (CKPT + "091",),
-        [Refused(REWIND, "TIDE-LEDG-001"), move_the_damaged_files_away, REWIND],
+        [Refused(REWIND, "TIDE-LEDG-001"), move_the_damaged_files_away, REWIND, START],
         over=rows(30),
     ),
     Story(
@@ -223,7 +230,7 @@ STORIES = [
         "the newest commits are cut, there is a backup",
         log_tail_damaged,
         (CKPT + "091",),
-        [move_the_damaged_files_away, RESTORE],
+        [move_the_damaged_files_away, RESTORE, START],
         over=rows(30),
     ),
     Story(
@@ -231,7 +238,7 @@ STORIES = [
         "nothing brings the log back",
         log_file_lost,
         (CKPT + "091",),
-        [table_moved_away, FROM_EARLIEST],
+        [table_moved_away, FROM_EARLIEST, START],
         over=rows(10),
     ),
 ]

@@ -22,6 +22,7 @@ REPAIR = "tidemill checkpoint repair PIPELINE"
 REPAIR_NOW = "tidemill checkpoint repair PIPELINE --reason TEXT --apply"
 BEHIND, AHEAD, DAMAGED = "checkpoint-behind-table", "checkpoint-ahead-of-table", "checkpoint-damaged"
 ANOTHER, DIFFER, REPAIRS = "checkpoint-of-another-pipeline", "checkpoint-offsets-differ", "repair-offsets"
+START = "tidemill start PIPELINE"
 CKPT = "TIDE-CKPT-"
 
 
@@ -111,32 +112,37 @@ STORIES = [
         "the newest offsets are torn",
         torn("offsets/3"),
         (CKPT + "007",),
-        [INSPECT, Warned(GATE, CKPT + "007"), REPAIR, REPAIR_NOW],
+        [INSPECT, Warned(GATE, CKPT + "007"), REPAIR, REPAIR_NOW, START],
         over=rows(50),
     ),
-    Story(DAMAGED, "metadata is lost", lost("metadata"), (CKPT + "010",), [REWIND], over=rows(30)),
+    Story(DAMAGED, "metadata is lost", lost("metadata"), (CKPT + "010",), [REWIND, START], over=rows(30)),
     Story(
-        DAMAGED, "a commit is lost", lost("commits/2", "commits/3"), (CKPT + "011",), [REWIND], over=rows(30)
+        DAMAGED,
+        "a commit is lost",
+        lost("commits/2", "commits/3"),
+        (CKPT + "011",),
+        [REWIND, START],
+        over=rows(30),
     ),
-    Story(DAMAGED, "offsets are lost", lost("offsets/3"), (CKPT + "012",), [REWIND], over=rows(30)),
-    Story(DAMAGED, "a checksum stands alone", orphan_twin, (CKPT + "013",), [REWIND], over=rows(30)),
-    Story(DAMAGED, "a stray file", stray_name, (CKPT + "014",), [move_the_stray_away], over=rows(50)),
-    Story(DAMAGED, "sources are lost", lost("sources"), (CKPT + "015",), [RESTORE], over=rows(50)),
+    Story(DAMAGED, "offsets are lost", lost("offsets/3"), (CKPT + "012",), [REWIND, START], over=rows(30)),
+    Story(DAMAGED, "a checksum stands alone", orphan_twin, (CKPT + "013",), [REWIND, START], over=rows(30)),
+    Story(DAMAGED, "a stray file", stray_name, (CKPT + "014",), [move_the_stray_away, START], over=rows(50)),
+    Story(DAMAGED, "sources are lost", lost("sources"), (CKPT + "015",), [RESTORE, START], over=rows(50)),
     Story(
         DAMAGED,
         "nothing is whole and there is no backup",
         nothing_is_whole,
         (CKPT + "007",),
-        ["tidemill checkpoint reset PIPELINE --from earliest", FROM_EARLIEST],
+        ["tidemill checkpoint reset PIPELINE --from earliest", FROM_EARLIEST, START],
     ),
-    Story(ANOTHER, "a folder was copied", copied_from, (CKPT + "001",), [RESTORE], over=rows(40)),
-    Story(ANOTHER, "the topic was changed", another_topic, (CKPT + "003",), [FROM_EARLIEST]),
+    Story(ANOTHER, "a folder was copied", copied_from, (CKPT + "001",), [RESTORE, START], over=rows(40)),
+    Story(ANOTHER, "the topic was changed", another_topic, (CKPT + "003",), [FROM_EARLIEST, START]),
     Story(
         ANOTHER,
         "the whole state folder was copied",
         control_files_of_another,
         (CKPT + "006",),
-        [own_folder_back],
+        [own_folder_back, START],
         seen=lambda patient: [error_of_the_gate(patient)],
         over=rows(40),
     ),

@@ -84,8 +84,9 @@ def move_the_copy_away(patient: Patient) -> None:
 
 
 def crowded(patient: Patient) -> None:
-    """Four old generations, and a limit that they are above."""
+    """Old generations, and a limit that they are above."""
     healthy(patient)
+    patient.went_on(8)
     for end in (12, 14, 16, 18):
         verb = ("checkpoint", "reset", "orders", "--from", json.dumps({"orders": {"0": end}}))
         assert patient.tidemill(*verb, "--reason", "x", "--apply") == 0

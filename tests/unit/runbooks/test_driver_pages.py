@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import re
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.support.eventually import eventually
 from tests.support.patient import ORDERS, Patient
-from tests.support.runbook_acts import batch, ended, goes_on_by_itself, mended, put_back, waits
+from tests.support.runbook_acts import batch, ended, goes_on_by_itself, mended, put_back, rows, waits
 from tests.support.runbook_pages import runbook_pages
 from tests.support.runbook_story import Act, Refused, Story, Told
 from tidemill.control.endings import Ending
+from tidemill.control.facts import Facts
+from tidemill.control.hung import NO_PROGRESS_PAGE
+from tidemill.control.progress import stall_of
 from tidemill.control.reconcile import Reconciler
-from tidemill.control.streams import gather_facts
+from tidemill.control.stream_facts import gather_facts
 
 STATUS = "tidemill status PIPELINE"
 STATUS_AS_JSON = "tidemill status PIPELINE --json"
 START = "tidemill start PIPELINE"
+STOP = "tidemill stop PIPELINE"
+LEDGER = "tidemill ledger PIPELINE"
+REWIND = "tidemill checkpoint rewind PIPELINE --to BATCH --reason TEXT --apply"
 START_WITH_REASON = "tidemill start PIPELINE --reason TEXT"
 
 
@@ -48,13 +58,18 @@ def next_stop_is_clean(patient: Patient) -> None:
     assert patient.status()["actual"] == "clean"
 
 
+def facts_of(patient: Patient) -> Facts:
+    plane = patient.plane
+    return gather_facts(plane, "orders", datetime.now(UTC), plane.look_at("orders"))
+
+
 def crashed(times: int, progressed: bool) -> Act:
     """So many drivers in a row were killed, the last one minutes ago."""
 
     def crash(patient: Patient) -> None:
         patient.ran(2)
         now = datetime.now(UTC)
-        digest = gather_facts(patient.plane, "orders", now).digest
+        digest = facts_of(patient).digest
         assert digest is not None
         for number in range(times):
             at = now - timedelta(minutes=5 * (times - number))
@@ -74,7 +89,7 @@ def crashed(times: int, progressed: bool) -> Act:
 
 def held_back_by(patient: Patient) -> list[str]:
     """The page that the control plane names for the stream."""
-    decision = Reconciler().decide(gather_facts(patient.plane, "orders", datetime.now(UTC)))
+    decision = Reconciler().decide(facts_of(patient))
     return [decision.runbook] if decision.needs_human else []
 
 
@@ -92,15 +107,102 @@ def gate_refuses(patient: Patient) -> None:
     assert patient.tidemill("start", "orders") == 1
 
 
+def late(behaviour: str, says: str) -> Act:
+    """A driver makes no progress, and may be without for no longer than a moment."""
+
+    def be_late(patient: Patient) -> None:
+        patient.ran(2)
+        patient.patch.setattr("tidemill.spec.project.Pipeline.progress_within", timedelta(seconds=0.5))
+        patient.driver_starts(behaviour)
+        patient.driver_says(says)
+        eventually(lambda: stall(patient), "the time without progress is over")
+
+    return be_late
+
+
+def stall(patient: Patient) -> list[str]:
+    """What is said of a stream without progress: the errors in it, and the page."""
+    found = stall_of(facts_of(patient))
+    return [] if found is None else [*re.findall(r"TIDE-[A-Z0-9]+-\d{3}", found.reason), found.runbook]
+
+
+def old_rows_were_brought_back(patient: Patient) -> None:
+    """A RESTORE by hand, beyond a rewind, brings the rows of the generation back that was left."""
+    patient.ran(4)
+    assert patient.run(REWIND) == 0
+    patient.restore_table_by_hand(4)
+
+
+def old_driver_writes(patient: Patient) -> None:
+    """The driver of a generation that was left plans a batch an hour later."""
+    patient.ran(3)
+    left = patient.checkpoint
+    assert patient.run(REWIND) == 0
+    file = left / "offsets/9"
+    file.write_text("v1\n")
+    later = time.time() + 3600
+    os.utime(file, (later, later))
+
+
+def half_a_minute_passes(patient: Patient) -> None:
+    patient.patch.setattr("tidemill.checkpoint.gate.alive.FRESH_SECONDS", 0.0)
+
+
+def runs_elsewhere(patient: Patient) -> None:
+    patient.ran(2)
+    assert patient.tidemill("start", "orders") == 0
+
+
 STORIES = [
     Story(
         "disk-full",
         "the driver waits for space",
         waits("TIDE-STOR-003"),
         ("TIDE-STOR-003",),
-        [goes_on_by_itself],
+        [
+            STATUS,
+            "tidemill checkpoint prune PIPELINE",
+            "tidemill checkpoint prune PIPELINE --apply",
+            "tidemill checkpoint prune PIPELINE --trash-days 0 --apply",
+            goes_on_by_itself,
+        ],
         seen=Patient.told_by_status,
         over=batch(2),
+    ),
+    Story(
+        "disk-full",
+        "the driver has given up",
+        ended("TIDE-STOR-003", 69),
+        ("TIDE-STOR-003",),
+        [mended, START],
+        seen=Patient.told_by_status,
+        over=batch(2),
+    ),
+    Story(
+        "two-drivers",
+        "rows of a generation that was left",
+        old_rows_were_brought_back,
+        ("TIDE-CKPT-019",),
+        [STATUS, LEDGER, STOP, REWIND, START],
+        over=rows(30),
+    ),
+    Story(
+        "two-drivers",
+        "the old driver writes to the generation that was left",
+        old_driver_writes,
+        ("TIDE-CKPT-053",),
+        [STOP, REWIND, "tidemill checkpoint prune PIPELINE --generations 0 --apply", START],
+        seen=Patient.doctor,
+        over=rows(30),
+    ),
+    Story(
+        "two-drivers",
+        "another one was heard of a moment ago",
+        runs_elsewhere,
+        ("TIDE-CKPT-090",),
+        [STATUS, STOP, half_a_minute_passes],
+        seen=Patient.doctor,
+        goes_on=False,
     ),
     Story(
         "two-drivers",
@@ -112,15 +214,18 @@ STORIES = [
         over=batch(2),
         goes_on=False,
     ),
-    Story(
-        "two-drivers",
-        "the older one gave way",
-        ended("TIDE-RUN-001", 75),
-        ("TIDE-RUN-001",),
-        [STATUS, takes_over],
-        seen=error_of_the_last,
-        over=batch(2),
-        goes_on=False,
+    *(
+        Story(
+            "two-drivers",
+            f"the older one gave way with {error}",
+            ended(error, 75),
+            (error,),
+            [STATUS, takes_over],
+            seen=error_of_the_last,
+            over=batch(2),
+            goes_on=False,
+        )
+        for error in ("TIDE-RUN-001", "TIDE-RUN-003", "TIDE-RUN-004")
     ),
     *(
         Story(
@@ -132,7 +237,7 @@ STORIES = [
             seen=Patient.told_by_status,
             over=batch(2),
         )
-        for error, exit_code in (("TIDE-STOR-004", 69), ("TIDE-STOR-005", 64))
+        for error, exit_code in (("TIDE-STOR-004", 69), ("TIDE-STOR-005", 64), ("TIDE-STOR-006", 69))
     ),
     Story(
         "drain-overdue",
@@ -158,6 +263,24 @@ STORIES = [
         ("restart-budget-spent",),
         [START_WITH_REASON],
         seen=held_back_by,
+        over=batch(2),
+    ),
+    Story(
+        "stream-makes-no-progress",
+        "a driver says why it cannot go on",
+        late("waits TIDE-SRC-002", "waiting"),
+        ("TIDE-SRC-002",),
+        ["tidemill status", STATUS_AS_JSON, goes_on_by_itself],
+        seen=stall,
+        over=batch(2),
+    ),
+    Story(
+        "stream-makes-no-progress",
+        "a driver has said nothing of a batch since it was started",
+        late("starting", "starting"),
+        (NO_PROGRESS_PAGE,),
+        [mended, "tidemill restart PIPELINE --reason TEXT"],
+        seen=stall,
         over=batch(2),
     ),
     Story(

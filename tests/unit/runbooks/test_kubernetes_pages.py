@@ -17,8 +17,8 @@ from tests.support.patient import Patient
 from tests.support.runbook_pages import runbook_pages
 from tests.support.runbook_story import Story, Told
 from tidemill.control.driver_command import DriverRun, Mode
-from tidemill.control.kubernetes.api import CONFIG_MAPS, STATEFUL_SETS
-from tidemill.errors import TidemillError
+from tidemill.control.kubernetes.api import CONFIG_MAPS, STATEFUL_SETS, Kind
+from tidemill.errors import TidemillError, UnavailableError
 
 
 class Namespace:
@@ -61,6 +61,16 @@ class Namespace:
 
 def answers_again(api: ApiServerInMemory) -> None:
     api.before = ApiServerInMemory().before
+
+
+def rejects(api: ApiServerInMemory) -> None:
+    """A webhook says no to every StatefulSet."""
+
+    def before(verb: str, kind: Kind) -> None:
+        if (verb, kind) == ("create", STATEFUL_SETS):
+            raise UnavailableError("TIDE-K8S-011", "An admission rule rejects an object.")
+
+    api.before = before
 
 
 def goes_away(api: ApiServerInMemory) -> None:
@@ -122,6 +132,12 @@ STORIES = [
         "the chart's ConfigMap is gone",
         "TIDE-K8S-006",
         Namespace(lambda api: api.delete(CONFIG_MAPS, OWNER, {}), make_owner),
+    ),
+    story(
+        "kubernetes-object-refused",
+        "a webhook rejects what is made",
+        "TIDE-K8S-011",
+        Namespace(rejects, answers_again),
     ),
     story(
         "kubernetes-object-refused",

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.patient import Patient
+from tests.support.runbook_acts import chosen
 from tests.support.runbook_pages import runbook_pages
-from tests.support.runbook_story import Act, Story, Told
+from tests.support.runbook_story import Act, Story, Told, Warned
 from tests.support.small_project import ENVIRONMENT
 
 STOP = "tidemill stop PIPELINE"
@@ -49,7 +50,7 @@ def verb_was_killed(patient: Patient) -> None:
         raise KilledError
 
     with patient.patch.context() as killing:
-        killing.setattr("tidemill.checkpoint.verbs.reset.switch_to", die)
+        killing.setattr("tidemill.checkpoint.verbs.go_back.switch_generation", die)
         with pytest.raises(KilledError):
             patient.tidemill(*verb)
     (held,) = patient.tidemill.json("checkpoint", "release", "orders")
@@ -126,7 +127,9 @@ STORIES = [
         (CKPT + "029", CKPT + "033", CKPT + "037"),
         [
             "tidemill checkpoint release PIPELINE REQUEST --force --reason TEXT --apply",
-            "tidemill checkpoint gate PIPELINE",
+            Warned("tidemill checkpoint gate PIPELINE", CKPT + "018"),
+            chosen(2),
+            "tidemill checkpoint rewind PIPELINE --to BATCH --reason TEXT --apply",
         ],
         seen=refusals_of_a_held_pipeline,
     ),

@@ -22,7 +22,10 @@ PLAN_RESTORE = "tidemill checkpoint restore PIPELINE BACKUP"
 RESTORE = PLAN_RESTORE + " --reason TEXT --apply"
 PLAN_REWIND = "tidemill checkpoint rewind PIPELINE --to BATCH"
 REWIND = PLAN_REWIND + " --reason TEXT --apply"
+FROM_OFFSETS = "tidemill checkpoint reset PIPELINE --from OFFSETS"
+FROM_EARLIEST = "tidemill checkpoint reset PIPELINE --from earliest"
 FROM_LATEST = "tidemill checkpoint reset PIPELINE --from latest"
+APPLY = " --reason TEXT --apply"
 FORK = "tidemill checkpoint fork PIPELINE NAME"
 CKPT = "TIDE-CKPT-"
 SHADOW = ORDERS.replace("bronze/orders", "bronze/shadow")
@@ -46,6 +49,10 @@ def some_partitions_are_not_named(patient: Patient) -> None:
     verb = ("checkpoint", "reset", "orders", "--from", '{"orders": {"0": 12}}')
     assert patient.tidemill(*verb) == 2
     assert patient.tidemill.err.startswith(CKPT + "043")
+
+
+def where_the_tables_stand(patient: Patient) -> None:
+    patient.values["OFFSETS"] = json.dumps(patient.commits()[0]["sources"]["source"]["end"])
 
 
 def no_such_beginning(patient: Patient) -> None:
@@ -76,11 +83,14 @@ def other_table(patient: Patient) -> None:
 
 
 def has_deletion_vectors(patient: Patient) -> None:
-    """And so its rows are not those of its data files; there is no fork, and the original goes on."""
+    """And so its rows are not those of its data files."""
     wants_a_shadow(patient)
     other_table(patient)
     alter = DeltaTable(str(patient.table())).alter
     alter.add_feature([TableFeatures.DeletionVectors], allow_protocol_versions_increase=True)
+
+
+def goes_on_without_a_fork(patient: Patient) -> None:
     patient.values["NAME"] = "orders"
 
 
@@ -93,6 +103,14 @@ def wrong_rows(patient: Patient) -> None:
     """Since batch 2 a wrong transform was at work."""
     runs(patient)
     patient.values["BATCH"] = "1"
+
+
+def hole(patient: Patient) -> None:
+    """Somebody has restored the table while the pipeline ran, which has written on top."""
+    patient.ran(3)
+    patient.restore_table_by_hand(1)
+    patient.went_on()
+    patient.values["BATCH"] = "3"
 
 
 def source_has_forgotten(patient: Patient) -> None:
@@ -111,52 +129,71 @@ def table_has_forgotten(patient: Patient) -> None:
 STORIES = [
     Story(
         "reset-checkpoint",
+        "it goes on where the tables stand",
+        runs,
+        (),
+        [LEDGER + " --json", where_the_tables_stand, FROM_OFFSETS, STOP, FROM_OFFSETS + APPLY, START],
+        over=rows(50),
+    ),
+    Story(
+        "reset-checkpoint",
+        "records must be read again",
+        runs,
+        (),
+        [FROM_EARLIEST, STOP, FROM_EARLIEST + APPLY, START],
+        over=lambda patient: patient.ids() == sorted([*range(40), *range(10)]),
+    ),
+    Story(
+        "reset-checkpoint",
         "records must be skipped",
         runs,
         (),
         [
             FROM_LATEST,
             STOP,
-            FROM_LATEST + " --reason TEXT --apply",
+            FROM_LATEST + APPLY,
             START,
             "tidemill backfill plan PIPELINE --from BEGIN --to END",
         ],
-        over=lambda patient: patient.batches.generation == "g0002",
-        goes_on=False,
+        over=lambda patient: patient.ids() == [*range(40), *range(1000, 1010)],
     ),
     Story(
         "reset-checkpoint",
         "it never ran",
         never_ran,
         (),
-        [
-            lambda patient: patient.has_broker(),
-            Refused(FROM_LATEST, CKPT + "041"),
-        ],
+        [lambda patient: patient.has_broker(), Refused(FROM_LATEST, CKPT + "041"), START],
     ),
     Story(
         "reset-checkpoint",
         "a partition is not named",
         partition_added,
         (),
-        [some_partitions_are_not_named],
+        [some_partitions_are_not_named, START],
         by_hand=(CKPT + "043",),
     ),
-    Story("reset-checkpoint", "no such beginning", ran(2), (), [no_such_beginning], by_hand=(CKPT + "044",)),
+    Story(
+        "reset-checkpoint",
+        "no such beginning",
+        ran(2),
+        (),
+        [no_such_beginning, START],
+        by_hand=(CKPT + "044",),
+    ),
     Story(
         "rewind",
         "a wrong transform was at work since batch 2",
         wrong_rows,
         (),
         [LEDGER, STOP, PLAN_REWIND, REWIND, START],
-        over=rows(40),
+        over=rows(30),
     ),
     Story(
         "rewind",
         "the batch is not held",
         has_backup,
         (),
-        [chosen(99), Refused(REWIND, CKPT + "070"), STOP, RESTORE],
+        [chosen(99), Refused(REWIND, CKPT + "070"), STOP, RESTORE, START],
         over=rows(40),
     ),
     Story(
@@ -164,14 +201,22 @@ STORIES = [
         "others have written since",
         others_wrote,
         (),
-        [Refused(REWIND, CKPT + "040"), chosen(4), a_newer_backup],
+        [Refused(REWIND, CKPT + "040"), chosen(4), a_newer_backup, START],
+    ),
+    Story(
+        "rewind",
+        "batches in the middle are gone",
+        hole,
+        (CKPT + "092",),
+        [Refused(REWIND, CKPT + "092"), chosen(0), REWIND, START],
+        over=rows(20),
     ),
     Story(
         "rewind",
         "the broker has forgotten what comes next",
         source_has_forgotten,
         (),
-        [Refused(REWIND, CKPT + "075"), chosen(2), REWIND],
+        [Refused(REWIND, CKPT + "075"), chosen(2), REWIND, START],
         over=rows(40),
     ),
     Story(
@@ -179,7 +224,7 @@ STORIES = [
         "the table's version is gone",
         table_has_forgotten,
         (),
-        [Refused(REWIND, CKPT + "072"), chosen(4), REWIND],
+        [Refused(REWIND, CKPT + "072"), chosen(4), REWIND, START],
         over=rows(60),
     ),
     Story(
@@ -207,7 +252,7 @@ STORIES = [
         "a table has deletion vectors",
         has_deletion_vectors,
         (),
-        [Refused(FORK, CKPT + "078")],
+        [Refused(FORK, CKPT + "078"), goes_on_without_a_fork],
         goes_on=False,
     ),
 ]

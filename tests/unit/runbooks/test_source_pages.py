@@ -52,12 +52,21 @@ def topic_made_again(patient: Patient) -> None:
 
 def topic_truncated(patient: Patient) -> None:
     patient.ran(3)
-    patient.has_broker(end=5)
+    patient.has_broker(end=15)
 
 
 def topic_restored_from_a_mirror(patient: Patient) -> None:
     """Another topic of the same name, with the old offsets."""
     topic_made_again(patient)
+    patient.values["OFFSETS"] = json.dumps({"orders": {"0": 30}})
+
+
+def another_cluster(patient: Patient) -> None:
+    """The environment names other brokers, whose topic has the old offsets."""
+    patient.cluster = "south"
+    patient.ran(3)
+    patient.put_back = lambda: patient.has_broker(cluster="south")
+    patient.has_broker(cluster="north")
     patient.values["OFFSETS"] = json.dumps({"orders": {"0": 30}})
 
 
@@ -68,6 +77,10 @@ def fewer_partitions(patient: Patient) -> None:
     (patient.checkpoint / "sources/0/0").write_text("\0v1\n" + before)
     patient.went_on(3)
     patient.has_broker(end=1000)
+
+
+def moved(patient: Patient) -> None:
+    patient.cluster = "north"
 
 
 def retention_expired(patient: Patient) -> None:
@@ -166,9 +179,9 @@ STORIES = [
         "made again with more records",
         topic_made_again,
         (CKPT + "021",),
-        [LEDGER, PLAN_FROM_EARLIEST, FROM_EARLIEST],
+        [LEDGER, PLAN_FROM_EARLIEST, FROM_EARLIEST, START],
     ),
-    Story(AGAIN, "truncated", topic_truncated, (CKPT + "021",), [FROM_EARLIEST]),
+    Story(AGAIN, "truncated", topic_truncated, (CKPT + "021",), [FROM_EARLIEST, START]),
     Story(
         AGAIN,
         "restored from a mirror",
@@ -177,31 +190,53 @@ STORIES = [
         [
             "tidemill ledger PIPELINE --json",
             "tidemill checkpoint reset PIPELINE --from OFFSETS --reason TEXT --apply",
+            START,
         ],
         over=lambda patient: patient.ids() == list(range(40)),
     ),
-    Story(AGAIN, "made again with fewer partitions", fewer_partitions, (CKPT + "022",), [FROM_EARLIEST]),
+    Story(AGAIN, "other brokers by mistake", another_cluster, (CKPT + "095",), [put_back, START]),
+    Story(
+        AGAIN,
+        "moved to other brokers",
+        another_cluster,
+        (CKPT + "095",),
+        ["tidemill checkpoint reset PIPELINE --from OFFSETS --reason TEXT --apply", moved, START],
+        over=lambda patient: patient.ids() == list(range(40)),
+    ),
+    Story(
+        AGAIN, "made again with fewer partitions", fewer_partitions, (CKPT + "022",), [FROM_EARLIEST, START]
+    ),
     Story(
         EXPIRED,
         "records are gone",
         retention_expired,
         (CKPT + "020",),
-        [Warned(GATE, CKPT + "020"), PLAN_FROM_EARLIEST, FROM_EARLIEST],
+        [Warned(GATE, CKPT + "020"), PLAN_FROM_EARLIEST, FROM_EARLIEST, START],
         over=lambda patient: patient.ids() == [*range(30), *range(70, 80)],
     ),
-    Story(GONE, "a file was moved away", files_gone, (CKPT + "024",), [put_back]),
-    Story(GONE, "a file is gone for good", files_gone, (CKPT + "024",), [REWIND]),
-    Story(GONE, "an entry of the log is lost", entry_of_the_log_lost, (CKPT + "024",), [RESTORE]),
-    Story(CHANGED, "dropped by mistake", source_dropped, (CKPT + "023",), [put_back]),
-    Story(CHANGED, "made again", source_made_again, (CKPT + "023",), [FROM_EARLIEST]),
+    Story(GONE, "a file was moved away", files_gone, (CKPT + "024",), [put_back, START]),
+    Story(GONE, "a file is gone for good", files_gone, (CKPT + "024",), [REWIND, START]),
+    Story(GONE, "an entry of the log is lost", entry_of_the_log_lost, (CKPT + "024",), [RESTORE, START]),
+    Story(CHANGED, "dropped by mistake", source_dropped, (CKPT + "023",), [put_back, START]),
+    Story(CHANGED, "made again", source_made_again, (CKPT + "023",), [FROM_EARLIEST, START]),
     Story(
-        "pipeline-changed", "the source was changed by mistake", another_source, (CKPT + "025",), [put_back]
+        "pipeline-changed",
+        "the source was changed by mistake",
+        another_source,
+        (CKPT + "025",),
+        [put_back, START],
     ),
-    Story(NEW_SOURCE, "the source was changed", another_source, (CKPT + "025",), [FROM_EARLIEST]),
+    Story(NEW_SOURCE, "the source was changed", another_source, (CKPT + "025",), [FROM_EARLIEST, START]),
     Story(
-        "sink-added", "both may begin anew", sink_added, (CKPT + "028",), [PLAN_FROM_EARLIEST, FROM_EARLIEST]
+        "sink-added",
+        "both may begin anew",
+        sink_added,
+        (CKPT + "028",),
+        [PLAN_FROM_EARLIEST, FROM_EARLIEST, START],
     ),
-    Story("sink-added", "a pipeline of its own", sink_added, (CKPT + "028",), [in_a_pipeline_of_its_own]),
+    Story(
+        "sink-added", "a pipeline of its own", sink_added, (CKPT + "028",), [in_a_pipeline_of_its_own, START]
+    ),
     *(
         Story(
             AWAY,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.golden_patient import DECLARATION, LAST, ran_windowed
+from tests.support.golden_patient import DECLARATION, LAST, NAME, TRANSFORM, ran_windowed
 from tests.support.patient import Patient
 from tests.support.runbook_acts import put_back
 from tests.support.runbook_pages import runbook_pages
@@ -14,7 +14,9 @@ INSPECT = "tidemill checkpoint inspect PIPELINE"
 REWIND = "tidemill checkpoint rewind PIPELINE --to BATCH --reason TEXT --apply"
 RESTORE = "tidemill checkpoint restore PIPELINE BACKUP --reason TEXT --apply"
 FROM_EARLIEST = "tidemill checkpoint reset PIPELINE --from earliest --reason TEXT --apply"
+START = "tidemill start PIPELINE"
 CKPT = "TIDE-CKPT-"
+ACKNOWLEDGE = "tidemill checkpoint acknowledge PIPELINE"
 LOST, CHANGED = "checkpoint-state-lost", "pipeline-changed"
 
 
@@ -55,7 +57,30 @@ def event_time_changed(patient: Patient) -> None:
     patient.put_back = lambda: patient.declare(DECLARATION, "windowed")
 
 
+def transform_changed(patient: Patient) -> None:
+    """A better transform was deployed: the sums are others from now on."""
+    ran_windowed(patient)
+    file = patient.drivers.folder / "spark_apps/transforms/windowed.py"
+    patient.put_back = lambda: file.write_text(TRANSFORM)
+    file.write_text(TRANSFORM.replace('F.sum("value")', 'F.sum(F.abs("value"))'))
+
+
+def idle(patient: Patient) -> None:
+    """The next driver asks the gate, and finds nothing to read: what it would write needs Spark."""
+    patient.drivers.behave(NAME, "idle")
+
+
 STORIES = [
+    Story(CHANGED, "code, by mistake", transform_changed, (CKPT + "093",), [put_back], goes_on=False),
+    Story(
+        CHANGED,
+        "code",
+        transform_changed,
+        (CKPT + "093",),
+        [ACKNOWLEDGE, ACKNOWLEDGE + " --reason TEXT --apply"],
+        goes_on=False,
+    ),
+    Story(CHANGED, "code, the old was wrong", transform_changed, (CKPT + "093",), [REWIND], goes_on=False),
     Story(
         LOST,
         "the newest state is lost",
@@ -64,9 +89,11 @@ STORIES = [
         [
             INSPECT,
             lambda patient: patient.values.update(BATCH=str(LAST)),
-            Refused(REWIND, CKPT + "071"),
+            Refused(REWIND, CKPT + "075"),
             lambda patient: patient.values.update(BATCH=str(LAST - 1)),
             REWIND,
+            idle,
+            START,
         ],
         goes_on=False,
     ),

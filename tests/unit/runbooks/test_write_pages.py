@@ -9,8 +9,8 @@ from deltalake import DeltaTable, Field
 from deltalake.schema import PrimitiveType
 
 from tests.support.paper_batches import COLUMNS
-from tests.support.patient import Patient
-from tests.support.runbook_acts import put_back
+from tests.support.patient import TABLE, Patient
+from tests.support.runbook_acts import batch, put_back
 from tests.support.runbook_pages import runbook_pages
 from tests.support.runbook_story import Refused, Story, Told
 from tidemill.ledger.entry import Code, LedgerEntry, OffsetRange
@@ -19,8 +19,22 @@ from tidemill.sinks.table_log import TableLog
 
 LEDGER = "tidemill ledger PIPELINE"
 START = "tidemill start PIPELINE"
+STATUS = "tidemill status PIPELINE"
+STOP = "tidemill stop PIPELINE"
+PLAN_REWIND = "tidemill checkpoint rewind PIPELINE --to BATCH"
+REWIND = PLAN_REWIND + " --reason TEXT --apply"
 PLAN_BACKFILL = "tidemill backfill plan PIPELINE --from BEGIN --to END"
 BACKFILL = "tidemill backfill apply PIPELINE --from BEGIN --to END"
+APPLY_PLAN = "tidemill backfill apply PIPELINE --plan DIGEST"
+STOP_BACKFILL = "tidemill backfill stop PIPELINE --reason TEXT"
+TWO_TABLES = """
+description: Orders as they came, twice.
+owner: tests
+source: {kafka: {topic: orders}}
+sinks:
+  - delta: {table: bronze/orders}
+  - delta: {table: silver/orders}
+"""
 FILES = """
 description: Readings from files.
 owner: tests
@@ -51,6 +65,31 @@ def rule_added(patient: Patient) -> None:
     assert patient.tidemill("start", "orders") == 1
 
 
+def half_written(patient: Patient) -> None:
+    """Of batch 2 one of two tables is written, and the driver with the new code refuses the rest."""
+    patient.ran(2, TWO_TABLES)
+    patient.batches.write(patient.batches.plan(), TABLE)
+    patient.driver_ends("TIDE-SINK-007", 66)
+
+
+def put_the_old_code_back(patient: Patient) -> None:
+    patient.drivers.behave("orders", "run")
+
+
+def every_row_is_in_both_tables(patient: Patient) -> None:
+    ids = patient.ids()
+    assert ids == patient.ids("silver/orders") == list(range(len(ids)))
+    assert len(ids) >= 30
+
+
+def restored_under_a_driver(patient: Patient) -> None:
+    """Somebody took the newest batch out of the table while the stream ran."""
+    patient.ran(2)
+    patient.restore_table_by_hand(1)
+    patient.driver_ends("TIDE-SINK-006", 66)
+    patient.put_back = lambda: (patient.restore_table_by_hand(2), put_the_old_code_back(patient))
+
+
 def range_is_wrong(patient: Patient) -> None:
     patient.declare(FILES)
 
@@ -71,6 +110,12 @@ def moment_is_right(patient: Patient) -> None:
     patient.values["BEGIN"] = patient.values["RIGHT"]
 
 
+def digest_is_read(patient: Patient) -> None:
+    """From what the plan printed."""
+    (file,) = (patient.drivers.folder / ".data" / "backfills").glob("*/plan.json")
+    patient.values["DIGEST"] = file.parent.name.rpartition("-")[2]
+
+
 def filled_before_the_first_start(patient: Patient) -> None:
     """A backfill has written up to offset 20, and no stream has ever run."""
     patient.declare()
@@ -88,7 +133,7 @@ def filled_before_the_first_start(patient: Patient) -> None:
 
 
 def name_where_the_backfill_ended(patient: Patient) -> None:
-    offsets = patient.findings()["TIDE-CKPT-009"]["facts"]["backfilled_to"]["source"]
+    offsets = patient.findings()["TIDE-CKPT-009"]["facts"]["backfilled_to"]
     patient.redeclare("topic: orders", f"topic: orders, starting_offsets: {json.dumps(offsets)}")
 
 
@@ -110,6 +155,33 @@ STORIES = [
         seen=Patient.told_by_status,
     ),
     Story(
+        "half-written-batch",
+        "the old code finishes it",
+        half_written,
+        ("TIDE-SINK-007",),
+        [STATUS, put_the_old_code_back, START, STOP, START],
+        seen=Patient.told_by_status,
+        over=every_row_is_in_both_tables,
+    ),
+    Story(
+        "half-written-batch",
+        "the new code computes all of it",
+        half_written,
+        ("TIDE-SINK-007",),
+        [PLAN_REWIND, REWIND, put_the_old_code_back, START],
+        seen=Patient.told_by_status,
+        over=every_row_is_in_both_tables,
+    ),
+    Story(
+        "checkpoint-ahead-of-table",
+        "the table was restored while the stream ran",
+        restored_under_a_driver,
+        ("TIDE-SINK-006",),
+        [LEDGER, put_back, START],
+        seen=Patient.told_by_status,
+        over=batch(2),
+    ),
+    Story(
         "backfill",
         "rows of a range are wrong",
         range_is_wrong,
@@ -119,7 +191,10 @@ STORIES = [
             Refused(PLAN_BACKFILL, "TIDE-BACK-001"),
             moment_is_right,
             PLAN_BACKFILL,
+            digest_is_read,
+            APPLY_PLAN,
             BACKFILL,
+            STOP_BACKFILL,
             LEDGER,
         ],
         over=is_backfilled,

@@ -14,7 +14,7 @@ from deltalake import DeltaTable, Field, write_deltalake
 
 from tests.support.commits import commit_of
 from tests.support.race import race
-from tidemill.errors import DataError, UnavailableError
+from tidemill.errors import DataError, GateRefusedError, UnavailableError
 from tidemill.ledger.read import read_commits, transaction_version
 from tidemill.sinks.batch_commit import Written
 from tidemill.sinks.table_log import TableLog
@@ -53,8 +53,7 @@ def log(table: Path) -> TableLog:
 
 
 def test_a_missing_table_has_no_view_and_looking_makes_none(log: TableLog, table: Path) -> None:
-    assert log.refresh() is None
-    assert log.last_batch(commit_of(0).app_id) is None
+    assert log.look(commit_of(0)) is None
     assert not table.exists()
 
 
@@ -68,8 +67,9 @@ def test_a_commit_says_its_rows_and_version(log: TableLog, table: Path) -> None:
 def test_another_writers_commits_are_seen(log: TableLog, table: Path) -> None:
     append(log, 0)
     append(TableLog(str(table)), 1)
-    log.refresh()
-    assert log.last_batch(commit_of(0).app_id) == 1
+    found = log.look(commit_of(1))
+    assert found is not None
+    assert (found.version, found.entry and found.entry.batch_id) == (2, 1)
 
 
 def test_a_batch_that_another_driver_committed_meanwhile_is_not_committed_again(
@@ -82,26 +82,37 @@ def test_a_batch_that_another_driver_committed_meanwhile_is_not_committed_again(
     assert ids(table) == [0]
 
 
-def test_a_dropped_table_is_made_again(log: TableLog, table: Path) -> None:
+def test_a_table_dropped_between_two_batches_is_not_made_again(log: TableLog, table: Path) -> None:
+    """The gate would refuse the next start, and all before this batch would be missing until then."""
     append(log, 0)
     shutil.rmtree(table)
-    assert log.refresh() is None
-    assert append(log, 1) == Written(committed=True, rows=1, version=1)
-    assert ids(table) == [1]
+    with pytest.raises(GateRefusedError) as refused:
+        log.look(commit_of(1))
+    assert (refused.value.error_id, refused.value.facts["batch_id"]) == ("TIDE-SINK-006", 0)
+    assert not table.exists()
 
 
 @pytest.mark.parametrize("versions", [1, 2, 5], ids=["shorter", "as long", "longer"])
-def test_a_table_made_again_with_a_log_of_any_length_is_opened_anew(
+def test_another_table_in_the_place_of_a_dropped_one_gets_no_batch(
     log: TableLog, table: Path, versions: int
 ) -> None:
     append(log, 0)
     shutil.rmtree(table)
     for version in range(versions):
         write_deltalake(str(table), pa.table({"id": [100 + version], "name": ["by hand"]}), mode="append")
-    log.refresh()
-    assert log.last_batch(commit_of(0).app_id) is None
-    assert append(log, 1).version == versions
-    assert ids(table) == [1, *range(100, 100 + versions)]
+    with pytest.raises(GateRefusedError) as refused:
+        append(log, 1)
+    assert refused.value.error_id == "TIDE-SINK-006"
+    assert ids(table) == list(range(100, 100 + versions))
+
+
+def test_a_table_that_was_copied_back_whole_is_written_on(log: TableLog, table: Path, tmp_path: Path) -> None:
+    append(log, 0)
+    shutil.copytree(table, tmp_path / "copy")
+    shutil.rmtree(table)
+    shutil.copytree(tmp_path / "copy", table)
+    assert append(log, 1).committed
+    assert ids(table) == [0, 1]
 
 
 def test_a_table_dropped_before_the_commit_is_an_error_not_a_batch_that_is_there(
@@ -115,12 +126,22 @@ def test_a_table_dropped_before_the_commit_is_an_error_not_a_batch_that_is_there
     assert refused.value.error_id == "TIDE-SINK-005"
 
 
-def test_a_table_restored_to_an_older_version_is_followed(log: TableLog, table: Path) -> None:
+def test_a_table_restored_to_before_the_last_batch_gets_no_further_one(log: TableLog, table: Path) -> None:
     for batch_id in range(3):
         append(log, batch_id)
     DeltaTable(str(table)).restore(1)
-    assert append(log, 3).committed
-    assert ids(table) == [0, 3]
+    with pytest.raises(GateRefusedError) as refused:
+        append(log, 3)
+    assert (refused.value.error_id, refused.value.facts["batch_id"]) == ("TIDE-SINK-006", 2)
+    assert ids(table) == [0]
+
+
+def test_a_restore_that_takes_back_rows_of_others_is_followed(log: TableLog, table: Path) -> None:
+    append(log, 0)
+    write_deltalake(str(table), pa.table({"id": [100], "name": ["by hand"]}), mode="append")
+    DeltaTable(str(table)).restore(1)
+    assert append(log, 1).committed
+    assert ids(table) == [0, 1]
 
 
 def add_column(table: Path) -> None:

@@ -113,6 +113,7 @@ def test_an_event_hub_is_reached_with_its_connection_string_as_password(
     options = kafka_client(declared(tmp_path, source={"eventhubs": hub})).spark_options()
     assert options == {
         "kafka.bootstrap.servers": "plant-north.servicebus.windows.net:9093",
+        "kafka.isolation.level": "read_committed",
         "kafka.security.protocol": "SASL_SSL",
         "kafka.sasl.mechanism": "PLAIN",
         "kafka.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "

@@ -57,6 +57,8 @@ def test_little_needs_to_be_said() -> None:
         pytest.param(settings(image="spark:1; rm -rf /"), id="no image"),
         pytest.param(settings(image="spark\n"), id="an image with a line break"),
         pytest.param(settings(owner="../x"), id="no object"),
+        pytest.param(settings(pipelines={"Orders": {}}), id="no pipeline's name"),
+        pytest.param(settings(pipelines={"orders": {"secret": []}}), id="an unknown key of a pipeline"),
         pytest.param(settings(volumes=[{"claim": "x", "path": "data"}]), id="a relative mount"),
         pytest.param(settings(volumes=[{"claim": "x", "path": "/data/../etc"}]), id="a mount that climbs"),
         pytest.param(settings(volumes=[{"claim": "x", "path": "/opt/tidemill"}]), id="over the image"),
@@ -110,6 +112,23 @@ def test_a_pod_gets_memory_beside_the_heap(resources: dict[str, Any], mebibytes:
 def test_cores_are_requested_unless_less_is_asked_for() -> None:
     assert pod.container_resources(Resources(cores=2))["requests"]["cpu"] == "2"
     assert pod.container_resources(Resources(cores=2, cpu_request="300m"))["requests"]["cpu"] == "300m"
+
+
+def test_a_pipeline_with_secrets_of_its_own_mounts_those_and_no_others(tmp_path: Path) -> None:
+    own = {"orders": {"rpc_secret": "orders-rpc", "secrets": ["orders-hub"]}, "returns": {"secrets": []}}
+    where = settings(secrets=["plant"], pipelines=own)
+
+    def mounted(name: str) -> set[str]:
+        volumes = pod.volumes(declared(tmp_path, name, environment=where))
+        projected = [
+            source for volume in volumes for source in volume.get("projected", {}).get("sources", [])
+        ]
+        named = [volume["secret"]["secretName"] for volume in volumes if "secret" in volume]
+        return {*named, *(source["secret"]["name"] for source in projected)}
+
+    assert mounted("orders") == {"orders-rpc", "orders-hub"}
+    assert mounted("returns") == {"tidemill-rpc"}
+    assert mounted("stock") == {"tidemill-rpc", "plant"}
 
 
 def test_an_executor_has_no_token_and_shares_what_the_driver_has(tmp_path: Path) -> None:

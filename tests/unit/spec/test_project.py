@@ -110,7 +110,7 @@ def test_a_description_reads_back_as_the_same_declaration(project: ConfProject) 
         ("{table: bronze/x, mode: replace}", "spark", "mode replace"),
         ("{table: bronze/x, cluster_by: [id]}", "spark", "cluster_by"),
         ("{table: bronze/x, partition_by: [id]}", "spark", "partition_by"),
-        ("{table: bronze/x, options: {mergeSchema: true}}", "spark", "options"),
+        ("{table: bronze/x, options: {optimizeWrite: true}}", "spark", "options"),
         ("{table: bronze/x, writer: spark}", "spark", "named in the pipeline file"),
     ],
 )
@@ -146,3 +146,18 @@ def test_a_grace_period_that_no_batch_or_no_node_could_keep_is_refused(
     with pytest.raises(SpecError) as caught:
         project.load()
     assert caught.value.facts["key"] == "grace_period"
+
+
+def test_how_long_a_stream_may_make_no_progress_is_its_own_or_the_environments_to_say(
+    project: ConfProject,
+) -> None:
+    assert project.resolve().progress_within == timedelta(minutes=10)
+    usual = project.resolve().definition_digest
+    project.replace("  trigger: 5 seconds\n", "  trigger: 1 hour\n")
+    assert project.resolve().progress_within == timedelta(hours=3)
+    project.replace("  trigger: 5 seconds\n", "  trigger: 5 seconds\n  progress_within: 2 hours\n")
+    assert project.resolve().progress_within == timedelta(hours=2)
+    # A driver does nothing else for it, so none need be restarted.
+    assert project.resolve().definition_digest == usual
+    project.replace("  trigger: 5 seconds\n", "  trigger: 5 seconds\n  progress_within: 5 seconds\n")
+    assert "at least 1 minute" in str(project.refusal())

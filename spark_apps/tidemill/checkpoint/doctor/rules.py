@@ -19,6 +19,8 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from tidemill.checkpoint.findings import Finding, Severity
+from tidemill.checkpoint.procedure.journal import JournalEntry
+from tidemill.checkpoint.procedure.sign_of_life import SignOfLife
 from tidemill.checkpoint.reading.state_folder import StateFolder
 from tidemill.checkpoint.receipts import Receipt
 from tidemill.checkpoint.retention.rule import MAX_FILES
@@ -88,7 +90,7 @@ def backup_findings(folder: StateFolder, now: datetime, severity: Severity) -> l
             folder.name,
             "The checkpoint has no backup." if newest is None else "The newest backup is old.",
             {"backups": len(folder.backups), "newest": newest, "committed_batch": live.commits[-1]},
-            f"tidemill checkpoint backup {folder.name} --apply",
+            f"tidemill checkpoint backup {folder.name}",
             DOCTOR_RUNBOOK,
         )
     ]
@@ -127,7 +129,7 @@ def _orphaned_parts(folder: StateFolder) -> list[Finding]:
         files = sum(folder.generations[name].files for name in unknown)
         facts = {"generations": ", ".join(unknown), "files": files}
         problem = "A checkpoint folder was never live, and no request is making it."
-        fix = f"tidemill checkpoint prune {folder.name} --apply"
+        fix = f"tidemill checkpoint prune {folder.name}"
         findings.append(Finding("TIDE-CKPT-051", "warning", folder.name, problem, facts, fix, DOCTOR_RUNBOOK))
     if leftovers >= MANY_LEFTOVERS:
         problem = "Interrupted writes have left many files; its drivers die often."
@@ -173,38 +175,22 @@ def _oversized(folder: StateFolder) -> list[Finding]:
     if folder.files > CROWDED_FILES:
         facts = {"files": folder.files, "bytes": folder.bytes, "backups": len(folder.backups)}
         problem = "Old generations, backups and trash fill the state folder."
-        fix = f"tidemill checkpoint prune {folder.name} --apply; what it moves to the trash goes after a week"
+        fix = f"tidemill checkpoint prune {folder.name}; what it moves to the trash goes after a week"
         return [Finding("TIDE-CKPT-054", "note", folder.name, problem, facts, fix, DOCTOR_RUNBOOK)]
     return []
 
 
 def _unfinished(folder: StateFolder, now: datetime) -> list[Finding]:
     started = {entry.request_id for entry in folder.unfinished}
-    requests = [
-        Finding(
-            "TIDE-CKPT-058",
-            "error",
-            folder.name,
-            "A request has begun and not come to its end; the pipeline does not start until then.",
-            {
-                "request": entry.request_id,
-                "verb": entry.verb,
-                "by": entry.by,
-                "age": now - entry.begun_at,
-                "done": f"{len(entry.done)} of {len(entry.steps)} steps",
-            },
-            entry.command or f"run the same command again: tidemill checkpoint {entry.verb} {folder.name} …",
-            DOCTOR_RUNBOOK,
-        )
-        for entry in folder.unfinished
-    ]
+    signs = {hold.id: hold.alive for hold in folder.holds}
+    requests = [_request(entry, signs.get(entry.request_id), now) for entry in folder.unfinished]
     holds = [
         Finding(
             "TIDE-CKPT-058",
             "warning",
             folder.name,
             "A hold forbids starts.",
-            {"hold": hold.id, "by": hold.by, "age": now - hold.at, "why": hold.why},
+            {"age": now - hold.at, **hold.facts},
             hold.to_do or f"tidemill checkpoint release {folder.name} {hold.id}",
             DOCTOR_RUNBOOK,
         )
@@ -212,6 +198,27 @@ def _unfinished(folder: StateFolder, now: datetime) -> list[Finding]:
         if hold.id not in started
     ]
     return [*requests, *holds]
+
+
+def _request(entry: JournalEntry, sign: SignOfLife | None, now: datetime) -> Finding:
+    """A verb that is at work ends by itself; one that is not must be completed."""
+    at_work = sign is not None and not sign.is_silent(now)
+    facts = {"request": entry.request_id, "verb": entry.verb, "by": entry.by, "age": now - entry.begun_at}
+    process = {} if sign is None else {"process": sign.told(now)}
+    return Finding(
+        "TIDE-CKPT-058",
+        "note" if at_work else "error",
+        entry.pipeline,
+        "A verb is at work; the pipeline does not start until its end."
+        if at_work
+        else "A request has begun and not come to its end; the pipeline does not start until then.",
+        {**facts, "done": entry.progress, **process},
+        "wait for its end"
+        if at_work
+        else entry.command
+        or f"run the same command again: tidemill checkpoint {entry.verb} {entry.pipeline} …",
+        DOCTOR_RUNBOOK,
+    )
 
 
 def _last_ending(folder: StateFolder, now: datetime) -> list[Finding]:

@@ -15,17 +15,21 @@ done and which verb repairs it.
 | changes of the declaration | `changes.py` |
 """
 
-from tidemill.checkpoint.gate.decide import check, check_holds, examine
+from tidemill.checkpoint.gate.decide import check, check_agreement, check_holds, damages_of, examine
 from tidemill.checkpoint.gate.facts import CheckpointFacts, TableFacts, TopicFacts
-from tidemill.checkpoint.gate.gather import LEDGER_LOOK_BACK, gather_facts
+from tidemill.checkpoint.gate.gather import gather_alone, gather_cut, gather_facts, gather_settled
 
 __all__ = [
-    "LEDGER_LOOK_BACK",
     "CheckpointFacts",
     "TableFacts",
     "TopicFacts",
     "check",
+    "check_agreement",
     "check_holds",
+    "damages_of",
     "examine",
+    "gather_alone",
+    "gather_cut",
     "gather_facts",
+    "gather_settled",
 ]

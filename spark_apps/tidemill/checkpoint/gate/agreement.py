@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.gate.facts import CheckpointFacts, TableFacts
+from tidemill.ledger.table_restore import CLOSED
 from tidemill.names import QUARANTINE_OUTPUT
 
 
@@ -14,10 +15,12 @@ def agreement(facts: CheckpointFacts) -> Iterator[Finding]:
     yield from _unreadable(facts)
     for table, found in facts.tables.items():
         yield from _first_start(facts, table, found)
+        yield from _base(facts, table, found) if facts.base is not None and not found.begun else ()
         yield from _sink(facts, table, found)
     yield from _quarantine(facts)
     yield from _driver(facts)
     for table, found in facts.all_tables().items():
+        yield from _hole(facts, table, found)
         yield from _skipped(facts, table, found)
         yield from _offsets(facts, table, found)
 
@@ -25,10 +28,8 @@ def agreement(facts: CheckpointFacts) -> Iterator[Finding]:
 def _unreadable(facts: CheckpointFacts) -> Iterator[Finding]:
     for table, found in facts.all_tables().items():
         if found.unreadable is not None:
-            yield Finding(
+            yield facts.error(
                 "TIDE-CKPT-091",
-                "error",
-                facts.pipeline,
                 "The table's log cannot be read: commits are missing or damaged. "
                 "Spark would fail, or write on top of an older version.",
                 facts.about(table=table, reason=found.unreadable),
@@ -40,16 +41,29 @@ def _unreadable(facts: CheckpointFacts) -> Iterator[Finding]:
 def _first_start(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[Finding]:
     never_ran = facts.planned is None and facts.committed is None and facts.base is None
     if never_ran and found.backfilled_to is not None:
-        yield Finding(
+        yield facts.error(
             "TIDE-CKPT-009",
-            "error",
-            facts.pipeline,
             "A backfill has filled the table, and the pipeline has never run live. "
             "Spark would read from the beginning and append the same rows again.",
             facts.about(table=table, backfilled_to=found.backfilled_to),
-            "name the offsets where the backfill ended as `starting_offsets` in the pipeline file",
+            "name the offsets where the backfills ended as `starting_offsets` in the pipeline file"
+            if found.backfilled_to
+            else "give the pipeline a new table: no offset says where the records of windows or times end",
             runbook="backfill",
         )
+
+
+def _base(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[Finding]:
+    """Whether the verb that made the generation saw this very table, and nobody took its commit back."""
+    tables = {} if facts.base is None else facts.base.tables
+    if table not in tables:
+        yield _added(facts, table)
+    elif (was := tables[table]) is None:
+        return
+    elif was.id != found.table_id:
+        yield _ahead(facts, table, found, "it was dropped or made anew since that generation was made")
+    elif found.log_from is not None and found.log_from <= was.version:
+        yield _ahead(facts, table, found, "it was brought back by hand since that generation was made")
 
 
 def _sink(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[Finding]:
@@ -64,7 +78,7 @@ def _sink(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[Fin
     elif last < committed and _was_added(facts, table, found):
         yield _added(facts, table)
     elif last < committed:
-        yield _ahead(facts, table, found, f"batches {last + 1}-{committed} would be missing")
+        yield _ahead(facts, table, found, f"batches {last + 1}-{committed} are not in it")
 
 
 def _quarantine(facts: CheckpointFacts) -> Iterator[Finding]:
@@ -82,10 +96,8 @@ def _driver(facts: CheckpointFacts) -> Iterator[Finding]:
     spoken = status.batch_id if status is not None and status.generation == facts.generation else None
     told = max(_number(spoken), _number(facts.told_batch))
     if told > _number(facts.planned):
-        yield Finding(
+        yield facts.error(
             "TIDE-CKPT-004",
-            "error",
-            facts.pipeline,
             "The checkpoint is older than what drivers have told of it. "
             "Spark would send batches again that were sent.",
             facts.about(checkpoint_batch=facts.committed, told_batch=told),
@@ -94,17 +106,36 @@ def _driver(facts: CheckpointFacts) -> Iterator[Finding]:
         )
 
 
+def _hole(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[Finding]:
+    if found.hole:
+        yield facts.error(
+            "TIDE-CKPT-092",
+            "The table was restored to an older version by hand while its pipeline ran, and batches were "
+            "written on top. Those that were taken back would be missing for ever.",
+            facts.about(table=table, table_batch=found.last_batch, because=found.hole),
+            f"tidemill checkpoint rewind {facts.pipeline} --to the last batch before the gap",
+            runbook="checkpoint-ahead-of-table",
+        )
+
+
 def _skipped(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[Finding]:
     """A RESTORE takes back rows and leaves the transaction: the skip trap."""
     last, transaction = _number(found.last_batch), _number(found.transaction)
-    if transaction > last:
+    if transaction == CLOSED:
+        yield facts.error(
+            "TIDE-CKPT-018",
+            "A verb that was given up half-way has closed the table to this generation. Delta would silently "
+            "skip all that it writes.",
+            facts.about(table=table, table_batch=found.last_batch, transaction=found.transaction),
+            f"tidemill checkpoint rewind {facts.pipeline} --to {last}, for a new generation",
+            runbook="checkpoint-ahead-of-table",
+        )
+    elif transaction > last:
         verb = (
             f"rewind {facts.pipeline} --to {last}" if last >= 0 else f"reset {facts.pipeline} --from earliest"
         )
-        yield Finding(
+        yield facts.error(
             "TIDE-CKPT-018",
-            "error",
-            facts.pipeline,
             "The table was restored to an older version by hand, and Delta still holds the batches that were "
             f"taken back for written. It would silently skip batches {last + 1}-{transaction}.",
             facts.about(table=table, table_batch=found.last_batch, transaction=found.transaction),
@@ -118,10 +149,8 @@ def _offsets(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[
     for batch_id, end in found.ends.items():
         planned = facts.end_of(batch_id)
         if batch_id in facts.planned_batches and planned != end:
-            yield Finding(
+            yield facts.error(
                 "TIDE-CKPT-017",
-                "error",
-                facts.pipeline,
                 "The checkpoint names other offsets for a batch than those that were written. "
                 "Spark would go on from them and skip or repeat records.",
                 facts.about(table=table, file=f"offsets/{batch_id}", checkpoint=planned, ledger=end),
@@ -137,10 +166,8 @@ def _was_added(facts: CheckpointFacts, table: str, found: TableFacts) -> bool:
 
 
 def _added(facts: CheckpointFacts, table: str) -> Finding:
-    return Finding(
+    return facts.error(
         "TIDE-CKPT-028",
-        "error",
-        facts.pipeline,
         "A sink was added to a pipeline that has run. "
         f"Spark would fill it from batch {_number(facts.committed) + 1} on, without all before.",
         facts.about(table=table, checkpoint_batch=facts.committed),
@@ -152,10 +179,8 @@ def _added(facts: CheckpointFacts, table: str) -> Finding:
 def _behind(facts: CheckpointFacts, table: str, found: TableFacts) -> Finding:
     committed, last = _number(facts.committed), _number(found.last_batch)
     back = f"tidemill checkpoint rewind {facts.pipeline} --to {committed}, or " if committed >= 0 else ""
-    return Finding(
+    return facts.error(
         "TIDE-CKPT-004",
-        "error",
-        facts.pipeline,
         f"The checkpoint is older than the table. Spark would silently skip batches {committed + 1}-{last}.",
         facts.about(table=table, checkpoint_batch=facts.committed, table_batch=found.last_batch),
         f"put the newer checkpoint back, or {back}tidemill checkpoint restore {facts.pipeline} BACKUP",
@@ -163,18 +188,17 @@ def _behind(facts: CheckpointFacts, table: str, found: TableFacts) -> Finding:
     )
 
 
-def _ahead(facts: CheckpointFacts, table: str, found: TableFacts, missing: str) -> Finding:
+def _ahead(facts: CheckpointFacts, table: str, found: TableFacts, because: str) -> Finding:
     last = _number(found.last_batch)
-    again = f"--to {last}" if last >= 0 else "--from earliest"
-    verb = "rewind" if last >= 0 else "reset"
-    return Finding(
+    again = f"rewind {facts.pipeline} --to {last}" if last >= 0 else f"reset {facts.pipeline} --from earliest"
+    return facts.error(
         "TIDE-CKPT-005",
-        "error",
-        facts.pipeline,
         "The table is older than the checkpoint. "
-        f"Spark would go on after batch {facts.committed}, and {missing}.",
-        facts.about(table=table, checkpoint_batch=facts.committed, table_batch=found.last_batch),
-        f"bring the table back, or tidemill checkpoint {verb} {facts.pipeline} {again}",
+        f"Spark would go on after batch {facts.committed}, and what came before would be missing.",
+        facts.about(
+            table=table, checkpoint_batch=facts.committed, table_batch=found.last_batch, because=because
+        ),
+        f"bring the table back, or tidemill checkpoint {again}",
         runbook="checkpoint-ahead-of-table",
     )
 

@@ -27,13 +27,7 @@ def holds_on(pipeline: str, holds: Iterable[Hold]) -> Iterator[Finding]:
             "error",
             pipeline,
             "A hold forbids the start: somebody changes checkpoint or tables, or has not finished.",
-            {
-                "pipeline": pipeline,
-                "hold": hold.id,
-                "by": hold.by,
-                "since": f"{hold.at:%F %T}",
-                "why": hold.why,
-            },
+            {"pipeline": pipeline, **hold.facts},
             hold.to_do or f"once its reason is gone: tidemill checkpoint release {pipeline} {hold.id}",
             runbook="hold",
         )

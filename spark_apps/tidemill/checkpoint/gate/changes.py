@@ -15,13 +15,39 @@ from tidemill.checkpoint.gate.source import kind_of_offsets
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
 
+# Values of a shape whose change nobody can accept for a stateful query; those that somebody must accept, for
+# any query and for a stateful one.
+_CLOCK = ("event_time", "output_mode")
+_ANY = ("path", "format")
+_STATEFUL = ("columns", "watermark", "window", "code")
+
 
 def changes(facts: CheckpointFacts) -> Iterator[Finding]:
-    """Source, partitions, event time and output mode against what the checkpoint was written with."""
+    """Declaration and code against what checkpoint and tables were written with."""
     yield from _source(facts)
     if facts.state.operators:
         yield from _shuffle_partitions(facts)
-        yield from _stateful_shape(facts)
+        yield from _clock(facts)
+
+
+def acceptable_changes(facts: CheckpointFacts) -> Iterator[Finding]:
+    """What goes on well if it was meant; the last thing to ask for once all else is well."""
+    yield from _to_accept(facts)
+    yield from _worth_a_word(facts)
+
+
+def unaccepted(facts: CheckpointFacts) -> dict[str, str]:
+    """What was changed and goes on well only if it was meant: by name, from what to what.
+
+    Everything counts that makes new rows of another kind than those that are there, and for a stateful query
+    what makes its state be of another kind: the code, too.
+    """
+    accepted, now = facts.accepted, facts.declared
+    if accepted is not None and (accepted.shape, accepted.code) == (now.shape, now.code):
+        return {}
+    names = (*_ANY, *_STATEFUL) if facts.state.operators else _ANY
+    found = {name: change for name, change in _changed(facts).items() if name in names}
+    return {**found, **{n: c for n, c in _changed_sinks(facts).items() if not n.startswith("where of ")}}
 
 
 def _source(facts: CheckpointFacts) -> Iterator[Finding]:
@@ -32,10 +58,8 @@ def _source(facts: CheckpointFacts) -> Iterator[Finding]:
     # Spark asks for each use by itself; their number Spark compares by itself.
     found = [kind_of_offsets(end) for end in newest.ends.values()]
     if not found or any(kinds and facts.declared.shape.source not in kinds for kinds in found):
-        yield Finding(
+        yield facts.error(
             "TIDE-CKPT-025",
-            "error",
-            facts.pipeline,
             "The pipeline's source is another one than the checkpoint's. "
             "Spark would fail, or take the old offsets for places in the new source.",
             facts.about(
@@ -54,10 +78,8 @@ def _shuffle_partitions(facts: CheckpointFacts) -> Iterator[Finding]:
     pinned = None if newest is None else newest.conf.get(_PARTITIONS)
     declared = facts.declared.shape.shuffle_partitions
     if pinned is not None and pinned != str(declared):
-        yield Finding(
+        yield facts.error(
             "TIDE-CKPT-026",
-            "error",
-            facts.pipeline,
             "`run.shuffle_partitions` was changed, and the state was made with another number. "
             "Spark would ignore the change without a word.",
             facts.about(checkpoint_partitions=int(pinned), pipeline_partitions=declared),
@@ -66,22 +88,78 @@ def _shuffle_partitions(facts: CheckpointFacts) -> Iterator[Finding]:
         )
 
 
-def _stateful_shape(facts: CheckpointFacts) -> Iterator[Finding]:
-    now = facts.declared.shape
-    before = next((found.shape for found in facts.tables.values() if found.shape is not None), None)
-    if before is None or (before.event_time, before.output_mode) == (now.event_time, now.output_mode):
-        return
-    yield Finding(
-        "TIDE-CKPT-027",
-        "error",
-        facts.pipeline,
-        "The event-time column or the output mode was changed, and the state was made with the old one. "
-        "Spark would close windows by the other clock, or write results again.",
-        facts.about(
-            checkpoint_declared={"event_time": before.event_time, "output_mode": before.output_mode},
-            pipeline_declared={"event_time": now.event_time, "output_mode": now.output_mode},
-        ),
-        f"take the change back, give the new flow a new name, or tidemill checkpoint reset {facts.pipeline} "
-        "--from earliest",
-        runbook="pipeline-changed",
-    )
+def _clock(facts: CheckpointFacts) -> Iterator[Finding]:
+    """What a person cannot accept: the state would be wrong."""
+    found = {n: change for n, change in _changed(facts).items() if n in _CLOCK}
+    if found:
+        yield facts.error(
+            "TIDE-CKPT-027",
+            "The event-time column or the output mode was changed, and the state was made with the old one. "
+            "Spark would close windows by the other clock, or write results again.",
+            facts.about(changed=found),
+            "take the change back, give the new flow a new name, "
+            f"or tidemill checkpoint reset {facts.pipeline} --from earliest",
+            runbook="pipeline-changed",
+        )
+
+
+def _to_accept(facts: CheckpointFacts) -> Iterator[Finding]:
+    found = unaccepted(facts)
+    if found:
+        yield facts.error(
+            "TIDE-CKPT-093",
+            "Declaration or code was changed, and rows or state are there that were made as it was before. "
+            "Spark would go on with both, without a word.",
+            facts.about(changed=found),
+            f"if that is meant: tidemill checkpoint acknowledge {facts.pipeline}; else "
+            f"take the change back, or write the rows anew: tidemill checkpoint rewind {facts.pipeline}",
+            runbook="pipeline-changed",
+        )
+
+
+def _worth_a_word(facts: CheckpointFacts) -> Iterator[Finding]:
+    """What changes rows from now on, as it was meant to."""
+    sinks = {name: change for name, change in _changed_sinks(facts).items() if name.startswith("where of ")}
+    code = {name: change for name, change in _changed(facts).items() if name in ("code", "columns")}
+    told = sinks if facts.state.operators else {**code, **sinks}
+    if told:
+        yield Finding(
+            "TIDE-CKPT-094",
+            "warning",
+            facts.pipeline,
+            "Code or conditions were changed since the newest batch. They hold for new rows; those that are "
+            "there stay as they are.",
+            facts.about(changed=told),
+            f"to write older rows anew, rewind or backfill: tidemill backfill plan {facts.pipeline}",
+            runbook="pipeline-changed",
+        )
+
+
+def _changed(facts: CheckpointFacts) -> dict[str, str]:
+    """What one value was and is now; what was not known then is not compared."""
+    now = facts.declared
+    newest = next((found for found in facts.tables.values() if found.shape is not None), None)
+    if newest is None or newest.shape is None:
+        return {}
+    known = {*_CLOCK, *newest.shape.model_fields_set} & {*_CLOCK, *_ANY, *_STATEFUL}
+    pairs = {name: (getattr(newest.shape, name), getattr(now.shape, name)) for name in known}
+    if newest.code is not None and now.code:
+        pairs["code"] = (newest.code, now.code)
+    return {
+        name: f"{old or 'none'} -> {new or 'none'}"
+        for name, (old, new) in sorted(pairs.items())
+        if old != new
+    }
+
+
+def _changed_sinks(facts: CheckpointFacts) -> dict[str, str]:
+    """Mode, key and condition of each sink that there was and is."""
+    shape = next((found.shape for found in facts.tables.values() if found.shape is not None), None)
+    found = {}
+    for sink, old in ({} if shape is None else shape.sinks).items():
+        new = facts.declared.shape.sinks.get(sink)
+        for name in ("mode", "key", "where") if new is not None else ():
+            before, after = getattr(old, name), getattr(new, name)
+            if before != after:
+                found[f"{name} of {sink}"] = f"{before or 'none'} -> {after or 'none'}"
+    return found

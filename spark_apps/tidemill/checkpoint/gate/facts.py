@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidemill.checkpoint.current import Base
+from tidemill.checkpoint.current import Accepted, Base
+from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.reading.log_files import CommitsFile, OffsetsFile
-from tidemill.ledger.entry import Shape
+from tidemill.ledger.entry import Positions, Shape
 from tidemill.names import QUARANTINE_OUTPUT
-
-# {topic: {partition: offset}}, as Spark writes it.
-Positions = Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True)
@@ -42,28 +40,40 @@ class TableFacts:
     """What one table says of the pipeline's generation.
 
     Args:
-        last_batch: Newest batch whose rows are in the table; for a generation that a verb made and that has
-            not written yet, the last one that it shares with its parent. None if the table has none.
+        last_batch: Newest batch after which the table stands. None if it has none of the generation.
+        begun: Whether the log shows the generation itself: a batch, or the commit with which a verb began it.
         query_id: Query that wrote the newest ledger entry of this generation.
         transaction: Newest batch that Delta holds for written, whatever became of its rows.
         ends: End offsets of the newest batches, by batch.
+        hole: Why older batches of the generation do not stand, although the newest one does.
         written_by: Generation that has written to the table after this one had, or after it was made.
         traced: Whether the table's log shows anything of this pipeline.
+        table_id: The table's own id; None if there is no table.
+        log_from: Oldest version in its log, if all of it was read.
         shape: What the newest batch was declared like.
+        code: Digest of the code that it ran with.
         topic_ids: Ids that the topics had for the newest batch.
-        backfilled_to: Where a backfill of this pipeline ended, if a first start would append its rows again.
+        cluster: Whose offsets it has.
+        backfilled_to: Where the backfills of this pipeline ended, if a first start would append their rows
+            again; empty if no offset says that.
         unreadable: Why the table's log cannot be read; nothing else is known then.
     """
 
     last_batch: int | None = None
+    begun: bool = False
     query_id: str | None = None
     transaction: int | None = None
     ends: Mapping[int, Any] = field(default_factory=dict)
+    hole: str | None = None
     written_by: str | None = None
     traced: bool = False
+    table_id: str | None = None
+    log_from: int | None = None
     shape: Shape | None = None
+    code: str | None = None
     topic_ids: Mapping[str, str] = field(default_factory=dict)
-    backfilled_to: Any = None
+    cluster: str | None = None
+    backfilled_to: Positions | None = None
     unreadable: str | None = None
 
 
@@ -92,11 +102,13 @@ class TopicFacts:
         oldest: Offset of the oldest record that each partition still has.
         ends: First offset after the newest record.
         ids: Id that the broker gave each topic when it was made; without topics whose id it does not tell.
+        cluster: Id of the cluster, or the event hub with its namespace; None if it does not tell.
     """
 
     oldest: Positions
     ends: Positions
     ids: Mapping[str, str] = field(default_factory=dict)
+    cluster: str | None = None
 
 
 @dataclass(frozen=True)
@@ -137,15 +149,17 @@ class SourceFacts:
 
 @dataclass(frozen=True)
 class Declared:
-    """What the pipeline file says that a checkpoint depends on.
+    """What the pipeline's files say that a checkpoint depends on.
 
     Args:
         shape: As it stands in ledger entries.
         topics: Topics that are read by name; empty for others and for a pattern.
+        code: Digest of the code; empty if nobody asks.
     """
 
     shape: Shape
     topics: frozenset[str] = frozenset()
+    code: str = ""
 
 
 @dataclass(frozen=True)
@@ -176,6 +190,7 @@ class CheckpointFacts:
         generation: The checkpoint's.
         declared: What the pipeline file says.
         base: Where a verb took the generation from; None for one that began by itself.
+        accepted: Declaration and code that a person has accepted for this generation.
         query_id: From `metadata`; None if there is none, or it is damaged.
         offsets: The folder `offsets`.
         commits: The folder `commits`.
@@ -194,6 +209,7 @@ class CheckpointFacts:
     generation: str
     declared: Declared
     base: Base | None = None
+    accepted: Accepted | None = None
     query_id: str | None = None
     offsets: BatchLog = BatchLog()
     commits: BatchLog = BatchLog()
@@ -220,6 +236,12 @@ class CheckpointFacts:
     def about(self, **found: object) -> dict[str, object]:
         """The facts of a finding."""
         return {"pipeline": self.pipeline, "generation": self.generation, **found}
+
+    def error(
+        self, finding_id: str, problem: str, found: Mapping[str, object], fix: str, runbook: str
+    ) -> Finding:
+        """Why a start must be refused."""
+        return Finding(finding_id, "error", self.pipeline, problem, found, fix, runbook)
 
     def all_tables(self) -> dict[str, TableFacts]:
         """The sinks' tables and the quarantine, by name."""

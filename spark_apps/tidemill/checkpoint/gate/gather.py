@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from tidemill.checkpoint.current import Base, read_history
+from tidemill.checkpoint.current import Current, read_history
 from tidemill.checkpoint.gate.checksum import checksum_matches
 from tidemill.checkpoint.gate.facts import (
     BatchLog,
@@ -19,13 +20,21 @@ from tidemill.checkpoint.gate.facts import (
     StateFacts,
     TableFacts,
 )
-from tidemill.checkpoint.gate.source_facts import gather_source
-from tidemill.checkpoint.gate.tables import COMPARED_BATCHES, Reader, table_facts, was_restored
+from tidemill.checkpoint.gate.source_facts import ReadSince, gather_source
+from tidemill.checkpoint.gate.tables import (
+    COMPARED_BATCHES,
+    Begins,
+    OpenTable,
+    Reader,
+    as_of,
+    table_facts,
+)
 from tidemill.checkpoint.reading.log_files import CommitsFile, OffsetsFile
 from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.status import read_status
 from tidemill.errors import DataError, GateRefusedError
-from tidemill.ledger.read import commits_of, open_table
+from tidemill.ledger.code import code_of
+from tidemill.ledger.read import History, open_table
 from tidemill.ledger.shape import shape_of
 from tidemill.names import QUARANTINE_OUTPUT, transaction_id
 from tidemill.spec.project import Pipeline
@@ -33,11 +42,6 @@ from tidemill.spec.sinks import DeltaSink
 from tidemill.storage.store import Store
 
 Found = TypeVar("Found")
-
-# Commits looked at to find this generation's newest ledger entry. Maintenance commits stand between two
-# batches at most; a table that other tools wrote more often since is compared by transaction version only.
-# A RESTORE among them makes the gate read the whole log.
-LEDGER_LOOK_BACK = 50
 
 # Tables opened at the same time: enough to hide the waits of an object store, few enough for one core.
 TABLES_AT_ONCE = 8
@@ -56,7 +60,7 @@ def gather_facts(store: Store, pipeline: Pipeline, generation: str) -> Checkpoin
     """Read the checkpoint, the tables' logs and what the source keeps on storage; writes nothing.
 
     Beside a live stream (the doctor, a person) checkpoint and tables would be of different moments: if a
-    batch has begun or ended meanwhile, they are read again.
+    batch has begun or ended meanwhile, they are read again; beside a fast one, as of a finished batch.
 
     Raises:
         GateRefusedError: TIDE-CKPT-006, if the state folder is another pipeline's.
@@ -64,8 +68,25 @@ def gather_facts(store: Store, pipeline: Pipeline, generation: str) -> Checkpoin
     for _ in range(ATTEMPTS_BESIDE_A_STREAM):
         facts = _gather(store, pipeline, generation)
         if not _has_moved(store, pipeline, facts):
-            break
-    return facts
+            return facts
+    return gather_settled(store, pipeline, generation)
+
+
+def gather_settled(store: Store, pipeline: Pipeline, generation: str) -> CheckpointFacts:
+    """The same as of the newest finished batch: a stream that goes on meanwhile changes nothing of that.
+
+    What belongs to a finished batch is on storage before its `commits/N`, which is looked for first.
+    """
+    reader = CheckpointReader(store, pipeline.layout.checkpoint(pipeline.name, generation))
+    finished = reader.batches.last_committed()
+    facts = _with_tables(store, pipeline, _read(reader, pipeline, generation, until=_number(finished)))
+    tables = {name: as_of(found, finished) for name, found in facts.tables.items()}
+    facts = replace(facts, tables=tables, quarantine=as_of(facts.quarantine, finished), last_driver=None)
+    return gather_source(facts, reader, pipeline)
+
+
+def _number(batch_id: int | None) -> int:
+    return -1 if batch_id is None else batch_id
 
 
 def _has_moved(store: Store, pipeline: Pipeline, facts: CheckpointFacts) -> bool:
@@ -77,48 +98,91 @@ def _has_moved(store: Store, pipeline: Pipeline, facts: CheckpointFacts) -> bool
 
 def _gather(store: Store, pipeline: Pipeline, generation: str) -> CheckpointFacts:
     reader = CheckpointReader(store, pipeline.layout.checkpoint(pipeline.name, generation))
-    base = _base(store, pipeline, generation)
-    damaged: dict[str, str] = {}
-    offsets, commits = _log(reader, "offsets"), _log(reader, "commits")
-    planned = _planned_batches(reader, offsets, damaged)
-    newest_commit = _newest_commit(reader, commits, damaged)
-    query_id = _unless_torn(lambda: reader.query_id, "metadata", damaged)
-    facts = CheckpointFacts(
-        pipeline.name,
-        generation,
-        Declared(shape_of(pipeline.spec), _named_topics(pipeline)),
-        base,
-        query_id,
-        offsets,
-        commits,
-        planned,
-        newest_commit,
-        damaged,
-        _state(reader, offsets.last, newest_commit, damaged),
-        tables=_tables(pipeline, generation, base),
-        quarantine=_quarantine(pipeline, generation, base),
-        last_driver=_last_driver(store, pipeline),
-        told_batch=_told_batch(store, pipeline, generation),
-    )
+    facts = _with_tables(store, pipeline, _read(reader, pipeline, generation))
     return gather_source(facts, reader, pipeline)
 
 
-def _base(store: Store, pipeline: Pipeline, generation: str) -> Base | None:
+def _with_tables(store: Store, pipeline: Pipeline, facts: CheckpointFacts) -> CheckpointFacts:
+    """The facts with what tables and drivers say."""
+    record = _record(store, pipeline, facts.generation)
+    return replace(
+        facts,
+        base=record.base,
+        accepted=record.accepted,
+        tables=_tables(pipeline, record),
+        quarantine=_quarantine(pipeline, record),
+        last_driver=_last_driver(store, pipeline),
+        told_batch=_told_batch(store, pipeline, facts.generation),
+    )
+
+
+def gather_alone(reader: CheckpointReader, pipeline: Pipeline, generation: str) -> CheckpointFacts:
+    """What one checkpoint and its source say, without tables, and without what drivers have told."""
+    return gather_source(_read(reader, pipeline, generation), reader, pipeline)
+
+
+def gather_cut(
+    reader: CheckpointReader, pipeline: Pipeline, batch_id: int, read_since: ReadSince | None = None
+) -> CheckpointFacts:
+    """What a copy of a checkpoint would say that ends with a batch, and whether its source has what follows.
+
+    Without tables, and without what drivers have told.
+
+    Args:
+        reader: The checkpoint, which holds the batch.
+        pipeline: What is to go on from there.
+        batch_id: Last one that stays.
+        read_since: What must be there to be read again.
+    """
+    facts = _read(reader, pipeline, reader.path.rpartition("/")[2], until=batch_id)
+    # A copy gets a query id of its own.
+    damaged = {name: reason for name, reason in facts.damaged.items() if name != "metadata"}
+    facts = replace(facts, query_id="", damaged=damaged)
+    return gather_source(facts, reader, pipeline, read_since)
+
+
+def _read(
+    reader: CheckpointReader, pipeline: Pipeline, generation: str, until: int | None = None
+) -> CheckpointFacts:
+    """What the checkpoint's own files say."""
+    damaged: dict[str, str] = {}
+    offsets, commits = _log(reader, "offsets", until), _log(reader, "commits", until)
+    planned = _planned_batches(reader, offsets, damaged)
+    newest_commit = _newest_commit(reader, commits, damaged)
+    state = _state(reader, offsets.last, newest_commit, damaged)
+    return CheckpointFacts(
+        pipeline.name,
+        generation,
+        Declared(shape_of(pipeline.spec), _named_topics(pipeline), code_of(pipeline).digest),
+        query_id=_unless_torn(lambda: reader.query_id, "metadata", damaged),
+        offsets=offsets,
+        commits=commits,
+        planned_batches=planned,
+        newest_commit=newest_commit,
+        damaged=damaged,
+        state=state if until is None else replace(state, left_behind=()),
+    )
+
+
+def _record(store: Store, pipeline: Pipeline, generation: str) -> Current:
+    """The newest record of a generation; one that none names began by itself."""
     records = read_history(store, pipeline.layout, pipeline.name)
-    return next((record.base for record in records if record.generation == generation), None)
+    unknown = Current(pipeline=pipeline.name, generation=generation, why="")
+    return next((record for record in records if record.generation == generation), unknown)
 
 
-def _log(reader: CheckpointReader, name: str) -> BatchLog:
+def _log(reader: CheckpointReader, name: str, until: int | None = None) -> BatchLog:
     prefix = f"{name}/"
     files = {path[len(prefix) :]: file for path, file in reader.names.items() if path.startswith(prefix)}
     batches = [file for file in files if file.isdecimal() and str(int(file)) == file]
     strays = sorted(file for file in files if _NUMBER.fullmatch(file) and file not in set(batches))
     twins = (match[1] for file in files if (match := re.fullmatch(r"\.(\d+)\.crc", file)))
+    numbers = sorted(number for number in map(int, batches) if until is None or number <= until)
     return BatchLog(
-        tuple(sorted(map(int, batches))),
+        tuple(numbers),
         tuple(strays),
-        tuple(sorted(int(number) for number in twins if number not in files)),
-        tuple(sorted(int(file) for file in batches if files[file].size == 0)),
+        () if until is not None else tuple(sorted(int(n) for n in twins if n not in files)),
+        tuple(number for number in numbers if files[str(number)].size == 0),
     )
 
 
@@ -185,22 +249,26 @@ def _state(
     return StateFacts(tuple(sorted(operators)), version, tuple(missing), tuple(left_behind))
 
 
-def _tables(pipeline: Pipeline, generation: str, base: Base | None) -> dict[str, TableFacts]:
+def _tables(pipeline: Pipeline, record: Current) -> dict[str, TableFacts]:
     def look(sink: DeltaSink) -> TableFacts:
-        repeats = _appends_from_the_beginning(pipeline, sink)
-        reader = Reader(pipeline.name, generation, sink.table, base, repeats)
-        return _table(pipeline.layout.table(sink.table), reader)
+        return _table(pipeline.layout.table(sink.table), _reader(record, sink.table, _begins(pipeline, sink)))
 
     sinks = pipeline.spec.delta_sinks
     with ThreadPoolExecutor(TABLES_AT_ONCE) as threads:
         return dict(zip((sink.table for sink in sinks), threads.map(look, sinks), strict=True))
 
 
-def _quarantine(pipeline: Pipeline, generation: str, base: Base | None) -> TableFacts:
-    if pipeline.spec.payload is None:
+def _quarantine(pipeline: Pipeline, record: Current) -> TableFacts:
+    if not pipeline.spec.rejects_records:
         return TableFacts()
-    reader = Reader(pipeline.name, generation, QUARANTINE_OUTPUT, base)
-    return _table(pipeline.layout.quarantine(pipeline.name), reader)
+    return _table(pipeline.layout.quarantine(pipeline.name), _reader(record, QUARANTINE_OUTPUT))
+
+
+def _reader(record: Current, output: str, begins: Begins | None = None) -> Reader:
+    tables = {} if record.base is None else record.base.tables
+    began = tables.get(output)
+    began_at = -1 if began is None else began.version
+    return Reader(record.generation, record.side, output, began_at, begins)
 
 
 def _table(path: str, reader: Reader) -> TableFacts:
@@ -208,21 +276,26 @@ def _table(path: str, reader: Reader) -> TableFacts:
 
     try:
         table = open_table(path)
-        commits = [] if table is None else commits_of(table, LEDGER_LOOK_BACK)
-        if table is not None and was_restored(commits):
-            commits = commits_of(table)
+        if table is None:
+            return table_facts((), OpenTable(), reader)
+        app_id = transaction_id(reader.side.pipeline, reader.generation, reader.output)
+        opened = OpenTable(str(table.metadata().id), table.transaction_version(app_id))
+        return table_facts(History(path, table), opened, reader)
     except DeltaError as error:
         return TableFacts(unreadable=str(error).partition("\n")[0])
-    if table is None:
-        return table_facts((), None, reader)
-    app_id = transaction_id(reader.pipeline, reader.generation, reader.output)
-    return table_facts(commits, table.transaction_version(app_id), reader)
+    except DataError as error:
+        return TableFacts(unreadable=str(error.facts["reason"]))
 
 
-def _appends_from_the_beginning(pipeline: Pipeline, sink: DeltaSink) -> bool:
+def _begins(pipeline: Pipeline, sink: DeltaSink) -> Begins | None:
+    """Where a first start begins to append; None for other sinks, for the end, and for a moment."""
     source = pipeline.spec.source
     start = source.chosen.starting_offsets if source.is_kafka else "earliest"
-    return sink.mode == "append" and start == "earliest"
+    if sink.mode != "append":
+        return None
+    if isinstance(start, dict):
+        return {topic: {str(p): offset for p, offset in found.items()} for topic, found in start.items()}
+    return "earliest" if start == "earliest" else None
 
 
 def _last_driver(store: Store, pipeline: Pipeline) -> DriverFacts | None:

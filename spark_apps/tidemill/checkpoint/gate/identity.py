@@ -19,10 +19,8 @@ def _query(facts: CheckpointFacts) -> Iterator[Finding]:
     for table, found in facts.tables.items():
         if found.query_id is None or facts.query_id is None or found.query_id == facts.query_id:
             continue
-        yield Finding(
+        yield facts.error(
             "TIDE-CKPT-001",
-            "error",
-            facts.pipeline,
             "The checkpoint is not the one that wrote the table. "
             "Spark would go on from the other checkpoint's offsets and skip or repeat data.",
             facts.about(table=table, checkpoint_query=facts.query_id, table_query=found.query_id),
@@ -38,10 +36,8 @@ def _topics(facts: CheckpointFacts) -> Iterator[Finding]:
     )
     named = facts.declared.topics
     if named and read - named:
-        yield Finding(
+        yield facts.error(
             "TIDE-CKPT-003",
-            "error",
-            facts.pipeline,
             "The checkpoint has offsets of topics that this pipeline does not read. "
             "Spark would fail, or start the pipeline's own topics anew.",
             facts.about(checkpoint_topics=sorted(read), pipeline_topics=sorted(named)),
@@ -54,10 +50,8 @@ def _topics(facts: CheckpointFacts) -> Iterator[Finding]:
 def _generation(facts: CheckpointFacts) -> Iterator[Finding]:
     for table, found in facts.all_tables().items():
         if found.written_by is not None:
-            yield Finding(
+            yield facts.error(
                 "TIDE-CKPT-019",
-                "error",
-                facts.pipeline,
                 "Another generation of this pipeline has written to the table since this one began. "
                 "Spark would write the same rows beside it.",
                 facts.about(table=table, written_by=found.written_by),

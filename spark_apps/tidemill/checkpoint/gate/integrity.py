@@ -29,10 +29,8 @@ def integrity(facts: CheckpointFacts) -> Iterator[Finding]:
 def _metadata(facts: CheckpointFacts) -> Iterator[Finding]:
     began = facts.planned is not None or facts.committed is not None
     if began and facts.query_id is None and "metadata" not in facts.damaged:
-        yield Finding(
+        yield facts.error(
             "TIDE-CKPT-010",
-            "error",
-            facts.pipeline,
             "The checkpoint has lost the id of its query. "
             "Spark would refuse the start; older ones make a new id and write batches twice.",
             facts.about(file="metadata", checkpoint_batch=facts.committed),
@@ -43,10 +41,8 @@ def _metadata(facts: CheckpointFacts) -> Iterator[Finding]:
 
 def _damaged(facts: CheckpointFacts) -> Iterator[Finding]:
     for name, reason in facts.damaged.items():
-        yield Finding(
+        yield facts.error(
             "TIDE-CKPT-007",
-            "error",
-            facts.pipeline,
             "A checkpoint file is torn. Spark would fail at the start, at every start.",
             facts.about(file=name, reason=reason),
             _whole_again(facts, name),
@@ -74,10 +70,8 @@ def _back_to(facts: CheckpointFacts, batch_id: int | None) -> str:
 
 def _foreign(facts: CheckpointFacts, name: str, log: BatchLog) -> Iterator[Finding]:
     if log.strays:
-        yield Finding(
+        yield facts.error(
             "TIDE-CKPT-014",
-            "error",
-            facts.pipeline,
             "A file in the checkpoint has a name that Spark takes for a batch. It would fail at every start.",
             facts.about(folder=name, files=list(log.strays)),
             "see who put it there, and move it out of the folder",
@@ -85,10 +79,8 @@ def _foreign(facts: CheckpointFacts, name: str, log: BatchLog) -> Iterator[Findi
         )
     newer = [number for number in log.twins if number > (-1 if log.last is None else log.last)]
     if newer:
-        yield Finding(
+        yield facts.error(
             "TIDE-CKPT-013",
-            "error",
-            facts.pipeline,
             "A checksum file stands without its batch. Spark would plan that batch anew and then claim that "
             "another query runs.",
             facts.about(files=[f"{name}/.{number}.crc" for number in newer]),
@@ -101,10 +93,8 @@ def _gaps(facts: CheckpointFacts) -> Iterator[Finding]:
     """What Spark needs: the newest two of `offsets`, and a commit of each batch but the newest."""
     planned, committed = facts.planned, facts.committed
     if committed is not None and (planned is None or planned < committed):
-        yield Finding(
+        yield facts.error(
             "TIDE-CKPT-012",
-            "error",
-            facts.pipeline,
             "Batches are finished that were never planned. Spark would plan them anew, with other bounds, "
             "and send them to every sink again at each start.",
             facts.about(file=f"offsets/{committed}", planned_batch=planned, checkpoint_batch=committed),
@@ -120,10 +110,8 @@ def _gaps(facts: CheckpointFacts) -> Iterator[Finding]:
 
 
 def _gap(facts: CheckpointFacts, missing: list[str]) -> Finding:
-    return Finding(
+    return facts.error(
         "TIDE-CKPT-011",
-        "error",
-        facts.pipeline,
         "A file of the newest batches is missing, or the newest one is a stray. Spark would fail without the "
         "offsets; without the commits it would repeat the newest batch alone and take the others for done.",
         facts.about(missing=missing, planned_batch=facts.planned, checkpoint_batch=facts.committed),
@@ -135,10 +123,8 @@ def _gap(facts: CheckpointFacts, missing: list[str]) -> Finding:
 def _source_log(facts: CheckpointFacts) -> Iterator[Finding]:
     if facts.planned is None or facts.source.log or facts.declared.shape.source not in _SOURCES_WITH_LOG:
         return
-    yield Finding(
+    yield facts.error(
         "TIDE-CKPT-015",
-        "error",
-        facts.pipeline,
         "The checkpoint has lost what the source noted in it. "
         "Spark would read files again that it has read, or begin somewhere else.",
         facts.about(folder="sources/0", checkpoint_batch=facts.committed),

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tidemill.checkpoint.findings import Finding
-from tidemill.checkpoint.gate.facts import CheckpointFacts, Positions, TableSourceFacts, TopicFacts
+from tidemill.checkpoint.gate.facts import CheckpointFacts, TableSourceFacts, TopicFacts
 from tidemill.checkpoint.reading.source_logs import DeltaOffset, file_log_id, parse_delta_offset
+from tidemill.ledger.entry import Positions
 
 
 def source(facts: CheckpointFacts) -> Iterator[Finding]:
     """Offsets against what the broker, the table or the folder has."""
     if facts.source.topics is not None:
+        yield from _cluster(facts, facts.source.topics)
         yield from _topic_ids(facts, facts.source.topics)
         yield from _partitions(facts, facts.source.topics)
         yield from _expired(facts, facts.source.topics)
@@ -26,16 +28,28 @@ def topic_ids(facts: CheckpointFacts) -> dict[str, str]:
     return {t: topic_id for found in facts.tables.values() for t, topic_id in found.topic_ids.items()}
 
 
+def _cluster(facts: CheckpointFacts, topics: TopicFacts) -> Iterator[Finding]:
+    known = next((found.cluster for found in facts.tables.values() if found.cluster), None)
+    if known is not None and topics.cluster is not None and known != topics.cluster:
+        yield facts.error(
+            "TIDE-CKPT-095",
+            "The topics are read from another cluster, or event hub, than the newest batch was. Its offsets "
+            "say nothing of this one: Spark would skip records, or read them again.",
+            facts.about(cluster=f"{known} -> {topics.cluster}", next_offsets=facts.next_start),
+            "correct the environment's brokers; or, if it is a copy, "
+            f"tidemill checkpoint reset {facts.pipeline} --from the same place in it",
+            runbook="topic-recreated",
+        )
+
+
 def _topic_ids(facts: CheckpointFacts, topics: TopicFacts) -> Iterator[Finding]:
     known = topic_ids(facts)
     changed = {
         topic: f"{known[topic]} -> {now}" for topic, now in topics.ids.items() if known.get(topic, now) != now
     }
     if changed:
-        yield Finding(
+        yield facts.error(
             "TIDE-CKPT-021",
-            "error",
-            facts.pipeline,
             "A topic was deleted and made again under its name. Spark would take the old offsets for places "
             "in the new topic, and never read the records before them.",
             facts.about(topic_ids=changed, next_offsets=facts.next_start),
@@ -48,10 +62,8 @@ def _partitions(facts: CheckpointFacts, topics: TopicFacts) -> Iterator[Finding]
     known = _positions(facts.end_of(facts.planned))
     gone = [f"{t}-{p}" for t, ps in known.items() for p in ps if p not in topics.ends.get(t, {})]
     if gone:
-        yield Finding(
+        yield facts.error(
             "TIDE-CKPT-022",
-            "error",
-            facts.pipeline,
             "Partitions that the checkpoint has read are gone from the broker: the topic was deleted, or "
             "made again with fewer. Spark would fail at every start.",
             facts.about(partitions=gone),
@@ -67,10 +79,8 @@ def _expired(facts: CheckpointFacts, topics: TopicFacts) -> Iterator[Finding]:
         if offset >= 0 and (oldest := topics.oldest.get(topic, {}).get(partition, 0)) > offset
     }
     if lost:
-        yield Finding(
+        yield facts.error(
             "TIDE-CKPT-020",
-            "error",
-            facts.pipeline,
             "The broker no longer has records that were not read yet: retention has removed them. "
             "Spark would fail at every start, or skip them if it were told to.",
             facts.about(lost=lost),
@@ -87,10 +97,8 @@ def _beyond(facts: CheckpointFacts, topics: TopicFacts) -> Iterator[Finding]:
         if (end := topics.ends.get(topic, {}).get(partition)) is not None and offset > end
     }
     if beyond:
-        yield Finding(
+        yield facts.error(
             "TIDE-CKPT-021",
-            "error",
-            facts.pipeline,
             "The checkpoint has read further than the topic goes: it was made again, or truncated. Spark "
             "would fail, or wait until the topic has grown past the old offsets and skip what came before.",
             facts.about(offsets_beyond_end=beyond),
@@ -104,10 +112,8 @@ def _table(facts: CheckpointFacts) -> Iterator[Finding]:
     table = facts.source.table
     problem = None if table is None or newest is None else _table_problem(table, newest)
     if table is not None and problem:
-        yield Finding(
+        yield facts.error(
             "TIDE-CKPT-023",
-            "error",
-            facts.pipeline,
             f"The table to read {problem}. Spark would fail at every start, or skip rows.",
             facts.about(
                 next_offsets=facts.next_start,
@@ -137,12 +143,9 @@ def _table_problem(table: TableSourceFacts, newest: DeltaOffset) -> str | None:
 def _files(facts: CheckpointFacts) -> Iterator[Finding]:
     missing = facts.source.missing
     if missing:
-        yield Finding(
+        yield facts.error(
             "TIDE-CKPT-024",
-            "error",
-            facts.pipeline,
-            "Files of the batch that must be repeated are gone. "
-            "Spark would fail, or write the batch without their rows.",
+            "Files that must be read again are gone. Spark would fail, or go on without their rows.",
             facts.about(planned_batch=facts.planned, missing=list(missing[:5]), more=len(missing[5:])),
             "put the files back",
             runbook="source-files-gone",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -35,23 +37,85 @@ LOOKED_AT = 50
 # Versions of a table to read, from the next one on, whose log file and data files are looked at.
 VERSIONS_LOOKED_AT = 10
 
+# Requests at the same time, which hides the waits of an object store.
+LOOKS_AT_ONCE = 8
+
 # Names that every client of a store takes for the same object; also no URI and no absolute path.
 _PLAIN = re.compile(r"[A-Za-z0-9_.=-][A-Za-z0-9_.=/-]*")
 
 
-def gather_source(facts: CheckpointFacts, reader: CheckpointReader, pipeline: Pipeline) -> CheckpointFacts:
-    """The facts with what storage says of the source."""
+@dataclass(frozen=True)
+class ReadSince:
+    """What was read after a batch and must be read again.
+
+    Args:
+        reader: The checkpoint that tells it.
+        batch_id: The newest batch whose rows are taken back.
+    """
+
+    reader: CheckpointReader
+    batch_id: int
+
+
+def gather_source(
+    facts: CheckpointFacts,
+    reader: CheckpointReader,
+    pipeline: Pipeline,
+    read_since: ReadSince | None = None,
+) -> CheckpointFacts:
+    """The facts with what storage says of the source.
+
+    Args:
+        facts: What the checkpoint says.
+        reader: The checkpoint.
+        pipeline: What is to go on from it.
+        read_since: What must be read again: all of it is looked for, else a sample of what comes next.
+    """
     log = bool(source_names(reader.path, reader.files))
     # Only a query without finished batches begins where the source's own log says.
     begins = facts.committed is None and pipeline.spec.source.is_kafka
-    found = SourceFacts(log, reader.batches.initial_offset() if begins else None)
-    found = replace(found, missing=_missing_files(facts, reader))
-    facts = replace(facts, source=found)
+    initial = reader.batches.initial_offset() if begins else None
+    missing = _missing_files(facts, reader)
+    if read_since is not None:
+        missing = _missing_since(facts, reader, read_since)
+    facts = replace(facts, source=SourceFacts(log, initial, missing=missing))
     if pipeline.spec.source.delta is None:
         return facts
     path = pipeline.layout.table(pipeline.spec.source.delta.table)
     start = parse_delta_offset(facts.next_start) or parse_delta_offset(facts.end_of(facts.planned))
-    return replace(facts, source=replace(found, table=_table(reader.store, path, start)))
+    table = _table(reader.store, path, start, whole=read_since is not None)
+    return replace(facts, source=replace(facts.source, table=table))
+
+
+def _missing_since(facts: CheckpointFacts, reader: CheckpointReader, since: ReadSince) -> tuple[str, ...]:
+    """Files whose rows are taken back and that are gone."""
+    newest = since.reader.offsets(since.batch_id)
+    until = None if newest is None else file_log_id(next(iter(newest.ends.values()), None))
+    last = file_log_id(facts.end_of(facts.committed))
+    if last is None or until is None:
+        return ()
+    try:
+        stays, read = (read_file_log(r.store, r.path, r.files) for r in (reader, since.reader))
+    except TornFileError as error:
+        return (str(error),)
+    known = {entry.path for entry in stays if entry.log_id <= last}
+    wanted = sorted({entry.path for entry in read if entry.log_id <= until} - known)
+    return _gone(since.reader.store, wanted)
+
+
+def files_gone(reader: CheckpointReader) -> tuple[str, ...]:
+    """Files that the checkpoint's batches have read and that are gone, as its log names them."""
+    try:
+        read = sorted({entry.path for entry in read_file_log(reader.store, reader.path, reader.files)})
+    except TornFileError as error:
+        return (str(error),)
+    return _gone(reader.store, read)
+
+
+def _gone(store: Store, paths: Sequence[str]) -> tuple[str, ...]:
+    with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
+        there = list(threads.map(partial(_is_there, store), paths))
+    return tuple(path for path, is_there in zip(paths, there, strict=True) if not is_there)
 
 
 def _missing_files(facts: CheckpointFacts, reader: CheckpointReader) -> tuple[str, ...]:
@@ -85,7 +149,7 @@ def _is_there(store: Store, uri: str) -> bool:
     return _PLAIN.fullmatch(name) is None or store.identity(f"{store.root}/{name}") is not None
 
 
-def _table(store: Store, path: str, start: DeltaOffset | None) -> TableSourceFacts:
+def _table(store: Store, path: str, start: DeltaOffset | None, *, whole: bool) -> TableSourceFacts:
     from deltalake.exceptions import DeltaError
 
     try:
@@ -100,12 +164,14 @@ def _table(store: Store, path: str, start: DeltaOffset | None) -> TableSourceFac
         return facts
     if start.is_snapshot:
         return replace(facts, missing=() if _has_version(table, start.version) else (start.version,))
-    last = min(facts.version, start.version + VERSIONS_LOOKED_AT - 1)
-    commits = {v: store.read(f"{path}/_delta_log/{v:020}.json") for v in range(start.version, last + 1)}
+    looked_at = range(start.version, facts.version + 1)[: None if whole else VERSIONS_LOOKED_AT]
+    commits = {v: store.read(f"{path}/_delta_log/{v:020}.json") for v in looked_at}
     missing = tuple(version for version, content in commits.items() if content is None)
     files = list(_added_files(content for content in commits.values() if content is not None))
-    plain = (file for file in files[:LOOKED_AT] if _PLAIN.fullmatch(file))
-    gone = tuple(file for file in plain if store.identity(f"{path}/{file}") is None)
+    plain = [file for file in files[: None if whole else LOOKED_AT] if _PLAIN.fullmatch(file)]
+    with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
+        there = threads.map(lambda file: store.identity(f"{path}/{file}") is not None, plain)
+        gone = tuple(file for file, is_there in zip(plain, there, strict=True) if not is_there)
     return replace(facts, missing=missing, missing_files=gone)
 
 

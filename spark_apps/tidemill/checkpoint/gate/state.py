@@ -12,10 +12,8 @@ def state(facts: CheckpointFacts) -> Iterator[Finding]:
     """State stores of the newest finished batch."""
     found = facts.state
     if found.missing:
-        yield Finding(
+        yield facts.error(
             "TIDE-CKPT-016",
-            "error",
-            facts.pipeline,
             "State that the next batch needs is missing or damaged. "
             "Spark would fail at every start, or go on with windows and keys forgotten.",
             facts.about(
@@ -28,10 +26,8 @@ def state(facts: CheckpointFacts) -> Iterator[Finding]:
     if found.left_behind:
         name, committed = facts.pipeline, facts.committed
         again = f"reset {name} --from earliest" if committed is None else f"rewind {name} --to {committed}"
-        yield Finding(
+        yield facts.error(
             "TIDE-CKPT-002",
-            "error",
-            facts.pipeline,
             "The checkpoint holds state of batches that it does not know: it was taken back by hand. "
             "Spark can pick the newer state up and count its rows twice.",
             facts.about(

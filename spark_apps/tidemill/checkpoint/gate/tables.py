@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, Literal
 
-from tidemill.checkpoint.current import Base
 from tidemill.checkpoint.gate.facts import TableFacts
-from tidemill.ledger.entry import LedgerEntry
-from tidemill.ledger.read import Commit
+from tidemill.ledger.entry import LedgerEntry, Positions
+from tidemill.ledger.proof import Side, why_unproven
+from tidemill.ledger.read import FIRST_PAGE, Commit
 from tidemill.ledger.standing import standing_commits
 
 # Newest batches whose offsets are compared between ledger and checkpoint. A driver that was fenced off can
 # have overwritten the one that was running and, at worst, the one before.
 COMPARED_BATCHES = 3
+
+# Offsets by partition, or from the oldest record on.
+Begins = Positions | Literal["earliest"]
 
 
 @dataclass(frozen=True)
@@ -22,99 +26,155 @@ class Reader:
     """Through whose eyes a log is read.
 
     Args:
-        pipeline: Its name.
-        generation: Its live generation.
+        generation: The generation that is to go on.
+        side: Whose batches lead to it.
         output: Name of the table in ledger entries.
-        base: Where a verb took the generation from.
-        repeats_backfill: Whether a first start would append again what a backfill has written.
+        began_at: Version of the table that a verb began the generation with; -1 without one.
+        begins: Where a first start would begin to append what backfills may have written; None where it
+            appends nothing, or nobody knows where.
     """
 
-    pipeline: str
     generation: str
+    side: Side
     output: str
-    base: Base | None = None
-    repeats_backfill: bool = False
+    began_at: int = -1
+    begins: Begins | None = None
 
 
-def table_facts(newest_first: Sequence[Commit], transaction: int | None, reader: Reader) -> TableFacts:
+@dataclass(frozen=True)
+class OpenTable:
+    """What a table says beside its commits.
+
+    Args:
+        table_id: Its id; None if there is no table.
+        transaction: Newest batch that Delta holds for written.
+    """
+
+    table_id: str | None = None
+    transaction: int | None = None
+
+
+def table_facts(commits: Iterable[Commit], table: OpenTable, reader: Reader) -> TableFacts:
     """Say which batches of the generation stand in the table.
 
-    Without ledger entries of the generation, the transaction version tells; after a RESTORE it says too much
-    and tells nothing. A generation that a verb made and that has not written yet stands where its base
-    does, as long as that is not taken back.
+    Reads as far back as the generation's newest entries; all of the log only if somebody restored the table
+    by hand lately, or if there are none. Then the transaction version tells; after a RESTORE it says too
+    much and tells nothing.
     """
-    standing = list(standing_commits(newest_first))
-    batches = [commit for commit in standing if _is_batch_of(commit, reader.pipeline)]
-    own = [c.entry for c in batches if c.entry is not None and c.entry.generation == reader.generation]
-    backfilled_to = _backfilled_to(standing, reader.pipeline) if reader.repeats_backfill else None
-    if not own:
-        return TableFacts(
-            _last_without_entry(standing, transaction, reader),
-            transaction=transaction,
-            written_by=_intruder(batches, reader),
-            traced=bool(batches) or transaction is not None,
-            backfilled_to=backfilled_to,
-        )
-    newest = own[0]
-    return TableFacts(
-        newest.batch_id,
-        newest.query_id,
-        transaction,
-        {entry.batch_id: _end(entry) for entry in own[:COMPARED_BATCHES] if entry.batch_id is not None},
-        _generation_of(batches[0], but=reader.generation),
-        True,
-        newest.shape,
-        {t: topic_id for read in newest.sources.values() for t, topic_id in (read.topic_ids or {}).items()},
+    standing = list(_as_far_as_needed(standing_commits(commits), reader))
+    entries = [commit.entry for commit in standing if commit.entry is not None]
+    own = [entry for entry in entries if _is_own(entry, reader)]
+    facts = TableFacts(
+        table_id=table.table_id,
+        transaction=table.transaction,
+        written_by=_intruder(standing, reader),
+        traced=table.transaction is not None or any(_is_live(entry, reader) for entry in entries),
+    )
+    if own:
+        return replace(facts, **_told_by(own), hole=_hole(commits, own[0].batch_id, reader))
+    restored = any(_is_by_hand(commit) for commit in commits)
+    backfills = [e for e in entries if e.pipeline == reader.side.pipeline and e.mode == "backfill"]
+    return replace(
+        facts,
+        last_batch=None if restored else table.transaction,
+        log_from=min((commit.version for commit in commits), default=None),
+        backfilled_to=_backfilled_to(backfills, reader.begins),
     )
 
 
-def was_restored(commits: Iterable[Commit]) -> bool:
-    """Whether any of the commits is a RESTORE."""
-    return any(commit.operation == "RESTORE" for commit in commits)
-
-
-def _last_without_entry(standing: list[Commit], transaction: int | None, reader: Reader) -> int | None:
-    if reader.base is not None and (transaction is None or was_restored(standing)):
-        return reader.base.batch_id if _base_stands(standing, reader) else None
-    return None if was_restored(standing) else transaction
-
-
-def _base_stands(standing: list[Commit], reader: Reader) -> bool:
-    """Whether no later RESTORE has taken back the version that the generation began with."""
-    version = _base_version(reader)
-    restores = [c for c in standing if c.operation == "RESTORE" and c.version > version]
-    return all(c.restored_to is not None and c.restored_to >= version for c in restores)
-
-
-def _base_version(reader: Reader) -> int:
-    """Table version that the generation began with; -1 if there was no table."""
-    version = None if reader.base is None else reader.base.tables.get(reader.output)
-    return -1 if version is None else version
-
-
-def _intruder(batches: list[Commit], reader: Reader) -> str | None:
-    """Who wrote after the generation was made, before it wrote itself."""
-    if reader.base is None or reader.base.tables.get(reader.output, -1) == -1 or not batches:
+def _backfilled_to(backfills: Sequence[LedgerEntry], begins: Begins | None) -> Positions | None:
+    """Where backfills ended, by partition; empty if nobody can say; None if a first start repeats nothing."""
+    if not backfills or begins is None:
         return None
-    newest = batches[0]
-    return _generation_of(newest, but=reader.generation) if newest.version > _base_version(reader) else None
+    highest: Positions = {}
+    for entry in backfills:
+        if not entry.sources:
+            return {}
+        for end in entry.ends.values():
+            for topic, partitions in (end or {}).items():
+                for partition, offset in partitions.items():
+                    of_topic = highest.setdefault(topic, {})
+                    of_topic[partition] = max(offset, of_topic.get(partition, 0))
+    return highest if begins == "earliest" or _is_below(begins, highest) else None
 
 
-def _generation_of(commit: Commit, but: str) -> str | None:
-    generation = None if commit.entry is None else commit.entry.generation
-    return None if generation == but else generation
+def _is_below(begins: Positions, highest: Positions) -> bool:
+    """Whether records of some partition would be read that a backfill has read; -2 stands for the oldest."""
+    return any(
+        -1 != begins.get(topic, {}).get(partition, offset) < offset
+        for topic, partitions in highest.items()
+        for partition, offset in partitions.items()
+    )
 
 
-def _is_batch_of(commit: Commit, pipeline: str) -> bool:
-    entry = commit.entry
-    return entry is not None and entry.pipeline == pipeline and entry.mode != "backfill"
+def as_of(found: TableFacts, finished: int | None) -> TableFacts:
+    """What a table said when a batch was finished, of one that a stream has gone on writing.
+
+    Only where Delta and the ledger agree upon the newest batch: what contradicts itself stays as it is.
+    """
+    newest = found.last_batch
+    if newest is None or found.transaction != newest or newest <= (-1 if finished is None else finished):
+        return found
+    return replace(found, last_batch=finished, transaction=finished)
 
 
-def _end(entry: LedgerEntry) -> Any:
-    return next((read.end for read in entry.sources.values()), None)
+def _told_by(own: Sequence[LedgerEntry]) -> dict[str, Any]:
+    """What the newest entries of the generation say."""
+    newest = own[0]
+    return {
+        "last_batch": newest.batch_id,
+        "begun": True,
+        "query_id": newest.query_id,
+        "ends": {e.batch_id: next(iter(e.ends.values()), None) for e in own if e.batch_id is not None},
+        "shape": newest.shape,
+        "code": newest.code.digest,
+        "cluster": newest.cluster,
+        "topic_ids": newest.topic_ids,
+    }
 
 
-def _backfilled_to(standing: list[Commit], pipeline: str) -> Any:
-    entries = (commit.entry for commit in standing)
-    mine = (e for e in entries if e and e.pipeline == pipeline and e.mode == "backfill")
-    return next(({name: read.end for name, read in entry.sources.items()} for entry in mine), None)
+def _hole(commits: Iterable[Commit], newest: int | None, reader: Reader) -> str | None:
+    """What speaks against the newest batch although it stands.
+
+    Below it only a driver that ran meanwhile can have hidden a RESTORE by hand.
+    """
+    if newest is None or not any(_is_by_hand(commit) for commit in islice(commits, FIRST_PAGE)):
+        return None
+    return why_unproven(list(commits), reader.side, newest, reader.output)
+
+
+def _as_far_as_needed(standing: Iterable[Commit], reader: Reader) -> Iterator[Commit]:
+    """Up to the entries that are compared, or that with which the generation began."""
+    found = 0
+    for commit in standing:
+        yield commit
+        if commit.entry is not None and _is_own(commit.entry, reader):
+            found += 1
+            if found == COMPARED_BATCHES or commit.entry.mode == "base":
+                return
+
+
+def _intruder(standing: Iterable[Commit], reader: Reader) -> str | None:
+    """Another generation that wrote after this one had, or after it was made."""
+    for commit in standing:
+        entry = commit.entry
+        if entry is None or not _is_live(entry, reader):
+            continue
+        if _is_own(entry, reader):
+            return None
+        later = commit.version > reader.began_at and reader.side.batch_of(commit) is None
+        if later and not commit.changes_no_row:
+            return entry.generation
+    return None
+
+
+def _is_by_hand(commit: Commit) -> bool:
+    return commit.operation == "RESTORE" and not commit.is_by_verb
+
+
+def _is_own(entry: LedgerEntry, reader: Reader) -> bool:
+    return _is_live(entry, reader) and entry.generation == reader.generation
+
+
+def _is_live(entry: LedgerEntry, reader: Reader) -> bool:
+    return entry.pipeline == reader.side.pipeline and entry.mode != "backfill"

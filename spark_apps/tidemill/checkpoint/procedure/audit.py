@@ -16,6 +16,7 @@ class AuditEntry(BaseModel):
     """One action.
 
     Args:
+        pipeline: Whose; empty for an action on the whole storage root.
         request_id: Names it; the same request leaves one entry, however often it was continued.
         at: When it began.
         before: What was live before; None if there was nothing.
@@ -26,7 +27,7 @@ class AuditEntry(BaseModel):
 
     v: int = 1
     verb: str
-    pipeline: str
+    pipeline: str = ""
     request_id: str
     by: str
     why: str
@@ -39,7 +40,8 @@ class AuditEntry(BaseModel):
 
 def write_audit(store: Store, layout: Layout, entry: AuditEntry) -> bool:
     """Leave an entry; False if this request left one before. Names sort by time."""
-    request_id, pipeline = check_request_id(entry.request_id), check_pipeline_name(entry.pipeline)
+    request_id = check_request_id(entry.request_id)
+    pipeline = check_pipeline_name(entry.pipeline) if entry.pipeline else ""
     name = f"{entry.at:%Y%m%dT%H%M%S.%fZ}-{pipeline}-{request_id}.json"
     return store.create_json(f"{layout.audit}/{name}", entry.model_dump(mode="json"))
 

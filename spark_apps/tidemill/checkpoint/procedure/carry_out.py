@@ -12,22 +12,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from tidemill.checkpoint.current import read_current
 from tidemill.checkpoint.epochs import claim_epoch, newest_epoch
-from tidemill.checkpoint.holds import Hold, drop_hold, take_hold
+from tidemill.checkpoint.holds import Hold, drop_hold, is_held, take_hold
 from tidemill.checkpoint.procedure.audit import AuditEntry, write_audit
 from tidemill.checkpoint.procedure.journal import (
     JournalEntry,
+    Notes,
+    alive_path,
     as_stored,
     create_entry,
     drop_entry,
+    end_entry,
+    note_step,
     read_entry,
-    write_entry,
 )
 from tidemill.checkpoint.procedure.request import check_person, check_reason, check_request_id
+from tidemill.checkpoint.procedure.sign_of_life import shown_alive
 from tidemill.checkpoint.procedure.unfinished import check_nothing_else_unfinished
 from tidemill.errors import FencedError, GateRefusedError, UsageError
 from tidemill.names import Layout, check_pipeline_name
@@ -36,10 +39,14 @@ from tidemill.storage.store import Store
 
 @dataclass(frozen=True)
 class Step:
-    """One step. `act` may be run again after it was cut short or completed, to the same effect."""
+    """One step.
+
+    `act` gets what earlier steps noted, and returns what later ones need. It may be run again after it was
+    cut short or completed, to the same effect, also while another attempt is still inside it.
+    """
 
     name: str
-    act: Callable[[], None]
+    act: Callable[[Notes], Notes | None]
 
 
 @dataclass(frozen=True)
@@ -115,7 +122,8 @@ def carry_out(
     4. The steps that are not done yet, each noted in the journal.
     5. Verify: the gate. If it refuses, hold and journal stay.
     6. Audit entry.
-    7. The journal is closed, then the hold released: one that dies between is completed by a repetition.
+    7. The journal is closed, unless the request was given up meanwhile; then the hold is released: one that
+       dies between is completed by a repetition.
 
     Args:
         store: Control files.
@@ -126,8 +134,9 @@ def carry_out(
 
     Raises:
         GateRefusedError: TIDE-CKPT-033, if another request is unfinished; nothing was changed.
-        UsageError: TIDE-CKPT-032, if the request id was used for something else.
-        FencedError: TIDE-CKPT-039, if a driver or another run of this request has started meanwhile.
+        UsageError: TIDE-CKPT-032, if the request id was used for something else, or was given up.
+        FencedError: TIDE-CKPT-039, if a driver or another run of this request has started meanwhile, or the
+            request was given up.
     """
     return _Run(store, layout, procedure, step_done).to_its_end(verify)
 
@@ -149,31 +158,35 @@ class _Run:
         self._epoch = 0
 
     def to_its_end(self, verify: Callable[[], None]) -> JournalEntry:
-        entry = self._begin()
-        if entry.state == "begun":
-            # 4.
-            for step in self._procedure.steps:
-                entry = self._advance(entry, step)
-            # 5.
-            self._check_epoch()
-            verify()
-            self._step_done("verify")
-            # 6.
-            write_audit(self._store, self._layout, self._audit(entry))
-            self._step_done("audit")
-            # 7.
-            entry = entry.model_copy(update={"state": "verified", "ended_at": datetime.now(UTC)})
-            write_entry(self._store, self._layout, entry)
-            self._step_done("close")
+        entry = self._known()
+        if entry is None or entry.state == "begun":
+            entry = self._begin()
+            with shown_alive(self._store, alive_path(self._layout, entry.pipeline, entry.request_id)):
+                entry = self._work(entry, verify)
         drop_hold(self._store, self._layout, entry.pipeline, entry.request_id)
         self._step_done("release")
         return entry
 
+    def _work(self, entry: JournalEntry, verify: Callable[[], None]) -> JournalEntry:
+        # 4.
+        for step in self._procedure.steps[entry.done :]:
+            entry = self._advance(entry, step)
+        # 5.
+        self._check_right()
+        verify()
+        self._step_done("verify")
+        # 6.
+        write_audit(self._store, self._layout, self._audit(entry))
+        self._step_done("audit")
+        # 7.
+        entry = end_entry(self._store, self._layout, entry, "verified")
+        if entry.state != "verified":
+            raise self._fenced()
+        self._step_done("close")
+        return entry
+
     def _begin(self) -> JournalEntry:
         procedure = self._procedure
-        known = self._known()
-        if known is not None and known.state != "begun":
-            return known
         check_nothing_else_unfinished(self._store, self._layout, procedure.pipeline, procedure.request_id)
         # 1.
         if procedure.forbids_starts:
@@ -194,12 +207,14 @@ class _Run:
         """The request's own entry, if it is this request's."""
         procedure = self._procedure
         entry = read_entry(self._store, self._layout, procedure.pipeline, procedure.request_id)
+        if entry is None:
+            return None
         steps = tuple(step.name for step in procedure.steps)
         wanted = (procedure.verb, as_stored(procedure.plan), steps)
-        if entry is not None and wanted != (entry.verb, entry.plan, entry.steps):
+        if wanted != (entry.verb, entry.plan, entry.steps) or entry.state == "abandoned":
             raise UsageError(
                 "TIDE-CKPT-032",
-                "This request id was used for something else. Nothing was changed.",
+                "This request id was used for something else, or was given up. Nothing was changed.",
                 facts={"request_id": entry.request_id, "verb": entry.verb, "state": entry.state},
                 fix="name another one, or none",
             )
@@ -232,33 +247,41 @@ class _Run:
         return entry
 
     def _advance(self, entry: JournalEntry, step: Step) -> JournalEntry:
-        if step.name in entry.done:
-            return entry
-        self._check_epoch()
-        step.act()
-        entry = entry.model_copy(update={"done": (*entry.done, step.name)})
-        write_entry(self._store, self._layout, entry)
+        self._check_right()
+        notes = step.act(entry.notes) or {}
+        noted = note_step(self._store, self._layout, entry, as_stored(notes))
+        if noted is None:
+            raise self._fenced()
         self._step_done(step.name)
-        return entry
+        return noted
 
-    def _check_epoch(self) -> None:
-        if not self._procedure.forbids_starts:
+    def _check_right(self) -> None:
+        """Go on only as the newest of all that claimed an epoch, and as long as the hold stands."""
+        procedure = self._procedure
+        if not procedure.forbids_starts:
             return
-        newest = newest_epoch(self._store, self._layout, self._procedure.pipeline)
-        if newest > self._epoch:
-            raise FencedError(
-                "TIDE-CKPT-039",
-                "A driver, or another run of this request, has started meanwhile. This one went no further.",
-                facts={
-                    "pipeline": self._procedure.pipeline,
-                    "request_id": self._procedure.request_id,
-                    "epoch": self._epoch,
-                    "newest_epoch": newest,
-                },
-                fix="stop the driver, then complete the request: "
-                f"{self._procedure.command or self._procedure.request_id}",
-                runbook="unfinished-procedure",
-            )
+        newest = newest_epoch(self._store, self._layout, procedure.pipeline)
+        if newest > self._epoch or not is_held(
+            self._store, self._layout, procedure.pipeline, procedure.request_id
+        ):
+            raise self._fenced()
+
+    def _fenced(self) -> FencedError:
+        procedure = self._procedure
+        return FencedError(
+            "TIDE-CKPT-039",
+            "A driver, or another run of this request, has started meanwhile, or the request was given up. "
+            "This one went no further.",
+            facts={
+                "pipeline": procedure.pipeline,
+                "request_id": procedure.request_id,
+                "epoch": self._epoch,
+                "newest_epoch": newest_epoch(self._store, self._layout, procedure.pipeline),
+            },
+            fix=f"see which: tidemill checkpoint release {procedure.pipeline}; stop a driver, then complete "
+            f"the request: {procedure.command or procedure.request_id}",
+            runbook="unfinished-procedure",
+        )
 
     def _hold(self) -> Hold:
         procedure = self._procedure

@@ -1,7 +1,13 @@
-"""The journal: `journal/<request id>.json`, what a verb planned and how far it came.
+"""The journal of a request: what a verb planned, how far it came, and how it ended.
 
-An unfinished entry is what a repeated run continues with: its plan, not a new one, because the world has
-changed since.
+    journal/<request id>/plan.json       made when it begins
+    journal/<request id>/step-03.json    the third step is done, and what the later ones need of it
+    journal/<request id>/end.json        verified, or abandoned
+    journal/<request id>/alive.json      the sign of life of the attempt at work
+
+Each but the last is made by put-if-absent and never changed. So an attempt that stood still and wakes up can
+neither undo what another one has noted since, nor verify what was abandoned. An unfinished request is
+continued with its own plan, not a new one, because the world has changed since.
 """
 
 from __future__ import annotations
@@ -17,15 +23,23 @@ from tidemill.checkpoint.procedure.request import check_request_id, request_stem
 from tidemill.names import Layout
 from tidemill.storage.store import Store
 
+# What a step tells the later ones, and a repeated attempt.
+Notes = Mapping[str, Any]
+State = Literal["begun", "verified", "abandoned"]
+
+_PLAN, _END = "plan.json", "end.json"
+
 
 class JournalEntry(BaseModel):
     """One request of a verb.
 
     Args:
-        plan: All that was decided; the steps need nothing else.
+        plan: All that was decided; the steps need nothing else but the notes of earlier ones.
         steps: Names, in order.
-        done: Names of the steps that are behind it.
         before: Record of the live generation when the request began.
+        command: What completes it.
+        done: How many steps are done.
+        notes: What they told.
         state: `verified` and `abandoned` are final.
     """
 
@@ -39,40 +53,69 @@ class JournalEntry(BaseModel):
     why: str
     plan: dict[str, Any]
     steps: tuple[str, ...]
-    done: tuple[str, ...] = ()
     before: dict[str, Any] | None = None
-    state: Literal["begun", "verified", "abandoned"] = "begun"
     begun_at: datetime = Field(default_factory=lambda: datetime.now(UTC))
-    ended_at: datetime | None = None
     command: str = ""
+    done: int = 0
+    notes: dict[str, Any] = {}
+    state: State = "begun"
+
+    @property
+    def progress(self) -> str:
+        """How far it came, for a person."""
+        return f"{self.done} of {len(self.steps)} steps"
 
 
 def read_entry(store: Store, layout: Layout, pipeline: str, request_id: str) -> JournalEntry | None:
     """One request; None if it never began."""
-    document = store.read_json(_path(layout, pipeline, check_request_id(request_id)))
-    return None if document is None else JournalEntry.model_validate(document)
-
-
-def read_journal(store: Store, layout: Layout, pipeline: str) -> list[JournalEntry]:
-    """All requests, oldest first."""
-    names = [n.removesuffix(".json") for n in store.list_names(layout.journal(pipeline))]
-    entries = (read_entry(store, layout, pipeline, name) for name in names)
-    return sorted((e for e in entries if e is not None), key=lambda entry: entry.begun_at)
+    folder = _folder(layout, pipeline, request_id)
+    document = store.read_json(f"{folder}/{_PLAN}")
+    if document is None:
+        return None
+    steps = [name for name in store.list_names(folder) if name.startswith("step-")]
+    notes = [store.read_json(f"{folder}/{name}") or {} for name in steps]
+    end = store.read_json(f"{folder}/{_END}") or {"state": "begun"}
+    told = {key: value for note in notes for key, value in note["notes"].items()}
+    return JournalEntry.model_validate({**document, "done": len(steps), "notes": told, "state": end["state"]})
 
 
 def create_entry(store: Store, layout: Layout, entry: JournalEntry) -> bool:
     """Begin a request; False if it has begun before."""
-    return store.create_json(_path(layout, entry.pipeline, entry.request_id), entry.model_dump(mode="json"))
+    path = f"{_folder(layout, entry.pipeline, entry.request_id)}/{_PLAN}"
+    return store.create_json(path, entry.model_dump(mode="json", exclude={"done", "notes", "state"}))
 
 
-def write_entry(store: Store, layout: Layout, entry: JournalEntry) -> None:
-    """Note how far a request came."""
-    store.write_json(_path(layout, entry.pipeline, entry.request_id), entry.model_dump(mode="json"))
+def note_step(store: Store, layout: Layout, entry: JournalEntry, notes: Notes) -> JournalEntry | None:
+    """Note the next step as done; None if somebody else has."""
+    step = {"step": entry.steps[entry.done], "at": _now(), "notes": dict(notes)}
+    path = f"{_folder(layout, entry.pipeline, entry.request_id)}/step-{entry.done + 1:02d}.json"
+    if not store.create_json(path, step):
+        return None
+    return entry.model_copy(update={"done": entry.done + 1, "notes": {**entry.notes, **notes}})
+
+
+def end_entry(store: Store, layout: Layout, entry: JournalEntry, state: State) -> JournalEntry:
+    """End a request, unless it has ended; returns it with the state that counts."""
+    path = f"{_folder(layout, entry.pipeline, entry.request_id)}/{_END}"
+    if store.create_json(path, {"state": state, "at": _now()}):
+        return entry.model_copy(update={"state": state})
+    return entry.model_copy(update={"state": (store.read_json(path) or {})["state"]})
 
 
 def drop_entry(store: Store, layout: Layout, entry: JournalEntry) -> None:
     """Forget a request that has done nothing."""
-    store.delete(_path(layout, entry.pipeline, entry.request_id))
+    for file in store.list_files(_folder(layout, entry.pipeline, entry.request_id)):
+        store.delete(file.path)
+
+
+def alive_path(layout: Layout, pipeline: str, request_id: str) -> str:
+    """Where the attempt at work shows that it lives."""
+    return f"{_folder(layout, pipeline, request_id)}/alive.json"
+
+
+def read_journal(store: Store, layout: Layout, pipeline: str) -> list[JournalEntry]:
+    """All requests, oldest first."""
+    return _read(store, layout, pipeline, _requests(store, layout, pipeline))
 
 
 def unfinished_entries(store: Store, layout: Layout, pipeline: str) -> list[JournalEntry]:
@@ -80,9 +123,15 @@ def unfinished_entries(store: Store, layout: Layout, pipeline: str) -> list[Jour
 
     A verified request whose hold is still there died on its last step, and counts.
     """
-    held = set(store.list_names(layout.holds(pipeline)))
-    entries = read_journal(store, layout, pipeline)
-    return [e for e in entries if e.state == "begun" or f"{e.request_id}.json" in held]
+    held = {name.removesuffix(".json") for name in store.list_names(layout.holds(pipeline))}
+    ended = _requests(store, layout, pipeline, _END)
+    begun = [name for name in _requests(store, layout, pipeline) if name not in ended or name in held]
+    return [e for e in _read(store, layout, pipeline, begun) if e.state == "begun" or e.request_id in held]
+
+
+def ended_requests(store: Store, layout: Layout, pipeline: str) -> list[str]:
+    """Ids of the requests that have come to their end, oldest first."""
+    return [e.request_id for e in read_journal(store, layout, pipeline) if e.state != "begun"]
 
 
 def derived_request_id(
@@ -107,5 +156,20 @@ def as_stored(plan: Mapping[str, Any]) -> dict[str, Any]:
     return stored
 
 
-def _path(layout: Layout, pipeline: str, request_id: str) -> str:
-    return f"{layout.journal(pipeline)}/{request_id}.json"
+def _read(store: Store, layout: Layout, pipeline: str, request_ids: list[str]) -> list[JournalEntry]:
+    entries = (read_entry(store, layout, pipeline, request_id) for request_id in request_ids)
+    return sorted((e for e in entries if e is not None), key=lambda entry: entry.begun_at)
+
+
+def _requests(store: Store, layout: Layout, pipeline: str, having: str = _PLAN) -> list[str]:
+    start = len(layout.journal(pipeline)) + 1
+    parts = (file.path[start:].partition("/") for file in store.list_files(layout.journal(pipeline)))
+    return [request_id for request_id, _, name in parts if name == having]
+
+
+def _folder(layout: Layout, pipeline: str, request_id: str) -> str:
+    return f"{layout.journal(pipeline)}/{check_request_id(request_id)}"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat()

@@ -30,7 +30,7 @@ def check_nothing_else_unfinished(store: Store, layout: Layout, pipeline: str, r
                     "unfinished": entry.request_id,
                     "by": entry.by,
                     "begun_at": entry.begun_at.isoformat(),
-                    "done": f"{len(entry.done)} of {len(entry.steps)} steps",
+                    "done": entry.progress,
                 },
                 fix=f"complete it: {entry.command or entry.request_id}",
                 runbook="unfinished-procedure",

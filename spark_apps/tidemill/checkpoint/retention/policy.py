@@ -43,7 +43,7 @@ def policy_findings(pipeline: Pipeline, broker: SourceRetention | None) -> list[
     """What of the retention policy cannot hold: TIDE-CKPT-060 to -063. Reads the tables' properties."""
     kept = retention_of(pipeline.spec)
     paths = [pipeline.layout.table(sink.table) for sink in pipeline.spec.delta_sinks]
-    if pipeline.spec.payload is not None:
+    if pipeline.spec.rejects_records:
         paths.append(pipeline.layout.quarantine(pipeline.name))
     tables = [table for path in paths if (table := read_table_retention(path)) is not None]
     return [

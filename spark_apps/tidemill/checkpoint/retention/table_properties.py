@@ -33,6 +33,11 @@ class TableRetention:
     deleted_files: timedelta = DELTA_DELETED_FILE_RETENTION
     transactions: str | None = None
 
+    @property
+    def transactions_for(self) -> timedelta | None:
+        """Age at which transaction versions expire; None if they do not."""
+        return None if self.transactions is None else _interval(self.transactions) or timedelta()
+
 
 def read_table_retention(path: str) -> TableRetention | None:
     """What a table keeps; None if there is no table."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from tidemill.checkpoint.current import read_current
+from tidemill.checkpoint.current import Current, read_current
 from tidemill.checkpoint.procedure.audit import AuditEntry, write_audit
 from tidemill.checkpoint.procedure.request import check_person, check_reason
 from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.verbs.backup_manifest import CHECKPOINT, MANIFEST, Manifest, backup_folder
-from tidemill.checkpoint.verbs.table_points import table_paths, version_at
+from tidemill.checkpoint.verbs.tables import stands_at
 from tidemill.checkpoint.verbs.whole_copy import (
     NothingCommittedError,
     NotWholeError,
@@ -44,28 +44,29 @@ def take_backup(store: Store, pipeline: Pipeline, request: BackupRequest) -> Man
     """Copy the live generation as it was at its newest committed batch.
 
     1. A whole copy of the checkpoint.
-    2. The tables' versions at its batch.
+    2. The tables' versions at its batch, proven by their logs.
     3. Manifest: from here on it is a backup. A crash before leaves a folder that `prune` removes.
     4. Audit entry.
 
     Raises:
         UsageError: TIDE-CKPT-048, if no batch was ever committed.
-        GateRefusedError: TIDE-CKPT-049, if the copy is not whole.
+        GateRefusedError: TIDE-CKPT-049 if the copy is not whole, -080 or -092 if a table does not stand where
+            the checkpoint does.
     """
     check_person(request.by)
     check_reason(request.why)
-    generation = _live_generation(store, pipeline)
+    live = _live(store, pipeline)
     folder = backup_folder(pipeline.layout, pipeline.name, request.name)
-    source = pipeline.layout.checkpoint(pipeline.name, generation)
+    source = pipeline.layout.checkpoint(pipeline.name, live.generation)
     # 1.
     try:
         copied = make_whole_copy(store, source, f"{folder}/{CHECKPOINT}")
     except NothingCommittedError as error:
         raise _nothing_committed(pipeline) from error
     except NotWholeError as error:
-        raise _not_whole(pipeline, generation, error.missing) from error
+        raise _not_whole(pipeline, live.generation, error.missing) from error
     # 2.
-    manifest = _manifest(store, pipeline, request, generation, copied)
+    manifest = _manifest(store, pipeline, request, live, copied)
     # 3.
     store.create_json(f"{folder}/{MANIFEST}", manifest.model_dump(mode="json"))
     # 4.
@@ -79,7 +80,7 @@ def plan_backup(store: Store, pipeline: Pipeline) -> dict[str, Any]:
     Raises:
         UsageError: TIDE-CKPT-048, if no batch was ever committed.
     """
-    generation = _live_generation(store, pipeline)
+    generation = _live(store, pipeline).generation
     reader = CheckpointReader(store, pipeline.layout.checkpoint(pipeline.name, generation))
     try:
         batch_id = newest_commit(reader)
@@ -93,11 +94,11 @@ def plan_backup(store: Store, pipeline: Pipeline) -> dict[str, Any]:
     }
 
 
-def _live_generation(store: Store, pipeline: Pipeline) -> str:
+def _live(store: Store, pipeline: Pipeline) -> Current:
     live = read_current(store, pipeline.layout, pipeline.name)
     if live is None:
         raise _nothing_committed(pipeline)
-    return live.generation
+    return live
 
 
 def _nothing_committed(pipeline: Pipeline) -> UsageError:
@@ -120,27 +121,24 @@ def _not_whole(pipeline: Pipeline, generation: str, missing: Sequence[str]) -> G
 
 
 def _manifest(
-    store: Store, pipeline: Pipeline, request: BackupRequest, generation: str, copied: WholeCopy
+    store: Store, pipeline: Pipeline, request: BackupRequest, live: Current, copied: WholeCopy
 ) -> Manifest:
     folder = backup_folder(pipeline.layout, pipeline.name, request.name)
     reader = CheckpointReader(store, f"{folder}/{CHECKPOINT}")
     commit = reader.commits(copied.batch_id)
     # 2.
-    tables = {
-        table: version_at(path, pipeline.name, generation, copied.batch_id)
-        for table, path in table_paths(pipeline).items()
-    }
     return Manifest(
         backup=request.name,
         pipeline=pipeline.name,
-        generation=generation,
+        generation=live.generation,
         batch_id=copied.batch_id,
+        lineage=live.side.up_to(copied.batch_id),
         query_id=reader.query_id or "",
         taken_at=datetime.now(UTC),
         by=request.by,
         why=request.why,
         watermark=None if commit is None else commit.next_watermark,
-        tables=tables,
+        tables=stands_at(pipeline, live, copied.batch_id),
         files=copied.files,
     )
 

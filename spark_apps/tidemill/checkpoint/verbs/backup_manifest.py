@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from tidemill.checkpoint.current import BaseTable
 from tidemill.checkpoint.procedure.request import check_request_id
 from tidemill.errors import DataError, UsageError
 from tidemill.names import Layout
@@ -25,15 +27,21 @@ class BackedUpFile(BaseModel):
     sha256: str
 
 
+def digest_of(content: bytes) -> BackedUpFile:
+    """What a manifest says of a file."""
+    return BackedUpFile(size=len(content), sha256=hashlib.sha256(content).hexdigest())
+
+
 class Manifest(BaseModel):
     """What a backup holds: a checkpoint as it was when a batch was committed, and where the tables stood.
 
     Args:
         backup: Its name.
         batch_id: Newest committed batch in it.
+        lineage: Earlier generations whose batches lead to it, each with the last one that does.
         query_id: Of the query it was taken from.
-        tables: Version of each table with all of this batch and nothing later of this pipeline; None if
-            there was no table.
+        tables: Each table that there was, with the version that has all of this batch and nothing later of
+            this pipeline.
         files: By path below the checkpoint.
     """
 
@@ -44,12 +52,13 @@ class Manifest(BaseModel):
     pipeline: str
     generation: str
     batch_id: int
+    lineage: Mapping[str, int] = {}
     query_id: str
     taken_at: datetime
     by: str
     why: str
     watermark: datetime | None = None
-    tables: Mapping[str, int | None]
+    tables: Mapping[str, BaseTable]
     files: Mapping[str, BackedUpFile]
 
     @property

@@ -7,173 +7,135 @@ tables.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
-from tidemill.checkpoint.current import Base, Current
+from tidemill.checkpoint.current import read_current
 from tidemill.checkpoint.procedure.carry_out import Request, Step
-from tidemill.checkpoint.verbs.reset import switch_to
-from tidemill.checkpoint.verbs.rewind import copy_generation
+from tidemill.checkpoint.reading.reader import CheckpointReader
+from tidemill.checkpoint.verbs.generation_copy import copy_checkpoint
+from tidemill.checkpoint.verbs.go_back import (
+    AskBroker,
+    NewGeneration,
+    Prospect,
+    base_entry,
+    carried_over,
+    check_prospect,
+    look_ahead,
+    never_ran,
+    origin_of,
+    plan_without_tables,
+)
 from tidemill.errors import GateRefusedError, UsageError
-from tidemill.ledger.table_copy import TableCopy, copy_table
-from tidemill.names import FIRST_GENERATION, Layout
+from tidemill.ledger.entry import LedgerEntry
+from tidemill.ledger.read import open_table
+from tidemill.ledger.shape import shape_of
+from tidemill.ledger.table_copy import TableCopy, copy_table, size_of
 from tidemill.spec.pipeline import PipelineSpec
-from tidemill.spec.sinks import DeltaSink
+from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
 # A copied table's version: 0 creates it, 1 adds the rows.
 _COPIED_VERSION = 1
 
 
-@dataclass(frozen=True)
-class OriginTable:
-    """One table of the original.
-
-    Args:
-        version: As of the batch; None if there is no table.
-        files: Number of its data files.
-        size: Their bytes.
-    """
-
-    path: str
-    version: int | None
-    files: int = 0
-    size: int = 0
-
-
-@dataclass(frozen=True)
-class ForkFacts:
-    """What a fork is decided from.
-
-    Args:
-        origin: Name of the original.
-        generation: Its live generation.
-        batch_id: Last batch that both share.
-        is_held: Whether its checkpoint holds that batch and the state after it.
-        tables: Its tables by name.
-        origin_spec: Its declaration.
-        fork: Name of the fork.
-        fork_spec: Its declaration.
-        fork_paths: Paths of the fork's tables, by name.
-        occupied: What of the fork is there already: its state, or tables.
-    """
-
-    origin: str
-    generation: str
-    batch_id: int
-    is_held: bool
-    tables: Mapping[str, OriginTable]
-    origin_spec: PipelineSpec
-    fork: str
-    fork_spec: PipelineSpec
-    fork_paths: Mapping[str, str]
-    occupied: tuple[str, ...] = ()
-
-
-def plan_fork(facts: ForkFacts) -> dict[str, Any]:
+def plan_fork(
+    store: Store, pipelines: tuple[Pipeline, Pipeline], batch_id: int | None, ask_broker: AskBroker
+) -> dict[str, Any]:
     """Which table becomes which.
 
+    Args:
+        store: The storage.
+        pipelines: The original, and the fork.
+        batch_id: Last batch that both share; by default the newest finished one.
+        ask_broker: What the source still has.
+
     Raises:
-        UsageError: TIDE-CKPT-079, if the declarations do not fit each other.
-        GateRefusedError: TIDE-CKPT-070 if the original does not hold the batch, -080 if there is something in
-            the fork's place.
+        UsageError: TIDE-CKPT-076 if the original has never run, -079 if the declarations do not fit each
+            other.
+        GateRefusedError: TIDE-CKPT-080 if there is something in the fork's place; as `look_ahead`.
     """
-    _check_declarations(facts)
-    if facts.occupied:
+    origin, fork = pipelines
+    _check_declarations(origin, fork)
+    _check_place(store, fork)
+    live = read_current(store, origin.layout, origin.name)
+    if live is None:
+        raise never_ran(origin.name)
+    source = origin_of(store, origin, live)
+    last = max(source.reader.commit_ids, default=-1) if batch_id is None else batch_id
+    prospect = look_ahead(origin, source, None, last, ask_broker)
+    declared = replace(prospect.facts.declared, shape=shape_of(fork.spec))
+    check_prospect(replace(prospect.facts, declared=declared), last)
+    pairs = zip(origin.spec.delta_sinks, fork.spec.delta_sinks, strict=True)
+    return {
+        **plan_without_tables(prospect),
+        "origin": origin.name,
+        "above": "",
+        "lineage": {},
+        "tables": {new.table: _table(prospect, fork, (old.table, new.table)) for old, new in pairs},
+    }
+
+
+def fork_steps(store: Store, fork: Pipeline, request: Request, plan: Mapping[str, Any]) -> tuple[Step, ...]:
+    """1. The checkpoint's copy. 2. The tables' copies. 3. The fork's first generation."""
+    parent = fork.layout.checkpoint(plan["origin"], plan["parent"])
+
+    def fill(folder: str, query_id: str) -> None:
+        copy_checkpoint(CheckpointReader(store, parent), plan["batch_id"], (folder, query_id))
+
+    def copy(table: Mapping[str, Any], base: LedgerEntry) -> str:
+        return copy_table(store, TableCopy(table["from"], table["from_version"], table["path"], base))
+
+    return NewGeneration(store, fork.layout, request, plan).steps(fill, copy)
+
+
+def _table(prospect: Prospect, fork: Pipeline, names: tuple[str, str]) -> dict[str, Any]:
+    old, new = names
+    way = prospect.ways[old]
+    files, size = size_of(way.table.path, way.undo.to)
+    return {
+        "of": old,
+        "from": way.table.path,
+        "from_version": way.undo.to,
+        "path": fork.layout.table(new),
+        "to": _COPIED_VERSION,
+        "files": files,
+        "bytes": size,
+        "base": base_entry(fork, new, prospect.batch_id, carried_over(way.told) if way.told else {}),
+    }
+
+
+def _check_place(store: Store, fork: Pipeline) -> None:
+    live = read_current(store, fork.layout, fork.name)
+    state = [] if live is None else [f"generation {live.generation}"]
+    tables = [s.table for s in fork.spec.delta_sinks if open_table(fork.layout.table(s.table)) is not None]
+    if state or tables:
         raise GateRefusedError(
             "TIDE-CKPT-080",
             "There is something in the fork's place already. Nothing was changed.",
-            facts={"fork": facts.fork, "there": ", ".join(facts.occupied)},
+            facts={"fork": fork.name, "there": ", ".join([*state, *tables])},
             fix="declare the fork under another name, with tables that do not exist",
             runbook="fork",
         )
-    if not facts.is_held:
-        raise GateRefusedError(
-            "TIDE-CKPT-070",
-            "The checkpoint does not hold this batch, or not the state after it. Nothing was changed.",
-            facts={"pipeline": facts.origin, "generation": facts.generation, "batch_id": facts.batch_id},
-            fix="choose a newer batch",
-            runbook="fork",
-        )
-    pairs = zip(facts.origin_spec.delta_sinks, facts.fork_spec.delta_sinks, strict=True)
-    return {
-        "origin": facts.origin,
-        "parent": facts.generation,
-        "generation": FIRST_GENERATION,
-        "query_id": str(uuid.uuid4()),
-        "batch_id": facts.batch_id,
-        "tables": {new.table: _table(facts, old, new) for old, new in pairs},
-    }
 
 
-def fork_steps(store: Store, layout: Layout, request: Request, plan: Mapping[str, Any]) -> tuple[Step, ...]:
-    """1. The checkpoint's copy. 2. The tables' copies. 3. The fork's first generation."""
-    parent = layout.checkpoint(plan["origin"], plan["parent"])
-    target = layout.checkpoint(request.pipeline, plan["generation"])
-    tables = {name: table for name, table in plan["tables"].items() if table["version"] is not None}
-    return (
-        Step("copy checkpoint", partial(copy_generation, store, (parent, target), plan)),
-        *(
-            Step(f"copy {name}", partial(copy_table, store, _copy(request, table)))
-            for name, table in tables.items()
-        ),
-        Step("make generation", partial(_make_live, store, layout, request, plan)),
-    )
-
-
-def _copy(request: Request, table: Mapping[str, Any]) -> TableCopy:
-    return TableCopy(table["from"], table["version"], table["to"], request.request_id)
-
-
-def _table(facts: ForkFacts, old: DeltaSink, new: DeltaSink) -> dict[str, Any]:
-    found = facts.tables[old.table]
-    return {
-        "of": old.table,
-        "from": found.path,
-        "version": found.version,
-        "to": facts.fork_paths[new.table],
-        "files": found.files,
-        "bytes": found.size,
-    }
-
-
-def _make_live(store: Store, layout: Layout, request: Request, plan: Mapping[str, Any]) -> None:
-    versions = {
-        name: None if table["version"] is None else _COPIED_VERSION for name, table in plan["tables"].items()
-    }
-    record = Current(
-        pipeline=request.pipeline,
-        generation=plan["generation"],
-        why=f"fork of {plan['origin']}: {request.why}",
-        by=request.by,
-        request_id=request.request_id,
-        base=Base(generation=plan["parent"], batch_id=plan["batch_id"], tables=versions),
-    )
-    switch_to(store, layout, record)
-
-
-def _check_declarations(facts: ForkFacts) -> None:
-    problems = list(_problems(facts))
+def _check_declarations(origin: Pipeline, fork: Pipeline) -> None:
+    problems = [*_problems(origin.spec, fork.spec)]
+    if origin.name == fork.name:
+        problems.append("a pipeline cannot be its own fork")
     if problems:
         raise UsageError(
             "TIDE-CKPT-079",
             "The fork's declaration does not fit. Nothing was changed.",
-            facts={"origin": facts.origin, "fork": facts.fork, "because": "; ".join(problems)},
+            facts={"origin": origin.name, "fork": fork.name, "because": "; ".join(problems)},
             fix="declare it with the same source, and one table of its own for each of the original's",
             runbook="fork",
         )
 
 
-def _problems(facts: ForkFacts) -> list[str]:
-    old, new = facts.origin_spec, facts.fork_spec
-    problems = []
-    if facts.origin == facts.fork:
-        problems.append("a pipeline cannot be its own fork")
-    if old.source != new.source:
-        problems.append("the sources differ")
+def _problems(old: PipelineSpec, new: PipelineSpec) -> list[str]:
+    problems = ["the sources differ"] if old.source != new.source else []
     shared = sorted({s.table for s in old.delta_sinks} & {s.table for s in new.delta_sinks})
     problems += [f"both write {table}" for table in shared]
     topics = {sink.kafka.topic for sink in old.sinks if sink.kafka}

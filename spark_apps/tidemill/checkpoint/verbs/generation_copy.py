@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +28,7 @@ from typing import Any
 from tidemill.checkpoint.reading.log_files import OffsetsFile
 from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.reading.source_logs import file_log_id, parse_log, source_names
+from tidemill.checkpoint.verbs.backup_manifest import BackedUpFile, digest_of
 from tidemill.storage.store import Store
 
 # Files copied at the same time. An object store answers in milliseconds, so a few at once hide the wait; more
@@ -75,20 +76,36 @@ def plan_copy(reader: CheckpointReader, batch_id: int, query_id: str) -> CopyPla
     return CopyPlan(copied, written)
 
 
-def copy_checkpoint(reader: CheckpointReader, target: str, plan: CopyPlan) -> None:
-    """Copy; a repeated call completes what an earlier one began. `metadata` comes last."""
-    store = reader.store
-    _in_parallel(lambda name: store.copy(f"{reader.path}/{name}", f"{target}/{name}"), plan.copied)
-    for name, content in sorted(plan.written.items(), key=lambda item: item[0] == "metadata"):
+def copy_checkpoint(reader: CheckpointReader, batch_id: int, target: tuple[str, str]) -> None:
+    """Copy into a folder of the same storage that nobody else writes to, under a query id.
+
+    Raises:
+        FileNotFoundError: If a file is gone since it was listed.
+    """
+    folder, query_id = target
+    plan = plan_copy(reader, batch_id, query_id)
+    copied = copy_files(reader, plan, reader.store, folder)
+    if gone := sorted({*plan.copied, *plan.written} - copied.keys()):
+        raise FileNotFoundError(f"{reader.path}/{gone[0]}")
+
+
+def copy_files(
+    reader: CheckpointReader, plan: CopyPlan, store: Store, target: str
+) -> dict[str, BackedUpFile]:
+    """Copy into a folder, perhaps of another storage; what was copied, without files that are gone by now."""
+
+    def copy(name: str) -> tuple[str, BackedUpFile] | None:
+        content = plan.written.get(name)
+        if content is None:
+            content = reader.store.read(f"{reader.path}/{name}")
+        if content is None:
+            return None
         store.write(f"{target}/{name}", content)
-    _remove_others(store, target, {*plan.copied, *plan.written})
+        return name, digest_of(content)
 
-
-def _remove_others(store: Store, target: str, expected: set[str]) -> None:
-    """An earlier call that died may have copied what has been purged since."""
-    for file in store.list_files(target):
-        if file.path[len(target) + 1 :] not in expected:
-            store.delete(file.path)
+    with ThreadPoolExecutor(PARALLEL_COPIES) as threads:
+        copied = threads.map(copy, [*plan.copied, *plan.written])
+        return dict(file for file in copied if file is not None)
 
 
 def _is_kept(name: str, batch_id: int) -> bool:
@@ -166,10 +183,3 @@ def _numbered(names: Iterable[str]) -> dict[int, str]:
         if match is not None and (match[2] or int(match[1]) not in entries):
             entries[int(match[1])] = name
     return entries
-
-
-def _in_parallel(act: Callable[[str], None], names: Iterable[str]) -> None:
-    with ThreadPoolExecutor(PARALLEL_COPIES) as threads:
-        # Asking for the results raises what a copy raised.
-        for _ in threads.map(act, names):
-            pass

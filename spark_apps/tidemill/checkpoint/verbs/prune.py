@@ -9,14 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from tidemill.checkpoint.current import Current, read_current
+from tidemill.checkpoint.current import Current, read_current, read_history
 from tidemill.checkpoint.procedure.carry_out import Request, Step
-from tidemill.checkpoint.procedure.trash import TrashedRequest, move_to_trash
+from tidemill.checkpoint.procedure.journal import Notes, ended_requests
+from tidemill.checkpoint.procedure.trash import TrashedRequest, move_to_trash, read_trash
+from tidemill.checkpoint.verbs.backup_manifest import read_manifests
 from tidemill.names import GENERATION_PATTERN, Layout
+from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store, StoredFile
 
 # A backup without a manifest is given up when nothing was written to it for so long; far longer than the
@@ -71,6 +74,21 @@ class PruneFacts:
     recorded: frozenset[str] | None = None
 
 
+def gather_prune(store: Store, pipeline: Pipeline) -> PruneFacts:
+    """Read; writes nothing."""
+    layout, name = pipeline.layout, pipeline.name
+    return PruneFacts(
+        layout.state(name),
+        tuple(store.list_files(layout.state(name))),
+        read_current(store, layout, name),
+        {manifest.backup: manifest.generation for manifest in read_manifests(store, layout, name)},
+        tuple(read_trash(store, layout, name)),
+        tuple(ended_requests(store, layout, name)),
+        datetime.now(UTC),
+        frozenset(record.generation for record in read_history(store, layout, name)),
+    )
+
+
 def plan_prune(facts: PruneFacts, keep: Keep) -> dict[str, Any]:
     """What is moved, oldest first, and which trash is deleted."""
     backups = _old_backups(facts, keep)
@@ -79,7 +97,7 @@ def plan_prune(facts: PruneFacts, keep: Keep) -> dict[str, Any]:
         *(f"backups/{name}" for name in backups),
         *_old_records(facts, keep, "receipts"),
         *_old_records(facts, keep, "epochs"),
-        *(f"journal/{name}.json" for name in _all_but_newest(facts.closed, keep.records)),
+        *(f"journal/{name}" for name in _all_but_newest(facts.closed, keep.records)),
     ][:MAX_MOVES]
     old = [trashed for trashed in facts.trash if facts.now - trashed.newest > keep.trash]
     return {
@@ -95,7 +113,7 @@ def prune_steps(store: Store, layout: Layout, request: Request, plan: Mapping[st
     return Step("move to trash", move), Step("delete old trash", delete)
 
 
-def _move(store: Store, layout: Layout, request: Request, paths: Iterable[str]) -> None:
+def _move(store: Store, layout: Layout, request: Request, paths: Iterable[str], _: Notes) -> None:
     for path in paths:
         # Again, because somebody may have made it the live one since the plan.
         if path not in _protected(read_current(store, layout, request.pipeline)):
@@ -103,7 +121,7 @@ def _move(store: Store, layout: Layout, request: Request, paths: Iterable[str]) 
             move_to_trash(store, layout, request.pipeline, request.request_id, folder)
 
 
-def _delete(store: Store, state: str, paths: Iterable[str]) -> None:
+def _delete(store: Store, state: str, paths: Iterable[str], _: Notes) -> None:
     for path in paths:
         for file in store.list_files(f"{state}/{path}"):
             store.delete(file.path)

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from tidemill.checkpoint.holds import Hold, drop_hold, read_holds, take_hold
+from tidemill.checkpoint.current import read_current, switch_generation
+from tidemill.checkpoint.epochs import claim_epoch
+from tidemill.checkpoint.holds import Hold, drop_hold, is_held, read_holds, take_hold
 from tidemill.checkpoint.procedure.audit import AuditEntry, write_audit
-from tidemill.checkpoint.procedure.journal import JournalEntry, read_entry, unfinished_entries, write_entry
+from tidemill.checkpoint.procedure.journal import (
+    JournalEntry,
+    end_entry,
+    read_entry,
+    unfinished_entries,
+)
 from tidemill.checkpoint.procedure.request import check_person, check_reason, check_request_id
 from tidemill.errors import GateRefusedError, UsageError
 from tidemill.names import Layout
@@ -21,8 +28,7 @@ def hold_by_hand(store: Store, layout: Layout, pipeline: str, hold: Hold) -> boo
     """
     check_person(hold.by)
     check_reason(hold.why)
-    release = f"tidemill checkpoint release {pipeline} {check_request_id(hold.id)} --reason … --apply"
-    taken = take_hold(store, layout, pipeline, hold.model_copy(update={"to_do": release}))
+    taken = take_hold(store, layout, pipeline, hold)
     if taken:
         write_audit(store, layout, _entry("hold", pipeline, hold))
     return taken
@@ -67,8 +73,10 @@ def release(store: Store, layout: Layout, pipeline: str, released: Hold, *, forc
 
     1. Check.
     2. Audit: who dies after this step releases again.
-    3. Journal: the request is abandoned.
-    4. The hold goes.
+    3. An attempt that is still at work is fenced off before its next step, and cannot end as verified.
+    4. Its number among the live generations is taken, for an attempt that stands still just before its
+       switch.
+    5. The hold goes.
 
     Args:
         store: Control files.
@@ -86,14 +94,26 @@ def release(store: Store, layout: Layout, pipeline: str, released: Hold, *, forc
     found = check_releasable(store, layout, pipeline, released.id, force=force)
     # 2.
     write_audit(store, layout, _entry("release", pipeline, released, found))
-    # 3.
     entry = read_entry(store, layout, pipeline, released.id)
     if entry is not None and entry.state == "begun":
-        abandoned = {"state": "abandoned", "ended_at": datetime.now(UTC)}
-        write_entry(store, layout, entry.model_copy(update=abandoned))
-    # 4.
+        # 3.
+        if is_held(store, layout, pipeline, released.id):
+            claim_epoch(store, layout, pipeline, f"release {released.id}")
+        entry = end_entry(store, layout, entry, "abandoned")
+        # 4.
+        _keep_generation(store, layout, entry, released.by)
+    # 5.
     drop_hold(store, layout, pipeline, released.id)
     return found
+
+
+def _keep_generation(store: Store, layout: Layout, abandoned: JournalEntry, by: str) -> None:
+    live = read_current(store, layout, abandoned.pipeline)
+    if live is None or live.request_id == abandoned.request_id or "number" not in abandoned.plan:
+        return
+    why = f"{abandoned.verb} {abandoned.request_id} was given up"
+    kept = {"number": live.number + 1, "since": datetime.now(UTC), "why": why, "by": by, "request_id": None}
+    switch_generation(store, layout, live.model_copy(update=kept))
 
 
 def _why(entry: JournalEntry) -> str:
@@ -121,7 +141,7 @@ def _unfinished(entry: JournalEntry) -> GateRefusedError:
             "pipeline": entry.pipeline,
             "hold": entry.request_id,
             "verb": entry.verb,
-            "done": f"{len(entry.done)} of {len(entry.steps)} steps",
+            "done": entry.progress,
         },
         fix=f"complete it: {entry.command}; to give it up for good, release with --force",
         runbook="unfinished-procedure",

@@ -11,18 +11,22 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any
 
+from tidemill.checkpoint.current import read_current
+from tidemill.checkpoint.gate.tables import COMPARED_BATCHES
 from tidemill.checkpoint.procedure.carry_out import Request, Step
+from tidemill.checkpoint.procedure.journal import Notes
 from tidemill.checkpoint.procedure.trash import trash_folder
 from tidemill.checkpoint.reading.log_files import TornFileError, parse_offsets
+from tidemill.checkpoint.verbs.tables import Table, read_tables
 from tidemill.errors import GateRefusedError
 from tidemill.ledger.entry import LedgerEntry
-from tidemill.names import Layout
+from tidemill.ledger.standing import standing_commits
+from tidemill.names import FIRST_GENERATION, Layout
+from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
-
-# Newest batches that are compared: the running one and the one before can have been overwritten.
-COMPARED_BATCHES = 3
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,30 @@ class RepairFacts:
     generation: str
     files: Mapping[int, bytes]
     entries: tuple[LedgerEntry, ...]
+
+
+def gather_repair(store: Store, pipeline: Pipeline) -> RepairFacts:
+    """Read; writes nothing."""
+    live = read_current(store, pipeline.layout, pipeline.name)
+    generation = FIRST_GENERATION if live is None else live.generation
+    folder = f"{pipeline.layout.checkpoint(pipeline.name, generation)}/offsets"
+    numbers = sorted(int(name) for name in store.list_names(folder) if name.isdecimal())
+    # One more than is compared: a torn file takes its settings from the one before it.
+    contents = {number: store.read(f"{folder}/{number}") for number in numbers[-COMPARED_BATCHES - 1 :]}
+    return RepairFacts(
+        generation,
+        {number: content for number, content in contents.items() if content is not None},
+        tuple(
+            e for table in read_tables(pipeline).values() for e in _newest(table, pipeline.name, generation)
+        ),
+    )
+
+
+def _newest(table: Table, pipeline: str, generation: str) -> list[LedgerEntry]:
+    """The newest entries of a generation in a table."""
+    entries = (commit.entry for commit in standing_commits(table.commits))
+    mine = (e for e in entries if e and (e.pipeline, e.generation) == (pipeline, generation))
+    return list(islice(mine, COMPARED_BATCHES + 1))
 
 
 def plan_repair(facts: RepairFacts) -> dict[str, Any]:
@@ -121,7 +149,7 @@ def _head(facts: RepairFacts, batch_id: int, *, torn: bool) -> list[str]:
     )
 
 
-def _write(store: Store, checkpoint: str, trash: str, file: Mapping[str, Any]) -> None:
+def _write(store: Store, checkpoint: str, trash: str, file: Mapping[str, Any], _: Notes) -> None:
     name = f"offsets/{file['batch_id']}"
     old = store.read(f"{checkpoint}/{name}")
     if old is not None and old != file["content"].encode():

@@ -8,45 +8,47 @@ The tables stay as they are, so the plan says which records will never be in the
 from __future__ import annotations
 
 import json
-import uuid
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from tidemill.checkpoint.current import Base, Current, switch_generation
+from tidemill.checkpoint.current import Current, read_current
+from tidemill.checkpoint.gate import CheckpointFacts, TopicFacts
+from tidemill.checkpoint.gate.facts import Declared, SourceFacts
 from tidemill.checkpoint.procedure.carry_out import Request, Step
-from tidemill.checkpoint.verbs.table_points import TablePoint
-from tidemill.errors import GateRefusedError, UsageError
-from tidemill.names import Layout
+from tidemill.checkpoint.verbs.go_back import (
+    AskBroker,
+    NewGeneration,
+    base_entry,
+    check_prospect,
+    closed_ids,
+    restoring,
+)
+from tidemill.checkpoint.verbs.tables import Table, read_tables
+from tidemill.errors import UsageError
+from tidemill.ledger.entry import LedgerEntry, Positions
+from tidemill.ledger.shape import shape_of
+from tidemill.ledger.standing import standing_commits
+from tidemill.ledger.table_restore import RestoreTable
+from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
-
-# {topic: {partition: offset}}; an end is exclusive.
-Positions = Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True)
-class ResetFacts:
-    """What a reset is decided from.
+class Beginning:
+    """Where a reset begins.
 
     Args:
-        live: Record of the live generation; None before the first start.
-        generation: Unused name.
         start: First offset to read of each partition; None for a source that is not Kafka's, which begins
             as its declaration says.
-        points: Where each table stands.
-        stateful: Whether windows or other state will begin empty.
+        asked: Whether the broker was asked for it: then it names all partitions that there are.
         topics: That the pipeline reads now; None if a pattern says it.
-        asked: Whether the broker was asked for `start`: it names all partitions that there are.
     """
 
-    live: Current | None
-    generation: str
     start: Positions | None
-    points: tuple[TablePoint, ...] = ()
-    stateful: bool = False
-    topics: frozenset[str] | None = None
     asked: bool = False
+    topics: frozenset[str] | None = None
 
     def is_gone(self, topic: str, partition: str) -> bool:
         """Whether nothing more is to be read of a partition that was read before."""
@@ -55,98 +57,82 @@ class ResetFacts:
         return self.asked or (self.topics is not None and topic not in self.topics)
 
 
-def plan_reset(facts: ResetFacts) -> dict[str, Any]:
+def plan_reset(
+    store: Store, pipeline: Pipeline, start: tuple[Positions | None, bool], ask_broker: AskBroker
+) -> dict[str, Any]:
     """The new generation, and for each table and partition what the new beginning means.
+
+    Args:
+        store: The storage.
+        pipeline: What begins anew.
+        start: First offset of each partition, and whether the broker told it.
+        ask_broker: What the source still has.
 
     Raises:
         UsageError: TIDE-CKPT-041 if there is nothing to reset, TIDE-CKPT-043 if a partition has no beginning.
+        GateRefusedError: TIDE-CKPT-075, if the source no longer has what comes first.
     """
-    if facts.live is None:
+    live = read_current(store, pipeline.layout, pipeline.name)
+    if live is None:
         raise UsageError(
             "TIDE-CKPT-041",
             "This pipeline has never run; there is nothing to reset.",
             fix="name starting_offsets in its file, and start it",
         )
-    partitions = [] if facts.start is None else list(_partitions(facts, facts.start))
-    _check_complete(partitions)
+    named = pipeline.spec.source.topics_or_pattern
+    beginning = Beginning(*start, None if isinstance(named, re.Pattern) else frozenset(named))
+    tables = read_tables(pipeline)
+    stands = {name: _positions(_stands(table, pipeline.name)) for name, table in tables.items()}
+    partitions = compare(beginning, stands)
+    facts, unanswered = ask_broker(_facts(pipeline, beginning), pipeline)
+    check_prospect(facts, None)
+    state = f"{pipeline.layout.checkpoint(pipeline.name, live.generation)}/state"
     return {
-        "generation": facts.generation,
-        "parent": facts.live.generation,
-        "number": facts.live.number + 1,
-        "query_id": str(uuid.uuid4()),
-        "start": facts.start,
-        "tables": {point.table: point.version for point in facts.points},
+        "parent": live.generation,
+        "live": live.generation,
+        "number": live.number + 1,
+        "above": live.generation,
+        "batch_id": None,
+        "begins_after": None,
+        "lineage": {},
+        "start": beginning.start,
+        "tables": {
+            name: _table(pipeline, live, table, facts.source.topics) for name, table in tables.items()
+        },
+        "absent": sorted({sink.table for sink in pipeline.spec.delta_sinks} - tables.keys()),
         "partitions": partitions,
         "never_read": sum(row["never_read"] for row in partitions),
         "read_again": sum(row["read_again"] for row in partitions),
-        "state_is_lost": facts.stateful,
+        "state_is_lost": bool(store.list_files(state)),
+        "unanswered": unanswered,
     }
 
 
-def reset_steps(store: Store, layout: Layout, request: Request, plan: Mapping[str, Any]) -> tuple[Step, ...]:
-    """1. Write the new checkpoint. 2. Make it the live one."""
-    checkpoint = layout.checkpoint(request.pipeline, plan["generation"])
-    return (
-        Step("write checkpoint", partial(_write_checkpoint, store, checkpoint, plan)),
-        Step("switch generation", partial(_switch, store, layout, request, plan)),
-    )
+def reset_steps(
+    store: Store, pipeline: Pipeline, request: Request, plan: Mapping[str, Any], restore: RestoreTable
+) -> tuple[Step, ...]:
+    """The core's steps, with a checkpoint that holds nothing but its beginning."""
+
+    def fill(folder: str, _: str) -> None:
+        if plan["start"] is not None:
+            # As Spark's KafkaSourceInitialOffsetWriter does: a NUL, the version, then the offsets.
+            offsets = json.dumps(plan["start"], separators=(",", ":"))
+            store.write(f"{folder}/sources/0/0", b"\0v1\n" + offsets.encode())
+
+    return NewGeneration(store, pipeline.layout, request, plan).steps(fill, restoring(restore))
 
 
-def switch_to(store: Store, layout: Layout, record: Current) -> None:
-    """Make a verb's generation the live one; done before is done.
+def compare(beginning: Beginning, stands: Mapping[str, Positions]) -> list[dict[str, Any]]:
+    """One row for each table and partition: where the table stands, and where it is begun.
 
     Raises:
-        GateRefusedError: TIDE-CKPT-042, if somebody else has changed the generation since the plan.
+        UsageError: TIDE-CKPT-043, if a partition that was read has no beginning.
     """
-    if switch_generation(store, layout, record):
-        return
-    path = f"{layout.current(record.pipeline)}/{record.number:08d}.json"
-    there = Current.model_validate(store.read_json(path))
-    if there.request_id != record.request_id:
-        raise GateRefusedError(
-            "TIDE-CKPT-042",
-            "The live generation has been changed since the plan was made. This request went no further.",
-            facts={"pipeline": record.pipeline, "generation": there.generation, "by": there.by},
-            fix="release the hold with --force, and plan again",
-            runbook="unfinished-procedure",
-        )
-
-
-def _write_checkpoint(store: Store, checkpoint: str, plan: Mapping[str, Any]) -> None:
-    store.write(f"{checkpoint}/metadata", json.dumps({"id": plan["query_id"]}).encode())
-    if plan["start"] is not None:
-        # As Spark's KafkaSourceInitialOffsetWriter does: a NUL, the version, then the offsets.
-        offsets = json.dumps(plan["start"], separators=(",", ":"))
-        store.write(f"{checkpoint}/sources/0/0", b"\0v1\n" + offsets.encode())
-
-
-def _switch(store: Store, layout: Layout, request: Request, plan: Mapping[str, Any]) -> None:
-    record = Current(
-        number=plan["number"],
-        pipeline=request.pipeline,
-        generation=plan["generation"],
-        why=f"reset: {request.why}",
-        by=request.by,
-        request_id=request.request_id,
-        base=Base(generation=plan["parent"], tables=plan["tables"]),
-    )
-    switch_to(store, layout, record)
-
-
-def _partitions(facts: ResetFacts, start: Positions) -> Iterable[dict[str, Any]]:
-    """One row for each table and partition of the new beginning, and of what the table knows."""
-    for point in facts.points:
-        ends = _positions(point)
-        # A table that the live side has not written, such as an empty quarantine, says nothing.
-        for topic in sorted({*start, *ends}) if ends else ():
-            known, new = ends.get(topic, {}), start.get(topic, {})
-            for partition in sorted({*known, *new}, key=int):
-                row = _row(point.table, topic, partition, (known.get(partition), new.get(partition)))
-                yield {**row, "gone": facts.is_gone(topic, partition)}
-
-
-def _check_complete(partitions: Iterable[Mapping[str, Any]]) -> None:
-    unnamed = (row for row in partitions if row["begins_at"] is None and not row["gone"])
+    start = beginning.start
+    # A table that the pipeline has not written, such as an empty quarantine, says nothing.
+    known = {} if start is None else {table: ends for table, ends in stands.items() if ends}
+    rows = [row for table, ends in known.items() for row in _rows(table, ends, beginning)]
+    unnamed = (row for row in rows if row["begins_at"] is None and not row["gone"])
     missing = sorted({f"{row['topic']}-{row['partition']}" for row in unnamed})
     if missing:
         raise UsageError(
@@ -156,27 +142,61 @@ def _check_complete(partitions: Iterable[Mapping[str, Any]]) -> None:
             facts={"missing": ", ".join(missing)},
             fix="name an offset for each partition; -2 is earliest, -1 is latest",
         )
+    return rows
 
 
-def _row(table: str, topic: str, partition: str, offsets: tuple[int | None, int | None]) -> dict[str, Any]:
-    stands, begins = offsets
-    ahead = 0 if stands is None or begins is None else begins - stands
-    return {
-        "table": table,
-        "topic": topic,
-        "partition": partition,
-        "stands_at": stands,
-        "begins_at": begins,
-        "never_read": max(0, ahead),
-        "read_again": max(0, -ahead),
-    }
+def _rows(table: str, ends: Positions, beginning: Beginning) -> Iterable[dict[str, Any]]:
+    start = beginning.start or {}
+    for topic in sorted({*start, *ends}):
+        known, new = ends.get(topic, {}), start.get(topic, {})
+        for partition in sorted({*known, *new}, key=int):
+            stands, begins = known.get(partition), new.get(partition)
+            ahead = 0 if stands is None or begins is None else begins - stands
+            yield {
+                "table": table,
+                "topic": topic,
+                "partition": partition,
+                "stands_at": stands,
+                "begins_at": begins,
+                "never_read": max(0, ahead),
+                "read_again": max(0, -ahead),
+                "gone": beginning.is_gone(topic, partition),
+            }
 
 
-def _positions(point: TablePoint) -> dict[str, dict[str, int]]:
-    documents = [document for document in point.ends.values() if isinstance(document, dict)]
+def _stands(table: Table, pipeline: str) -> LedgerEntry | None:
+    """What the newest standing batch of any generation of the pipeline says."""
+    entries = (commit.entry for commit in standing_commits(table.commits))
+    return next((e for e in entries if e and e.pipeline == pipeline and e.mode != "backfill"), None)
+
+
+def _positions(entry: LedgerEntry | None) -> Positions:
+    documents = [] if entry is None else [end for end in entry.ends.values() if isinstance(end, dict)]
     return {
         topic: {str(partition): int(offset) for partition, offset in partitions.items()}
         for document in documents
         for topic, partitions in document.items()
         if isinstance(partitions, dict)
+    }
+
+
+def _facts(pipeline: Pipeline, beginning: Beginning) -> CheckpointFacts:
+    """The checkpoint as it will be."""
+    begins = SourceFacts(log=True, initial=beginning.start)
+    return CheckpointFacts(pipeline.name, "", Declared(shape_of(pipeline.spec)), source=begins)
+
+
+def _table(pipeline: Pipeline, live: Current, table: Table, topics: TopicFacts | None) -> dict[str, Any]:
+    told = _stands(table, pipeline.name)
+    # Where the table stands; a topic may be another one by now.
+    sources = {} if told is None else told.sources
+    now = {"topic_ids": None if topics is None else dict(topics.ids), "cluster": topics and topics.cluster}
+    read = {name: source.model_copy(update=now) for name, source in sources.items()}
+    return {
+        "path": table.path,
+        "id": table.table_id,
+        "version": table.version,
+        "to": table.version,
+        "closes": closed_ids(live, table.name),
+        "base": base_entry(pipeline, table.name, None, {"sources": read}),
     }

@@ -8,25 +8,20 @@ deleted a file between list and copy. Then try again, from a newer batch.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from tidemill.checkpoint.reading.log_files import TornFileError
 from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.reading.source_logs import gaps_in_file_log, source_names
 from tidemill.checkpoint.verbs.backup_manifest import BackedUpFile
-from tidemill.checkpoint.verbs.generation_copy import CopyPlan, plan_copy
+from tidemill.checkpoint.verbs.generation_copy import copy_files, plan_copy
 from tidemill.errors import GateRefusedError
 from tidemill.storage.store import Store
 
 # Copies that Spark may spoil by deleting old files meanwhile; each next one is a newer batch, whose files
 # are younger.
 ATTEMPTS = 3
-
-# Files copied at once: hides the latency of an object store without crowding out a driver on this machine.
-PARALLEL_COPIES = 8
 
 
 class NothingCommittedError(LookupError):
@@ -80,7 +75,7 @@ def make_whole_copy(store: Store, path: str, target: str) -> WholeCopy:
             problems = [str(error)]
             continue
         # 2.
-        copied = _copy_all(reader, plan, target)
+        copied = copy_files(reader, plan, store, target)
         # 3.
         problems = copy_problems(store, target, batch_id, copied)
         if not problems:
@@ -132,24 +127,6 @@ def _query_id(reader: CheckpointReader) -> str:
     if reader.query_id is None:
         raise LookupError("metadata")
     return reader.query_id
-
-
-def _copy_all(reader: CheckpointReader, plan: CopyPlan, target: str) -> dict[str, BackedUpFile]:
-    store = reader.store
-
-    def copy(name: str) -> tuple[str, BackedUpFile] | None:
-        content = plan.written.get(name)
-        if content is None:
-            content = store.read(f"{reader.path}/{name}")
-        if content is None:
-            # Deleted since the listing. Whether it was needed, the check of the copy tells.
-            return None
-        store.write(f"{target}/{name}", content)
-        return name, BackedUpFile(size=len(content), sha256=hashlib.sha256(content).hexdigest())
-
-    with ThreadPoolExecutor(PARALLEL_COPIES) as threads:
-        copied = threads.map(copy, [*plan.copied, *plan.written])
-        return dict(file for file in copied if file is not None)
 
 
 def _remove(store: Store, folder: str) -> None:

@@ -46,6 +46,9 @@ class KubernetesApi(Protocol):
     allow it, and SpecError (TIDE-K8S-004) if it refuses a document.
     """
 
+    def namespace(self) -> Document:
+        """The namespace itself."""
+
     def get(self, kind: Kind, name: str) -> Document | None:
         """One object; None if there is none."""
 
@@ -56,6 +59,9 @@ class KubernetesApi(Protocol):
 
     def create(self, kind: Kind, document: Document) -> Document:
         """Create an object; ConflictError if the name is taken."""
+
+    def check(self, kind: Kind, document: Document) -> None:
+        """See that an object could be created; creates nothing (a dry run). ConflictError as in `create`."""
 
     def replace(self, kind: Kind, document: Document) -> Document:
         """Replace an object; ConflictError if it is not at the document's `resourceVersion` any more."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,20 @@ class KubernetesClient:
         self._namespace = namespace
         self._client = _connect()
 
+    def namespace(self) -> Document:
+        """The namespace itself."""
+        path = f"/api/v1/namespaces/{self._namespace}"
+        found = self._call("GET", path)
+        if found is None:
+            raise SpecError(
+                "TIDE-K8S-012",
+                "The namespace of the environment does not exist.",
+                facts={"namespace": self._namespace},
+                fix="create it, or correct `kubernetes.namespace` of the environment",
+                runbook="kubernetes-object-refused",
+            )
+        return found
+
     def get(self, kind: Kind, name: str) -> Document | None:
         """One object; None if there is none."""
         return self._call("GET", self._path(kind, name))
@@ -59,6 +74,10 @@ class KubernetesClient:
     def create(self, kind: Kind, document: Document) -> Document:
         """Create an object; ConflictError if the name is taken."""
         return self._call("POST", self._path(kind), document, _MANAGER) or {}
+
+    def check(self, kind: Kind, document: Document) -> None:
+        """See that an object could be created; creates nothing."""
+        self._call("POST", self._path(kind), document, {**_MANAGER, "dryRun": "All"})
 
     def replace(self, kind: Kind, document: Document) -> Document:
         """Replace an object; ConflictError if it is not at the document's `resourceVersion` any more."""
@@ -208,13 +227,28 @@ def _reason(body: object, reason: object) -> str:
     return " ".join(text.split())[:LONGEST_REASON]
 
 
+# How quotas and admission rules say no, with whatever status: webhooks, policies, pod security, limits. A
+# role says `forbidden: User "…" cannot …`.
+_BY_ADMISSION = re.compile(
+    r"admission|denied|exceeded quota|violates|forbidden: (?!User )|failed calling webhook"
+)
+
+
 def _said_no(path: str, status: int, reason: str) -> TidemillError:
+    if status in (400, 403, 422, 500) and _BY_ADMISSION.search(reason):
+        return UnavailableError(
+            "TIDE-K8S-011",
+            "The cluster's quota, or one of its admission rules, rejects an object.",
+            facts={"path": path, "status": status, "reason": reason},
+            fix="raise the quota, or correct the rule or what it objects to; it is tried again by itself",
+            runbook="kubernetes-object-refused",
+        )
     if status in (401, 403):
         return UnavailableError(
             "TIDE-K8S-002",
             "The Kubernetes API server does not allow it.",
             facts={"path": path, "status": status, "reason": reason},
-            fix="grant it to the service account (helm/tidemill/templates/streams), or raise the quota",
+            fix="grant it to the service account (helm/tidemill/templates/streams)",
             runbook="kubernetes-unavailable",
         )
     if status in (409, 412):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidemill.control.driver_command import DriverRun
-from tidemill.control.driver_variables import RUN_ID_VARIABLE
+from tidemill.control.driver_variables import started_by
 from tidemill.control.kubernetes.slot_record import (
     ENVIRONMENT_KEY,
     PIPELINE_KEY,
@@ -33,16 +33,10 @@ PROBE_TIMEOUT_SECONDS = 5
 
 
 def driver_arguments(pipeline: Pipeline, run: DriverRun) -> list[str]:
-    """What the image's entry point gets: a driver of this run."""
-    return [
-        "driver",
-        *("--project", pod.PROJECT_FOLDER),
-        *("--env", _environment_file(pipeline)),
-        *("--pipeline", run.pipeline),
-        *("--mode", run.mode),
-        *("--run-id", run.run_id),
-        *run.arguments,
-    ]
+    """What the image's entry point gets: a driver of this run, or a part of a verb."""
+    program = ["driver"] if run.module == "driver" else ["python", "-m", f"tidemill.engine.{run.module}"]
+    place = ("--project", pod.PROJECT_FOLDER, "--env", _environment_file(pipeline))
+    return [*program, *place, *run.words]
 
 
 @dataclass(frozen=True)
@@ -72,6 +66,7 @@ class Start:
         run: The run.
         record: The claim on the slot.
         owner: Reference to the object that owns all others.
+        control_plane: Id of the control plane that decided it.
         program: What its container runs.
     """
 
@@ -79,6 +74,7 @@ class Start:
     run: DriverRun
     record: SlotRecord
     owner: Part
+    control_plane: str
     program: DriverProgram = ENGINE
 
     @property
@@ -126,28 +122,28 @@ def pod_template(start: Start, restart_policy: str) -> Part:
         "spec": {
             **pod.placement(settings),
             "serviceAccountName": settings.service_accounts.driver,
-            # The driver makes and removes its executors.
-            "automountServiceAccountToken": start.pipeline.size.executors is not None,
+            # A driver makes and removes its executors; a part of a verb works alone.
+            "automountServiceAccountToken": start.run.mode != "verb"
+            and start.pipeline.size.executors is not None,
             "enableServiceLinks": False,
             "restartPolicy": restart_policy,
             "terminationGracePeriodSeconds": int(environment.spec.grace_period.total_seconds()),
             "securityContext": pod.pod_security(),
             "containers": [_container(start)],
-            "volumes": [*pod.volumes(environment, settings), _decided_volume(start)],
+            "volumes": [*pod.volumes(start.pipeline), _decided_volume(start)],
         },
     }
 
 
 def _container(start: Start) -> Part:
-    environment = start.pipeline.environment
-    settings = pod.kubernetes_of(environment)
+    settings = pod.kubernetes_of(start.pipeline.environment)
     return {
         "name": pod.DRIVER_CONTAINER,
         "image": settings.image,
         "imagePullPolicy": settings.image_pull_policy,
         **({"command": list(start.program.command)} if start.program.command else {}),
         "args": start.program.arguments(start.pipeline, start.run),
-        "env": _variables(start.run),
+        "env": _variables(start),
         "ports": [
             {"name": "driver", "containerPort": pod.DRIVER_PORT},
             {"name": "block-manager", "containerPort": pod.BLOCK_MANAGER_PORT},
@@ -157,12 +153,12 @@ def _container(start: Start) -> Part:
         "securityContext": pod.container_security(),
         # What a driver that could not log wrote to its console, if it wrote no message of its own.
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [*pod.mounts(environment, settings), *_decided_mounts(start.pipeline)],
+        "volumeMounts": [*pod.mounts(start.pipeline), *_decided_mounts(start.pipeline)],
         **(_probes(start.run) if start.program.has_probes else {}),
     }
 
 
-def _variables(run: DriverRun) -> list[Part]:
+def _variables(start: Start) -> list[Part]:
     told = {
         pod.POD_NAME_VARIABLE: "metadata.name",
         pod.POD_IP_VARIABLE: "status.podIP",
@@ -170,7 +166,8 @@ def _variables(run: DriverRun) -> list[Part]:
         pod.NAMESPACE_VARIABLE: "metadata.namespace",
     }
     fields = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in told.items()]
-    return [*fields, {"name": RUN_ID_VARIABLE, "value": run.run_id}]
+    own = started_by(start.run.run_id, start.control_plane)
+    return [*fields, *({"name": name, "value": value} for name, value in own.items())]
 
 
 def _decided_volume(start: Start) -> Part:
@@ -197,6 +194,9 @@ def _environment_file(pipeline: Pipeline) -> str:
 
 
 def _probes(run: DriverRun) -> Part:
+    if run.mode == "verb":
+        # It answers nobody; whoever started it waits for its result.
+        return {}
     alive = {
         "startupProbe": _probe("/healthz", START_PERIOD_SECONDS, START_FAILURES),
         "livenessProbe": _probe("/healthz", LIVE_PERIOD_SECONDS, LIVE_FAILURES),

@@ -12,13 +12,13 @@ from datetime import UTC, datetime
 
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.kubernetes import slot_objects
-from tidemill.control.kubernetes.api import CONFIG_MAPS, ConflictError, Document, KubernetesApi, insist
+from tidemill.control.kubernetes.api import CONFIG_MAPS, JOBS, ConflictError, Document, KubernetesApi, insist
 from tidemill.control.kubernetes.driver_pod import ENGINE, DriverProgram, Start, owner_reference
 from tidemill.control.kubernetes.observed import Observed, is_starting, started_driver
 from tidemill.control.kubernetes.pod_traces import pod_traces
-from tidemill.control.kubernetes.slot_memory import SlotMemory
+from tidemill.control.kubernetes.slot_memory import SlotMemory, text_in
 from tidemill.control.kubernetes.slot_record import DRAIN_REQUESTED_AT, SlotRecord
-from tidemill.control.kubernetes.slot_view import look, look_at_all, trouble
+from tidemill.control.kubernetes.slot_view import look, look_at_all, trouble, troubles
 from tidemill.control.kubernetes.stuck import why_stuck
 from tidemill.control.kubernetes.workload import (
     delete_pod,
@@ -27,7 +27,7 @@ from tidemill.control.kubernetes.workload import (
     remove_jobs,
     want_no_pod,
 )
-from tidemill.control.runtime import Slot, StartedDriver, StartResult, slot_of
+from tidemill.control.runtime import Identity, MainSlot, Slot, StartedDriver, StartResult, slot_of
 from tidemill.errors import SpecError, TidemillError, UnavailableError
 from tidemill.spec.pod import kubernetes_of
 from tidemill.spec.project import Environment, resolve_pipeline
@@ -58,6 +58,11 @@ class KubernetesRuntime:
     program: DriverProgram = ENGINE
     clock: Callable[[], datetime] = field(default=utc_now)
 
+    def identity(self) -> Identity:
+        """Which control plane this is: the namespace's own, whoever works in it, from wherever."""
+        metadata = self.api.namespace()["metadata"]
+        return Identity(metadata["uid"], f"namespace {metadata['name']}")
+
     def start(self, run: DriverRun, digest: str) -> StartResult:
         """Start a driver unless one holds the slot.
 
@@ -87,16 +92,22 @@ class KubernetesRuntime:
             return found
         return self._make(start)
 
+    def check(self, run: DriverRun) -> None:
+        """See that the API server would take the objects of a bounded run, and that their owner is there.
+
+        Raises:
+            TidemillError: TIDE-K8S-001 to -007, as a start would.
+        """
+        start = self._plan(run, SlotRecord(run.run_id, run.mode, "", self.clock()))
+        self.api.check(JOBS, slot_objects.job(start))
+
     def last_start(self, pipeline: str, slot: Slot = "main") -> StartedDriver | None:
         """The newest start in a slot, running or ended; None if there never was one."""
         seen = self._look(pipeline, slot)
         driver = started_driver(seen, self.clock())
         if driver is None or not driver.alive:
             return driver
-        reason = trouble(self.api, seen)
-        process = ", ".join(part for part in (driver.process, reason) if part)
-        stuck = why_stuck(seen, driver.claimed_at, reason, self.clock())
-        return replace(driver, process=process, stuck=stuck)
+        return self._with_trouble(driver, seen, trouble(self.api, seen))
 
     def drain(self, driver: StartedDriver) -> bool:
         """Ask a driver to finish its batch and stop; False if it has ended.
@@ -117,10 +128,11 @@ class KubernetesRuntime:
         """Keep the kubelet from starting an ended stream again: its StatefulSet wants no pod any more."""
         insist(lambda: self._put_away(driver))
 
-    def running_pipelines(self) -> list[str]:
-        """Pipelines whose main slot is held, declared or not; also those whose objects cannot be read."""
-        namespace = kubernetes_of(self.environment).namespace
-        return [seen.pipeline for seen in look_at_all(self.api, namespace) if self._may_be_held(seen)]
+    def main_slots(self) -> dict[str, MainSlot | TidemillError]:
+        """The main slots of all pipelines that were ever started here: five calls, however many there are."""
+        found = look_at_all(self.api, kubernetes_of(self.environment).namespace)
+        reasons = troubles(self.api, found)
+        return {seen.pipeline: self._main_slot(seen, reasons.get(seen.pipeline, "")) for seen in found}
 
     def memory(self, pipeline: str) -> SlotMemory:
         """Where the history of a pipeline's drivers is kept."""
@@ -139,13 +151,21 @@ class KubernetesRuntime:
         now = started_driver(seen, self.clock())
         return seen, now if now is not None and now.run_id == driver.run_id else None
 
-    def _may_be_held(self, seen: Observed) -> bool:
+    def _main_slot(self, seen: Observed, reason: str) -> MainSlot | TidemillError:
         try:
             driver = started_driver(seen, self.clock())
-        except TidemillError:
-            # Whoever visits it will say why, and of this pipeline only.
-            return True
-        return driver is not None and driver.alive
+        except TidemillError as error:
+            return error
+        if driver is not None and driver.alive:
+            driver = self._with_trouble(driver, seen, reason)
+        return MainSlot(driver, text_in(seen.config_map))
+
+    def _with_trouble(self, driver: StartedDriver, seen: Observed, reason: str) -> StartedDriver:
+        """A living driver, and what keeps it from its first start or from its end."""
+        process = ", ".join(part for part in (driver.process, reason) if part)
+        return replace(
+            driver, process=process, stuck=why_stuck(seen, driver.claimed_at, reason, self.clock())
+        )
 
     def _join(self, seen: Observed, run: DriverRun) -> StartResult | None:
         """Go on with a claim of this very run, or with the driver that lives; None if the slot is free."""
@@ -157,7 +177,8 @@ class KubernetesRuntime:
 
     def _plan(self, run: DriverRun, record: SlotRecord) -> Start:
         pipeline = resolve_pipeline(self.environment, run.pipeline)
-        return Start(pipeline, run, record, owner_reference(self._owner()), self.program)
+        owner = owner_reference(self._owner())
+        return Start(pipeline, run, record, owner, self.identity().id, self.program)
 
     def _owner(self) -> Document:
         name = kubernetes_of(self.environment).owner

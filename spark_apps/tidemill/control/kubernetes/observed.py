@@ -8,7 +8,7 @@ container in CrashLoopBackOff has ended, and whether it is started again is the 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tidemill.control.kubernetes.api import Document
@@ -173,7 +173,8 @@ def _ended(observed: Observed, claim: SlotRecord) -> StartedDriver:
     for facts in map(pod_facts, observed.pods):
         if facts.record is not None and facts.record.is_same_start(claim):
             return _of_pod(observed, claim, facts, alive=False)
-    return _describe(observed, claim, "no pod", alive=False)
+    ended = _describe(observed, claim, "no pod", alive=False)
+    return replace(ended, made=_has_workload(observed, claim))
 
 
 def _of_pod(observed: Observed, record: SlotRecord, facts: PodFacts, *, alive: bool = True) -> StartedDriver:
@@ -194,6 +195,7 @@ def _of_pod(observed: Observed, record: SlotRecord, facts: PodFacts, *, alive: b
         alive=alive,
         drain_requested_at=observed.drain_requested_at,
         termination="" if alive else facts.termination,
+        exit_code=None if alive else facts.exit_code,
     )
 
 

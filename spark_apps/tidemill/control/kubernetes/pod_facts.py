@@ -36,6 +36,7 @@ class PodFacts:
         waits_since: Since when its container is to be started and is not; None if it is, or if it crashed and
             the kubelet waits on purpose.
         termination: How its container ended last, such as `OOMKilled, exit 137`.
+        exit_code: The code of that end.
         words: For a person: what keeps it from running; empty if it runs.
         restarts: How often the kubelet has started its container again.
     """
@@ -50,6 +51,7 @@ class PodFacts:
     started_at: datetime | None
     waits_since: datetime | None
     termination: str
+    exit_code: int | None
     words: str
     restarts: int
 
@@ -84,6 +86,7 @@ def pod_facts(pod: Document) -> PodFacts:
         started_at=_started_at(container),
         waits_since=None if is_crash_looping else _waits_since(metadata, container),
         termination="" if not ended else f"{ended.get('reason', 'ended')}, exit {ended.get('exitCode')}",
+        exit_code=ended.get("exitCode"),
         words=_words(status, waiting) if leaves_at is None else "Terminating",
         restarts=container.get("restartCount", 0),
     )

@@ -23,7 +23,7 @@ class SlotMemory:
 
     def read(self) -> str | None:
         """The text; None if there is none."""
-        return _text_in(self._api.get(CONFIG_MAPS, self._name))
+        return text_in(self._api.get(CONFIG_MAPS, self._name))
 
     def change(self, edit: Callable[[str | None], str]) -> None:
         """Replace the text by what `edit` makes of it.
@@ -41,12 +41,13 @@ class SlotMemory:
             return False
         changes: Document = {
             "metadata": {"resourceVersion": seen["metadata"]["resourceVersion"]},
-            "data": {HISTORY_KEY: edit(_text_in(seen))},
+            "data": {HISTORY_KEY: edit(text_in(seen))},
         }
         self._api.patch(CONFIG_MAPS, self._name, changes)
         return True
 
 
-def _text_in(config_map: Document | None) -> str | None:
+def text_in(config_map: Document | None) -> str | None:
+    """What the ConfigMap of a slot keeps."""
     text = ((config_map or {}).get("data") or {}).get(HISTORY_KEY)
     return None if text is None else str(text)

@@ -116,7 +116,8 @@ def is_ours(document: Document, pipeline: str) -> bool:
 def slot_in(document: Document) -> tuple[str, Slot]:
     """Pipeline and slot that an object belongs to, by its labels."""
     labels = document["metadata"].get("labels") or {}
-    return labels.get(PIPELINE_LABEL, ""), "backfill" if labels.get(SLOT_LABEL) == "backfill" else "main"
+    slot = labels.get(SLOT_LABEL)
+    return labels.get(PIPELINE_LABEL, ""), cast(Slot, slot) if slot in get_args(Slot) else "main"
 
 
 def _moment(text: str) -> datetime:

@@ -17,6 +17,7 @@ from tidemill.control.kubernetes.api import (
 from tidemill.control.kubernetes.observed import Observed, newest_words, troubled_object
 from tidemill.control.kubernetes.slot_record import SLOT_LABEL, slot_in
 from tidemill.control.runtime import Slot
+from tidemill.errors import TidemillError
 from tidemill.names import kubernetes_name
 from tidemill.spec.pod import COMPONENT_LABEL, MANAGED_BY_LABEL, PIPELINE_LABEL
 
@@ -48,7 +49,7 @@ def look(api: KubernetesApi, namespace: str, pipeline: str, slot: Slot) -> Obser
 
 
 def look_at_all(api: KubernetesApi, namespace: str) -> list[Observed]:
-    """The documents of all main slots, in four calls however many there are."""
+    """The documents of all main slots, in four calls however many there are; each slot's claim first."""
     labels: Mapping[str, str] = {**_OURS, SLOT_LABEL: "main"}
     claims = _by_pipeline(api.list(CONFIG_MAPS, labels))
     sets = _by_pipeline(api.list(STATEFUL_SETS, labels))
@@ -71,6 +72,25 @@ def trouble(api: KubernetesApi, observed: Observed) -> str:
     """What keeps a driver from its first start, in the cluster's own newest words; empty if nothing does."""
     name = troubled_object(observed)
     return "" if name is None else newest_words(warnings_about(api, name))
+
+
+def troubles(api: KubernetesApi, found: Iterable[Observed]) -> dict[str, str]:
+    """What keeps drivers of several pipelines from their first start; one call if there is any."""
+    troubled = {seen.pipeline: name for seen in found if (name := _troubled(seen)) is not None}
+    if not troubled:
+        return {}
+    about: dict[str, list[Document]] = defaultdict(list)
+    for event in api.list(EVENTS, {}, {"type": "Warning"}):
+        about[str(event["involvedObject"]["name"])].append(event)
+    return {pipeline: newest_words(about[name]) for pipeline, name in troubled.items()}
+
+
+def _troubled(observed: Observed) -> str | None:
+    try:
+        return troubled_object(observed)
+    except TidemillError:
+        # Its record is damaged, which whoever reads it will say.
+        return None
 
 
 def warnings_about(api: KubernetesApi, name: str) -> list[Document]:

@@ -89,6 +89,46 @@ def client_of(address: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Ku
     return KubernetesClient("plant")
 
 
+def test_the_namespace_is_asked_for_by_its_own_address(
+    client: KubernetesClient, server: ScriptedApiServer
+) -> None:
+    server.answers = [(200, {"metadata": {"uid": "u-1"}}), (404, {"message": "not found"})]
+    assert client.namespace()["metadata"]["uid"] == "u-1"
+    assert server.asked[0][:2] == ("GET", "/api/v1/namespaces/plant")
+    with pytest.raises(SpecError) as caught:
+        client.namespace()
+    assert (caught.value.error_id, caught.value.facts["namespace"]) == ("TIDE-K8S-012", "plant")
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "error_id"),
+    [
+        (403, 'admission webhook "validate.kyverno.svc" denied the request: no latest', "TIDE-K8S-011"),
+        (400, 'admission webhook "policy.example.com" denied the request', "TIDE-K8S-011"),
+        (
+            500,
+            'Internal error occurred: failed calling webhook "policy.example.com": timeout',
+            "TIDE-K8S-011",
+        ),
+        (
+            422,
+            "ValidatingAdmissionPolicy 'images' with binding 'b' denied request: image",
+            "TIDE-K8S-011",
+        ),
+        (403, 'pods "a" is forbidden: violates PodSecurity "restricted:latest"', "TIDE-K8S-011"),
+        (403, 'configmaps "a" is forbidden: exceeded quota: plant, requested: configmaps=1', "TIDE-K8S-011"),
+        (403, 'configmaps is forbidden: User "u" cannot create resource "configmaps"', "TIDE-K8S-002"),
+    ],
+)
+def test_a_quota_or_an_admission_rule_is_told_from_a_missing_role(
+    client: KubernetesClient, server: ScriptedApiServer, status: int, reason: str, error_id: str
+) -> None:
+    server.answers = [(status, {"message": reason})]
+    with pytest.raises(UnavailableError) as caught:
+        client.create(CONFIG_MAPS, {"metadata": {"name": "a"}})
+    assert (caught.value.error_id, caught.value.facts["reason"]) == (error_id, reason)
+
+
 @pytest.mark.parametrize(
     ("status", "kind", "error_id"),
     [

@@ -12,7 +12,7 @@ from tests.support.api_server import (
     running,
 )
 from tests.support.cluster_project import ClusterProject
-from tests.support.drivers_as_pods import POD, bounded, is_alive, job_name, newest, started, stream
+from tests.support.drivers_as_pods import POD, bounded, held, is_alive, job_name, newest, started, stream
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.kubernetes.api import JOBS, PODS
 from tidemill.errors import UnavailableError
@@ -21,7 +21,7 @@ from tidemill.errors import UnavailableError
 def test_nothing_was_ever_started(cluster_project: ClusterProject, api: ApiServerInMemory) -> None:
     runtime = cluster_project.runtime(api)
     assert runtime.last_start("orders") is None
-    assert runtime.running_pipelines() == []
+    assert held(runtime) == []
 
 
 def test_a_stream_is_started_once_and_found_by_everybody(
@@ -33,7 +33,7 @@ def test_a_stream_is_started_once_and_found_by_everybody(
     assert not again.started
     assert (again.driver.run_id, again.driver.digest, again.driver.alive) == (first.run_id, "d1", True)
     assert api.running_pods == [POD]
-    assert cluster_project.runtime(api).running_pipelines() == ["orders"]
+    assert held(cluster_project.runtime(api)) == ["orders"]
 
 
 def test_a_stream_lives_from_its_claim_on(cluster_project: ClusterProject, api: ApiServerInMemory) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -13,7 +13,7 @@ from tests.support.api_server import (
     ApiServerInMemory,
     StarterDiedError,
 )
-from tests.support.cluster_project import Clock, ClusterProject
+from tests.support.cluster_project import Clock, ClusterProject, make_owner
 from tests.support.drivers_as_pods import POD, bounded, job_name, newest, started, stream
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.kubernetes.api import CONFIG_MAPS, JOBS, PODS, SERVICES, STATEFUL_SETS, Document, Kind
@@ -22,16 +22,44 @@ from tidemill.control.kubernetes.workload import make_workload
 from tidemill.errors import UnavailableError
 
 
-def dying_at(number: int) -> Callable[[str, Kind], None]:
-    """The n-th request is never made."""
-    left = [number]
+class AtRequest:
+    """Does something once: before the request of this number.
 
-    def before(_verb: str, _kind: Kind) -> None:
-        left[0] -= 1
-        if left[0] < 0:
-            raise StarterDiedError
+    Args:
+        number: Counted from 0.
+        act: What is done.
+    """
 
-    return before
+    def __init__(self, number: int, act: Callable[[], object]) -> None:
+        self._left = number
+        self._act = act
+        self.fired = False
+
+    def __call__(self, _verb: str, _kind: Kind) -> None:
+        self._left -= 1
+        if self._left == -1:
+            self.fired = True
+            self._act()
+
+
+def dies() -> None:
+    raise StarterDiedError
+
+
+def namespace() -> ApiServerInMemory:
+    """An empty one, with the chart's ConfigMap."""
+    api = ApiServerInMemory()
+    make_owner(api)
+    return api
+
+
+def requests_of(project: ClusterProject, run: DriverRun) -> range:
+    """The numbers of all requests that a start makes if nobody disturbs it."""
+    api, asked = namespace(), list[str]()
+    api.before = lambda verb, _kind: asked.append(verb)
+    project.runtime(api).start(run, "d1")
+    assert len(asked) > 5
+    return range(len(asked))
 
 
 def test_twenty_starters_at_once_start_one_driver(
@@ -54,70 +82,69 @@ def test_twenty_starters_at_once_start_one_driver(
 
 
 @pytest.mark.parametrize("run", [stream(), bounded("run-1", "orders")], ids=["stream", "bounded"])
-@pytest.mark.parametrize("number", range(20))
 def test_a_starter_killed_at_any_request_leaves_nothing_or_one_driver(
-    cluster_project: ClusterProject, api: ApiServerInMemory, run: DriverRun, number: int
+    cluster_project: ClusterProject, run: DriverRun
 ) -> None:
-    clock = Clock()
-    api.before = dying_at(number)
-    with contextlib.suppress(StarterDiedError):
-        cluster_project.runtime(api, clock=clock).start(run, "d1")
-    api.before = ApiServerInMemory().before
-    survivor = cluster_project.runtime(api, clock=clock)
-    # The same request, repeated at once: it goes on where the first one stopped.
-    result = survivor.start(run, "d1")
-    assert (result.driver.run_id, result.driver.alive) == ("run-1", True)
-    api.settle()
-    assert len(api.running_pods) == 1
+    for number in requests_of(cluster_project, run):
+        clock, api, kill = Clock(), namespace(), AtRequest(number, dies)
+        api.before = kill
+        with pytest.raises(StarterDiedError):
+            cluster_project.runtime(api, clock=clock).start(run, "d1")
+        assert kill.fired
+        api.before = ApiServerInMemory().before
+        # The same request, repeated at once: it goes on where the first one stopped.
+        result = cluster_project.runtime(api, clock=clock).start(run, "d1")
+        assert (result.driver.run_id, result.driver.alive) == ("run-1", True), number
+        api.settle()
+        assert len(api.running_pods) == 1, number
 
 
 @pytest.mark.parametrize("pipeline", ["orders", "daily"], ids=["stream", "bounded"])
-@pytest.mark.parametrize("number", range(14))
 def test_a_claim_of_a_starter_that_died_is_free_after_a_while(
-    cluster_project: ClusterProject, api: ApiServerInMemory, pipeline: str, number: int
+    cluster_project: ClusterProject, pipeline: str
 ) -> None:
-    clock = Clock()
     run = stream if pipeline == "orders" else bounded
-    api.before = dying_at(number)
-    with contextlib.suppress(StarterDiedError):
-        cluster_project.runtime(api, clock=clock).start(run("run-1"), "d1")
-    api.before = ApiServerInMemory().before
-    runtime = cluster_project.runtime(api, clock=clock)
-    at_once = runtime.start(run("run-2"), "d1").driver
-    assert at_once.alive
-    clock.pass_by(START_GRACE.total_seconds() + 1)
-    later = runtime.start(run("run-3"), "d1").driver
-    assert later.alive
-    api.settle()
-    assert newest(runtime, pipeline).alive
-    assert len(api.running_pods) == 1
-    # Nor is a Job left that nobody will ever let run.
-    assert len(api.list(JOBS, {})) == (pipeline == "daily")
+    for number in requests_of(cluster_project, run("run-1")):
+        clock, api = Clock(), namespace()
+        api.before = AtRequest(number, dies)
+        with pytest.raises(StarterDiedError):
+            cluster_project.runtime(api, clock=clock).start(run("run-1"), "d1")
+        api.before = ApiServerInMemory().before
+        runtime = cluster_project.runtime(api, clock=clock)
+        assert runtime.start(run("run-2"), "d1").driver.alive, number
+        clock.pass_by(START_GRACE.total_seconds() + 1)
+        assert runtime.start(run("run-3"), "d1").driver.alive, number
+        api.settle()
+        assert newest(runtime, pipeline).alive, number
+        assert len(api.running_pods) == 1, number
+        # Nor is a Job left that nobody will ever let run.
+        assert len(api.list(JOBS, {})) == (pipeline == "daily"), number
 
 
 @pytest.mark.parametrize("pipeline", ["orders", "daily"], ids=["stream", "bounded"])
-@pytest.mark.parametrize("number", range(20))
 def test_a_starter_that_is_held_up_at_any_request_makes_no_second_driver(
-    cluster_project: ClusterProject, api: ApiServerInMemory, pipeline: str, number: int
+    cluster_project: ClusterProject, pipeline: str
 ) -> None:
-    clock, left = Clock(), [number]
     run = stream if pipeline == "orders" else bounded
+    for number in requests_of(cluster_project, run("run-1")):
+        clock, api = Clock(), namespace()
+        another = partial(another_one_starts, cluster_project, api, clock, run("run-2"))
+        api.before = sleeps = AtRequest(number, another)
+        cluster_project.runtime(api, clock=clock).start(run("run-1"), "d1")
+        assert sleeps.fired
+        api.settle()
+        (pod,) = api.list(PODS, {})
+        lives, claim = record_of(pod), record_of(api.get(CONFIG_MAPS, f"tidemill-{pipeline}"))
+        assert lives is not None
+        assert lives == claim, number
+        assert newest(cluster_project.runtime(api, clock=clock), pipeline).run_id == lives.run_id, number
 
-    def sleeps_while_another_one_starts(_verb: str, _kind: Kind) -> None:
-        left[0] -= 1
-        if left[0] == -1:
-            clock.pass_by(START_GRACE.total_seconds() + 1)
-            cluster_project.runtime(api, clock=clock).start(run("run-2"), "d1")
-            api.settle()
 
-    api.before = sleeps_while_another_one_starts
-    cluster_project.runtime(api, clock=clock).start(run("run-1"), "d1")
+def another_one_starts(project: ClusterProject, api: ApiServerInMemory, clock: Clock, run: DriverRun) -> None:
+    """While somebody else sleeps for longer than a claim waits for its workload."""
+    clock.pass_by(START_GRACE.total_seconds() + 1)
+    project.runtime(api, clock=clock).start(run, "d1")
     api.settle()
-    (pod,) = api.list(PODS, {})
-    lives, claim = record_of(pod), record_of(api.get(CONFIG_MAPS, f"tidemill-{pipeline}"))
-    assert lives is not None
-    assert lives == claim
-    assert newest(cluster_project.runtime(api, clock=clock), pipeline).run_id == lives.run_id
 
 
 def test_a_starter_steps_back_for_one_who_went_on_when_nobody_expected_it(
@@ -150,13 +177,17 @@ def test_a_starter_steps_back_for_one_who_went_on_when_nobody_expected_it(
 def test_a_starter_that_lost_its_claim_takes_no_job_from_the_one_who_has_it(
     cluster_project: ClusterProject, api: ApiServerInMemory
 ) -> None:
+    went_on = []
+
     def another_one_goes_on(verb: str, kind: Kind) -> None:
         if (verb, kind) == ("patch", JOBS):
+            went_on.append(True)
             api.before = ApiServerInMemory().before
             make_workload(api, cluster_project.start(bounded("run-1")))
 
     api.before = another_one_goes_on
     started(cluster_project.runtime(api), bounded("run-2"))
+    assert went_on
     api.settle()
     (pod,) = api.list(PODS, {})
     assert record_of(pod) == record_of(api.get(CONFIG_MAPS, "tidemill-daily"))

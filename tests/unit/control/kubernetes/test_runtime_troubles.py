@@ -14,7 +14,7 @@ from tests.support.api_server import (
     crash_looping,
 )
 from tests.support.cluster_project import OWNER, Clock, ClusterProject
-from tests.support.drivers_as_pods import POD, is_alive, newest, started, stream
+from tests.support.drivers_as_pods import POD, held, is_alive, newest, started, stream
 from tests.support.small_project import STREAM
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.kubernetes.api import CONFIG_MAPS, SERVICES, STATEFUL_SETS, Kind
@@ -68,7 +68,7 @@ def test_an_api_server_that_is_away_changes_nothing(
         lambda: runtime.drain(driver),
         lambda: runtime.kill(driver),
         lambda: runtime.put_away(driver),
-        runtime.running_pipelines,
+        runtime.main_slots,
         lambda: runtime.memory("orders").read(),
     ]
     for call in calls:
@@ -131,7 +131,7 @@ def test_a_damaged_record_stops_its_own_pipeline_only(
     with pytest.raises(UsageError) as caught:
         runtime.last_start("orders")
     assert caught.value.error_id == "TIDE-K8S-008"
-    assert runtime.running_pipelines() == ["orders", "returns"]
+    assert held(runtime) == ["orders", "returns"]
     assert is_alive(runtime, "returns")
 
 

@@ -85,7 +85,7 @@ def test_a_drain_that_failed_half_way_is_completed_and_kills_nothing(
             raise UnavailableError("TIDE-TEST-001", "As the test wants.", fix="ask the test")
 
     api.before = before
-    assert reconcile_streams(plane)[0].decision.action == "failed"
+    assert reconcile_streams(plane)[0].decision.action == "unseen"
     assert replicas(api) == 1
     failing = False
     assert reconcile_streams(plane)[0].decision.action == "leave"

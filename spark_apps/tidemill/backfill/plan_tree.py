@@ -1,0 +1,59 @@
+"""A plan of Spark's as a tree, from Spark's own JSON (`TreeNode.toJSON`).
+
+The JSON is a list: nodes in the order of a walk from the root, each with the number of its children.
+Expressions of a node are lists of the same form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Document = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of a plan, or of an expression.
+
+    Args:
+        kind: Name of its class, without the package.
+        fields: As Spark writes them.
+        children: In order.
+    """
+
+    kind: str
+    fields: Mapping[str, Any]
+    children: tuple[Node, ...]
+
+    @property
+    def expression_id(self) -> int:
+        """Names the value of a named expression in the whole plan; -1 for others."""
+        return int(self.fields["exprId"]["id"]) if "exprId" in self.fields else -1
+
+    def walk(self) -> Iterator[Node]:
+        """The node and all below it."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def expressions(self, name: str) -> list[Node]:
+        """A field that holds a list of expressions."""
+        return expressions(self.fields.get(name) or ())
+
+
+def expressions(documents: Sequence[Document]) -> list[Node]:
+    """Each document as a tree."""
+    return [tree(document) for document in documents]
+
+
+def tree(document: Document) -> Node:
+    """The tree of a document."""
+    return _next_node(iter(document))
+
+
+def _next_node(nodes: Iterator[Mapping[str, Any]]) -> Node:
+    fields = next(nodes)
+    children = tuple(_next_node(nodes) for _ in range(fields["num-children"]))
+    return Node(str(fields["class"]).rpartition(".")[2], fields, children)

@@ -1,0 +1,187 @@
+"""Making a plan: what the rule says, with what the broker and the tables say. Changes no data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from tidemill.backfill.bounds import Bounds
+from tidemill.backfill.former_topics import check_same_topics
+from tidemill.backfill.live_side import LiveSide, read_live_side
+from tidemill.backfill.other_writers import other_writers
+from tidemill.backfill.plan import BackfillPlan, TablePlan, save_plan
+from tidemill.backfill.positions import choose_offsets, look_up, offsets_condition
+from tidemill.backfill.refusal import refused
+from tidemill.backfill.row_origin import EventWindow, RowOrigin, check_declared, read_origin
+from tidemill.backfill.rule import Asked, By, choose
+from tidemill.checkpoint.gate.source_facts import files_gone
+from tidemill.checkpoint.reading.reader import CheckpointReader
+from tidemill.ledger.read import open_table
+from tidemill.sources.topic_facts import ask_topics
+from tidemill.spec.project import Pipeline
+from tidemill.spec.sinks import DeltaSink
+from tidemill.storage.store import Store
+
+# Column of a record that names when the broker took it.
+_BROKER_TIME = "kafka_timestamp"
+
+
+def plan_backfill(
+    store: Store, pipeline: Pipeline, bounds: Bounds, analyse: Callable[[], None]
+) -> BackfillPlan:
+    """Decide what a backfill reads and replaces; keeps the plan, and changes no data.
+
+    Args:
+        store: The storage.
+        pipeline: What is processed again.
+        bounds: The range.
+        analyse: Lets Spark analyse the transform and keep what it finds; called if nobody has for this code.
+
+    Raises:
+        UsageError: TIDE-BACK-002 to -017, if the range cannot be processed again exactly.
+        GateRefusedError: If checkpoint and tables do not belong together.
+        UnavailableError: If the broker does not answer.
+    """
+    origin = _origin(store, pipeline, analyse)
+    check_declared(pipeline, origin)
+    asked = Asked(pipeline, bounds, origin, read_live_side(store, pipeline), other_writers(pipeline))
+    by = choose(asked)
+    if by == "window" and asked.live is not None and pipeline.spec.source.files is not None:
+        _check_files(store, pipeline, asked.live)
+    plan = _filled(asked, by)
+    save_plan(store, pipeline.layout, plan)
+    return plan
+
+
+def _origin(store: Store, pipeline: Pipeline, analyse: Callable[[], None]) -> RowOrigin:
+    origin = read_origin(store, pipeline)
+    if origin is None:
+        analyse()
+        origin = read_origin(store, pipeline)
+    return origin or RowOrigin(stateful=True, reason="the transform was not analysed")
+
+
+def _check_files(store: Store, pipeline: Pipeline, live: LiveSide) -> None:
+    """Refuse to compute windows from a part of their events, to take the place of windows made of all."""
+    gone = files_gone(CheckpointReader(store, pipeline.layout.checkpoint(pipeline.name, live.generation)))
+    if gone:
+        raise refused(
+            "TIDE-BACK-008",
+            pipeline.name,
+            "Files that the live stream has read are gone, and windows would lack their events.",
+            {"files": ", ".join(gone[:3]), "count": len(gone)},
+            "bring the files back",
+        )
+
+
+def _filled(asked: Asked, by: By) -> BackfillPlan:
+    """The plan that the rule leads to."""
+    pipeline, bounds = asked.pipeline, asked.bounds
+    plan = BackfillPlan(
+        pipeline=pipeline.name,
+        definition=pipeline.definition_digest,
+        bounds=bounds,
+        by=by,
+        live=asked.live,
+        source_version=_source_version(pipeline),
+        condition=_row_condition(asked, by),
+        counted=_counted_condition(asked, by),
+        record=asked.origin.record if by == "record" else None,
+        find_offsets_by=_record_time(pipeline) if by == "record" and bounds.times is not None else None,
+        left_out=tuple(
+            f"{s.kind} {getattr(s.chosen, 'topic', '')}".strip()
+            for s in pipeline.spec.sinks
+            if s.delta is None
+        ),
+    )
+    if pipeline.spec.source.is_kafka:
+        plan = _with_offsets(plan, pipeline)
+    tables = (
+        TablePlan(table=sink.table, condition=_table_condition(asked, plan, sink)) for sink in asked.sinks
+    )
+    return plan.model_copy(update={"tables": tuple(tables)})
+
+
+def _with_offsets(plan: BackfillPlan, pipeline: Pipeline) -> BackfillPlan:
+    start, end = choose_offsets(
+        pipeline,
+        plan.bounds,
+        plan.live,
+        look_up(pipeline, plan.bounds),
+        whole=plan.by in ("window", "everything"),
+    )
+    found = ask_topics(pipeline)
+    check_same_topics(pipeline, found)
+    ids = {topic: topic_id for topic, topic_id in found.ids.items() if topic in start}
+    return plan.model_copy(update={"start_offsets": start, "end_offsets": end, "topic_ids": ids})
+
+
+def _source_version(pipeline: Pipeline) -> int | None:
+    source = pipeline.spec.source.delta
+    table = None if source is None else open_table(pipeline.layout.table(source.table))
+    if source is not None and table is None:
+        raise refused(
+            "TIDE-BACK-008",
+            pipeline.name,
+            "The table to read does not exist.",
+            {"table": source.table},
+            "run the pipeline that writes it first",
+        )
+    return None if table is None else table.version()
+
+
+def _record_time(pipeline: Pipeline) -> str:
+    return pipeline.spec.event_time.column if pipeline.spec.event_time else _BROKER_TIME
+
+
+def _row_condition(asked: Asked, by: By) -> str | None:
+    """Which decoded rows take part. Windows that overlap need events after the start of the last one."""
+    times = asked.bounds.times
+    if times is None or by in ("record", "everything"):
+        return None
+    window = asked.origin.window
+    end = window.last_end(times[1]) if by == "window" and window is not None else times[1]
+    return _between(f"`{_record_time(asked.pipeline)}`", times[0], end)
+
+
+def _counted_condition(asked: Asked, by: By) -> str | None:
+    """Which rows are in replaced windows alone: where windows overlap, those at the edges are not."""
+    times, window = asked.bounds.times, asked.origin.window
+    if times is None or by != "window" or window is None:
+        return None
+    return _between(f"`{_record_time(asked.pipeline)}`", times[0] + window.length - window.slide, times[1])
+
+
+def _table_condition(asked: Asked, plan: BackfillPlan, sink: DeltaSink) -> str | None:
+    """Which rows of a table are replaced."""
+    if plan.by == "record":
+        asked_offsets = plan.find_offsets_by is None and plan.start_offsets and plan.end_offsets
+        return (
+            offsets_condition(plan.start_offsets or {}, plan.end_offsets or {}, plan.record or {})
+            if asked_offsets
+            else None
+        )
+    times = asked.bounds.times
+    if plan.by == "everything" or times is None:
+        return None
+    if plan.by == "window" and asked.origin.window is not None:
+        return _windows_between(asked.origin.window, times)
+    return _between(f"`{sink.time or _record_time(asked.pipeline)}`", *times)
+
+
+def _windows_between(window: EventWindow, times: tuple[datetime, datetime]) -> str:
+    """The rows of the windows that start in a range, by whatever column tells."""
+    starts = [f"`{name}`" for name in window.start_columns] + [
+        f"`{name}`.`start`" for name in window.struct_columns
+    ]
+    if starts:
+        return _between(starts[0], *times)
+    return _between(f"`{window.end_columns[0]}`", *(moment + window.length for moment in times))
+
+
+def _between(column: str, start: datetime, end: datetime) -> str:
+    return f"{column} >= timestamp'{_sql(start)}' AND {column} < timestamp'{_sql(end)}'"
+
+
+def _sql(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S.%f}Z"

@@ -1,0 +1,246 @@
+"""The rule: what a backfill of a pipeline may replace. Pure.
+
+| what the analysed plan proves of the rows | they are chosen and replaced by | up to |
+|---|---|---|
+| each is made of one record and names it | the records' offsets | the offset where the live stream goes on |
+| each is made of one window of event time | whole windows | the watermark of every table |
+| neither, and the pipeline has never run live | the column of time | the end of the source |
+| a table that each batch replaces, never run live | the whole table | the end of the source |
+
+Everything else is refused, with the reason and what to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from tidemill.backfill.bounds import Bounds
+from tidemill.backfill.live_side import LiveSide
+from tidemill.backfill.other_writers import OtherWriter
+from tidemill.backfill.refusal import refused
+from tidemill.backfill.row_origin import EventWindow, RowOrigin
+from tidemill.errors import UsageError
+from tidemill.spec.project import Pipeline
+from tidemill.spec.sinks import DeltaSink
+
+By = Literal["record", "window", "time", "everything"]
+
+_NEXT = "tidemill checkpoint reset {pipeline} --from earliest computes it again"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for, and what is known.
+
+    Args:
+        pipeline: Of which pipeline.
+        bounds: The range.
+        origin: What its rows are made of.
+        live: Where its stream stands; None if it has never begun.
+        others: Who else writes its tables.
+    """
+
+    pipeline: Pipeline
+    bounds: Bounds
+    origin: RowOrigin
+    live: LiveSide | None
+    others: Sequence[OtherWriter] = ()
+
+    @property
+    def sinks(self) -> list[DeltaSink]:
+        """The tables."""
+        return self.pipeline.spec.delta_sinks
+
+
+def choose(asked: Asked) -> By:
+    """By what rows are replaced.
+
+    Raises:
+        UsageError: TIDE-BACK-002 to -015, if the range cannot be processed again exactly.
+    """
+    _check_past(asked)
+    by = _by(asked)
+    _check_range[by](asked)
+    check_others(asked.pipeline, asked.others, by)
+    return by
+
+
+def _by(asked: Asked) -> By:
+    if asked.sinks[0].mode == "replace":
+        return "everything"
+    if asked.origin.record is not None and asked.pipeline.spec.source.is_kafka:
+        return "record"
+    return "window" if asked.origin.window is not None else "time"
+
+
+def _check_past(asked: Asked) -> None:
+    source = asked.pipeline.spec.source
+    if source.kind in ("rate", "rate_per_batch"):
+        raise refused(
+            "TIDE-BACK-002",
+            asked.pipeline.name,
+            "This source has no past.",
+            {"source": source.kind},
+            "backfill a pipeline that reads kafka, eventhubs, files or delta",
+        )
+    if not asked.sinks:
+        raise refused(
+            "TIDE-BACK-002",
+            asked.pipeline.name,
+            "The pipeline writes no table.",
+            {},
+            "only tables are written again; a topic or the console is not",
+        )
+    replaces = asked.sinks[0].mode == "replace"
+    if replaces != asked.bounds.is_everything:
+        raise refused(
+            "TIDE-BACK-003",
+            asked.pipeline.name,
+            "A table that each batch replaces is computed from everything."
+            if replaces
+            else "A range is missing.",
+            {"range": asked.bounds.text(), "table_mode": asked.sinks[0].mode},
+            "give no range" if replaces else "give --from and --to, or --from-offsets and --to-offsets",
+        )
+
+
+def _check_everything(asked: Asked) -> None:
+    if asked.live is not None:
+        raise refused(
+            "TIDE-BACK-010",
+            asked.pipeline.name,
+            "The live stream replaces this table from its own state with each batch, so it would take what a "
+            "backfill writes back again.",
+            {"generation": asked.live.generation},
+            _NEXT.format(pipeline=asked.pipeline.name),
+        )
+
+
+def _check_records(asked: Asked) -> None:
+    record = set((asked.origin.record or {}).values())
+    for sink in asked.sinks:
+        if sink.mode == "merge" and not record <= set(sink.key):
+            raise _merged(asked, sink, f"add {', '.join(sorted(record))} to the key")
+
+
+def _check_windows(asked: Asked) -> None:
+    window = asked.origin.window or EventWindow(kind="none")
+    _check_told_apart(asked, window)
+    if asked.bounds.times is None:
+        raise refused(
+            "TIDE-BACK-004",
+            asked.pipeline.name,
+            "Rows that are made of windows are chosen by time, not by offsets.",
+            {"range": asked.bounds.text()},
+            "give --from and --to",
+        )
+    near = window.starts_in(*asked.bounds.times)
+    if near != asked.bounds.times:
+        raise refused(
+            "TIDE-BACK-005",
+            asked.pipeline.name,
+            "The range cuts through windows, whose rows would be wrong.",
+            {"window": window.length, "near_range": f"{near[0].isoformat()} to {near[1].isoformat()}"},
+            "use the near range",
+        )
+    _check_closed(asked, window.last_end(asked.bounds.times[1]))
+
+
+def _check_told_apart(asked: Asked, window: EventWindow) -> None:
+    """Whether the table's rows say which window they are of."""
+    if window.kind == "session":
+        raise refused(
+            "TIDE-BACK-012",
+            asked.pipeline.name,
+            "Session windows have no fixed ends: events outside of any range can belong to a session in it.",
+            {},
+            _NEXT.format(pipeline=asked.pipeline.name),
+        )
+    if not window.columns:
+        raise refused(
+            "TIDE-BACK-012",
+            asked.pipeline.name,
+            "The rows do not say which window they are of.",
+            {},
+            "keep `window`, `window.start` or `window.end` as a column of the result",
+        )
+    for sink in asked.sinks:
+        if sink.mode == "merge" and not window.columns & set(sink.key):
+            raise _merged(asked, sink, f"add one of {', '.join(sorted(window.columns))} to the key")
+
+
+def _check_closed(asked: Asked, end: datetime) -> None:
+    live = asked.live
+    if live is not None and (live.closed_until is None or end > live.closed_until):
+        raise refused(
+            "TIDE-BACK-006",
+            asked.pipeline.name,
+            "The live stream has not closed this range in every table; it would write its windows again.",
+            {"end": end.isoformat(), "closed_until": live.closed_until and live.closed_until.isoformat()},
+            "end the range earlier, or wait until the watermark has passed its end",
+        )
+
+
+def _check_times(asked: Asked) -> None:
+    if any(sink.mode == "merge" for sink in asked.sinks):
+        raise _merged(asked, asked.sinks[0], "name the record or the window in the key")
+    if asked.live is not None or asked.origin.stateful:
+        raise refused(
+            "TIDE-BACK-007",
+            asked.pipeline.name,
+            "Nothing proves which rows of the table are made of which records"
+            + ("." if asked.live is None else ", and the live stream has written some of them."),
+            {"because": asked.origin.reason},
+            "keep kafka_topic, kafka_partition and kafka_offset in the result, or aggregate by windows of "
+            "the event-time column; or " + _NEXT.format(pipeline=asked.pipeline.name),
+        )
+    if asked.bounds.times is None or asked.pipeline.spec.event_time is None:
+        raise refused(
+            "TIDE-BACK-004",
+            asked.pipeline.name,
+            "Without event time, or by offsets, rows can be chosen only if they name their record.",
+            {"range": asked.bounds.text(), "because": asked.origin.reason},
+            "declare event_time and give --from and --to",
+        )
+
+
+_check_range: dict[By, Callable[[Asked], None]] = {
+    "record": _check_records,
+    "window": _check_windows,
+    "time": _check_times,
+    "everything": _check_everything,
+}
+
+
+def check_others(pipeline: Pipeline, others: Sequence[OtherWriter], by: By) -> None:
+    """Rows of other pipelines must not match: only rows of other topics never do.
+
+    Raises:
+        UsageError: TIDE-BACK-015.
+    """
+    mine = pipeline.spec.source.topics_or_pattern
+    topics = frozenset(mine) if isinstance(mine, list) else None
+    for other in others:
+        is_apart = by == "record" and topics and other.topics is not None and not topics & other.topics
+        if not is_apart:
+            raise refused(
+                "TIDE-BACK-015",
+                pipeline.name,
+                "Another pipeline writes this table, and its rows would be replaced, too.",
+                {"table": other.table, "other_pipeline": other.pipeline},
+                "give each pipeline a table of its own",
+            )
+
+
+def _merged(asked: Asked, sink: DeltaSink, fix: str) -> UsageError:
+    return refused(
+        "TIDE-BACK-011",
+        asked.pipeline.name,
+        "A row of this table stands for all that was merged into it; a range of the past would take the "
+        "place of newer values.",
+        {"table": sink.table, "key": ", ".join(sink.key), "because": asked.origin.reason},
+        f"{fix}, or {_NEXT.format(pipeline=asked.pipeline.name)}",
+    )

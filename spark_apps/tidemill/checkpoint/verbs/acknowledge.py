@@ -1,0 +1,57 @@
+"""`acknowledge`: a changed declaration, or changed code, is meant; the live generation goes on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from tidemill.checkpoint.current import Accepted, Current, read_current
+from tidemill.checkpoint.gate import check, gather_facts
+from tidemill.checkpoint.gate.changes import unaccepted
+from tidemill.checkpoint.procedure.carry_out import Request, Step
+from tidemill.checkpoint.procedure.journal import Notes
+from tidemill.checkpoint.verbs.go_back import never_ran, switch_to
+from tidemill.spec.project import Pipeline
+from tidemill.storage.store import Store
+
+
+def plan_acknowledge(store: Store, pipeline: Pipeline) -> dict[str, Any]:
+    """What was changed, and the record that accepts it.
+
+    Raises:
+        UsageError: TIDE-CKPT-076, if the pipeline has never run.
+        GateRefusedError: As a start, for anything else that the gate finds.
+    """
+    live = read_current(store, pipeline.layout, pipeline.name)
+    if live is None:
+        raise never_ran(pipeline.name)
+    facts = gather_facts(store, pipeline, live.generation)
+    accepted = Accepted(shape=facts.declared.shape, code=facts.declared.code)
+    check(replace(facts, accepted=accepted))
+    return {
+        "changed": unaccepted(facts),
+        "live": live.model_dump(mode="json"),
+        "accepted": accepted.model_dump(mode="json"),
+    }
+
+
+def acknowledge_steps(
+    store: Store, pipeline: Pipeline, request: Request, plan: Mapping[str, Any]
+) -> tuple[Step, ...]:
+    """The generation stays; its newest record says what is accepted, by whom and why."""
+
+    def accept(_: Notes) -> None:
+        live = Current.model_validate(plan["live"])
+        new = {
+            "number": live.number + 1,
+            "since": datetime.now(UTC),
+            "why": f"acknowledge: {request.why}",
+            "by": request.by,
+            "request_id": request.request_id,
+            "accepted": Accepted.model_validate(plan["accepted"]),
+        }
+        switch_to(store, pipeline.layout, live.model_copy(update=new))
+
+    return (Step("accept", accept),)

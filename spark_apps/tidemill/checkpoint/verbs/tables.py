@@ -1,0 +1,196 @@
+"""The tables of a pipeline: where they stand, and what leads each to a batch. Read from their logs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from tidemill.checkpoint.current import BaseTable, Current
+from tidemill.errors import GateRefusedError
+from tidemill.ledger.entry import LedgerEntry
+from tidemill.ledger.proof import Side, Undo, UnprovenError, UntoldError, way_to
+from tidemill.ledger.read import History, open_table, unreadable_log
+from tidemill.ledger.standing import standing_commits
+from tidemill.ledger.table_restore import version_is_gone
+from tidemill.ledger.undone_files import undone_event_times, why_not_restorable
+from tidemill.names import QUARANTINE_OUTPUT
+from tidemill.spec.project import Pipeline
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table that a pipeline writes, as it is now.
+
+    Args:
+        name: As in ledger entries; `quarantine` is the one of rejected records.
+        path: Of the table.
+        table_id: Its id.
+        commits: Newest first, read as far back as somebody looks.
+    """
+
+    name: str
+    path: str
+    table_id: str
+    commits: History
+
+    @property
+    def version(self) -> int:
+        """The newest one."""
+        return next(iter(self.commits)).version
+
+    def newest_entry(self, side: Side, until: int | None = None) -> LedgerEntry | None:
+        """What the newest standing batch of a side says, in a version."""
+        commits = (c for c in self.commits if until is None or c.version <= until)
+        entries = (c.entry for c in standing_commits(commits) if side.batch_of(c) is not None)
+        return next(entries, None)
+
+
+@dataclass(frozen=True)
+class Way:
+    """What leads one table to a batch.
+
+    Args:
+        table: As it is.
+        undo: What bringing it back means.
+        told: What the newest batch says that stays.
+        event_times: First and last event time of the rows that go, if the files tell.
+    """
+
+    table: Table
+    undo: Undo
+    told: LedgerEntry | None
+    event_times: tuple[datetime, datetime] | None = None
+
+
+def table_paths(pipeline: Pipeline) -> dict[str, str]:
+    """Path of each Delta table that the pipeline writes."""
+    paths = {sink.table: pipeline.layout.table(sink.table) for sink in pipeline.spec.delta_sinks}
+    return {**paths, QUARANTINE_OUTPUT: pipeline.layout.quarantine(pipeline.name)}
+
+
+def read_tables(pipeline: Pipeline) -> dict[str, Table]:
+    """The pipeline's tables that there are, by name.
+
+    Raises:
+        DataError: TIDE-LEDG-001, if a log is damaged.
+    """
+    found = (_read(name, path) for name, path in table_paths(pipeline).items())
+    return {table.name: table for table in found if table is not None}
+
+
+def ways_to(
+    pipeline: Pipeline,
+    side: Side,
+    batch_id: int,
+    left: Collection[str] | None,
+    ids: Mapping[str, str | None],
+) -> dict[str, Way]:
+    """What leads each table to a batch, proven, and possible as far as that can be known beforehand.
+
+    Args:
+        pipeline: Whose tables.
+        side: Whose batches.
+        batch_id: Last one that stays.
+        left: Generations whose batches may be taken back, beside the side's; None for all of the pipeline.
+        ids: What is known of the ids that the tables must have.
+
+    Raises:
+        GateRefusedError: TIDE-CKPT-040 if others would lose rows, -072 if a version is gone or the log does
+            not tell, -080 if a table is not the one that the batches are in, -092 if it never stood there.
+    """
+    tables = _all_tables(pipeline, ids)
+    return {name: _way(pipeline, table, side, batch_id, left) for name, table in tables.items()}
+
+
+def stands_at(pipeline: Pipeline, live: Current, batch_id: int) -> dict[str, BaseTable]:
+    """The version of each table, as it is now, with all batches up to this one and nothing later.
+
+    Raises:
+        GateRefusedError: TIDE-CKPT-072, -080, -092.
+    """
+    found = {}
+    for name, table in _all_tables(pipeline, {}).items():
+        undo = _undo(table, live.side, batch_id, ())
+        if undo.returns:
+            raise _unproven(table.path, batch_id, "batches were written and taken back since")
+        found[name] = BaseTable(id=table.table_id, version=undo.to)
+    return found
+
+
+def _all_tables(pipeline: Pipeline, ids: Mapping[str, str | None]) -> dict[str, Table]:
+    tables = read_tables(pipeline)
+    for name, path in table_paths(pipeline).items():
+        there = None if name not in tables else tables[name].table_id
+        wanted = ids.get(name, there)
+        if (there is None and name != QUARANTINE_OUTPUT) or (wanted is not None and wanted != there):
+            raise _another_table(path, there, wanted)
+    return tables
+
+
+def _read(name: str, path: str) -> Table | None:
+    from deltalake.exceptions import DeltaError
+
+    try:
+        table = open_table(path)
+    except DeltaError as error:
+        raise unreadable_log(path, error) from error
+    return None if table is None else Table(name, path, str(table.metadata().id), History(path, table))
+
+
+def _way(pipeline: Pipeline, table: Table, side: Side, batch_id: int, left: Collection[str] | None) -> Way:
+    undo = _undo(table, side, batch_id, left)
+    told = table.newest_entry(side, undo.to)
+    if undo.to == undo.version:
+        return Way(table, undo, told)
+    if reason := why_not_restorable(table.path, undo.to):
+        raise version_is_gone(table.path, undo.to, reason)
+    column = _event_time(pipeline, table.name)
+    times = undone_event_times(table.path, undo.to, column) if column and undo.batches else None
+    return Way(table, undo, told, times)
+
+
+def _undo(table: Table, side: Side, batch_id: int, left: Collection[str] | None) -> Undo:
+    commits = list(table.commits)
+    entries = (commit.entry for commit in commits if left is None)
+    known = {entry.generation for entry in entries if entry and entry.generation}
+    try:
+        return way_to(commits, side, batch_id, table.name, left or known)
+    except UntoldError as error:
+        raise version_is_gone(table.path, None, str(error)) from error
+    except UnprovenError as error:
+        raise _unproven(table.path, batch_id, str(error)) from error
+
+
+def _event_time(pipeline: Pipeline, table: str) -> str | None:
+    """Column of an appended table that says when things happened; other modes rewrite old rows, too."""
+    declared = pipeline.spec.event_time.column if pipeline.spec.event_time else None
+    sinks = (sink for sink in pipeline.spec.delta_sinks if sink.table == table and sink.mode == "append")
+    return next((sink.time or declared for sink in sinks), None)
+
+
+def _span(numbers: Collection[int]) -> str:
+    return f"{min(numbers)}-{max(numbers)}"
+
+
+def _unproven(path: str, batch_id: int, reason: str) -> GateRefusedError:
+    return GateRefusedError(
+        "TIDE-CKPT-092",
+        "The table does not stand where this batch left it, and never did as a whole. Nothing was changed. "
+        "What is missing would be missing for ever.",
+        facts={"table": path, "batch_id": batch_id, "because": reason},
+        fix="choose a batch before the gap, bring the table back, or begin anew: tidemill checkpoint reset",
+        runbook="rewind",
+    )
+
+
+def _another_table(path: str, there: str | None, wanted: str | None) -> GateRefusedError:
+    return GateRefusedError(
+        "TIDE-CKPT-080",
+        "The table is missing, or is not the one that these batches were written to. Nothing was changed. "
+        "Spark would go on after rows that are not there.",
+        facts={"table": path, "table_id": there, "wanted_id": wanted},
+        fix="bring the table of that time here first, whole, with its _delta_log; "
+        "or begin anew: tidemill checkpoint reset",
+        runbook="restore-checkpoint",
+    )

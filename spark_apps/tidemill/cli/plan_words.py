@@ -1,0 +1,133 @@
+"""The plans of verbs, as a person reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def rewind_lines(plan: Mapping[str, Any]) -> list[str]:
+    """What goes, what comes back, and who is concerned."""
+    lines = [*_going_back(plan)]
+    for name, readers in plan["read_by"].items():
+        lines.append(f"{name} is read by {', '.join(readers)}: they have read rows that go")
+    lines += [f"{name}: its file is wrong, so what it reads is not known" for name in plan["wrong_files"]]
+    lines += [f"topic {topic}: records of the undone batches are sent again" for topic in plan["sent_again"]]
+    return [*lines, *_worth_knowing(plan)]
+
+
+def restore_lines(plan: Mapping[str, Any]) -> list[str]:
+    """The backup, and what it undoes."""
+    backup = f"backup {plan['backup']} of {plan['taken_at']}: {plan['files']} files, {plan['bytes']} bytes"
+    return [backup, *_going_back(plan), *_worth_knowing(plan)]
+
+
+def repartition_lines(plan: Mapping[str, Any]) -> list[str]:
+    """What becomes of the state."""
+    before, after, batch = plan["partitions_before"], plan["partitions"], plan["begins_after"]
+    return [
+        f"from {plan['parent']} after batch {plan['batch_id']}, in a new generation",
+        f"state: {before} -> {after} partitions, as batch {batch}",
+        "tables and offsets stay as they are",
+    ]
+
+
+def fork_lines(plan: Mapping[str, Any]) -> list[str]:
+    """What is copied."""
+    lines = [f"{plan['origin']} {plan['parent']} after batch {plan['batch_id']}"]
+    for name, table in plan["tables"].items():
+        copied = f"version {table['from_version']}, {table['files']} files, {table['bytes']} bytes"
+        lines.append(f"{table['of']} -> {name}: {copied}")
+    lines.append("rejected records are not copied; Kafka sinks get only what the fork sends from now on")
+    return [*lines, *_worth_knowing(plan)]
+
+
+def reset_lines(plan: Mapping[str, Any]) -> list[str]:
+    """Gap and overlap of each partition."""
+    lines = [f"{plan['parent']} is left for a new generation; batches begin with 0"]
+    for row in plan["partitions"]:
+        where = f"{row['table']}  {row['topic']}-{row['partition']}"
+        stands = "nothing" if row["stands_at"] is None else row["stands_at"]
+        begins = "nothing" if row["begins_at"] is None else row["begins_at"]
+        lines.append(f"{where}  {stands} -> {begins}  {_meaning(row)}")
+    lines += [f"{table}: there is no table; it begins with batch 0" for table in plan["absent"]]
+    if plan["start"] is None:
+        lines.append("all that the source still has is read again, as at a first start")
+    elif not plan["partitions"]:
+        lines.append("no table says how far it has read; gap and overlap are unknown")
+    if plan["never_read"]:
+        lines.append(f"{plan['never_read']} records are never read")
+    if plan["read_again"]:
+        lines.append(f"{plan['read_again']} records are read again; append tables get their rows twice")
+    if plan["state_is_lost"]:
+        lines.append("open windows and other state begin empty")
+    return [*lines, *_worth_knowing(plan)]
+
+
+def acknowledge_lines(plan: Mapping[str, Any]) -> list[str]:
+    """What was changed."""
+    lines = [f"{name}: {change}" for name, change in plan["changed"].items()]
+    return lines or ["nothing was changed that needs a word"]
+
+
+def repair_lines(plan: Mapping[str, Any]) -> list[str]:
+    """Which offsets are written again."""
+    lines = []
+    for file in plan["files"]:
+        found = "torn" if file["found"] is None else file["found"]
+        lines.append(f"offsets/{file['batch_id']}: {found} -> {file['ledger']}")
+    return lines or ["offsets and ledger agree as far as the ledger knows; nothing to repair"]
+
+
+def prune_lines(plan: Mapping[str, Any]) -> list[str]:
+    """What is moved and deleted."""
+    moved = [f"to the trash: {i['path']}  ({i['files']} files, {i['bytes']} bytes)" for i in plan["moves"]]
+    gone = [f"deleted: {i['path']}  ({i['files']} files, {i['bytes']} bytes)" for i in plan["deletes"]]
+    return [*moved, *gone] or ["nothing is old enough"]
+
+
+def _going_back(plan: Mapping[str, Any]) -> list[str]:
+    undone = plan["batches_undone"]
+    left = plan["live"] if plan["live"] != plan["parent"] else None
+    return [
+        f"from {plan['parent']} after batch {plan['batch_id']}, in a new generation"
+        + (f"; {left} is left" if left else ""),
+        f"batches {undone[0]}-{undone[1]} are undone" if undone else "no batch is undone",
+        *(line for name, table in plan["tables"].items() for line in _table_lines(name, table)),
+    ]
+
+
+def _table_lines(name: str, table: Mapping[str, Any]) -> list[str]:
+    if table["to"] == table["version"]:
+        return [f"{name}: stays at version {table['version']}"]
+    rows = "an unknown number of" if table["rows"] is None else table["rows"]
+    lines = [
+        f"{name}: version {table['version']} -> {table['to']}; {table['batches']} batches, {rows} rows go"
+    ]
+    if table["returns"]:
+        lines.append(f"{name}: batches {table['returns'][0]}-{table['returns'][-1]} come back")
+    if table["committed"]:
+        lines.append(f"  committed {table['committed'][0]} to {table['committed'][1]}")
+    if table["event_times"]:
+        lines.append(f"  event times {table['event_times'][0]} to {table['event_times'][1]}")
+    if table["maintenance"]:
+        lines.append(f"  {table['maintenance']} commits of table maintenance are undone, too")
+    return lines
+
+
+def _meaning(row: Mapping[str, Any]) -> str:
+    if row["gone"]:
+        return "not there any more: nothing of it is read"
+    if row["never_read"]:
+        return f"gap: {row['never_read']} records are never read"
+    if row["read_again"]:
+        return f"overlap: {row['read_again']} records are read again"
+    return "new to the table" if row["stands_at"] is None else "goes on exactly where the table stands"
+
+
+def _worth_knowing(plan: Mapping[str, Any]) -> list[str]:
+    """What a person should know before the verb acts."""
+    changed = [f"changed since, and from here on: {n}: {c}" for n, c in plan.get("changed", {}).items()]
+    if not plan["unanswered"]:
+        return changed
+    return [*changed, f"whether the source still has what follows is not known: {plan['unanswered']}"]

@@ -1,0 +1,73 @@
+"""What is known of one pipeline at one moment: all that decisions about it are made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from tidemill.checkpoint.desired import Desired
+from tidemill.checkpoint.holds import Hold
+from tidemill.checkpoint.receipts import Receipt
+from tidemill.checkpoint.status import Status
+from tidemill.control.endings import Ending
+from tidemill.control.runtime import StartedDriver
+from tidemill.errors import TidemillError
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of one pipeline at one moment.
+
+    Args:
+        pipeline: Its name.
+        mode: Mode that conf declares; None if its file is gone.
+        digest: Digest of the definition; None without one.
+        problem: Why the declaration cannot be used.
+        grace_period: How long a driver may drain before it is killed.
+        on_change: What the environment wants done about a running stream whose definition changed.
+        objection: Why the changed definition could not go on from the checkpoint; None if it can, or if
+            nobody needs to know.
+        desired: What a person asked for; None if nobody did.
+        running: The driver in the main slot.
+        ended: The newest driver of the main slot, if it runs no more.
+        endings: How its drivers ended, oldest first.
+        holds: What forbids its starts, where that was why the last one failed.
+        newest_receipt: The newest receipt of any driver, also of another machine's.
+        newest_status: What any driver said of itself last, also another machine's.
+        trigger: The stream's trigger.
+        progress_within: How long it may run without progress.
+        now: When this was seen.
+    """
+
+    pipeline: str
+    now: datetime
+    mode: Literal["stream", "incremental"] | None = "stream"
+    digest: str | None = None
+    problem: TidemillError | None = None
+    grace_period: timedelta = timedelta(seconds=120)
+    on_change: Literal["leave", "restart"] = "leave"
+    objection: TidemillError | None = None
+    desired: Desired | None = None
+    running: StartedDriver | None = None
+    ended: StartedDriver | None = None
+    endings: tuple[Ending, ...] = ()
+    holds: tuple[Hold, ...] = ()
+    newest_receipt: Receipt | None = None
+    newest_status: Status | None = None
+    trigger: timedelta = timedelta(seconds=10)
+    progress_within: timedelta = timedelta(minutes=10)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it should run: declared a stream, and stopped by nobody."""
+        return self.mode == "stream" and (self.desired is None or self.desired.state == "running")
+
+    @property
+    def counted_endings(self) -> list[Ending]:
+        """Ends count until the declaration changes or a person asks anew: both deserve a fresh try."""
+        return [ending for ending in self.endings if self._counts(ending)]
+
+    def _counts(self, ending: Ending) -> bool:
+        asked_later = self.desired is not None and self.desired.at > ending.ended_at
+        return ending.digest == self.digest and not asked_later

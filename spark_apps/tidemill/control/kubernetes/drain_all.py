@@ -1,0 +1,44 @@
+"""Before an uninstall: delete the owner of all streams, and wait until their pods are gone.
+
+    python -m tidemill.control.kubernetes.drain_all NAMESPACE OWNER SECONDS
+
+Kubernetes then removes what the owner owns: drivers get SIGTERM, finish their batch and leave a clean
+receipt, while brokers, roles and volumes are still there. Nothing starts them again: without an owner the
+control plane starts nothing. Run by the chart.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from urllib.parse import quote
+
+from tidemill.control.kubernetes.in_pod import POLL_SECONDS, call
+
+# Drivers and executors, whichever pipeline they are of.
+PODS = "app.kubernetes.io/managed-by=tidemill,app.kubernetes.io/component in (driver,executor)"
+
+
+def pods_left(namespace: str) -> list[str]:
+    """Names of the pods that are still there."""
+    answer = call("GET", f"/api/v1/namespaces/{namespace}/pods?labelSelector={quote(PODS)}") or {}
+    return sorted(pod["metadata"]["name"] for pod in answer.get("items", []))
+
+
+def drain(namespace: str, owner: str, seconds: float) -> None:
+    """Delete the owner and wait. When time is up the uninstall goes on, and the kubelet ends the rest."""
+    deadline = time.monotonic() + seconds
+    call("DELETE", f"/api/v1/namespaces/{namespace}/configmaps/{owner}?propagationPolicy=Background")
+    left = pods_left(namespace)
+    sys.stdout.write(f"draining: {', '.join(left) or 'nothing runs'}\n")
+    while left and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+        try:
+            left = pods_left(namespace)
+        except OSError as error:
+            sys.stderr.write(f"the API server does not answer: {error}\n")
+    sys.stdout.write(f"still there after {seconds:.0f} s: {', '.join(left)}\n" if left else "all drained\n")
+
+
+if __name__ == "__main__":
+    drain(sys.argv[1], sys.argv[2], float(sys.argv[3]))

@@ -1,0 +1,108 @@
+"""Whether a stream that should run makes progress: commits batches, or finds its source empty. Pure.
+
+A living process, a restart and a green task prove nothing. Only the time since the last progress does,
+whoever made it: the status hands it on from one driver to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import takewhile
+
+from tidemill.checkpoint.status import Status
+from tidemill.control.endings import Ending, is_status_of
+from tidemill.control.facts import Facts
+from tidemill.control.hung import NO_PROGRESS_PAGE, why_hung
+from tidemill.control.restart_policy import class_of
+from tidemill.control.runtime import StartedDriver
+
+
+@dataclass(frozen=True)
+class Stall:
+    """A stream that should make progress and does not.
+
+    Args:
+        since: When it made progress last, or should have begun to.
+        reason: Why, as far as is known, for a person.
+        runbook: The page.
+    """
+
+    since: datetime
+    reason: str
+    runbook: str
+
+    def words(self, now: datetime) -> str:
+        """The stall in a sentence."""
+        return f"no progress for {_minutes(now - self.since)}: {self.reason}"
+
+
+def stall_of(facts: Facts) -> Stall | None:
+    """What is wrong with a stream that has made no progress for longer than it may."""
+    if not facts.is_wanted or facts.problem is not None or _is_going(facts.running):
+        return None
+    row = _fruitless(facts)
+    since = _since(facts, row)
+    if since is None or facts.now - since <= facts.progress_within:
+        return None
+    reason, runbook = _why(facts, row)
+    return Stall(since, reason, runbook or NO_PROGRESS_PAGE)
+
+
+def _is_going(driver: StartedDriver | None) -> bool:
+    return driver is not None and (driver.drain_requested_at is not None or driver.mode != "stream")
+
+
+def _since(facts: Facts, row: Sequence[Ending]) -> datetime | None:
+    """The last progress, or the first start after it, or the wish: whatever came last.
+
+    None if nothing runs and the last driver did well: the next one is about to be started.
+    """
+    starts = [ending.started_at for ending in row]
+    if facts.running is not None:
+        starts.append(facts.running.claimed_at)
+    if not starts:
+        return None
+    status, wish = facts.newest_status, facts.desired
+    others = [
+        None if status is None else status.progressed_at,
+        None if wish is None else wish.at,
+    ]
+    return max([min(starts), *(moment for moment in others if moment is not None)])
+
+
+def _fruitless(facts: Facts) -> list[Ending]:
+    """The last drivers in a row that ended without any progress, oldest first."""
+    newest_first = reversed(facts.counted_endings)
+    return [*takewhile(lambda ending: not ending.progressed and class_of(ending) != "clean", newest_first)][
+        ::-1
+    ]
+
+
+def _why(facts: Facts, row: Sequence[Ending]) -> tuple[str, str]:
+    driver, last = facts.running, row[-1] if row else None
+    before = "" if last is None else f"; {len(row)} drivers before it made none, the last: {last.cause}"
+    if driver is None:
+        assert last is not None  # noqa: S101  # without a driver and without a row there is no stall
+        return f"{len(row)} drivers in a row made none, the last: {last.cause}", last.runbook
+    if driver.stuck:
+        return driver.stuck, "kubernetes-object-refused"
+    status = facts.newest_status
+    if status is None or not is_status_of(status, driver):
+        said = f"driver {driver.run_id} ({driver.process}) has said nothing yet"
+        return said + before, "" if last is None else last.runbook
+    if status.error is not None:
+        error = status.error
+        return f"{error.get('id')} {error.get('problem')}{before}", str(error.get("runbook") or "")
+    hung = why_hung(driver, facts.trigger)
+    return f"{hung or _doing(status, driver, facts.now)}{before}", ""
+
+
+def _doing(status: Status, driver: StartedDriver, now: datetime) -> str:
+    heard = _minutes(status.age(now))
+    return f"its driver ({driver.process}) is {status.state}, and was last heard of {heard} ago"
+
+
+def _minutes(span: timedelta) -> str:
+    return f"{span / timedelta(minutes=1):.0f} minutes"

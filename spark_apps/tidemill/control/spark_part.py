@@ -1,0 +1,170 @@
+"""Parts of a verb that only Spark can do, where Spark is: a process beside local drivers, else a Job.
+
+The command line and Airflow have no Spark. A part is a run like a bounded one: claimed, so that it runs once,
+and proven by what it leaves on storage. Its name is made of what it is to do: a verb that was killed while a
+part ran finds it again when it is repeated, at work or done.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tidemill.control.driver_command import DriverRun
+from tidemill.control.plane import ControlPlane, open_control_plane
+from tidemill.control.runtime import StartedDriver
+from tidemill.engine.part_result import PartResult, drop_part_result, read_part_result
+from tidemill.errors import UnavailableError
+from tidemill.spec.project import Pipeline
+
+if TYPE_CHECKING:
+    from tidemill.checkpoint.verbs.repartition import RepartitionState
+    from tidemill.ledger.table_restore import RestoreTable, TableRestore
+
+# Seconds between two looks at a part: it takes ten at least, the start of Spark.
+POLL_SECONDS = 0.5
+
+# Lines of its log, or of what the cluster says of it, that an error shows.
+SHOWN_LINES = 8
+
+
+def restoring(pipeline: Pipeline) -> RestoreTable:
+    """How to restore a table of a pipeline: through delta-rs, or with Spark where only Spark can.
+
+    To be called before anything is held: it sees that Spark can be had, if a table needs it.
+
+    Raises:
+        TidemillError: If Spark is needed, and a part could not be started.
+    """
+    from tidemill.ledger.table_restore import open_existing, restore_through_delta_rs, spark_needed
+
+    plane = open_control_plane(pipeline.environment)
+    if any(map(_needs_spark, _tables(pipeline))):
+        plane.runtime.check(_run_of(pipeline, "table_restore", []))
+
+    def restore(wanted: TableRestore) -> None:
+        if spark_needed(open_existing(wanted.path)):
+            run_part(plane, pipeline, "table_restore", ["--restore", wanted.to_text()])
+        else:
+            restore_through_delta_rs(wanted)
+
+    return restore
+
+
+def repartitioning(pipeline: Pipeline) -> RepartitionState:
+    """How to write the state of a checkpoint into another number of partitions. As `restoring`.
+
+    Raises:
+        TidemillError: If a part could not be started.
+    """
+    plane = open_control_plane(pipeline.environment)
+    plane.runtime.check(_run_of(pipeline, "repartition", []))
+
+    def rewrite(checkpoint: str, number: int) -> None:
+        run_part(plane, pipeline, "repartition", ["--checkpoint", checkpoint, "--partitions", str(number)])
+
+    return rewrite
+
+
+def analysing(plane: ControlPlane, pipeline: Pipeline) -> Callable[[], None]:
+    """How to find out what the rows of a pipeline are made of, for code that no driver has run yet."""
+    # Named by its code, so that the answer for older code is never taken for this one's.
+    return partial(run_part, plane, pipeline, "analyse", ["--definition", pipeline.definition_digest])
+
+
+def run_part(plane: ControlPlane, pipeline: Pipeline, module: str, arguments: Sequence[str]) -> Any:
+    """Run `tidemill.engine.<module>` to its end, or find it again; what it answers.
+
+    1. Done before: its result is the answer. 2. Forget what a failed attempt left. 3. Start, or join the very
+    same part. 4. Wait for its end. 5. Its result, which it wrote before it ended.
+
+    Raises:
+        TidemillError: The part's own error; TIDE-CTRL-031, if another part of the pipeline is at work;
+            TIDE-CTRL-032, if it cannot start; TIDE-CKPT-077, if it was killed.
+    """
+    run = _run_of(pipeline, module, arguments)
+    read = partial(read_part_result, plane.store, plane.layout, pipeline.name, run.run_id)
+    # 1.
+    done = read()
+    if done is not None and done.error is None:
+        return done.answer
+    # 2. and 3., but not under a part that is at work.
+    if plane.running(pipeline.name, "verb") is None:
+        drop_part_result(plane.store, plane.layout, pipeline.name, run.run_id)
+    driver = plane.runtime.start(run, pipeline.definition_digest).driver
+    if driver.run_id != run.run_id:
+        raise _another(driver)
+    # 4.
+    _wait(plane, driver)
+    # 5.
+    return (read() or _left_nothing(plane, run)).answer_or_raise()
+
+
+def _run_of(pipeline: Pipeline, module: str, arguments: Sequence[str]) -> DriverRun:
+    digest = hashlib.sha256(json.dumps([module, *arguments]).encode()).hexdigest()[:16]
+    return DriverRun(pipeline.name, "verb", f"{module}-{digest}", tuple(arguments), module)
+
+
+def _tables(pipeline: Pipeline) -> list[str]:
+    tables = [pipeline.layout.table(sink.table) for sink in pipeline.spec.delta_sinks]
+    return [*tables, pipeline.layout.quarantine(pipeline.name)]
+
+
+def _needs_spark(path: str) -> bool:
+    from tidemill.ledger.read import open_table
+    from tidemill.ledger.table_restore import spark_needed
+
+    table = open_table(path)
+    return table is not None and bool(spark_needed(table))
+
+
+def _wait(plane: ControlPlane, driver: StartedDriver) -> None:
+    """Until the part has ended.
+
+    Raises:
+        UnavailableError: TIDE-CTRL-032; it was ended then.
+    """
+    while (now := plane.running(driver.pipeline, "verb")) is not None and now.run_id == driver.run_id:
+        if now.stuck:
+            plane.runtime.kill(now)
+            raise UnavailableError(
+                "TIDE-CTRL-032",
+                "The part of this verb that needs Spark cannot start. The same command goes on with it.",
+                facts={"pipeline": driver.pipeline, "run_id": driver.run_id, "reason": now.stuck},
+                fix="see to what the reason names, then run the same command again",
+                runbook="spark-part-failed",
+            )
+        time.sleep(POLL_SECONDS)
+
+
+def _another(driver: StartedDriver) -> UnavailableError:
+    return UnavailableError(
+        "TIDE-CTRL-031",
+        "Another part of a verb is at work for this pipeline.",
+        facts={"pipeline": driver.pipeline, "run_id": driver.run_id, "process": driver.process},
+        fix="wait for its end, then run the same command again",
+        runbook="spark-part-failed",
+    )
+
+
+def _left_nothing(plane: ControlPlane, run: DriverRun) -> PartResult:
+    """Raises what is known of a part that was killed."""
+    ended = plane.runtime.last_start(run.pipeline, "verb")
+    traces = [] if ended is None else plane.runtime.traces(ended)[-SHOWN_LINES:]
+    raise UnavailableError(
+        "TIDE-CKPT-077",
+        "The part of this verb that Spark does was cut short. The same command goes on with it.",
+        facts={
+            "pipeline": run.pipeline,
+            "part": run.module,
+            "ended": "" if ended is None else ended.termination,
+            "log": "" if ended is None else ended.log,
+            "said": " | ".join(traces),
+        },
+        fix="see to what it names, then run the same command again",
+        runbook="spark-part-failed",
+    )

@@ -1,0 +1,32 @@
+"""The note that a person stopped a bounded run: so that nobody takes its end for one that a retry mends."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tidemill.names import Layout
+from tidemill.storage.store import Store
+
+
+class StopNote(BaseModel):
+    """Who stopped a run, when and why."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    v: int = 1
+    by: str
+    why: str = ""
+    at: datetime = Field(default_factory=lambda: datetime.now(UTC))
+
+    @property
+    def words(self) -> str:
+        """In a few words."""
+        return f"stopped by {self.by}" + (f": {self.why}" if self.why else "")
+
+
+def read_stop_note(store: Store, layout: Layout, pipeline: str, run_id: str) -> StopNote | None:
+    """The note of a run; None if nobody stopped it."""
+    document = store.read_json(layout.stop_note(pipeline, run_id))
+    return None if document is None else StopNote.model_validate(document)

@@ -1,0 +1,99 @@
+"""What the decision about one stream needs to know, gathered from its place and from storage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Literal
+
+from tidemill.checkpoint.desired import read_desired
+from tidemill.checkpoint.holds import Hold, read_holds
+from tidemill.checkpoint.receipts import newest_receipt
+from tidemill.checkpoint.status import read_status
+from tidemill.control.definition_change import objection_to
+from tidemill.control.endings import Ending
+from tidemill.control.facts import Facts
+from tidemill.control.plane import ControlPlane
+from tidemill.control.restart_history import endings_in, with_ending
+from tidemill.control.runtime import MainSlot, StartedDriver
+from tidemill.errors import TidemillError
+from tidemill.spec.project import Pipeline, resolve_pipeline
+
+
+def gather_facts(plane: ControlPlane, name: str, now: datetime, slot: MainSlot | TidemillError) -> Facts:
+    """All that the decision about one pipeline needs.
+
+    Args:
+        plane: Where.
+        name: The pipeline.
+        now: The time.
+        slot: What a look at its main slot has told.
+
+    Raises:
+        TidemillError: If the slot could not be read.
+    """
+    if isinstance(slot, TidemillError):
+        raise slot
+    pipeline, problem = _resolve(plane, name)
+    running = slot.start if slot.start is not None and slot.start.alive else None
+    ended = slot.start if running is None else None
+    ending = None if ended is None else plane.ending_of(ended)
+    endings = with_ending(endings_in(slot.memory), ending)
+    return Facts(
+        pipeline=name,
+        now=now,
+        mode=_mode_of(pipeline, problem),
+        digest=None if pipeline is None else pipeline.definition_digest,
+        problem=problem,
+        grace_period=plane.environment.spec.grace_period,
+        on_change=plane.environment.spec.on_change,
+        objection=_objection(plane, pipeline, running),
+        desired=read_desired(plane.store, plane.layout, name),
+        running=running,
+        ended=ended,
+        endings=tuple(endings),
+        holds=_holds(plane, name, endings),
+        newest_receipt=None if running else newest_receipt(plane.store, plane.layout, name),
+        newest_status=read_status(plane.store, plane.layout, name),
+        **_patience(plane, pipeline),
+    )
+
+
+def _patience(plane: ControlPlane, pipeline: Pipeline | None) -> dict[str, timedelta]:
+    if pipeline is None:
+        return {"progress_within": plane.environment.spec.progress_within}
+    return {"trigger": pipeline.spec.run.trigger, "progress_within": pipeline.progress_within}
+
+
+def _objection(
+    plane: ControlPlane, pipeline: Pipeline | None, running: StartedDriver | None
+) -> TidemillError | None:
+    """What the gate says of a changed definition; asked only if the running driver would go for it."""
+    if pipeline is None or running is None or plane.environment.spec.on_change == "leave":
+        return None
+    if running.mode != "stream" or running.digest == pipeline.definition_digest:
+        return None
+    return objection_to(plane.store, pipeline)
+
+
+def _holds(plane: ControlPlane, name: str, endings: Sequence[Ending]) -> tuple[Hold, ...]:
+    """Looked at only where one has forbidden the last start."""
+    if not endings or not endings[-1].was_held:
+        return ()
+    return tuple(read_holds(plane.store, plane.layout, name))
+
+
+def _resolve(plane: ControlPlane, name: str) -> tuple[Pipeline | None, TidemillError | None]:
+    try:
+        return resolve_pipeline(plane.environment, name), None
+    except TidemillError as error:
+        return None, error
+
+
+def _mode_of(
+    pipeline: Pipeline | None, problem: TidemillError | None
+) -> Literal["stream", "incremental"] | None:
+    if pipeline is not None:
+        return pipeline.spec.run.mode
+    # TIDE-SPEC-011: the file is gone. Any other problem is a file that says stream, or might.
+    return None if problem is not None and problem.error_id == "TIDE-SPEC-011" else "stream"

@@ -1,0 +1,133 @@
+"""Taking a storage root over from another control plane: planned, then carried out by an operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tidemill.checkpoint.epochs import claim_epoch, newest_epoch
+from tidemill.checkpoint.procedure.audit import AuditEntry, write_audit
+from tidemill.checkpoint.procedure.request import check_person, check_reason
+from tidemill.checkpoint.root_owner import RootOwner, read_owner, write_owner
+from tidemill.checkpoint.status import Status, read_status
+from tidemill.control.plane import ControlPlane
+from tidemill.control.reconcile import LONGEST_SILENCE_OF_NEWER
+from tidemill.errors import DataError, TidemillError
+
+
+@dataclass(frozen=True)
+class Takeover:
+    """What a takeover finds, and what it would do.
+
+    Args:
+        root: The storage root.
+        before: Who owns it; None if nobody does, or if the record is damaged.
+        damage: What is wrong with the record of the owner.
+        after: Who would own it.
+        fenced: Pipelines whose former drivers it fences off.
+        alive: What drivers of theirs have said lately: they may still be at work.
+    """
+
+    root: str
+    before: RootOwner | None
+    damage: str
+    after: RootOwner
+    fenced: tuple[str, ...]
+    alive: tuple[Status, ...]
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the root is not this control plane's already."""
+        standing = self.before
+        return standing is None or standing.id != self.after.id or standing.fencing
+
+    def lines(self, now: datetime) -> list[str]:
+        """The plan for a person."""
+        if not self.has_work:
+            return [f"{self.root} belongs to this control plane: {self.after}"]
+        owner = "nobody" if self.before is None else f"{self.before}, on {self.before.host}"
+        heard = [
+            f"  {seen.pipeline}: run {seen.run_id}, {seen.state}, heard of {_seconds(seen, now)} s ago"
+            for seen in self.alive
+        ]
+        return [
+            f"root      {self.root}",
+            f"owner     {self.damage or owner}",
+            f"new owner {self.after}, on {self.after.host}",
+            f"fenced    {', '.join(self.fenced) or 'nothing: no driver ever ran'}",
+            *(
+                ["Drivers that were heard of lately, and end before their next batch:", *heard]
+                if heard
+                else []
+            ),
+            "Starts over there are refused from then on; streams run again when they are started here.",
+        ]
+
+
+def plan_takeover(plane: ControlPlane, now: datetime) -> Takeover:
+    """Look; changes nothing."""
+    before, damage = None, ""
+    try:
+        before = read_owner(plane.store, plane.layout)
+    except DataError as error:
+        damage = f"unknown: {error.error_id} {error.problem}"
+    names = tuple(
+        name
+        for name in plane.store.list_names(plane.layout.states)
+        if newest_epoch(plane.store, plane.layout, name)
+    )
+    statuses = (_last_words(plane, name) for name in names)
+    alive = tuple(status for status in statuses if status is not None and _is_heard_of(status, now))
+    return Takeover(plane.layout.root, before, damage, plane.as_owner(), names, alive)
+
+
+def take_over(plane: ControlPlane, plan: Takeover, by: str, why: str) -> None:
+    """Make the root this control plane's.
+
+    1. Audit. 2. The root is ours: no driver is started over there any more. 3. Each pipeline gets a higher
+    epoch, so that drivers that still run there end before their next batch. 4. Ours for good. Who dies
+    after 2 has taken it over, but starts nothing before somebody repeats it.
+
+    Raises:
+        UsageError: TIDE-CKPT-031, if `by` or `why` cannot be kept.
+    """
+    after = plan.after.model_copy(update={"by": check_person(by), "why": check_reason(why), "fencing": True})
+    # 1.
+    request_id = f"takeover-{after.at:%Y%m%dt%H%M%S%f}"
+    write_audit(
+        plane.store,
+        plane.layout,
+        AuditEntry(
+            verb="takeover",
+            request_id=request_id,
+            by=by,
+            why=why,
+            at=after.at,
+            before=None if plan.before is None else plan.before.model_dump(mode="json"),
+            after=after.model_dump(mode="json"),
+        ),
+    )
+    # 2.
+    write_owner(plane.store, plane.layout, after)
+    # 3.
+    for pipeline in plan.fenced:
+        claim_epoch(plane.store, plane.layout, pipeline, request_id)
+    # 4.
+    write_owner(plane.store, plane.layout, after.model_copy(update={"fencing": False}))
+
+
+def _last_words(plane: ControlPlane, pipeline: str) -> Status | None:
+    try:
+        return read_status(plane.store, plane.layout, pipeline)
+    except (TidemillError, ValueError):
+        # Nothing that a damaged status could tell forbids a takeover.
+        return None
+
+
+def _is_heard_of(status: Status, now: datetime) -> bool:
+    at_work = status.state not in ("stopped", "failed")
+    return at_work and status.age(now) < LONGEST_SILENCE_OF_NEWER
+
+
+def _seconds(status: Status, now: datetime) -> int:
+    return status.age(now) // timedelta(seconds=1)

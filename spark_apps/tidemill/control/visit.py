@@ -1,0 +1,175 @@
+"""One visit of one stream: look, decide, act. Whatever goes wrong is this stream's alone."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from tidemill.control.driver_command import DriverRun
+from tidemill.control.driver_record import machine_trouble
+from tidemill.control.endings import Ending
+from tidemill.control.facts import Facts
+from tidemill.control.plane import ControlPlane
+from tidemill.control.progress import Stall, stall_of
+from tidemill.control.reconcile import Action, Decision, Reconciler
+from tidemill.control.run_id import new_run_id
+from tidemill.control.runtime import MainSlot, StartedDriver
+from tidemill.control.side_by_side import IsLate
+from tidemill.control.stream_facts import gather_facts
+from tidemill.engine.classify import classify
+from tidemill.errors import InternalError, TidemillError, UnavailableError
+
+# Looks at storage and API server that may fail before a visit is put off, and the pause between two, in
+# seconds: most failures are over by then.
+LOOKS = 3
+PAUSE_SECONDS = 1.0
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a visit.
+
+    Args:
+        pipeline: Of which.
+        decision: What was decided.
+        driver: What runs after that was done.
+        stall: Why the stream makes no progress, if it should.
+    """
+
+    pipeline: str
+    decision: Decision
+    driver: StartedDriver | None = None
+    stall: Stall | None = None
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """Visits streams.
+
+    Args:
+        plane: Where.
+        reconciler: Decides.
+        clock: The time.
+    """
+
+    plane: ControlPlane
+    reconciler: Reconciler
+    clock: Callable[[], datetime]
+
+    def visit(self, name: str, slot: MainSlot | TidemillError, is_late: IsLate) -> list[Outcome]:
+        """Bring one stream closer to its desired state; nothing for a pipeline that is no stream."""
+        try:
+            facts = insist(lambda: gather_facts(self.plane, name, self.clock(), slot))
+            if facts.mode == "incremental" and facts.running is None:
+                return []
+            decision = self.reconciler.decide(facts)
+            # Nobody waits any more: the next visit may have decided anew.
+            if is_late():
+                return []
+            return [replace(_carry_out(self.plane, facts, decision), stall=stall_of(facts))]
+        except Exception as error:  # noqa: BLE001  # an entry point: the other pipelines must be visited
+            return [Outcome(name, undecided(problem_of(error)))]
+
+
+def utc_now() -> datetime:
+    """The time."""
+    return datetime.now(UTC)
+
+
+def insist(look: Callable[[], T]) -> T:
+    """Look again, after a pause, if storage or API server does not answer.
+
+    Raises:
+        TidemillError: What is wrong, if it is that in the end, or if another look cannot help.
+    """
+    for left in reversed(range(LOOKS)):
+        try:
+            return look()
+        except Exception as error:  # noqa: BLE001  # raised again, as what it is
+            problem = problem_of(error)
+            if not left or not isinstance(problem, UnavailableError):
+                raise problem from (None if problem is error else error)
+        time.sleep(PAUSE_SECONDS)
+    raise InternalError("TIDE-CTRL-013", "Nothing was looked at.")
+
+
+def problem_of(error: Exception) -> TidemillError:
+    """What is wrong. An error of the machine itself, such as of a network mount, may pass."""
+    return machine_trouble(error) if isinstance(error, OSError) else classify(error)
+
+
+def undecided(error: TidemillError) -> Decision:
+    """Why nothing was decided: what does not answer is asked again, everything else is a person's."""
+    action: Action = "unseen" if isinstance(error, UnavailableError) else "failed"
+    return Decision(action, str(error), runbook=error.runbook)
+
+
+def start_stream(plane: ControlPlane, pipeline: str, digest: str, run_id: str) -> StartedDriver:
+    """Start the driver of a stream unless one runs; remember first how the one before ended.
+
+    Raises:
+        TidemillError: Why it could not be made; that is remembered, too.
+    """
+    ending = plane.last_ending(pipeline)
+    if ending is not None:
+        plane.history(pipeline).note(ending)
+    try:
+        return plane.runtime.start(DriverRun(pipeline, "stream", run_id), digest).driver
+    except TidemillError as error:
+        # What cannot be noted now is known by what it left: a claim without a driver.
+        with contextlib.suppress(TidemillError, OSError):
+            plane.history(pipeline).note(_not_made(plane, pipeline, run_id, digest, error))
+        raise
+
+
+def _not_made(plane: ControlPlane, pipeline: str, run_id: str, digest: str, error: TidemillError) -> Ending:
+    """The end of a driver before its beginning, under the name by which its place will tell of it."""
+    claim = plane.runtime.last_start(pipeline)
+    is_own = claim is not None and claim.run_id == run_id
+    at = claim.started_at if claim is not None and is_own else utc_now()
+    return Ending(
+        run_id=run_id,
+        digest=digest,
+        started_at=at,
+        ended_at=at,
+        result="not_made",
+        error=error.as_document(),
+    )
+
+
+def _carry_out(plane: ControlPlane, facts: Facts, decision: Decision) -> Outcome:
+    if decision.action != "start":
+        return Outcome(facts.pipeline, decision, _act_on_driver(plane, facts, decision))
+    if facts.digest is None:
+        raise InternalError("TIDE-CTRL-005", "A start was decided without a declaration.")
+    try:
+        driver = start_stream(plane, facts.pipeline, facts.digest, new_run_id("stream", facts.now))
+    except Exception as error:  # noqa: BLE001  # whatever it is, the driver could not be made
+        problem = problem_of(error)
+        failed = replace(decision, action="failed", reason=str(problem), runbook=problem.runbook)
+        return Outcome(facts.pipeline, failed)
+    return Outcome(facts.pipeline, decision, driver)
+
+
+def _act_on_driver(plane: ControlPlane, facts: Facts, decision: Decision) -> StartedDriver | None:
+    driver = facts.running
+    match decision.action:
+        case "stop" if driver is not None:
+            plane.runtime.drain(driver)
+        case "kill" if driver is not None:
+            plane.runtime.kill(driver)
+            return None
+        case "leave" | "failed" if driver is not None and driver.drain_requested_at is not None:
+            # Asking may have failed half-way, with the request noted and the driver not told.
+            plane.runtime.drain(driver)
+        case "leave" | "refused" | "hold" if facts.ended is not None:
+            plane.runtime.put_away(facts.ended)
+        case "wait" if facts.ended is not None and facts.holds:
+            plane.runtime.put_away(facts.ended)
+    return driver

@@ -1,0 +1,51 @@
+"""`python -m tidemill.engine.analyse --pipeline NAME`: what is proven of its rows, kept for backfill plans.
+
+Every driver does this at its start. This process does it for code that no driver has run yet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from pyspark.sql import SparkSession
+
+from tidemill.backfill.row_origin import keep_origin
+from tidemill.engine.flow import build_flow
+from tidemill.engine.verb_process import run_part
+from tidemill.errors import SpecError
+from tidemill.payload.quarantine import Quarantine
+from tidemill.sources.read import read_stream
+from tidemill.spec.project import Pipeline, find_project, load_environment, resolve_pipeline
+from tidemill.storage.store import Store
+
+
+def analyse(spark: SparkSession, pipeline: Pipeline) -> None:
+    """Build the pipeline's flow as a stream's, which reads nothing, and keep what is proven of it."""
+    layout = pipeline.layout
+    quarantine = Quarantine.at(spark.sparkContext, layout.quarantine(pipeline.name), "analysis")
+    flow = build_flow(pipeline, read_stream(spark, pipeline), quarantine)
+    keep_origin(Store(layout.root), pipeline, flow.origin)
+
+
+def _act(spark: SparkSession, arguments: argparse.Namespace) -> None:
+    environment = load_environment(find_project(arguments.project), arguments.env)
+    pipeline = resolve_pipeline(environment, arguments.pipeline)
+    if pipeline.definition_digest != arguments.definition:
+        raise SpecError(
+            "TIDE-SPEC-043",
+            "Where Spark runs, the pipeline is another one than where the backfill is planned.",
+            facts={
+                "pipeline": pipeline.name,
+                "planned_for": arguments.definition,
+                "found": pipeline.definition_digest,
+            },
+            fix="deploy the same project, images included, to both places",
+        )
+    analyse(spark, pipeline)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="tidemill.engine.analyse", description=__doc__)
+    parser.add_argument("--definition", required=True)
+    sys.exit(run_part(parser, _act))

@@ -1,0 +1,89 @@
+"""Which lines of their files broken records are. Spark's readers do not tell; a second look does.
+
+Only files that hold a broken line are read again, as plain text. A line is known by its text: of the same
+text in one file all lines are broken, so each of them gets a row, and one that two uses of the source have
+read gets one all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from tidemill.payload.quarantine import QUARANTINE_SCHEMA, Quarantine
+from tidemill.spec.project import Pipeline
+from tidemill.spec.sources import FilesSource
+from tidemill.storage.access import access_to
+from tidemill.storage.parquet_part import PartFile, write_part
+
+# Options that cut the text otherwise than line by line as UTF-8: their lines cannot be told.
+_OTHER_LINES = frozenset({"multiline", "encoding", "charset"})
+
+_PART_SCHEMA = "name string, size long, rows long, statistics string"
+
+
+def broken_lines(spark: SparkSession, pipeline: Pipeline, quarantine: Quarantine) -> BrokenLines | None:
+    """What finds the lines of broken records; None if the source has none."""
+    files = pipeline.spec.source.files
+    return BrokenLines(spark, files, quarantine) if files is not None and files.has_lines else None
+
+
+@dataclass(frozen=True)
+class BrokenLines:
+    """Puts the line into rejected records of text files.
+
+    Args:
+        spark: The session.
+        files: The source.
+        quarantine: Where the records are.
+    """
+
+    spark: SparkSession
+    files: FilesSource
+    quarantine: Quarantine
+
+    def told(self, parts: Sequence[PartFile]) -> list[PartFile]:
+        """The parts made anew with lines; as they are if no line can be told."""
+        options = {name.lower(): value for name, value in self.files.options.items()}
+        if not parts or options.keys() & _OTHER_LINES:
+            return list(parts)
+        paths = [f"{self.quarantine.path}/{part.name}" for part in parts]
+        rejected = self.spark.read.schema(from_arrow_schema(QUARANTINE_SCHEMA)).parquet(*paths)
+        is_line = F.col("reason") == f"malformed_{self.files.format}"
+        broken, others = rejected.where(is_line), rejected.where(~is_line)
+        if broken.isEmpty():
+            return list(parts)
+        separator = {"lineSep": options["linesep"]} if "linesep" in options else {}
+        return self._written(self._with_lines(broken, separator).unionByName(others))
+
+    def _with_lines(self, broken: DataFrame, separator: dict[str, str]) -> DataFrame:
+        names = [row["file"] for row in broken.select("file").distinct().collect()]
+        text = self.spark.read.options(**separator).text(names)
+        # Spark cuts a file into blocks and reads each in order.
+        places = text.select(
+            F.col("_metadata.file_path").alias("file"),
+            F.col("_metadata.file_block_start").alias("block"),
+            F.monotonically_increasing_id().alias("place"),
+            F.col("value").cast("binary").alias("value"),
+        )
+        number = F.row_number().over(Window.partitionBy("file").orderBy("block", "place"))
+        lines = places.select("file", "value", number.cast("long").alias("line"))
+        once = broken.dropDuplicates(["file", "value"]).drop("line")
+        return once.join(lines, ["file", "value"], "left").select(*QUARANTINE_SCHEMA.names)
+
+    def _written(self, rows: DataFrame) -> list[PartFile]:
+        path, access = self.quarantine.path, access_to(self.quarantine.path)
+
+        def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            part = write_part(path, f"part-{uuid4().hex}.parquet", QUARANTINE_SCHEMA, batches, access)
+            if part is not None:
+                yield pa.RecordBatch.from_pylist([vars(part)])
+
+        written = rows.coalesce(1).mapInArrow(write, _PART_SCHEMA).collect()
+        return [PartFile(**row.asDict()) for row in written]

@@ -1,0 +1,73 @@
+"""Where in their topics the records of a range of time lie: event time says nothing about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemill.ledger.entry import Positions
+from tidemill.names import LINEAGE_COLUMNS
+
+
+def offsets_of_times(
+    decoded: DataFrame, column: str, times: tuple[datetime, datetime], start: Positions, end: Positions
+) -> tuple[Positions, Positions]:
+    """First and end offset of the records in a range of time; the same offset twice where there is none.
+
+    Records between the first and the last one of a partition count, whatever their time: so rows can be
+    replaced by offsets alone, which are theirs for good; older code may have read another time. Rejected
+    records have no time, and accepted ones may have none. Those beside the range count, too: else, of two
+    ranges that adjoin, neither would have those between.
+
+    Args:
+        decoded: Records with their lineage columns.
+        column: Time of a record.
+        times: Start, and end exclusive.
+        start: First offset that was read of each partition.
+        end: The offset after the last one.
+    """
+    first, last = (F.lit(moment) for moment in times)
+    inside = ((F.col(column) >= first) & (F.col(column) < last)).alias("inside")
+    timed = decoded.where(F.col(column).isNotNull())
+    places = timed.select(*LINEAGE_COLUMNS, inside).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        found = list(_places(places))
+    finally:
+        places.unpersist()
+    starts = {topic: dict(partitions) for topic, partitions in start.items()}
+    ends = {topic: dict(partitions) for topic, partitions in end.items()}
+    for topic, partition, before, after in found:
+        if before is not None:
+            starts[topic][partition] = before + 1
+        if after is not None:
+            ends[topic][partition] = after
+    return starts, ends
+
+
+def _places(places: DataFrame) -> Iterator[tuple[str, str, int | None, int | None]]:
+    """By partition that has records with a time: the offsets right before and after the range."""
+    topic, partition, offset = LINEAGE_COLUMNS
+    ranges = places.groupBy(topic, partition).agg(
+        F.min(F.when(F.col("inside"), F.col(offset))).alias("first"),
+        F.max(F.when(F.col("inside"), F.col(offset))).alias("last"),
+        F.min(offset).alias("lowest"),
+    )
+    around = (
+        places.join(F.broadcast(ranges), [topic, partition])
+        .groupBy(topic, partition, "first", "lowest")
+        .agg(
+            F.max(F.when(F.col(offset) < F.col("first"), F.col(offset))).alias("before"),
+            F.min(F.when(F.col(offset) > F.col("last"), F.col(offset))).alias("after"),
+        )
+    )
+    for row in around.collect():
+        name, number = row[topic], str(row[partition])
+        if row["first"] is None:
+            # Records, but none of that time.
+            yield name, number, row["lowest"] - 1, row["lowest"]
+        else:
+            yield name, number, row["before"], row["after"]

@@ -1,0 +1,34 @@
+"""Asking Spark what the rows of a transform are made of; `backfill/analysed_plan.py` reads the answer."""
+
+from __future__ import annotations
+
+import json
+
+from pyspark.sql import DataFrame
+
+from tidemill.backfill.analysed_plan import Input, origin_of
+from tidemill.backfill.plan_tree import Document
+from tidemill.backfill.row_origin import RowOrigin
+
+
+def find_origin(rows: DataFrame, result: DataFrame, event_time: str | None) -> RowOrigin:
+    """What a transform makes `result` of.
+
+    Args:
+        rows: What it was given: a stream, since only there Spark tells a stream from a static table.
+        result: What it gave back.
+        event_time: The event-time column.
+    """
+    given = Input(_analysed(rows), _columns(rows), event_time)
+    return origin_of(_analysed(result), _columns(result), given)
+
+
+def _analysed(frame: DataFrame) -> Document:
+    document: Document = json.loads(frame._jdf.queryExecution().analyzed().toJSON())
+    return document
+
+
+def _columns(frame: DataFrame) -> list[tuple[str, int]]:
+    output = frame._jdf.queryExecution().analyzed().output()
+    attributes = (output.apply(place) for place in range(output.size()))
+    return [(attribute.name(), attribute.exprId().id()) for attribute in attributes]

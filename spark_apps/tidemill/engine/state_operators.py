@@ -1,0 +1,49 @@
+"""The stateful operators of the batch that runs, and the rows that they dropped behind the watermark.
+
+Spark reports these numbers after a batch, when its ledger entry is long committed. The plan that runs has
+them as soon as its rows have been read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+# Name of a metric that every stateful operator has (StateStoreWriter of Spark 4.2), and no other.
+_DROPPED = "numRowsDroppedByWatermark"
+
+# Local property of the thread that runs a batch: the id of its query.
+_QUERY_ID = "sql.streaming.queryId"
+
+
+class StateOperators:
+    """Finds them in the plan of the running batch.
+
+    Args:
+        spark: The session that started the query.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark: Any = spark
+
+    def of(self, frame: DataFrame) -> list[Any]:
+        """The metric of each stateful operator in the plan behind a batch's frame; empty if it has none."""
+        query_id = frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+        query = self._spark._jsparkSession.streams().get(query_id).streamingQuery()
+        return list(_metrics(query.lastExecution().executedPlan()))
+
+
+def late_rows(metrics: list[Any]) -> int:
+    """Rows dropped so far in this batch; all of them once every row was read."""
+    return sum(metric.value() for metric in metrics)
+
+
+def _metrics(plan: Any) -> Iterator[Any]:
+    metric = plan.metrics().get(_DROPPED)
+    if metric.isDefined():
+        yield metric.get()
+    children = plan.children()
+    for place in range(children.size()):
+        yield from _metrics(children.apply(place))

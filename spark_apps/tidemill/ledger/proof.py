@@ -1,0 +1,221 @@
+"""Where a table stands, proven by its log; and what leads from there to the table as it was after a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tidemill.ledger.read import Commit
+from tidemill.ledger.standing import standing_commits
+from tidemill.names import QUARANTINE_OUTPUT
+
+
+class UntoldError(LookupError):
+    """The log no longer tells what stood after the batch."""
+
+
+class UnprovenError(LookupError):
+    """The log tells that the table does not stand, and never stood, exactly after the batch."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """Whose batches count: those of one pipeline that lead to a generation.
+
+    Args:
+        pipeline: Its name.
+        limits: By generation: its last batch that leads there; None for all that it has.
+    """
+
+    pipeline: str
+    limits: Mapping[str, int | None]
+
+    def batch_of(self, commit: Commit) -> int | None:
+        """Number of the batch after which a commit left the table; None if it is not of this side."""
+        entry = commit.entry
+        if entry is None or entry.pipeline != self.pipeline or entry.generation is None:
+            return None
+        if entry.generation not in self.limits:
+            return None
+        limit, number = self.limits[entry.generation], entry.batch_id
+        return None if number is None or (limit is not None and number > limit) else number
+
+    def up_to(self, batch_id: int) -> dict[str, int]:
+        """The limits of a side that shares nothing later than a batch with this one."""
+        limits = {
+            name: batch_id if last is None else min(last, batch_id) for name, last in self.limits.items()
+        }
+        return {name: last for name, last in limits.items() if last >= 0}
+
+
+@dataclass(frozen=True)
+class Undo:
+    """What bringing one table back means.
+
+    Args:
+        version: Newest version now.
+        to: Version to bring back; the newest one if nothing is to be brought back.
+        batches: Commits of the pipeline that are taken back, newest first.
+        returns: Numbers of batches that were taken back before and come back.
+        maintenance: Commits taken back that changed no row.
+        foreign: Commits of somebody else, or of a backfill, that would be taken back.
+    """
+
+    version: int
+    to: int
+    batches: tuple[Commit, ...] = ()
+    returns: tuple[int, ...] = ()
+    maintenance: int = 0
+    foreign: tuple[Commit, ...] = ()
+
+    @property
+    def rows(self) -> int | None:
+        """Rows taken back; None if a commit does not tell."""
+        counts = [commit.rows for commit in self.batches]
+        return None if None in counts else sum(count for count in counts if count is not None)
+
+
+def why_unproven(newest_first: Sequence[Commit], side: Side, batch_id: int, output: str) -> str:
+    """Why a log does not prove that its table stands exactly after a batch; empty if it does.
+
+    It does if every logged batch of the side up to this one stands, nothing else of the pipeline's later
+    ones does, and the newest batch is this one. The quarantine gets only batches with rejected records:
+    there nothing of the side may have been taken back.
+
+    Args:
+        newest_first: All commits that the log has up to the version in question.
+        side: Whose batches.
+        batch_id: The asserted one.
+        output: Name of the table in ledger entries.
+    """
+    try:
+        standing = _told(newest_first)
+    except UntoldError as error:
+        return str(error)
+    there = {commit.version for commit in standing}
+    logged = {
+        c.version: n for c in newest_first if (n := side.batch_of(c)) is not None and not c.changes_no_row
+    }
+    holes = sorted({n for version, n in logged.items() if n <= batch_id and version not in there})
+    if holes:
+        return f"batches {holes[0]}-{holes[-1]} were written and taken back"
+    if (late := _late(newest_first, there, side)) is not None:
+        return f"version {late.version} was written by a generation that had been left"
+    newest = max((n for c in standing if (n := side.batch_of(c)) is not None), default=None)
+    if newest == batch_id or (output == QUARANTINE_OUTPUT and (newest is None or newest < batch_id)):
+        return ""
+    return f"its newest batch is {'none' if newest is None else newest}, not {batch_id}"
+
+
+def way_to(
+    newest_first: Sequence[Commit], side: Side, batch_id: int, output: str, left: Collection[str] = ()
+) -> Undo:
+    """What leads from a table as it is to the table as it was after a batch.
+
+    As it is, less what came after the batch; else, if batches were taken back since (by hand, or by a
+    rewind that is itself to be undone), the newest version at which it stood exactly there.
+
+    Args:
+        newest_first: All commits that the log has; at least one.
+        side: Whose batches.
+        batch_id: Last one that stays.
+        output: Name of the table in ledger entries.
+        left: Further generations whose batches may be taken back.
+
+    Raises:
+        UntoldError: If the log does not reach back far enough.
+        UnprovenError: If the table never stood there.
+    """
+    own = {*side.limits, *left}
+    later = [c.version for c in _told(newest_first) if _is_own(c, side, own) and _goes(c, side, batch_id)]
+    newest = newest_first[0].version
+    ways = [min(later) - 1 if later else newest, _before_it_was_left(newest_first, side, batch_id)]
+    reasons = []
+    for to in ways:
+        up_to = [commit for commit in newest_first if to is not None and commit.version <= to]
+        if not up_to:
+            continue
+        reason = why_unproven(up_to, side, batch_id, output)
+        if not reason:
+            return _undo(newest_first, up_to, side, own)
+        reasons.append(reason)
+    oldest = newest_first[-1]
+    if not reasons or (oldest.version > 0 and not any(side.batch_of(c) == batch_id for c in newest_first)):
+        raise UntoldError(f"its log begins after that batch, with version {oldest.version}")
+    if any(_goes(c, side, batch_id) and c.is_by_verb for c in newest_first if _is_own(c, side, own)):
+        raise UntoldError(f"its rows up to a batch after {batch_id} came in one copy")
+    raise UnprovenError(reasons[0])
+
+
+def _told(newest_first: Iterable[Commit]) -> list[Commit]:
+    """The commits that stand.
+
+    Raises:
+        UntoldError: If one restored a moment: which version that was, Delta does not say.
+    """
+    standing = list(standing_commits(newest_first))
+    unnamed = [c.version for c in standing if c.operation == "RESTORE" and c.restored_to is None]
+    if unnamed:
+        raise UntoldError(f"version {unnamed[0]} restored a moment without naming a version")
+    return standing
+
+
+def _is_own(commit: Commit, side: Side, generations: Collection[str]) -> bool:
+    """Whether the pipeline itself wrote rows with a commit, no backfill."""
+    entry = commit.entry
+    mine = entry is not None and entry.pipeline == side.pipeline and entry.generation in generations
+    return mine and not commit.changes_no_row
+
+
+def _goes(commit: Commit, side: Side, batch_id: int) -> bool:
+    number = side.batch_of(commit)
+    return number is None or number > batch_id
+
+
+def _late(newest_first: Sequence[Commit], there: Collection[int], side: Side) -> Commit | None:
+    """A batch that stands and was committed after a verb had left its generation."""
+    live: str | None = None
+    for commit in reversed(newest_first):
+        entry = commit.entry
+        if entry is None or entry.pipeline != side.pipeline or entry.mode == "backfill":
+            continue
+        if entry.mode == "base":
+            live = entry.generation
+        elif live not in (None, entry.generation) and commit.version in there:
+            return commit
+    return None
+
+
+def _before_it_was_left(newest_first: Sequence[Commit], side: Side, batch_id: int) -> int | None:
+    """Newest version with the newest commit of a batch, before the RESTORE or the batch that followed."""
+    numbers = {c.version: n for c in newest_first if (n := side.batch_of(c)) is not None and n <= batch_id}
+    if not numbers:
+        return None
+    found = max(numbers, key=lambda version: (numbers[version], version))
+    for commit in reversed(newest_first):
+        entry = commit.entry
+        further = entry is not None and entry.pipeline == side.pipeline and entry.mode != "backfill"
+        if commit.version > found and (commit.operation == "RESTORE" or further):
+            return commit.version - 1
+    return newest_first[0].version
+
+
+def _undo(newest_first: Sequence[Commit], up_to: Sequence[Commit], side: Side, own: Collection[str]) -> Undo:
+    stands, stays = _told(newest_first), {commit.version for commit in _told(up_to)}
+    goes = [commit for commit in stands if commit.version not in stays]
+    batches = [commit for commit in goes if _is_own(commit, side, own)]
+    harmless = [commit for commit in goes if commit.changes_no_row]
+    now = {commit.version for commit in stands}
+    returns = {
+        n
+        for c in up_to
+        if c.version in stays - now and not c.changes_no_row and (n := side.batch_of(c)) is not None
+    }
+    return Undo(
+        newest_first[0].version,
+        up_to[0].version,
+        tuple(batches),
+        tuple(sorted(returns)),
+        sum(not commit.is_by_verb for commit in harmless),
+        tuple(commit for commit in goes if commit not in batches and commit not in harmless),
+    )

@@ -1,0 +1,93 @@
+"""Rows that come with their columns: from files, tables, or undecoded from a topic.
+
+They pass the same door as decoded records: lines that do not fit the schema, and events from the future, go
+to the quarantine or stop the batch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from tidemill.payload.decode import Decoding, event_time_limit
+from tidemill.payload.event_time import EventTimeLimit
+from tidemill.payload.quarantine import Quarantine
+from tidemill.payload.rejections import Rejections
+from tidemill.payload.source_columns import BATCH_TIME, BROKEN_LINE, FILE, FILE_TIME, HIDDEN_COLUMNS
+from tidemill.spec.project import Pipeline
+
+
+def typed_rows(pipeline: Pipeline, records: StructType, quarantine: Quarantine) -> Decoding:
+    """What becomes of the rows of a source without a payload.
+
+    Args:
+        pipeline: Whose source.
+        records: Columns of the source with those that no row keeps.
+        quarantine: Takes what is rejected.
+    """
+    files = pipeline.spec.source.files
+    stops = files is not None and files.on_invalid == "fail"
+    broken = f"malformed_{files.format}" if files is not None else ""
+    kept = StructType([field for field in records if field.name not in HIDDEN_COLUMNS])
+    columns = to_arrow_schema(kept, timezone="UTC")
+    limit = event_time_limit(pipeline)
+
+    def sift(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rejections = Rejections(quarantine, stops)
+        for batch in batches:
+            reasons = _reasons(batch, limit, broken)
+            rows = batch.select(columns.names)
+            if reasons is not None:
+                _reject(rejections, batch, rows, reasons)
+                rows = rows.filter(reasons.is_null())
+            yield rows if rows.schema.equals(columns) else rows.cast(columns)
+        rejections.hand_in()
+
+    return Decoding(sift, columns)
+
+
+def _reasons(batch: pa.RecordBatch, limit: EventTimeLimit | None, broken: str) -> pa.StringArray | None:
+    """Why each row is rejected, null for good ones; None if all are good."""
+    reasons = pa.nulls(batch.num_rows, pa.string())
+    if limit is not None:
+        told = [name for name in ("kafka_timestamp", FILE_TIME) if name in batch.schema.names]
+        arrived = batch[told[0]] if told else None
+        ahead = limit.ahead(batch[limit.column], arrived, batch[BATCH_TIME])
+        if ahead is not None:
+            reasons = pc.if_else(ahead, limit.reason, reasons)
+    if BROKEN_LINE in batch.schema.names:
+        reasons = pc.if_else(batch[BROKEN_LINE].is_valid(), broken, reasons)
+    return None if reasons.null_count == batch.num_rows else reasons
+
+
+def _reject(
+    rejections: Rejections, batch: pa.RecordBatch, rows: pa.RecordBatch, reasons: pa.StringArray
+) -> None:
+    places = pc.indices_nonzero(reasons.is_valid())
+    told = reasons.take(places).to_pylist()
+    if "kafka_topic" in batch.schema.names:
+        rejections.add_kafka(batch, places, told)
+        return
+    taken = batch.take(places)
+    records = {"value": pa.array(_values(taken, rows.take(places)), pa.binary())}
+    if FILE in taken.schema.names:
+        records |= {"file": taken[FILE], "arrived_at": taken[FILE_TIME]}
+    rejections.add(records, told)
+
+
+def _values(taken: pa.RecordBatch, rows: pa.RecordBatch) -> list[bytes]:
+    """The line as it stands in the file where that is known, else the row as JSON."""
+    lines: list[bytes | None] = [None] * len(taken)
+    if BROKEN_LINE in taken.schema.names:
+        # Its bytes need not be UTF-8.
+        lines = taken[BROKEN_LINE].cast(pa.binary()).to_pylist()
+    return [_as_json(rows.slice(place, 1)) if line is None else line for place, line in enumerate(lines)]
+
+
+def _as_json(row: pa.RecordBatch) -> bytes:
+    return json.dumps(row.to_pylist()[0], default=str, ensure_ascii=False).encode()

@@ -1,0 +1,116 @@
+"""The task of reconciliation: red with every reason, and news told once through the deployment's notifier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.support.news import NEWS_VARIABLE
+from tests.support.small_project import SmallProject, small_project
+from tidemill.checkpoint.root_owner import RootOwner, write_owner
+
+
+class Task:
+    """The task of one project, run again and again as by its schedule.
+
+    Args:
+        project: The project.
+    """
+
+    def __init__(self, project: SmallProject) -> None:
+        self.project = project
+        self.kept: dict[str, Any] = {}
+        self.results: list[dict[str, str]] = []
+
+    def run(self) -> str:
+        """What it fails with; empty if it is green."""
+        from airflow.sdk.exceptions import AirflowFailException
+
+        from tidemill_airflow.reconcile_operator import STREAMS, ReconcileStreams
+
+        place: Any = SimpleNamespace(open=self.project.plane)
+        store = SimpleNamespace(get=self.kept.get, set=self.kept.__setitem__)
+        ti = SimpleNamespace(xcom_push=lambda key, value: self.results.append(value))
+        context: Any = {"ti": ti, "asset_state_store": {STREAMS: store}}
+        try:
+            self.results.append(ReconcileStreams(task_id="reconcile", place=place).execute(context))
+        except AirflowFailException as failed:
+            return str(failed)
+        return ""
+
+
+@pytest.fixture
+def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Task]:
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
+    monkeypatch.setenv("TIDEMILL_NOTIFIER", "tests.support.news:notifier")
+    monkeypatch.setenv(NEWS_VARIABLE, str(tmp_path / "news"))
+    with small_project(tmp_path / "project") as project:
+        project.declare("orders")
+        yield Task(project)
+
+
+def news(tmp_path: Path) -> list[str]:
+    file = tmp_path / "news"
+    return file.read_text().split("\n--\n")[:-1] if file.exists() else []
+
+
+def test_what_is_wrong_makes_every_run_red_and_is_told_once(task: Task, tmp_path: Path) -> None:
+    assert task.run() == ""
+    assert news(tmp_path) == []
+    task.project.declare("broken", "descripton: a typo")
+    failures = [task.run() for _ in range(3)]
+    assert all(
+        failure.startswith("These streams need a human.\nbroken: refused since ") for failure in failures
+    )
+    assert task.results[-1] == {"broken": "refused", "orders": "leave"}
+    (told,) = news(tmp_path)
+    assert told.startswith("broken: refused since ")
+    task.project.declare("broken")
+    assert task.run() == ""
+    assert news(tmp_path)[1:] == ["broken: well again"]
+
+
+def test_a_root_that_was_taken_over_is_told_and_red(task: Task, tmp_path: Path) -> None:
+    task.run()
+    plane = task.project.plane()
+    write_owner(plane.store, plane.layout, RootOwner(id="x", runtime="local", place="/other", host="laptop"))
+    assert "all streams: failed since " in task.run()
+    assert "TIDE-CTRL-010" in news(tmp_path)[0]
+
+
+def test_a_notifier_that_fails_is_asked_again_and_stops_nothing(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task.project.declare("broken", "descripton: a typo")
+    with monkeypatch.context() as patch:
+        patch.setenv("TIDEMILL_NOTIFIER", "tests.support.news:fails")
+        assert "broken: refused" in task.run()
+        assert task.results[-1]["orders"] == "start"
+    assert "broken: refused" in task.run()
+    assert len(news(tmp_path)) == 1
+
+
+def test_a_notifier_that_is_not_there_is_no_silence(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMILL_NOTIFIER", "tests.support.news:nobody")
+    failure = task.run()
+    assert failure.startswith("TIDE-CTRL-015")
+    assert task.project.plane().running("orders") is not None
+
+
+def test_without_a_notifier_the_task_alone_tells(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TIDEMILL_NOTIFIER")
+    task.project.declare("broken", "descripton: a typo")
+    assert "broken: refused" in task.run()
+    assert task.kept["report"]["troubles"]["broken"]["red"] is True
+
+
+def test_what_was_found_before_may_be_lost(task: Task, tmp_path: Path) -> None:
+    task.project.declare("broken", "descripton: a typo")
+    task.run()
+    task.kept["report"] = {"troubles": "damaged"}
+    task.run()
+    assert len(news(tmp_path)) == 2

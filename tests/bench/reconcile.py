@@ -1,0 +1,213 @@
+"""Prints how long one reconciliation of 1,000 streams takes. Limit: 20 s, a third of its schedule.
+
+On Kubernetes: 1,000 streams that run, over an API server in a process of its own that speaks HTTP and takes
+5 ms for each answer; storage is a local folder. On this machine: 1,000 streams whose drivers have ended and
+that somebody has stopped, each with its record, wish and receipt.
+
+Run: make bench-reconcile
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from tests.support.api_server import ApiServerInMemory
+from tests.support.cluster_project import ClusterProject, make_owner
+from tests.support.small_project import STREAM, SmallProject
+from tidemill.checkpoint.desired import Desired, write_desired
+from tidemill.checkpoint.receipts import Receipt, write_receipt
+from tidemill.checkpoint.status import Status, write_status
+from tidemill.control.driver_command import DriverRun
+from tidemill.control.driver_record import DriverRecord, write_record
+from tidemill.control.kubernetes.api import Kind
+from tidemill.control.kubernetes.client import KubernetesClient
+from tidemill.control.plane import ControlPlane
+from tidemill.control.streams import reconcile_streams
+from tidemill.spec.project import resolve_pipeline
+from tidemill.storage.store import Store
+
+STREAMS = 1_000
+LIMIT_SECONDS = 20.0
+ANSWER_SECONDS = 0.005
+NAMES = [f"stream_{number:04}" for number in range(STREAMS)]
+
+
+class ApiServer(ThreadingHTTPServer):
+    """A namespace behind HTTP; counts what is asked."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, api: ApiServerInMemory) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.api = api
+        self.requests = 0
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        server = cast(ApiServer, self.server)
+        server.requests += 1
+        time.sleep(ANSWER_SECONDS)
+        address = urlsplit(self.path)
+        if address.path == "/requests":
+            found: Any = server.requests
+        else:
+            found = self._find(server.api, address.path, parse_qs(address.query))
+        text = json.dumps(found if found is not None else {"message": "not found"}).encode()
+        self.send_response(200 if found is not None else 404)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def _find(self, api: ApiServerInMemory, path: str, query: dict[str, list[str]]) -> Any:
+        group, _, rest = path.partition("/namespaces/plant")
+        plural, _, name = rest.strip("/").partition("/")
+        if not plural:
+            return api.namespace()
+        if name:
+            return api.get(Kind(group, plural), name)
+        labels = dict(each.split("=") for each in query.get("labelSelector", [""])[0].split(",") if each)
+        begin, size = int(query.get("continue", ["0"])[0]), int(query["limit"][0])
+        found = api.list(Kind(group, plural), labels)
+        more = {"continue": str(begin + size)} if begin + size < len(found) else {}
+        return {"metadata": more, "items": found[begin : begin + size]}
+
+    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002
+        """Nothing."""
+
+
+def serve(folder: Path, parent: Connection[Any, Any]) -> None:
+    """In a process of its own: start every stream, tell the address, answer."""
+    project, api = ClusterProject(folder), ApiServerInMemory()
+    with pytest.MonkeyPatch.context() as patch:
+        project.on_a_volume(patch)
+        make_owner(api)
+        (folder / "conf/pipelines/orders.yaml").unlink()
+        for name in NAMES:
+            project.declare(name)
+        runtime = project.runtime(api)
+        for name in NAMES:
+            digest = resolve_pipeline(project.environment, name).definition_digest
+            runtime.start(DriverRun(name, "stream", "run-1"), digest)
+        api.settle()
+        server = ApiServer(api)
+        parent.send(f"http://127.0.0.1:{server.server_address[1]}")
+        server.serve_forever()
+
+
+@contextmanager
+def cluster(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[ControlPlane]:
+    """A control plane whose streams all run."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=serve, args=(folder, there), daemon=True)
+    process.start()
+    try:
+        address = here.recv()
+        kubeconfig = folder / "kubeconfig"
+        kubeconfig.write_text(json.dumps(kubeconfig_of(address)))
+        patch.setenv("KUBECONFIG", str(kubeconfig))
+        patch.setattr("tidemill.spec.kubernetes.TAKEN_FOLDERS", ())
+        environment = project_at(folder).environment
+        store = Store(environment.layout.root)
+        now = datetime.now(UTC)
+        for name in NAMES:
+            status = Status(
+                pipeline=name, mode="stream", state="waiting", run_id="run-1", started_at=now, updated_at=now
+            )
+            write_status(store, environment.layout.status(name), status)
+        runtime = project_at(folder).runtime(KubernetesClient("plant"))
+        yield ControlPlane(environment, store, runtime)
+    finally:
+        process.kill()
+        process.join()
+
+
+def project_at(folder: Path) -> ClusterProject:
+    """The project that the other process has made."""
+    project = object.__new__(ClusterProject)
+    object.__setattr__(project, "folder", folder)
+    return project
+
+
+def kubeconfig_of(address: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "bench",
+        "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
+        "clusters": [{"name": "bench", "cluster": {"server": address}}],
+        "users": [{"name": "bench", "user": {"token": "t"}}],
+    }
+
+
+def stopped(folder: Path) -> ControlPlane:
+    """A control plane of this machine, whose streams were all stopped."""
+    for part in ("conf/pipelines", "conf/environments"):
+        (folder / part).mkdir(parents=True)
+    project = SmallProject(folder)
+    project.environ("root: .data\n")
+    plane = project.plane()
+    now = datetime.now(UTC)
+    for name in NAMES:
+        project.declare(name, STREAM)
+        write_desired(plane.store, plane.layout, name, Desired(state="stopped", by="ann"))
+        record = DriverRecord(
+            pipeline=name,
+            mode="stream",
+            run_id="run-1",
+            digest="d1",
+            started_at=now.replace(year=2020),
+            log=str(folder / "log"),
+        )
+        plane.environment.run_folder.mkdir(parents=True, exist_ok=True)
+        write_record(plane.environment.run_folder / f"{name}.json", record)
+        receipt = Receipt(
+            pipeline=name, run_id="run-1", mode="stream", result="clean", exit_code=0, stopped_at=now
+        )
+        write_receipt(plane.store, plane.layout, receipt)
+    return plane
+
+
+def measure(what: str, plane: ControlPlane) -> float:
+    """Reconcile twice: the first claims the root and loads modules."""
+    reconcile_streams(replace(plane))
+    started, used = time.monotonic(), time.process_time()
+    outcomes = reconcile_streams(plane)
+    seconds, cpu = time.monotonic() - started, time.process_time() - used
+    actions = dict(Counter(outcome.decision.action for outcome in outcomes))
+    said = f"{len(outcomes)} streams in {seconds:.1f} s, {cpu:.1f} s of them computing"
+    print(f"{what}: {said}; {actions}", flush=True)
+    return seconds
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        with cluster(Path(folder) / "cluster", patch) as plane:
+            on_kubernetes = measure("kubernetes", plane)
+        here = measure("this machine", stopped(Path(folder) / "machine"))
+    print(f"limit {LIMIT_SECONDS:.0f} s")
+    return int(max(on_kubernetes, here) > LIMIT_SECONDS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,221 @@
+"""Random kills of live drivers, backfills beside them and OPTIMIZE, all at once on the same tables."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from math import inf
+from pathlib import Path
+from threading import Event as Signal
+
+import pytest
+
+from tests.support.backfill_story import Backfills, Compaction, compacting
+from tests.support.driver_process import START_TIMEOUT_SECONDS, Drivers, drivers_of
+from tests.support.eventually import eventually
+from tests.support.iot_lake import (
+    START,
+    WINDOW,
+    IotLake,
+    assert_bronze_holds,
+    closing_event,
+    counts_by_window,
+    iot_topic,
+    send_events,
+    take,
+    window_start,
+)
+from tests.support.kafka import Kafka
+from tests.support.kill_story import Kills, flowing
+from tests.support.lake import LakePipeline
+from tidemill.backfill.bounds import Bounds
+from tidemill.backfill.live_side import read_live_side
+from tidemill.dev.iot_events import Event, IotSettings
+from tidemill.dev.produce import Target
+
+# How long all goes on, unless --minutes says otherwise.
+MINUTES = 30.0
+
+# Seconds from a live driver's start to its end. Three drivers share the machine, so that a start may take
+# most of it; a pipeline whose drivers are killed too early too often is given the time for a batch.
+EARLIEST, LATEST = 5.0, 60.0
+
+# Each OPTIMIZE may cost a backfill one of its attempts to commit.
+SECONDS_BETWEEN_COMPACTIONS = 15.0
+
+# Until enough windows are closed for a backfill of them: two minutes where nothing is killed.
+FIRST_WINDOWS_TIMEOUT_SECONDS = 600.0
+
+SEED = 20261122
+
+# 25 seconds of event time in each second.
+EVENTS_PER_SECOND = 100
+SETTINGS = IotSettings(
+    start=START,
+    seed=23,
+    interval=timedelta(milliseconds=250),
+    devices=12,
+    late_rate=0.05,
+    duplicate_rate=0.05,
+    broken_rate=0.02,
+)
+
+
+@dataclass
+class RandomBackfills:
+    """Backfills of random ranges, one after the other; in each round one of them is killed on its way.
+
+    Args:
+        iot: The lake.
+        both: Of either pipeline.
+        chance: Decides ranges and steps.
+        carried_out: Finished backfills by pipeline.
+        killed_at: Kills by step.
+    """
+
+    iot: IotLake
+    both: Sequence[Backfills]
+    chance: random.Random
+    carried_out: Counter[str] = field(default_factory=Counter)
+    killed_at: Counter[str] = field(default_factory=Counter)
+
+    def round(self) -> None:
+        """A backfill of either pipeline."""
+        unlucky = self.chance.choice(self.both)
+        for backfills in self.both:
+            plan = backfills.plan(self._range())
+            steps = self.chance.sample(backfills.steps(), self.chance.randint(1, 2))
+            steps = steps if backfills is unlucky else []
+            backfills.carry_out_killed_at(plan, steps)
+            self.killed_at.update(steps)
+            self.carried_out[backfills.pipeline.name] += 1
+
+    def _range(self) -> Bounds:
+        """Whole windows that the stream has closed by now."""
+        closed = eventually(self._closed_windows, "two windows are closed", FIRST_WINDOWS_TIMEOUT_SECONDS)
+        first, last = sorted(self.chance.sample(range(closed + 1), 2))
+        return Bounds(start=START + first * WINDOW, end=START + last * WINDOW)
+
+    def _closed_windows(self) -> int:
+        """How many; 0 for fewer than two."""
+        live = read_live_side(self.iot.lake.store, self.iot.windows.resolved)
+        if live is None or live.closed_until is None or live.closed_until < START + 2 * WINDOW:
+            return 0
+        return (window_start(live.closed_until) - START) // WINDOW
+
+
+@pytest.fixture
+def topic(kafka: Kafka) -> str:
+    return iot_topic(kafka, partitions=4)
+
+
+@pytest.fixture
+def iot(tmp_path: Path, kafka: Kafka, topic: str) -> IotLake:
+    return IotLake(tmp_path / "lake", None, kafka.bootstrap_servers, topic)
+
+
+@pytest.fixture
+def drivers(iot: IotLake) -> Iterator[Drivers]:
+    with drivers_of(iot.lake.folder) as drivers:
+        yield drivers
+
+
+# Half an hour, the last lives and backfills, and a machine that may do something else beside.
+@pytest.mark.timeout(5_400)
+def test_kills_backfills_and_compaction_at_once_lose_and_duplicate_nothing(
+    topic: str,
+    iot: IotLake,
+    drivers: Drivers,
+    pytestconfig: pytest.Config,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    minutes = pytestconfig.getoption("minutes") or MINUTES
+    servers, pipelines = iot.lake.bootstrap_servers, (iot.bronze, iot.windows)
+    kills = [Kills(drivers, each.name, random.Random(f"{SEED} {each.name}")) for each in pipelines]
+    backfills = RandomBackfills(iot, [Backfills(drivers, each) for each in pipelines], random.Random(SEED))
+    lives = [partial(each.at_a_random_moment, EARLIEST, LATEST) for each in kills]
+    with flowing(Target(servers, topic), SETTINGS, EVENTS_PER_SECOND) as flow:
+        with compacting(*tables_of(iot), seconds_between=SECONDS_BETWEEN_COMPACTIONS, most=inf) as compaction:
+            go_on([*lives, backfills.round], minutes * 60)
+        for pipeline in pipelines:
+            drain(drivers, pipeline)
+        events = take(SETTINGS, flow.stop())
+    send_events(servers, topic, [closing_event()])
+    for pipeline in pipelines:
+        last = drivers.start(pipeline.name, "incremental")
+        assert last.wait(START_TIMEOUT_SECONDS) == 0, last.output[-3000:]
+
+    with capsys.disabled():
+        # A soak shows what it went through.
+        print(f"\n{len(events)} events in {minutes:g} minutes")  # noqa: T201
+        print(*what_happened(kills, backfills, compaction), sep="\n")  # noqa: T201
+    assert all(each.phases.total() > 0 for each in kills)
+    assert all(backfills.carried_out[pipeline.name] > 0 for pipeline in pipelines)
+    assert backfills.killed_at.total() > 0
+    assert min(compaction.commits[name] for name in ("iot_events", "iot_alerts")) > 0
+    assert_all_holds(iot, events)
+
+
+def what_happened(kills: Sequence[Kills], backfills: RandomBackfills, compaction: Compaction) -> list[str]:
+    """One line each, for whoever reads the log."""
+    return [
+        *(
+            f"{k.pipeline}: {k.drivers.committed(k.pipeline) + 1} batches, kills {dict(k.phases)}"
+            for k in kills
+        ),
+        f"backfills: {dict(backfills.carried_out)}, killed at {dict(backfills.killed_at)}",
+        f"OPTIMIZE: {dict(compaction.commits)}, lost to other writers: {compaction.lost}",
+    ]
+
+
+def tables_of(iot: IotLake) -> list[Path]:
+    """Folders of all tables."""
+    sinks = [*iot.bronze.resolved.spec.delta_sinks, *iot.windows.resolved.spec.delta_sinks]
+    return [iot.lake.root / "tables" / sink.table for sink in sinks]
+
+
+def go_on(acts: Sequence[Callable[[], None]], seconds: float) -> None:
+    """Do each again and again, all at once, until the time is over or one fails; each at least once."""
+    over = Signal()
+
+    def again(act: Callable[[], None]) -> None:
+        act()
+        while not over.is_set():
+            act()
+
+    with ThreadPoolExecutor(len(acts)) as threads:
+        running = [threads.submit(again, act) for act in acts]
+        wait(running, seconds, FIRST_EXCEPTION)
+        over.set()
+    for each in running:
+        each.result()
+
+
+def drain(drivers: Drivers, pipeline: LakePipeline) -> None:
+    """One more driver, which finishes the batch it is at and ends."""
+    before = drivers.committed(pipeline.name)
+    driver = drivers.start(pipeline.name)
+    drivers.wait_for_batch(pipeline.name, driver, before)
+    assert driver.terminate() == 0, driver.output[-3000:]
+
+
+def assert_all_holds(iot: IotLake, events: Sequence[Event]) -> None:
+    """Every record that was sent is once where it belongs, and windows are as a batch computes them."""
+    assert_bronze_holds(iot, [*events, closing_event()])
+    assert iot.counts() == counts_by_window(events)
+    hot = Counter(key_of(row) for row in iot.window_rows() if row["avg_temp"] > 100)
+    assert Counter(map(key_of, iot.alert_rows())) == hot
+    broken = Counter(event.value for event in events if event.kind == "broken")
+    for pipeline in (iot.bronze, iot.windows):
+        rejected = iot.rejected(pipeline)
+        assert len({(row["partition"], row["offset"]) for row in rejected}) == len(rejected)
+        assert Counter(row["value"] for row in rejected) == broken
+
+
+def key_of(row: dict[str, object]) -> tuple[object, object]:
+    return row["device_id"], row["window_start"]

@@ -1,0 +1,31 @@
+"""Every step of a batch, killed by SIGKILL with either writer in either place, in an order of chance."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.support.batch_kills import STEPS, batch_kills
+from tests.support.kafka import Kafka
+
+SEED = 31
+
+
+# Ten lives of some 15 s each, on a machine that may do something else beside.
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("writers", [("arrow", "spark"), ("arrow", "arrow"), ("spark", "spark")])
+def test_kills_at_every_step_lose_and_double_nothing(
+    tmp_path: Path, kafka: Kafka, writers: tuple[str, str]
+) -> None:
+    missing = {"arrow", "spark"} - {*writers} | ({"files_written"} if "arrow" not in writers else set())
+    steps = [step for step in STEPS if step.partition(" ")[0] not in missing]
+    random.Random(SEED).shuffle(steps)
+    with batch_kills(tmp_path, kafka, writers) as story:
+        for step in steps:
+            came = story.kill_at(step)
+            if writers == ("arrow", "spark"):
+                assert (step, came) == (step, STEPS[step])
+        story.run_to_the_end()
+        story.check()

@@ -1,0 +1,225 @@
+"""One pipeline with every kind of output, whose real drivers are killed by SIGKILL inside their batches.
+
+The oracle is the input: each record is in the table, in the quarantine or among the late ones, and nowhere
+twice.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from tests.support.driver_process import START_TIMEOUT_SECONDS, Drivers, drivers_of
+from tests.support.jvm_programs import compile_class
+from tests.support.kafka import Kafka, Record
+from tests.support.killing_driver import KILLED, killing, killing_driver_command
+from tests.support.lake import Lake
+from tidemill.checkpoint.reading.batches import CheckpointBatches
+from tidemill.ledger.read import transaction_version
+from tidemill.names import FIRST_GENERATION, QUARANTINE_OUTPUT, transaction_id
+
+READINGS, ALERTS = "bronze/readings", "silver/alerts"
+START = datetime(2024, 1, 1, tzinfo=UTC)
+PER_BATCH = 40
+
+# Steps in their order, and which outputs hold the batch then: quarantine, first table, second table, topic.
+STEPS = {
+    "files_written 1": "....",
+    "quarantined 1": "q...",
+    "arrow asked": "q...",
+    "arrow landed": "qr..",
+    "committed 1": "qr..",
+    "spark asked": "qr..",
+    "spark landed": "qra.",
+    "committed 2": "qra.",
+    "sent 1": "qrat",
+}
+
+TRANSFORM = """
+def transform(readings):
+    once = readings.dropDuplicates(["id", "at"])
+    return once.select("id", "device", "temperature", "at", "kafka_partition", "kafka_offset")
+"""
+SCHEMA = {
+    "id": {"type": "integer"},
+    "device": {"type": "string"},
+    "temperature": {"type": "number"},
+    "at": {"type": "string", "format": "date-time"},
+}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One record: each is unique; some cannot be read, some are far behind the others."""
+
+    number: int
+
+    @property
+    def is_broken(self) -> bool:
+        return self.number % 20 == 7
+
+    @property
+    def is_hot(self) -> bool:
+        return self.number % 3 == 0
+
+    @property
+    def value(self) -> bytes:
+        if self.is_broken:
+            return b'{"id": %d, ' % self.number
+        # After the first batches every tenth is a day behind, which is more than the watermark.
+        is_late = self.number > 3 * PER_BATCH and self.number % 10 == 5
+        at = START + timedelta(minutes=self.number) - timedelta(hours=24 if is_late else 0)
+        temperature = 120.5 if self.is_hot else 20.5
+        return json.dumps(
+            {"id": self.number, "device": self.device, "temperature": temperature, "at": at.isoformat()}
+        ).encode()
+
+    @property
+    def device(self) -> str:
+        return f"device-{self.number % 5}"
+
+
+@dataclass
+class BatchKills:
+    """One pipeline, whose drivers are killed one after the other."""
+
+    kafka: Kafka
+    lake: Lake
+    drivers: Drivers
+    classes: Path
+    topic: str
+    alerts: str
+    sent: int = 0
+
+    def feed(self, batches: int) -> None:
+        readings = [Reading(self.sent + number) for number in range(batches * PER_BATCH)]
+        records = [Record(r.value, partition=r.number % 2) for r in readings]
+        self.kafka.send(self.topic, records)
+        self.sent += len(records)
+
+    def kill_at(self, step: str) -> str:
+        """A driver that repeats what the last one left, and is killed in the batch after; how far it came."""
+        before = self._batches().last_planned()
+        batch_id = 0 if before is None else before + 1
+        self.feed(2)
+        drivers = replace(
+            self.drivers,
+            variables=killing(step, batch_id, self.classes),
+            command=killing_driver_command,
+        )
+        driver = drivers.start("readings")
+        assert driver.wait(START_TIMEOUT_SECONDS) == -signal.SIGKILL, driver.output[-3000:]
+        assert f"{KILLED} {step} IN BATCH {batch_id}" in driver.output
+        assert self._batches().last_planned() == batch_id
+        return self._standing(batch_id)
+
+    def run_to_the_end(self) -> None:
+        driver = self.drivers.start("readings", "incremental")
+        assert driver.wait(START_TIMEOUT_SECONDS) == 0, driver.output[-3000:]
+
+    def check(self) -> None:
+        """Good + quarantined + late = input, each table exact, the topic at least once."""
+        readings = [Reading(number) for number in range(self.sent)]
+        rows, alerts = self.lake.rows(READINGS), self.lake.rows(ALERTS)
+        rejected = self.lake.quarantined("readings")
+        places = Counter((row["partition"], row["offset"]) for row in rejected)
+        assert set(places.values()) == {1}
+        broken = sorted(reading.value for reading in readings if reading.is_broken)
+        assert sorted(row["value"] for row in rejected) == broken
+
+        ids = Counter(row["id"] for row in rows)
+        assert set(ids.values()) == {1}
+        accepted = {reading.number for reading in readings if not reading.is_broken}
+        assert ids.keys() <= accepted
+        entries = [commit.entry for commit in self.lake.ledger(READINGS) if commit.entry]
+        late = sum(entry.late_rows or 0 for entry in entries)
+        assert late == len(accepted) - len(ids) > 0
+        assert len(ids) + len(rejected) + late == self.sent
+        told = {e.batch_id: (e.late_rows, e.quarantined_rows) for e in entries}
+        others = [commit.entry for commit in self.lake.ledger(ALERTS) if commit.entry]
+        assert {e.batch_id: (e.late_rows, e.quarantined_rows) for e in others} == told
+
+        hot = {row["id"]: row for row in rows if row["temperature"] > 100}
+        assert Counter(row["id"] for row in alerts) == Counter(hot.keys())
+        self._check_topic(hot)
+
+    def _check_topic(self, hot: dict[int, dict[str, Any]]) -> None:
+        """Each alert at least once, keyed by its device, as one JSON object; nothing else."""
+        records = self.kafka.read(self.alerts)
+        documents = [json.loads(record.value or b"") for record in records]
+        assert {document["id"] for document in documents} == hot.keys()
+        for record, document in zip(records, documents, strict=True):
+            row = hot[document["id"]]
+            assert record.key == row["device"].encode()
+            assert datetime.fromisoformat(document.pop("at")) == row["at"]
+            assert document == {name: value for name, value in row.items() if name != "at"}
+
+    def _standing(self, batch_id: int) -> str:
+        """Which outputs hold the batch: quarantine, the two tables, and whether the topic has its alerts."""
+        layout = self.drivers.environment.layout
+        held = {
+            "q": (QUARANTINE_OUTPUT, layout.quarantine("readings")),
+            "r": (READINGS, layout.table(READINGS)),
+            "a": (ALERTS, layout.table(ALERTS)),
+        }
+        standing = ""
+        for letter, (output, path) in held.items():
+            app_id = transaction_id("readings", FIRST_GENERATION, output)
+            standing += letter if transaction_version(path, app_id) == batch_id else "."
+        return standing + ("t" if self._has_sent_of(batch_id) else ".")
+
+    def _has_sent_of(self, batch_id: int) -> bool:
+        """Whether alerts of a batch are in the topic; offsets count the readings of a partition."""
+        batches = self._batches()
+        planned = batches.planned(batch_id)
+        assert planned is not None
+        ((start, end),) = batches.ranges_of(planned)
+        stretches = ((int(p), start[self.topic][p], last) for p, last in end[self.topic].items())
+        numbers = {2 * offset + p for p, first, last in stretches for offset in range(first, last)}
+        records = self.kafka.read(self.alerts)
+        return not numbers.isdisjoint(json.loads(record.value or b"")["id"] for record in records)
+
+    def _batches(self) -> CheckpointBatches:
+        path = self.drivers.environment.layout.checkpoint("readings", FIRST_GENERATION)
+        return CheckpointBatches(self.lake.store, path)
+
+
+@contextmanager
+def batch_kills(
+    folder: Path, kafka: Kafka, writers: tuple[str, str] = ("arrow", "spark")
+) -> Iterator[BatchKills]:
+    """The pipeline, and a topic with four batches.
+
+    Args:
+        folder: Empty folder.
+        kafka: The broker.
+        writers: Of the two tables.
+    """
+    # No session of the test run: each driver brings its own.
+    lake = Lake(folder / "lake", None, kafka.bootstrap_servers)  # type: ignore[arg-type]
+    topic, alerts = kafka.new_topic("readings", partitions=2), kafka.new_topic("alerts")
+    lake.pipeline(
+        "readings",
+        source={"kafka": {"topic": topic, "max_offsets_per_batch": PER_BATCH}},
+        payload={"json": {"schema": lake.schema("reading.json", SCHEMA)}},
+        event_time={"column": "at", "watermark": "10 minutes"},
+        transform=lake.transform("readings", TRANSFORM),
+        sinks=[
+            {"delta": {"table": READINGS, "writer": writers[0]}},
+            {"delta": {"table": ALERTS, "writer": writers[1], "where": "temperature > 100"}},
+            {"kafka": {"topic": alerts, "key": "device", "where": "temperature > 100"}},
+        ],
+        run={"trigger": "0 seconds"},
+    )
+    classes = compile_class("KillingLogStore", folder / "classes")
+    with drivers_of(lake.folder) as drivers:
+        story = BatchKills(kafka, lake, drivers, classes, topic, alerts)
+        story.feed(4)
+        yield story

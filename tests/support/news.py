@@ -1,0 +1,37 @@
+"""An Airflow notifier, as a deployment has one for its chat: what it is told goes into a file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import BaseNotifier
+
+NEWS_VARIABLE = "TIDEMILL_TEST_NEWS"
+
+
+class NewsFile(BaseNotifier):
+    """Appends its text to the file that `NEWS_VARIABLE` names.
+
+    Args:
+        text: A template.
+    """
+
+    template_fields = ("text",)
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+    def notify(self, context: Any) -> None:
+        with Path(os.environ[NEWS_VARIABLE]).open("a", encoding="utf-8") as file:
+            file.write(f"{self.text}\n--\n")
+
+
+notifier = NewsFile("{{ tidemill.text }}")
+
+
+def fails(_context: Any) -> None:
+    """A notifier whose chat is away."""
+    raise ConnectionError("nobody is there")

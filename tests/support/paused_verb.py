@@ -1,0 +1,78 @@
+"""A verb of the command line, in a process of its own, that stands still in a step and goes on later."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.eventually import eventually
+from tests.support.fake_driver import ROOT
+
+# Waits before it calls a function of Tidemill for the Nth time, until the file `go` is there.
+_PROGRAM = """
+import importlib, sys, time
+from pathlib import Path
+
+module, _, name = sys.argv[1].rpartition(":")
+calls_before, folder, arguments = int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4:]
+owner = importlib.import_module(module)
+*path, last = name.split(".")
+for part in path:
+    owner = getattr(owner, part)
+real, calls = getattr(owner, last), []
+
+def paused(*given, **named):
+    calls.append(1)
+    if len(calls) == calls_before + 1:
+        (folder / "paused").touch()
+        while not (folder / "go").exists():
+            time.sleep(0.02)
+    return real(*given, **named)
+
+setattr(owner, last, paused)
+from tidemill.cli.app import main
+from tidemill.sources import offsets
+offsets.ANSWER_TIMEOUT_SECONDS = 0.1
+sys.exit(main(arguments))
+"""
+
+
+@dataclass(frozen=True)
+class PausedVerb:
+    """A process that waits; `wake` lets it go on to its end."""
+
+    process: subprocess.Popen[str]
+    folder: Path
+
+    def wake(self) -> tuple[int, str]:
+        """Exit code, and what it said of errors."""
+        (self.folder / "go").touch()
+        _, said = self.process.communicate(timeout=60)
+        return self.process.returncode, said
+
+
+def pause_verb(project: Path, folder: Path, at: str, *arguments: str, calls_before: int = 0) -> PausedVerb:
+    """Type a command, and wait until it stands still.
+
+    Args:
+        project: Its project folder.
+        folder: Empty, for its signs.
+        at: `module:function` or `module:Class.method`, where it stops before a call.
+        arguments: Of `tidemill`.
+        calls_before: Calls of that function that it does not stop at.
+    """
+    folder.mkdir()
+    words = ["--project", str(project), "--env", "local", *arguments]
+    process = subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM, at, str(calls_before), str(folder), *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={"PYTHONPATH": f"{ROOT / 'spark_apps'}", "HOME": str(folder)},
+    )
+    eventually(lambda: (folder / "paused").exists() or process.poll() is not None, f"it stops at {at}")
+    assert process.poll() is None, process.communicate()[1]
+    return PausedVerb(process, folder)

@@ -1,0 +1,185 @@
+"""A changed declaration, changed code and another cluster are told before rows of two kinds are mixed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.support.commits import commit_of
+from tests.support.gate_facts import DECLARED, SHAPE, errors_of, facts_of, refusal_of, table_of
+from tests.support.golden_patient import NAME, TRANSFORM, ran_windowed
+from tests.support.patient import ORDERS, Patient
+from tidemill.checkpoint.current import Accepted, read_current
+from tidemill.checkpoint.gate import CheckpointFacts, examine
+from tidemill.checkpoint.gate.facts import StateFacts, TopicFacts
+from tidemill.ledger.entry import LedgerEntry, Shape, SinkShape, parse_entry
+
+FILES = ORDERS.replace(
+    "{kafka: {topic: orders}}", "{files: {path: landing/orders, format: json, schema: id long}}"
+)
+APPLY = ("--reason", "a test", "--apply")
+OLD = Shape(
+    source="kafka",
+    output_mode="append",
+    shuffle_partitions=2,
+    tables=SHAPE.tables,
+    event_time="at",
+    path="landing/a",
+    format="json",
+    columns="id long",
+    watermark="10 minutes",
+    window="5 minutes",
+    sinks={"bronze/orders": SinkShape(mode="merge", key=("id",), where="")},
+)
+
+
+def changed(
+    now: Mapping[str, Any], *, stateful: bool, code: str = "c1", before: Shape = OLD
+) -> CheckpointFacts:
+    declared = replace(DECLARED, shape=OLD.model_copy(update=dict(now)), code=code)
+    table = table_of(3, shape=before, code="c1")
+    state = StateFacts((0,), 4) if stateful else StateFacts()
+    return replace(facts_of(3, 3, 3), declared=declared, state=state, tables={"bronze/orders": table})
+
+
+def sink(**now: Any) -> dict[str, Any]:
+    old = OLD.sinks["bronze/orders"]
+    return {"sinks": {"bronze/orders": old.model_copy(update=now)}}
+
+
+ANY = [
+    ({"path": "landing/b"}, "path"),
+    ({"format": "csv"}, "format"),
+    (sink(key=("id", "at")), "key of bronze/orders"),
+    (sink(mode="append", key=()), "mode of bronze/orders"),
+]
+STATEFUL = [
+    ({"watermark": "20 minutes"}, "watermark"),
+    ({"window": "1 hour"}, "window"),
+    ({"columns": "id long, at timestamp"}, "columns"),
+]
+
+
+@pytest.mark.parametrize("stateful", [True, False])
+@pytest.mark.parametrize(("now", "name"), ANY)
+def test_what_makes_rows_of_another_kind_must_be_acknowledged(
+    now: Mapping[str, Any], name: str, stateful: bool
+) -> None:
+    refused = refusal_of(changed(now, stateful=stateful))
+    assert (refused.error_id, refused.runbook) == ("TIDE-CKPT-093", "pipeline-changed")
+    assert name in refused.facts["changed"]  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(("now", "name"), STATEFUL)
+def test_what_state_was_made_with_must_be_acknowledged(now: Mapping[str, Any], name: str) -> None:
+    assert name in refusal_of(changed(now, stateful=True)).facts["changed"]  # type: ignore[operator]
+    assert errors_of(changed(now, stateful=False)) == []
+
+
+def test_changed_code_is_a_warning_and_for_state_a_refusal() -> None:
+    (warning,) = examine(changed({}, stateful=False, code="c2"))
+    assert (warning.finding_id, warning.severity) == ("TIDE-CKPT-094", "warning")
+    assert warning.facts["changed"] == {"code": "c1 -> c2"}
+    assert refusal_of(changed({}, stateful=True, code="c2")).facts["changed"] == {"code": "c1 -> c2"}
+
+
+@pytest.mark.parametrize("stateful", [True, False])
+def test_another_condition_of_a_sink_is_a_warning(stateful: bool) -> None:
+    (warning,) = examine(changed(sink(where="id > 1"), stateful=stateful))
+    assert (warning.finding_id, warning.severity) == ("TIDE-CKPT-094", "warning")
+
+
+@pytest.mark.parametrize(("now", "name"), [*ANY, *STATEFUL])
+def test_what_a_person_has_accepted_is_no_reason_until_it_changes_again(
+    now: Mapping[str, Any], name: str
+) -> None:
+    facts = changed(now, stateful=True, code="c2")
+    accepted = Accepted(shape=facts.declared.shape, code="c2")
+    assert errors_of(replace(facts, accepted=accepted)) == []
+    assert errors_of(replace(facts, accepted=accepted.model_copy(update={"code": "c3"}))) != []
+
+
+def test_another_clock_cannot_be_accepted() -> None:
+    facts = changed({"event_time": "seen_at"}, stateful=True)
+    accepted = Accepted(shape=facts.declared.shape, code="c1")
+    assert refusal_of(replace(facts, accepted=accepted)).error_id == "TIDE-CKPT-027"
+
+
+def test_what_was_not_known_then_is_not_compared() -> None:
+    entry = commit_of(1).entry.model_copy(update={"shape": OLD})
+    assert isinstance(stored(entry).shape, Shape)
+    older = Shape(source="kafka", output_mode="append", shuffle_partitions=2, event_time="at")
+    known = stored(entry.model_copy(update={"shape": older.model_copy(update={})}))
+    assert known.shape is not None
+    before = Shape.model_validate(older.model_dump(include=older.model_fields_set))
+    assert errors_of(changed({}, stateful=True, before=before)) == []
+
+
+def stored(entry: LedgerEntry) -> LedgerEntry:
+    found = parse_entry(entry.to_text())
+    assert found is not None
+    return found
+
+
+def test_what_is_not_declared_is_known_not_to_be() -> None:
+    entry = stored(commit_of(1).entry.model_copy(update={"shape": OLD.model_copy(update={"watermark": ""})}))
+    assert entry.shape is not None
+    facts = changed({"watermark": "10 minutes"}, stateful=True, before=entry.shape)
+    assert refusal_of(facts).facts["changed"] == {"watermark": "none -> 10 minutes"}
+
+
+def test_offsets_of_another_cluster_are_refused() -> None:
+    topics = TopicFacts({"orders": {"0": 0}}, {"orders": {"0": 99}}, cluster="north")
+    facts = facts_of(3, 3, 3)
+    facts = replace(facts, source=replace(facts.source, topics=topics))
+    for known, refused in (("south", True), ("north", False), (None, False)):
+        seen = replace(facts, tables={"bronze/orders": table_of(3, cluster=known)})
+        assert ["TIDE-CKPT-095"] * refused == [finding.finding_id for finding in errors_of(seen)]
+
+
+def test_a_changed_folder_is_refused_until_it_is_acknowledged(patient: Patient) -> None:
+    patient.declare(FILES)
+    for folder in ("orders", "others"):
+        (patient.drivers.folder / f".data/landing/{folder}").mkdir(parents=True)
+        (patient.drivers.folder / f".data/landing/{folder}/1.json").write_text('{"id": 1}\n')
+    patient.went_on(2)
+    patient.redeclare("landing/orders", "landing/others")
+    assert set(patient.findings()) == {"TIDE-CKPT-093"}
+    before = read_current(patient.batches.store, patient.pipeline.layout, "orders")
+    assert patient.tidemill("checkpoint", "acknowledge", "orders") == 0, patient.tidemill.err
+    assert "path: landing/orders -> landing/others" in patient.tidemill.out
+    assert set(patient.findings()) == {"TIDE-CKPT-093"}
+    assert patient.tidemill("checkpoint", "acknowledge", "orders", *APPLY) == 0, patient.tidemill.err
+    assert patient.findings() == {}
+    after = read_current(patient.batches.store, patient.pipeline.layout, "orders")
+    assert before is not None
+    assert after is not None
+    assert (after.generation, after.number) == (before.generation, before.number + 1)
+    patient.went_on()
+    assert patient.tidemill("checkpoint", "acknowledge", "orders", *APPLY) == 0
+    assert "nothing was changed" in patient.tidemill.out
+
+
+def test_code_of_a_stateful_pipeline_is_acknowledged_or_meant_by_a_verb(patient: Patient) -> None:
+    ran_windowed(patient)
+    assert patient.findings() == {}
+    file = patient.drivers.folder / f"spark_apps/transforms/{NAME}.py"
+    file.write_text(TRANSFORM.replace("count", "approx_count_distinct"))
+    assert set(patient.findings()) == {"TIDE-CKPT-093"}
+    verb = ("checkpoint", "rewind", NAME, "--to", "3")
+    assert patient.tidemill(*verb) == 0, patient.tidemill.err
+    assert "changed since, and from here on: code: " in patient.tidemill.out
+    assert patient.tidemill(*verb, *APPLY) == 0, patient.tidemill.err
+    assert patient.findings() == {}
+
+
+def test_the_cluster_is_compared_with_what_the_broker_says(patient: Patient) -> None:
+    patient.cluster = "south"
+    patient.ran(2)
+    patient.has_broker(cluster="south")
+    assert patient.findings() == {}
+    patient.has_broker(cluster="north")
+    assert set(patient.findings()) == {"TIDE-CKPT-095"}

@@ -1,0 +1,158 @@
+"""Parts of a verb that need Spark, as Jobs: one pod that works alone, found by whoever repeats the verb."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.support.api_server import ApiServerInMemory, away
+from tests.support.cluster_project import OWNER, Clock, ClusterProject
+from tests.support.eventually import eventually
+from tidemill.control.driver_command import DriverRun
+from tidemill.control.kubernetes import slot_objects
+from tidemill.control.kubernetes.api import CONFIG_MAPS, JOBS, PODS, Document
+from tidemill.control.kubernetes.stuck import LONGEST_BEFORE_START
+from tidemill.control.plane import ControlPlane
+from tidemill.control.spark_part import run_part
+from tidemill.engine.part_result import PartResult, write_part_result
+from tidemill.errors import SpecError, UnavailableError
+from tidemill.storage.store import Store
+
+PART = DriverRun("orders", "verb", "table_restore-1", ("--restore", "{}"), "table_restore")
+
+
+def test_a_part_is_a_job_of_one_pod_that_works_alone(cluster_project: ClusterProject) -> None:
+    start = cluster_project.start(PART)
+    job = slot_objects.job(start)
+    pod = job["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["args"] == [
+        *("python", "-m", "tidemill.engine.table_restore", "--project", "/opt/tidemill/project"),
+        *("--env", "/etc/tidemill/environment/plant.yaml", "--pipeline", "orders"),
+        *("--run-id", "table_restore-1", "--restore", "{}"),
+    ]
+    # It makes no executors, and answers nobody.
+    assert pod["automountServiceAccountToken"] is False
+    assert {"livenessProbe", "readinessProbe", "startupProbe"} & container.keys() == set()
+    assert start.slot_name == "tidemill-orders.verb"
+    # It goes by itself, with its log.
+    assert job["spec"]["ttlSecondsAfterFinished"] == 36 * 3600
+
+
+class Parts:
+    """A verb on a cluster, and what the pods of its parts do."""
+
+    def __init__(self, project: ClusterProject, api: ApiServerInMemory, patch: pytest.MonkeyPatch) -> None:
+        project.on_a_volume(patch)
+        self.api, self.clock = api, Clock()
+        self.pipeline = project.pipeline()
+        runtime = project.runtime(api, clock=self.clock)
+        self.plane = ControlPlane(self.pipeline.environment, Store(self.pipeline.layout.root), runtime)
+        self.came_to: list[Any] = []
+        patch.setattr("tidemill.control.spark_part.POLL_SECONDS", 0.01)
+
+    def begin(self) -> threading.Thread:
+        """Somebody types the verb, and waits for its part."""
+        thread = threading.Thread(target=self._run)
+        thread.start()
+        return thread
+
+    def _run(self) -> None:
+        try:
+            self.came_to.append(run_part(self.plane, self.pipeline, "table_restore", ["--restore", "{}"]))
+        except UnavailableError as error:
+            self.came_to.append(error)
+
+    def pod(self) -> Document:
+        """The pod of the only Job, once it is let run."""
+
+        def made() -> list[Document]:
+            self.api.settle()
+            return self.api.list(PODS, {})
+
+        (pod,) = eventually(made, "the part has a pod")
+        return pod
+
+    def finish(self, answer: Any) -> None:
+        (job,) = self.api.list(JOBS, {})
+        run_id = job["metadata"]["annotations"]["tidemill/run-id"]
+        result = PartResult(run_id=run_id, answer=answer)
+        write_part_result(self.plane.store, self.plane.layout, "orders", result)
+        self.api.finish_job(job["metadata"]["name"])
+
+
+@pytest.fixture
+def parts(cluster_project: ClusterProject, api: ApiServerInMemory, monkeypatch: pytest.MonkeyPatch) -> Parts:
+    return Parts(cluster_project, api, monkeypatch)
+
+
+def test_a_verb_waits_for_its_part_and_two_of_the_same_share_one(parts: Parts) -> None:
+    first, second = parts.begin(), parts.begin()
+    parts.pod()
+    assert parts.came_to == []
+    parts.finish(["done"])
+    first.join()
+    second.join()
+    assert parts.came_to == [["done"], ["done"]]
+    assert len(parts.api.list(JOBS, {})) == 1
+
+
+def test_a_part_whose_pod_cannot_start_is_removed_and_told(parts: Parts) -> None:
+    verb = parts.begin()
+    name = parts.pod()["metadata"]["name"]
+    waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
+    status = {"phase": "Pending", "containerStatuses": [{"name": "driver", "state": waiting}]}
+    parts.api.change_pod(name, status)
+    parts.clock.pass_by((LONGEST_BEFORE_START + timedelta(seconds=60)).total_seconds())
+    verb.join()
+    (error,) = parts.came_to
+    assert error.error_id == "TIDE-CTRL-032"
+    assert "ImagePullBackOff" in error.facts["reason"]
+    assert parts.api.list(JOBS, {}) == []
+
+
+def test_a_part_that_was_killed_is_told_by_its_end(parts: Parts) -> None:
+    verb = parts.begin()
+    parts.pod()
+    (job,) = parts.api.list(JOBS, {})
+    parts.api.finish_job(job["metadata"]["name"], "Failed")
+    verb.join()
+    (error,) = parts.came_to
+    assert (error.error_id, error.facts["part"]) == ("TIDE-CKPT-077", "table_restore")
+    # Typed again, it runs again.
+    parts.clock.pass_by(1)
+    verb = parts.begin()
+    eventually(lambda: len(parts.api.list(JOBS, {})) == 2, "another Job is made")
+    eventually(lambda: parts.api.settle() or len(parts.api.list(PODS, {})) == 2, "it has a pod")
+    newest = max(
+        parts.api.list(JOBS, {}), key=lambda each: each["metadata"]["annotations"]["tidemill/started-at"]
+    )
+    result = PartResult(run_id=newest["metadata"]["annotations"]["tidemill/run-id"], answer="done")
+    write_part_result(parts.plane.store, parts.plane.layout, "orders", result)
+    parts.api.finish_job(newest["metadata"]["name"])
+    verb.join()
+    assert parts.came_to[1] == "done"
+
+
+def test_a_check_asks_for_the_job_and_makes_nothing(
+    cluster_project: ClusterProject, api: ApiServerInMemory
+) -> None:
+    asked: list[str] = []
+    api.before = lambda verb, _kind: asked.append(verb)
+    cluster_project.runtime(api).check(PART)
+    assert [verb for verb in asked if verb != "get"] == ["check"]
+    assert api.list(JOBS, {}) == api.list(PODS, {}) == []
+
+
+def test_a_check_says_what_a_start_would(cluster_project: ClusterProject, api: ApiServerInMemory) -> None:
+    runtime = cluster_project.runtime(api)
+    api.delete(CONFIG_MAPS, OWNER, {})
+    with pytest.raises(SpecError) as refused:
+        runtime.check(PART)
+    assert refused.value.error_id == "TIDE-K8S-006"
+    api.before = away
+    with pytest.raises(UnavailableError):
+        runtime.check(PART)

@@ -1,0 +1,92 @@
+"""Files of rejected records that share some: of each record one copy is committed, the others are not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tidemill.payload.rejected_files import PLACE, EachOnce, RejectedFile, stretches_of
+from tidemill.storage.parquet_part import PartFile, write_part
+
+SCHEMA = pa.schema(
+    [("reason", pa.string()), (PLACE[0], pa.string()), (PLACE[1], pa.int32()), (PLACE[2], pa.int64())]
+)
+Places = list[tuple[str, int, int]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "quarantine"
+
+
+def hand_in(folder: Path, name: str, places: Places) -> RejectedFile:
+    """A file with one row of each place, in batches of two."""
+    rows = [dict(zip(["reason", *PLACE], ("malformed_json", *place), strict=True)) for place in places]
+    batches = pa.Table.from_pylist(rows, schema=SCHEMA).to_batches(max_chunksize=2)
+    part = write_part(str(folder), f"{name}.parquet", SCHEMA, batches)
+    assert part is not None
+    return RejectedFile(part, stretches_of(batches))
+
+
+def places_in(folder: Path, parts: list[PartFile]) -> Counter[tuple[str, int, int]]:
+    """How often each place is in the files, whose sizes are as they say."""
+    assert all((folder / part.name).stat().st_size == part.size for part in parts)
+    tables = [pq.read_table(folder / part.name) for part in parts]
+    assert [table.num_rows for table in tables] == [part.rows for part in parts]
+    return Counter(tuple(row[name] for name in PLACE) for table in tables for row in table.to_pylist())
+
+
+def offsets(*numbers: int, partition: int = 0) -> Places:
+    return [("orders", partition, number) for number in numbers]
+
+
+def test_files_that_share_nothing_are_not_opened(folder: Path) -> None:
+    files = [
+        hand_in(folder, "a", offsets(1, 2) + offsets(7, partition=1)),
+        hand_in(folder, "b", offsets(3, 9) + offsets(8, 9, partition=1)),
+        hand_in(folder, "c", [("payments", 0, 1)]),
+    ]
+    for file in folder.iterdir():
+        file.unlink()
+    assert EachOnce(str(folder)).files(files) == [file.part for file in files]
+
+
+def test_one_file_is_committed_as_it_is(folder: Path) -> None:
+    file = hand_in(folder, "a", offsets(1, 2))
+    assert EachOnce(str(folder)).files([file]) == [file.part]
+    assert EachOnce(str(folder)).files([]) == []
+
+
+def test_of_two_equal_files_one_is_committed(folder: Path) -> None:
+    files = [hand_in(folder, name, offsets(1, 2, 3)) for name in ("a", "b")]
+    assert EachOnce(str(folder)).files(files) == [files[0].part]
+
+
+def test_of_files_that_share_some_records_the_rest_is_made_anew(folder: Path) -> None:
+    files = [
+        hand_in(folder, "a", offsets(1, 4) + offsets(4, partition=1)),
+        hand_in(folder, "b", offsets(2, 4, 5, 1, 6)),
+        hand_in(folder, "c", offsets(3)),
+    ]
+    parts = EachOnce(str(folder)).files(files)
+    assert places_in(folder, parts) == Counter(offsets(1, 2, 3, 4, 5, 6) + offsets(4, partition=1))
+    assert [parts[0], parts[2]] == [files[0].part, files[2].part]
+    assert (parts[1].rows, parts[1].name != files[1].part.name) == (3, True)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_is_shared_each_record_is_committed_once(folder: Path, seed: int) -> None:
+    chance = Random(seed)
+    everything = [(topic, p, n) for topic in ("orders", "payments") for p in range(2) for n in range(20)]
+    files = []
+    for number in range(6):
+        places = chance.sample(everything, chance.randrange(1, 30))
+        files.append(hand_in(folder, str(number), places))
+    sent = {tuple(place) for file in files for place in places_in(folder, [file.part])}
+    parts = EachOnce(str(folder)).files(files)
+    assert places_in(folder, parts) == Counter(sent)
