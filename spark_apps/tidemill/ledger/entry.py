@@ -5,7 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 from tidemill.names import transaction_id
 
@@ -94,6 +100,11 @@ class Shape(BaseModel):
     watermark: str = ""
     window: str = ""
     sinks: dict[str, SinkShape] = {}
+
+    @model_serializer(mode="wrap")
+    def _what_is_known(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """An entry that carries another one's shape over knows no more than that one."""
+        return {name: value for name, value in dump(self).items() if name in self.model_fields_set}
 
 
 class LedgerEntry(BaseModel):

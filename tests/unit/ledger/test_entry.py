@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.commits import CODE, commit_of
-from tidemill.ledger.entry import LedgerEntry, OffsetRange, parse_entry
+from tidemill.ledger.entry import LedgerEntry, OffsetRange, Shape, parse_entry
 from tidemill.ledger.read import (
     History,
     commits_of,
@@ -52,6 +52,15 @@ entries = st.builds(
     event_time=st.none() | st.fixed_dictionaries({"min": moments, "max": moments}),
     code=st.just(CODE),
 )
+
+
+def test_what_an_entry_did_not_know_is_not_known_to_one_that_carries_its_shape_over() -> None:
+    old = Shape.model_validate({"source": "kafka", "output_mode": "append", "shuffle_partitions": 2})
+    entry = LedgerEntry(pipeline="p", output="t", mode="base", run_id="", code=CODE, shape=old)
+    read = parse_entry(entry.to_text())
+    assert read is not None
+    assert read.shape is not None
+    assert read.shape.model_fields_set == {"source", "output_mode", "shuffle_partitions"}
 
 
 @given(entry=entries)
