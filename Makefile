@@ -13,8 +13,13 @@ help: ## list the commands
 setup: ## create .venv and .cache/jars; a moment when they are there
 	@docker/setup.sh
 
+# Part of the set-up that only tests with Spark gain by.
+.PHONY: setup-tests
+setup-tests:
+	@docker/setup.sh --tests
+
 .PHONY: stores
-stores: setup ## object stores for tests: Azurite and an S3 server; two minutes the first time
+stores: setup-tests ## object stores for tests: Azurite and an S3 server; two minutes the first time
 	@$(BIN)/python docker/store_servers.py
 
 .PHONY: demo demo-stop
@@ -25,7 +30,7 @@ demo-stop: setup ## end all that `make demo` started
 	@$(BIN)/tidemill dev demo-stop
 
 .PHONY: test test-unit test-stores test-spark test-kafka test-airflow test-helm
-test: setup ## all tests that need no more than this machine's Java and Python, in two processes
+test: setup-tests ## all tests that need no more than this machine's Java and Python, in two processes
 	@$(PYTEST) --numprocesses 2 --dist loadfile --no-loadscope-reorder $(TIERS)
 
 test-unit: setup ## no Spark, no network; seconds
@@ -35,13 +40,13 @@ test-stores: stores ## object stores on this machine; all that runs on every sto
 	@$(PYTEST) --stores all tests/stores tests/unit/storage tests/unit/checkpoint tests/unit/ledger \
 		tests/unit/engine/test_zombies.py tests/spark/test_log_store_races.py
 
-test-spark: setup ## one Spark session
+test-spark: setup-tests ## one Spark session
 	@$(PYTEST) tests/spark
 
-test-kafka: setup ## one real broker
+test-kafka: setup-tests ## one real broker
 	@$(PYTEST) tests/kafka
 
-test-airflow: setup ## Airflow's own classes and database
+test-airflow: setup-tests ## Airflow's own classes and database
 	@$(PYTEST) tests/airflow
 
 test-helm: setup ## the chart, rendered; needs helm, no cluster

@@ -1,4 +1,4 @@
-"""Makes the class-data-sharing archive of drivers and executors (run once, in the build of the image).
+"""Makes the class-data-sharing archive of drivers and executors: for the image, and on a checkout for tests.
 
     class_archive.py FILE
 
@@ -62,17 +62,17 @@ def main(archive: Path) -> None:
     # A build's container may have a name that nobody resolves.
     os.environ["SPARK_LOCAL_HOSTNAME"] = "localhost"
     # In the build nobody reads what could not be archived: signed jars, generated classes.
-    os.environ["SPARK_SUBMIT_OPTS"] = f"-XX:ArchiveClassesAtExit={archive} -Xlog:disable"
+    os.environ["SPARK_SUBMIT_OPTS"] = (
+        f"-XX:TieredStopAtLevel=1 -XX:ArchiveClassesAtExit={archive} -Xlog:disable"
+    )
     with tempfile.TemporaryDirectory() as folder:
-        run_stream(class_path, Path(folder))
-    java = Path(os.environ["JAVA_HOME"], "bin", "java")
-    whole = f"{class_path}:{os.environ['SPARK_HOME']}/jars/*"
+        java, whole = run_stream(class_path, Path(folder))
     proof = [java, "-Xshare:on", f"-XX:SharedArchiveFile={archive}", "-cp", whole, "-version"]
     subprocess.run(proof, check=True)
 
 
-def run_stream(class_path: str, folder: Path) -> None:
-    """One batch with state, Arrow and Delta; returns when the JVM has ended."""
+def run_stream(class_path: str, folder: Path) -> tuple[Path, str]:
+    """One batch with state, Arrow and Delta; when the JVM has ended, its program and its whole class path."""
     builder = SparkSession.builder.config("spark.driver.extraClassPath", class_path)
     for name, value in CONF.items():
         builder = builder.config(name, value)
@@ -88,10 +88,13 @@ def run_stream(class_path: str, folder: Path) -> None:
     )
     query.awaitTermination()
     spark.read.format("delta").load(str(folder / "table")).count()
-    java = spark.sparkContext._gateway.proc
+    system = spark.sparkContext._jvm.System
+    java, whole = Path(system.getProperty("java.home"), "bin/java"), system.getProperty("java.class.path")
+    process = spark.sparkContext._gateway.proc
     spark.stop()
-    java.stdin.close()  # Spark's gateway ends with it
-    java.wait(ARCHIVE_TIMEOUT_SECONDS)
+    process.stdin.close()  # Spark's gateway ends with it
+    process.wait(ARCHIVE_TIMEOUT_SECONDS)
+    return java, whole
 
 
 def events_per_minute(spark: SparkSession) -> DataFrame:

@@ -15,7 +15,7 @@ from typing import Any
 
 from tidemill.control.driver_command import DriverRun, driver_command
 from tidemill.engine import driver, session
-from tidemill.jars import s3_jars, spark_jars
+from tidemill.jars import s3_jars
 from tidemill.spec.project import Environment
 
 _CLASSES = "TIDEMILL_TEST_CLASSES"
@@ -42,8 +42,9 @@ def altered(classes: Path, settings: Mapping[str, str], **variables: str) -> dic
 def main() -> int:
     """Run the driver."""
     of_the_product = session.session_conf
-    class_path = ":".join(map(str, [*spark_jars(), *s3_jars(), os.environ[_CLASSES]]))
-    more = {"spark.driver.extraClassPath": class_path, **json.loads(os.environ[_SETTINGS])}
+    # Behind all that a driver has, so that the class archive is still good for it.
+    os.environ["SPARK_DIST_CLASSPATH"] = ":".join(map(str, [*s3_jars(), os.environ[_CLASSES]]))
+    more = json.loads(os.environ[_SETTINGS])
 
     def session_conf(*arguments: Any) -> dict[str, str]:
         return {**of_the_product(*arguments), **more}

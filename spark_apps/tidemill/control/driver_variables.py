@@ -14,6 +14,7 @@ KEPT = frozenset(
     {
         "PATH",
         "JAVA_HOME",
+        "SPARK_SUBMIT_OPTS",
         "HOME",
         "USER",
         "LOGNAME",
