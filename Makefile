@@ -1,7 +1,7 @@
 # `make help` lists every command. Each sets up first what it needs.
 .DEFAULT_GOAL := help
 BIN := .venv/bin
-# The long ones first, so that both processes of `make test` end at about the same time.
+# The long ones first, so that the processes of `make test` end at about the same time.
 TIERS := tests/kafka tests/spark tests/airflow tests/unit
 PYTEST := $(BIN)/python -m pytest -q
 
@@ -30,8 +30,8 @@ demo-stop: setup ## end all that `make demo` started
 	@$(BIN)/tidemill dev demo-stop
 
 .PHONY: test test-unit test-stores test-spark test-kafka test-airflow test-helm
-test: setup-tests ## all tests that need no more than this machine's Java and Python, in two processes
-	@$(PYTEST) --numprocesses 2 --dist loadfile --no-loadscope-reorder $(TIERS)
+test: setup-tests ## all tests that need no more than this machine's Java and Python, in three processes
+	@$(PYTEST) --numprocesses 3 --dist loadfile --no-loadscope-reorder $(TIERS)
 
 test-unit: setup ## no Spark, no network; seconds
 	@$(PYTEST) tests/unit
@@ -71,7 +71,7 @@ bench-drain: setup ## time of a drain under load, against the running batch's ow
 soak: stores ## hours of random faults under load; ROUNDS=5 and MINUTES=3 do less
 	@$(PYTEST) tests/soak $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(MINUTES),--minutes $(MINUTES))
 
-soak-kills: setup ## random kills of real drivers while events flow; ROUNDS=5 does fewer
+soak-kills: setup-tests ## random kills of real drivers while events flow; ROUNDS=5 does fewer
 	@$(PYTEST) tests/soak/test_kills.py $(if $(ROUNDS),--rounds $(ROUNDS))
 
 .PHONY: images

@@ -1,8 +1,8 @@
 """Marks every test with its tier, the name of its folder: so `-m kafka` and `make test-kafka` agree.
 
 The session and the lake are made by the first test that asks for them; a run of the unit tests never
-loads Spark. `make test` runs in two processes (pytest-xdist), each with its own; a file's tests stay
-together.
+loads Spark. `make test` runs in three processes (pytest-xdist), each with its own, because tests wait a lot;
+a file's tests stay together.
 
 Java compiles for a start of seconds and not for a run of hours, and takes Spark's classes from the archive
 that `make test` has made: a driver starts in two thirds of the time.

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.iot_fixtures import drivers, iot, topic
 from tests.support.kafka import CONNECTION_STRING, EVENT_HUBS_USER, Kafka
 from tidemill.dev.broker import running_broker, start_broker, stop_broker
 from tidemill.dev.broker_config import BrokerConfig, PlainLogin
 from tidemill.dev.broker_process import find_broker
 from tidemill.dev.certificates import make_certificates
+
+__all__ = ["drivers", "iot", "topic"]
 
 
 @pytest.fixture(scope="session")

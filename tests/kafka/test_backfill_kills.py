@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
 from tests.support.backfill_story import Backfills, compacting
-from tests.support.driver_process import Drivers, drivers_of
+from tests.support.driver_process import Drivers
 from tests.support.eventually import eventually
 from tests.support.iot_lake import (
     EVERYTHING,
@@ -18,10 +16,8 @@ from tests.support.iot_lake import (
     IotLake,
     accepted,
     assert_bronze_holds,
-    iot_topic,
     take,
 )
-from tests.support.kafka import Kafka
 from tests.support.kill_story import flowing
 from tidemill.backfill.bounds import parse_bounds
 from tidemill.dev.iot_events import IotSettings
@@ -30,22 +26,6 @@ from tidemill.dev.produce import Target
 SETTINGS = IotSettings(
     start=START, seed=21, interval=timedelta(milliseconds=200), devices=6, late_rate=0.05, broken_rate=0.02
 )
-
-
-@pytest.fixture
-def topic(kafka: Kafka) -> str:
-    return iot_topic(kafka, partitions=2)
-
-
-@pytest.fixture
-def iot(tmp_path: Path, kafka: Kafka, topic: str) -> IotLake:
-    return IotLake(tmp_path / "lake", None, kafka.bootstrap_servers, topic)
-
-
-@pytest.fixture
-def drivers(iot: IotLake) -> Iterator[Drivers]:
-    with drivers_of(iot.lake.folder) as drivers:
-        yield drivers
 
 
 # Three drivers start, each in up to a minute on a busy machine.

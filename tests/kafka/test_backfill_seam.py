@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from tests.support.kafka import Kafka, Record, send
 from tests.support.lake import Lake, LakePipeline
 from tidemill.backfill.plan import BackfillPlan
-from tidemill.errors import DataError, SpecError, UsageError
+from tidemill.errors import DataError, FencedError, GateRefusedError, SpecError, UsageError
 from tidemill.sources.kafka_clients import KafkaClient
 from tidemill.sources.offsets import KafkaOffsets
 
@@ -197,6 +197,38 @@ def test_deleted_rows_come_back_in_their_range_alone(orders: Orders) -> None:
     assert orders.places("silver/paid") == before
 
 
+def test_ranges_that_adjoin_leave_no_record_without_a_time_between_them(orders: Orders) -> None:
+    """The schema asks for no time. The second of them has none, too, and lies on the first one's side."""
+    orders.requires("id", "price")
+    pipeline = orders.pipeline("paid", sinks=[{"delta": {"table": "bronze/paid"}}])
+    orders.send(10)
+    orders.send(4, without="at")
+    orders.send(6)
+
+    pipeline.backfill(at(0), at(12))
+    pipeline.backfill(at(12), at(20))
+
+    assert len(orders.places("bronze/paid")) == len(set(orders.places("bronze/paid"))) == 20
+
+
+def test_a_driver_that_has_passed_the_gate_is_fenced_off_by_a_backfill_before_the_first_start(
+    orders: Orders,
+) -> None:
+    """It would begin where the topic begins and write the same rows again; so would the next one."""
+    orders.send(20)
+    pipeline = orders.pipeline("paid", FILTER)
+    plan = pipeline.plan(at(0), at(20))
+
+    with pytest.raises(FencedError) as fenced:
+        pipeline.run_incremental(admitted=lambda: pipeline.apply(plan))
+
+    assert fenced.value.error_id == "TIDE-RUN-001"
+    with pytest.raises(GateRefusedError) as refused:
+        pipeline.run_incremental()
+    assert refused.value.error_id == "TIDE-CKPT-009"
+    assert len(orders.places("silver/paid")) == len(set(orders.places("silver/paid"))) == 20
+
+
 def test_a_range_without_records_changes_nothing(orders: Orders) -> None:
     pipeline = orders.pipeline("paid", FILTER)
     orders.send(10)
@@ -220,10 +252,13 @@ def test_merged_values_of_the_past_do_not_take_the_place_of_newer_ones(orders: O
     assert sorted(map(str, orders.lake.rows("silver/by_id"))) == before
 
 
-@pytest.mark.parametrize("sink", [{}, {"mode": "merge", "key": ["id", "start"]}], ids=["append", "merge"])
-@pytest.mark.parametrize("window", ['"5 minutes"', '"10 minutes", "5 minutes"'], ids=["tumbling", "sliding"])
+@pytest.mark.parametrize(
+    ("window", "sink"),
+    [('"5 minutes"', {}), ('"10 minutes", "5 minutes"', {"mode": "merge", "key": ["id", "start"]})],
+    ids=["tumbling_append", "sliding_merge"],
+)
 def test_whole_windows_are_computed_again_beside_the_stream(
-    orders: Orders, sink: dict[str, Any], window: str
+    orders: Orders, window: str, sink: dict[str, Any]
 ) -> None:
     sinks = [{"delta": {"table": "silver/windows", **sink}}]
     pipeline = orders.pipeline("windows", WINDOWS.format(window=window), sinks=sinks)

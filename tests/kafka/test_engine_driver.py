@@ -1,15 +1,11 @@
-"""The real driver process through what happens to it: outages, kills, a second driver, a drain."""
+"""The real driver process through what happens: outages, a second driver, a drain; kills in `make soak`."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.support.driver_process import START_TIMEOUT_SECONDS, DriverProcess, Drivers, drivers_of
@@ -19,14 +15,11 @@ from tests.support.iot_lake import (
     IotLake,
     accepted,
     assert_bronze_holds,
-    closing_event,
-    counts_by_window,
-    iot_topic,
     send_events,
     take,
 )
 from tests.support.kafka import Kafka
-from tests.support.kill_story import Kills, flowing
+from tests.support.kill_story import flowing
 from tidemill.checkpoint.status import Status
 from tidemill.control.facts import Facts
 from tidemill.control.progress import Stall, stall_of
@@ -49,48 +42,7 @@ SETTINGS = IotSettings(
     broken_rate=0.02,
 )
 
-# Of the moments of the kills.
-SEED = 20261121
-
-BRONZE, WINDOWS = "iot_events_bronze", "iot_device_windows"
-
-
-@pytest.fixture
-def topic(kafka: Kafka) -> str:
-    return iot_topic(kafka, partitions=4)
-
-
-@pytest.fixture
-def iot(tmp_path: Path, kafka: Kafka, topic: str) -> IotLake:
-    return IotLake(tmp_path / "lake", None, kafka.bootstrap_servers, topic)
-
-
-@pytest.fixture
-def drivers(iot: IotLake) -> Iterator[Drivers]:
-    with drivers_of(iot.lake.folder) as drivers:
-        yield drivers
-
-
-def test_no_kill_loses_or_doubles_an_event(kafka: Kafka, topic: str, iot: IotLake, drivers: Drivers) -> None:
-    with flowing(Target(kafka.bootstrap_servers, topic), SETTINGS, events_per_second=100) as flow:
-        # Both at once, each on a core of its own.
-        with ThreadPoolExecutor() as threads:
-            list(threads.map(lambda name: kill_twice(drivers, name), (BRONZE, WINDOWS)))
-        events = take(SETTINGS, flow.stop())
-    send_events(kafka.bootstrap_servers, topic, [closing_event()])
-
-    last = [drivers.start(name, "incremental") for name in (BRONZE, WINDOWS)]
-    assert [driver.wait(START_TIMEOUT_SECONDS) for driver in last] == [0, 0]
-
-    assert_bronze_holds(iot, [*events, closing_event()])
-    assert iot.counts() == counts_by_window(events)
-
-
-def kill_twice(drivers: Drivers, name: str) -> None:
-    """Soon after a batch, and before the next one or in it; `make soak` has twenty of all kinds."""
-    kills = Kills(drivers, name, random.Random(f"{SEED} {name}"))
-    kills.after_batch(kills.chance.uniform(0, 2))
-    kills.after_start(kills.chance.uniform(5, 12))
+BRONZE = "iot_events_bronze"
 
 
 def test_two_drivers_of_one_pipeline_write_every_event_once_and_the_older_one_gives_way(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.backfill_story import Backfills, compacting
-from tests.support.driver_process import START_TIMEOUT_SECONDS, Drivers, drivers_of
+from tests.support.driver_process import START_TIMEOUT_SECONDS, Drivers
 from tests.support.iot_lake import (
     EVERYTHING,
     START,
@@ -21,11 +21,9 @@ from tests.support.iot_lake import (
     assert_bronze_holds,
     closing_event,
     counts_by_window,
-    iot_topic,
     send_events,
     take,
 )
-from tests.support.kafka import Kafka
 from tests.support.kill_story import flowing
 from tests.support.lake import LakePipeline
 from tidemill.backfill.bounds import Bounds, parse_bounds
@@ -83,22 +81,6 @@ class Story:
     def tables(self) -> list[Path]:
         sinks = self.pipeline.resolved.spec.delta_sinks
         return [self.iot.lake.root / "tables" / sink.table for sink in sinks]
-
-
-@pytest.fixture
-def topic(kafka: Kafka) -> str:
-    return iot_topic(kafka, partitions=2)
-
-
-@pytest.fixture
-def iot(tmp_path: Path, kafka: Kafka, topic: str) -> IotLake:
-    return IotLake(tmp_path / "lake", None, kafka.bootstrap_servers, topic)
-
-
-@pytest.fixture
-def drivers(iot: IotLake) -> Iterator[Drivers]:
-    with drivers_of(iot.lake.folder) as drivers:
-        yield drivers
 
 
 def by_time() -> Bounds:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -16,7 +16,7 @@ from threading import Event as Signal
 import pytest
 
 from tests.support.backfill_story import Backfills, Compaction, compacting
-from tests.support.driver_process import START_TIMEOUT_SECONDS, Drivers, drivers_of
+from tests.support.driver_process import START_TIMEOUT_SECONDS, Drivers
 from tests.support.eventually import eventually
 from tests.support.iot_lake import (
     START,
@@ -25,12 +25,10 @@ from tests.support.iot_lake import (
     assert_bronze_holds,
     closing_event,
     counts_by_window,
-    iot_topic,
     send_events,
     take,
     window_start,
 )
-from tests.support.kafka import Kafka
 from tests.support.kill_story import Kills, flowing
 from tests.support.lake import LakePipeline
 from tidemill.backfill.bounds import Bounds
@@ -107,22 +105,6 @@ class RandomBackfills:
         if live is None or live.closed_until is None or live.closed_until < START + 2 * WINDOW:
             return 0
         return (window_start(live.closed_until) - START) // WINDOW
-
-
-@pytest.fixture
-def topic(kafka: Kafka) -> str:
-    return iot_topic(kafka, partitions=4)
-
-
-@pytest.fixture
-def iot(tmp_path: Path, kafka: Kafka, topic: str) -> IotLake:
-    return IotLake(tmp_path / "lake", None, kafka.bootstrap_servers, topic)
-
-
-@pytest.fixture
-def drivers(iot: IotLake) -> Iterator[Drivers]:
-    with drivers_of(iot.lake.folder) as drivers:
-        yield drivers
 
 
 # Half an hour, the last lives and backfills, and a machine that may do something else beside.

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
-from tests.support.driver_process import START_TIMEOUT_SECONDS, Drivers, drivers_of
+from tests.support.driver_process import START_TIMEOUT_SECONDS, Drivers
 from tests.support.iot_lake import (
     START,
     IotLake,
     assert_bronze_holds,
     closing_event,
     counts_by_window,
-    iot_topic,
     send_events,
     take,
 )
-from tests.support.kafka import Kafka
 from tests.support.kill_story import Kills, flowing
 from tidemill.dev.iot_events import IotSettings
 from tidemill.dev.produce import Target
@@ -45,22 +41,6 @@ SETTINGS = IotSettings(
     duplicate_rate=0.05,
     broken_rate=0.02,
 )
-
-
-@pytest.fixture
-def topic(kafka: Kafka) -> str:
-    return iot_topic(kafka, partitions=4)
-
-
-@pytest.fixture
-def iot(tmp_path: Path, kafka: Kafka, topic: str) -> IotLake:
-    return IotLake(tmp_path / "lake", None, kafka.bootstrap_servers, topic)
-
-
-@pytest.fixture
-def drivers(iot: IotLake) -> Iterator[Drivers]:
-    with drivers_of(iot.lake.folder) as drivers:
-        yield drivers
 
 
 # Twenty lives of up to 25 s, some of them longer, and a machine that may do something else beside.

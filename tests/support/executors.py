@@ -15,6 +15,7 @@ from tests.support.driver_process import Drivers
 SETTINGS = {
     "spark.master": "local-cluster[2,1,1024]",
     "spark.executor.memory": "600m",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.default.parallelism": "4",
 }
 

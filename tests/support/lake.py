@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -171,9 +171,17 @@ class LakePipeline:
         """Id of the Spark query that the checkpoint belongs to."""
         return CheckpointBatches(self.lake.store, str(self.checkpoint)).query_id()
 
-    def run_incremental(self, step_done: StepDone = nothing_more, drain: Drain | None = None) -> Reporter:
-        """Gate, epoch, then one availableNow run to its end; what the driver does in its process."""
-        return self._run("incremental", step_done, drain or Drain())[1]
+    def run_incremental(
+        self,
+        step_done: StepDone = nothing_more,
+        drain: Drain | None = None,
+        admitted: Callable[[], object] = lambda: None,
+    ) -> Reporter:
+        """Gate, epoch, then one availableNow run to its end; what the driver does in its process.
+
+        `admitted` is called between the two: what others do before the first batch.
+        """
+        return self._run("incremental", step_done, drain or Drain(), admitted)[1]
 
     def run_stream(self, drain: Drain, step_done: StepDone = nothing_more) -> tuple[Ending, Reporter]:
         """The same as a stream, until `drain` is requested (from another thread or a step)."""
@@ -196,7 +204,9 @@ class LakePipeline:
         run_backfill(self.lake.spark, run, reporter, plan, step_done)
         return reporter
 
-    def _run(self, mode: Any, step_done: StepDone, drain: Drain) -> tuple[Ending, Reporter]:
+    def _run(
+        self, mode: Any, step_done: StepDone, drain: Drain, admitted: Callable[[], object] = lambda: None
+    ) -> tuple[Ending, Reporter]:
         pipeline, store = self.resolved, self.lake.store
         generation = read_or_create_current(store, pipeline.layout, self.name).generation
         check_holds(store, pipeline.layout, self.name)
@@ -204,6 +214,7 @@ class LakePipeline:
         epoch = claim_epoch(store, pipeline.layout, self.name, "test")
         run = RunContext(pipeline, mode, _run_id(), store, drain, code_of(pipeline), generation, epoch)
         run = admit(run)
+        admitted()
         reporter = self._reporter(run, pipeline.layout.status(self.name))
         self.lake.spark.streams.addListener(reporter)
         try:

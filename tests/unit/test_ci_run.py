@@ -78,7 +78,7 @@ def test_all_tiers_run_and_the_closing_line_of_make_test_comes_last(checkout: Ch
     done = checkout.run()
     assert done.returncode == 0, done.stdout + done.stderr
     made = [call.removeprefix("make ") for call in checkout.calls if call.startswith("make ")]
-    assert [call for call in made if not call.startswith("images")] == ["setup", *TIERS, "e2e-core"]
+    assert [call for call in made if not call.startswith("images")] == ["setup-tests", *TIERS, "e2e-core"]
     assert "images IMAGE_LOAD" in "\n".join(made)
     assert [call for call in checkout.calls if call.startswith("cluster ")] == [
         "cluster up", "cluster env", "cluster base"]  # fmt: skip
@@ -118,7 +118,7 @@ def test_too_little_disk_where_a_cluster_can_be_had_is_a_failure(checkout: Check
 def test_without_a_cluster_it_says_in_words_what_was_not_run(checkout: Checkout) -> None:
     done = checkout.run()
     assert done.returncode == 0, done.stdout + done.stderr
-    assert checkout.calls == [f"make {target}" for target in ["setup", *TIERS]]
+    assert checkout.calls == [f"make {target}" for target in ["setup-tests", *TIERS]]
     assert "NOT RUN: make e2e-core. There is no cluster" in done.stdout
     assert done.stdout.splitlines()[-1] == "1 passed in 0.1s (make test)"
 

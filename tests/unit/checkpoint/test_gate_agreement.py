@@ -172,6 +172,10 @@ def test_a_first_start_would_append_what_a_backfill_has_written() -> None:
     error = refusal_of(facts)
     assert error.error_id == "TIDE-CKPT-009"
     assert error.facts["backfilled_to"] == {"orders": {"0": 7}}
+    assert "starting_offsets" in error.fix
+    # Once a first batch was begun, that comes too late.
+    begun = refusal_of(facts_of(0, None, tables={TABLES[0]: filled}))
+    assert (begun.error_id, "checkpoint reset" in begun.fix) == ("TIDE-CKPT-009", True)
     # A reset has said where to begin.
     check(replace(facts, base=Base(generation="g0000", tables=dict.fromkeys(TABLES))))
     # Once it has run live, batches tell where it stands.

@@ -268,6 +268,8 @@ def receipt_of(second: int, batch_id: int | None) -> Receipt:
         ({"topic": "orders", "starting_offsets": {"orders": {"0": 7}}}, {}, 10),
         ({"topic": "orders", "starting_offsets": {"orders": {"0": -2}}}, {}, 10),
         ({"topic": "orders", "starting_offsets": {"orders": {"0": 10}}}, {}, None),
+        ({"topic": "orders", "starting_offsets": "2026-03-01T00:00:00Z"}, {}, 10),
+        ({"topic": "orders", "starting_offsets": "latest"}, {}, None),
         ({"topic": "orders"}, {"mode": "merge", "key": ["id"]}, None),
     ],
 )

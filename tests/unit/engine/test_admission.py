@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,6 +39,16 @@ def test_a_hold_keeps_every_mode_from_starting(
     assert admit(run) == run
     hold = Hold(id="rewind-1", by="anna", why="rewind to 3")
     take_hold(run.store, run.pipeline.layout, run.pipeline.name, hold)
+    assert refusal_of(run) == "TIDE-CKPT-029"
+
+
+def test_a_backfill_that_is_repeated_passes_its_own_hold_and_nobody_elses(tmp_path: Path) -> None:
+    run = replace(run_of(tmp_path, "backfill", source={"rate": {}}), own_hold="backfill-1")
+    place = (run.store, run.pipeline.layout, run.pipeline.name)
+    take_hold(*place, Hold(id="backfill-1", by="backfill", why="fills the tables"))
+    assert admit(run) == run
+    assert refusal_of(replace(run, own_hold="backfill-2")) == "TIDE-CKPT-029"
+    take_hold(*place, Hold(id="rewind-1", by="anna", why="rewind to 3"))
     assert refusal_of(run) == "TIDE-CKPT-029"
 
 

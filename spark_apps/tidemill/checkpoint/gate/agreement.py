@@ -39,18 +39,22 @@ def _unreadable(facts: CheckpointFacts) -> Iterator[Finding]:
 
 
 def _first_start(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[Finding]:
-    never_ran = facts.planned is None and facts.committed is None and facts.base is None
-    if never_ran and found.backfilled_to is not None:
-        yield facts.error(
-            "TIDE-CKPT-009",
-            "A backfill has filled the table, and the pipeline has never run live. "
-            "Spark would read from the beginning and append the same rows again.",
-            facts.about(table=table, backfilled_to=found.backfilled_to),
-            "name the offsets where the backfills ended as `starting_offsets` in the pipeline file"
-            if found.backfilled_to
-            else "give the pipeline a new table: no offset says where the records of windows or times end",
-            runbook="backfill",
-        )
+    if facts.committed is not None or facts.base is not None or found.backfilled_to is None:
+        return
+    fix = "name the offsets where the backfills ended as `starting_offsets` in the pipeline file"
+    if not found.backfilled_to:
+        fix = "give the pipeline a new table: no offset says where the records of windows or times end"
+    elif facts.planned is not None:
+        # A driver that was fenced off has begun the first batch: what is declared now comes too late.
+        fix = f"tidemill checkpoint reset {facts.pipeline} --from OFFSETS: those where the backfills ended"
+    yield facts.error(
+        "TIDE-CKPT-009",
+        "A backfill has filled the table, and the pipeline has written nothing to it live. "
+        "Spark would read from the beginning and append the same rows again.",
+        facts.about(table=table, backfilled_to=found.backfilled_to),
+        fix,
+        runbook="backfill",
+    )
 
 
 def _base(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[Finding]:

@@ -79,7 +79,7 @@ def gather_settled(store: Store, pipeline: Pipeline, generation: str) -> Checkpo
     """
     reader = CheckpointReader(store, pipeline.layout.checkpoint(pipeline.name, generation))
     finished = reader.batches.last_committed()
-    facts = _with_tables(store, pipeline, _read(reader, pipeline, generation, until=_number(finished)))
+    facts = _with_tables(reader, pipeline, _read(reader, pipeline, generation, until=_number(finished)))
     tables = {name: as_of(found, finished) for name, found in facts.tables.items()}
     facts = replace(facts, tables=tables, quarantine=as_of(facts.quarantine, finished), last_driver=None)
     return gather_source(facts, reader, pipeline)
@@ -98,18 +98,20 @@ def _has_moved(store: Store, pipeline: Pipeline, facts: CheckpointFacts) -> bool
 
 def _gather(store: Store, pipeline: Pipeline, generation: str) -> CheckpointFacts:
     reader = CheckpointReader(store, pipeline.layout.checkpoint(pipeline.name, generation))
-    facts = _with_tables(store, pipeline, _read(reader, pipeline, generation))
+    facts = _with_tables(reader, pipeline, _read(reader, pipeline, generation))
     return gather_source(facts, reader, pipeline)
 
 
-def _with_tables(store: Store, pipeline: Pipeline, facts: CheckpointFacts) -> CheckpointFacts:
+def _with_tables(reader: CheckpointReader, pipeline: Pipeline, facts: CheckpointFacts) -> CheckpointFacts:
     """The facts with what tables and drivers say."""
-    record = _record(store, pipeline, facts.generation)
+    store, record = reader.store, _record(reader.store, pipeline, facts.generation)
+    # A first batch that was begun begins where the checkpoint was born, whatever is declared by now.
+    born = reader.batches.initial_offset() if facts.committed is None and facts.offsets.last == 0 else None
     return replace(
         facts,
         base=record.base,
         accepted=record.accepted,
-        tables=_tables(pipeline, record),
+        tables=_tables(pipeline, record, born),
         quarantine=_quarantine(pipeline, record),
         last_driver=_last_driver(store, pipeline),
         told_batch=_told_batch(store, pipeline, facts.generation),
@@ -249,9 +251,10 @@ def _state(
     return StateFacts(tuple(sorted(operators)), version, tuple(missing), tuple(left_behind))
 
 
-def _tables(pipeline: Pipeline, record: Current) -> dict[str, TableFacts]:
+def _tables(pipeline: Pipeline, record: Current, born: Any) -> dict[str, TableFacts]:
     def look(sink: DeltaSink) -> TableFacts:
-        return _table(pipeline.layout.table(sink.table), _reader(record, sink.table, _begins(pipeline, sink)))
+        begins = _begins(pipeline, sink, born)
+        return _table(pipeline.layout.table(sink.table), _reader(record, sink.table, begins))
 
     sinks = pipeline.spec.delta_sinks
     with ThreadPoolExecutor(TABLES_AT_ONCE) as threads:
@@ -287,15 +290,18 @@ def _table(path: str, reader: Reader) -> TableFacts:
         return TableFacts(unreadable=str(error.facts["reason"]))
 
 
-def _begins(pipeline: Pipeline, sink: DeltaSink) -> Begins | None:
-    """Where a first start begins to append; None for other sinks, for the end, and for a moment."""
+def _begins(pipeline: Pipeline, sink: DeltaSink, born: Any) -> Begins | None:
+    """Where a first start begins to append; None for other sinks, and for the end.
+
+    A moment counts as the beginning: where it lies, only the broker knows.
+    """
     source = pipeline.spec.source
-    start = source.chosen.starting_offsets if source.is_kafka else "earliest"
+    start = (born or source.chosen.starting_offsets) if source.is_kafka else "earliest"
     if sink.mode != "append":
         return None
     if isinstance(start, dict):
         return {topic: {str(p): offset for p, offset in found.items()} for topic, found in start.items()}
-    return "earliest" if start == "earliest" else None
+    return None if start == "latest" else "earliest"
 
 
 def _last_driver(store: Store, pipeline: Pipeline) -> DriverFacts | None:

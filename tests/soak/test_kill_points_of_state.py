@@ -1,4 +1,4 @@
-"""The same for a pipeline with state, whose old batches are purged beside the new ones; the spark writer."""
+"""Kills at Spark's own steps of a pipeline with state, whose old batches are purged beside the new ones."""
 
 from __future__ import annotations
 
