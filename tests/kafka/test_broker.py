@@ -34,7 +34,11 @@ def values(broker: BrokerProcess, topic: str) -> list[bytes | None]:
 
 
 def refusal(options: dict[str, str | int | float | bool]) -> int:
-    """Code of the first error that a client with these options meets."""
+    """Code of the first error that a client with these options meets, beyond a connection that broke.
+
+    On a busy machine librdkafka may see the broker hang up before it has read why.
+    """
+    broken = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
     codes: list[int] = []
     quiet: dict[str, Any] = {**options, "log_level": 0}
     quiet["error_cb"] = lambda error: codes.append(error.code())
@@ -42,9 +46,12 @@ def refusal(options: dict[str, str | int | float | bool]) -> int:
     with pytest.raises(KafkaException):
         client.list_topics(timeout=0.5)
     deadline = time.monotonic() + 20
-    while not codes and time.monotonic() < deadline:
+    while time.monotonic() < deadline:
+        told = next((code for code in codes if code not in broken), None)
+        if told is not None:
+            return told
         client.poll(0.05)
-    return codes[0]
+    raise AssertionError(f"only {codes} in 20 s")
 
 
 def test_a_broker_that_was_stopped_and_started_has_its_records_and_its_address(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from tests.support.backfill_story import Backfills, compacting
 from tests.support.driver_process import START_TIMEOUT_SECONDS, Drivers
+from tests.support.eventually import eventually
 from tests.support.iot_lake import (
     EVERYTHING,
     START,
@@ -27,6 +29,7 @@ from tests.support.iot_lake import (
 from tests.support.kill_story import flowing
 from tests.support.lake import LakePipeline
 from tidemill.backfill.bounds import Bounds, parse_bounds
+from tidemill.backfill.live_side import read_live_side
 from tidemill.dev.iot_events import Event, IotSettings
 from tidemill.dev.produce import Target
 from tidemill.sources.kafka_clients import KafkaClient
@@ -41,6 +44,9 @@ SETTINGS = IotSettings(
     duplicate_rate=0.05,
     broken_rate=0.02,
 )
+
+# Half an hour of events at 50 a second comes in 72 s.
+CLOSED_TIMEOUT_SECONDS = 600.0
 
 # A filter: a transform, rows that name their record, a second table, and a topic.
 HOT = """
@@ -87,9 +93,17 @@ def by_time() -> Bounds:
     return parse_bounds(*EVERYTHING)
 
 
-def closed_windows() -> Bounds:
-    """The first quarter of an hour, which the stream's watermark passes within the first minute."""
-    return parse_bounds(START.isoformat(), (START + 3 * WINDOW).isoformat())
+def closed_windows(iot: IotLake, pipeline: LakePipeline) -> Bounds:
+    """The first quarter of an hour, once the stream has closed all windows that reach into it."""
+    end = START + 3 * WINDOW
+
+    def is_closed() -> bool:
+        live = read_live_side(iot.lake.store, pipeline.resolved)
+        # A window reaches a quarter of an hour at most beyond the range.
+        return live is not None and live.closed_until is not None and live.closed_until >= end + 3 * WINDOW
+
+    eventually(is_closed, "the stream has closed the windows", CLOSED_TIMEOUT_SECONDS)
+    return parse_bounds(START.isoformat(), end.isoformat())
 
 
 def by_offsets(iot: IotLake, topic: str) -> Bounds:
@@ -131,7 +145,8 @@ def place_of(row: dict[str, Any]) -> tuple[int, int]:
 
 
 def windows(iot: IotLake, topic: str) -> Story:
-    return Story(iot, iot.windows, closed_windows, lambda events: same_counts(iot, events))
+    bounds = partial(closed_windows, iot, iot.windows)
+    return Story(iot, iot.windows, bounds, lambda events: same_counts(iot, events))
 
 
 def same_counts(iot: IotLake, events: list[Event]) -> None:
@@ -160,7 +175,7 @@ def sliding(iot: IotLake, topic: str) -> Story:
         assert len(rows) == len({(row["device_id"], row["from"]) for row in rows})
         assert found == expected
 
-    return Story(iot, pipeline, closed_windows, check)
+    return Story(iot, pipeline, partial(closed_windows, iot, pipeline), check)
 
 
 def declare(iot: IotLake, topic: str, name: str, code: str, sinks: list[dict[str, Any]]) -> LakePipeline:
@@ -196,7 +211,6 @@ def test_a_backfill_killed_at_every_step_beside_a_stream(
     backfills = Backfills(drivers, story.pipeline)
     with flowing(Target(servers, topic), SETTINGS, events_per_second=50) as flow:
         live = drivers.start(name)
-        # 2,500 events in the first batches are 20 minutes: the watermark has passed the first quarter.
         drivers.wait_for_batch(name, live, after=20)
         with compacting(*story.tables) as compaction:
             plan = backfills.plan(story.bounds())

@@ -58,15 +58,18 @@ def turn_of(table: str) -> Iterator[None]:
     file.touch()
     yield
     file.unlink()
+    # The stream goes on before the backfill looks at what it has done.
+    write_deltalake(table, pa.table({"id": [99, 98], "price": [0, 0]}), mode="append")
 
 
 def replace(rows: DataFrame, table: str) -> int:
-    """Replace; how often it was tried."""
+    """Replace; how often it was tried. Three rows are told, whatever others have committed since."""
     attempts: list[None] = []
     target = RangeTarget(TableLog(table), COLUMNS, DeltaSink(table="bronze/orders"), lambda: turn_of(table))
     prepare_table(rows, target)
     entry = commit_of(0).entry.model_copy(update={"mode": "backfill"})
-    replace_rows(rows, target, entry, "id >= 2 AND id < 5", lambda: attempts.append(None))
+    written = replace_rows(rows, target, entry, "id >= 2 AND id < 5", lambda: attempts.append(None))
+    assert (written.committed, written.rows) == (True, 3)
     return len(attempts)
 
 
@@ -112,4 +115,4 @@ def test_a_stream_that_appends_again_and_again_waits_for_the_turn_of_a_backfill(
             log.commit([part], commit_of(version), COLUMNS)
 
     assert replace(rows_while(spark, table, append), table) == 3
-    assert prices(table) == {**dict.fromkeys(range(12), 0), 2: 7, 3: 7, 4: 7}
+    assert prices(table) == {**dict.fromkeys([*range(12), 98, 99], 0), 2: 7, 3: 7, 4: 7}

@@ -192,7 +192,8 @@ def rows_written(metrics: Mapping[str, Any]) -> int | None:
     if changed:
         return sum(map(int, changed))
     rows = metrics.get("numOutputRows")
-    return None if rows is None else int(rows)
+    # So does that of a replaced range.
+    return None if rows is None else int(rows) - int(metrics.get("numCopiedRows", 0))
 
 
 def _commit_info(path: str, version: int) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 from tidemill.errors import DataError
 from tidemill.ledger.entry import LedgerEntry
 from tidemill.ledger.lost_race import Race
-from tidemill.ledger.read import rows_written
+from tidemill.ledger.read import read_ledger
 from tidemill.sinks.batch_commit import Written
 from tidemill.sinks.spark_writer import create_table
 from tidemill.sinks.table_log import TableLog
@@ -39,6 +39,9 @@ _LOST_COMMITS = (
 # Commits lost to others before a backfill gives up, and before it takes its turn.
 COMMIT_ATTEMPTS = 20
 ATTEMPTS_BESIDE_THE_STREAM = 2
+
+# Commits of a stream that may come between a backfill's own and the look for it.
+COMMITS_SINCE = 100
 
 # Makes the pipeline's own stream wait.
 TakeTurn = Callable[[], AbstractContextManager[None]]
@@ -99,7 +102,7 @@ def replace_rows(
         if "DELTA_REPLACE_WHERE_MISMATCH" in str(error):
             raise _outside(target, condition) from error
         raise
-    return _newest(target.log)
+    return _written(target.log, entry)
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,7 @@ class KeyedTable:
     def insert_new(self, rows: DataFrame, key: list[str]) -> int:
         """Insert the rows whose key the table does not hold; returns how many."""
         self._merge(rows, key, lambda merge: merge.whenNotMatchedInsertAll())
-        return _newest(self.log).rows or 0
+        return _written(self.log, self.entry).rows or 0
 
     def delete(self, rows: DataFrame, key: list[str]) -> None:
         """Delete the rows whose key is among those of `rows`."""
@@ -173,11 +176,11 @@ def _until_committed(write: Callable[[], None], log: TableLog, turn: TakeTurn) -
         race.until_won(attempt)
 
 
-def _newest(log: TableLog) -> Written:
-    table = log.refresh()
-    if table is None:
-        return Written(committed=False)
-    return Written(True, rows_written(table.history(1)[0].get("operationMetrics") or {}), table.version())
+def _written(log: TableLog, entry: LedgerEntry) -> Written:
+    """What the newest commit with this entry did; a stream may have committed since."""
+    found = (commit for commit in read_ledger(log.path, COMMITS_SINCE) if commit.entry == entry)
+    commit = next(found, None)
+    return Written(False) if commit is None else Written(True, commit.rows, commit.version)
 
 
 def _outside(target: RangeTarget, condition: str | None) -> DataError:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.support.gate_facts import SHAPE, TABLES, errors_of, facts_of, refusal_of, table_of
 from tidemill.checkpoint.current import Base
 from tidemill.checkpoint.gate import TableFacts, check, examine
-from tidemill.checkpoint.gate.facts import Declared, DriverFacts
+from tidemill.checkpoint.gate.facts import Declared, DriverFacts, SourceFacts
 
 
 @pytest.mark.parametrize(
@@ -168,12 +168,12 @@ def test_a_generation_that_no_longer_lives_and_writes_is_refused() -> None:
 
 def test_a_first_start_would_append_what_a_backfill_has_written() -> None:
     filled = TableFacts(backfilled_to={"orders": {"0": 7}}, traced=True)
-    facts = facts_of(None, None, query_id=None, tables={TABLES[0]: filled})
+    facts = facts_of(None, None, query_id=None, tables={TABLES[0]: filled}, source=SourceFacts())
     error = refusal_of(facts)
     assert error.error_id == "TIDE-CKPT-009"
     assert error.facts["backfilled_to"] == {"orders": {"0": 7}}
     assert "starting_offsets" in error.fix
-    # Once a first batch was begun, that comes too late.
+    # Once a checkpoint was begun, that comes too late.
     begun = refusal_of(facts_of(0, None, tables={TABLES[0]: filled}))
     assert (begun.error_id, "checkpoint reset" in begun.fix) == ("TIDE-CKPT-009", True)
     # A reset has said where to begin.

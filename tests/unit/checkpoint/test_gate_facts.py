@@ -284,6 +284,23 @@ def test_the_ledger_tells_of_backfills_before_the_first_start(
     assert facts.backfilled_to == (None if to is None else {"orders": {"0": to}})
 
 
+@pytest.mark.parametrize(("born", "to"), [(0, 10), (10, None)])
+def test_a_checkpoint_begins_where_it_was_born_whatever_is_declared_by_now(
+    tmp_path: Path, born: int, to: int | None
+) -> None:
+    """A driver that was fenced off has written this file, and planned no batch yet."""
+    now = {"topic": "orders", "starting_offsets": {"orders": {"0": 10 - born}}}
+    pipeline = declared(tmp_path, source={"kafka": now}, sinks=[{"delta": {"table": TABLE}}])
+    backfilled(pipeline, 0, 10)
+    store = Store(pipeline.layout.root)
+    initial = b'\0v1\n{"orders":{"0":%d}}' % born
+    store.write(f"{checkpoint_of(pipeline)}/sources/0/0", initial)
+    facts = gather_facts(store, pipeline, "g0001")
+    assert facts.tables[TABLE].backfilled_to == (None if to is None else {"orders": {"0": to}})
+    if to is not None:
+        assert "checkpoint reset" in refusal_of(facts).fix
+
+
 def test_of_windows_no_offset_says_where_their_records_end(tmp_path: Path) -> None:
     pipeline = declared(tmp_path, source={"kafka": {"topic": "orders"}}, sinks=[{"delta": {"table": TABLE}}])
     backfilled(pipeline)

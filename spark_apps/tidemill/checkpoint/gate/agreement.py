@@ -44,8 +44,8 @@ def _first_start(facts: CheckpointFacts, table: str, found: TableFacts) -> Itera
     fix = "name the offsets where the backfills ended as `starting_offsets` in the pipeline file"
     if not found.backfilled_to:
         fix = "give the pipeline a new table: no offset says where the records of windows or times end"
-    elif facts.planned is not None:
-        # A driver that was fenced off has begun the first batch: what is declared now comes too late.
+    elif facts.source.initial is not None:
+        # A driver that was fenced off has begun the checkpoint: what is declared now comes too late.
         fix = f"tidemill checkpoint reset {facts.pipeline} --from OFFSETS: those where the backfills ended"
     yield facts.error(
         "TIDE-CKPT-009",

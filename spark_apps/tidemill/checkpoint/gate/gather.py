@@ -79,10 +79,10 @@ def gather_settled(store: Store, pipeline: Pipeline, generation: str) -> Checkpo
     """
     reader = CheckpointReader(store, pipeline.layout.checkpoint(pipeline.name, generation))
     finished = reader.batches.last_committed()
-    facts = _with_tables(reader, pipeline, _read(reader, pipeline, generation, until=_number(finished)))
+    facts = gather_source(_read(reader, pipeline, generation, until=_number(finished)), reader, pipeline)
+    facts = _with_tables(store, pipeline, facts)
     tables = {name: as_of(found, finished) for name, found in facts.tables.items()}
-    facts = replace(facts, tables=tables, quarantine=as_of(facts.quarantine, finished), last_driver=None)
-    return gather_source(facts, reader, pipeline)
+    return replace(facts, tables=tables, quarantine=as_of(facts.quarantine, finished), last_driver=None)
 
 
 def _number(batch_id: int | None) -> int:
@@ -98,20 +98,17 @@ def _has_moved(store: Store, pipeline: Pipeline, facts: CheckpointFacts) -> bool
 
 def _gather(store: Store, pipeline: Pipeline, generation: str) -> CheckpointFacts:
     reader = CheckpointReader(store, pipeline.layout.checkpoint(pipeline.name, generation))
-    facts = _with_tables(reader, pipeline, _read(reader, pipeline, generation))
-    return gather_source(facts, reader, pipeline)
+    return _with_tables(store, pipeline, gather_source(_read(reader, pipeline, generation), reader, pipeline))
 
 
-def _with_tables(reader: CheckpointReader, pipeline: Pipeline, facts: CheckpointFacts) -> CheckpointFacts:
+def _with_tables(store: Store, pipeline: Pipeline, facts: CheckpointFacts) -> CheckpointFacts:
     """The facts with what tables and drivers say."""
-    store, record = reader.store, _record(reader.store, pipeline, facts.generation)
-    # A first batch that was begun begins where the checkpoint was born, whatever is declared by now.
-    born = reader.batches.initial_offset() if facts.committed is None and facts.offsets.last == 0 else None
+    record = _record(store, pipeline, facts.generation)
     return replace(
         facts,
         base=record.base,
         accepted=record.accepted,
-        tables=_tables(pipeline, record, born),
+        tables=_tables(pipeline, record, facts.source.initial),
         quarantine=_quarantine(pipeline, record),
         last_driver=_last_driver(store, pipeline),
         told_batch=_told_batch(store, pipeline, facts.generation),
@@ -293,7 +290,8 @@ def _table(path: str, reader: Reader) -> TableFacts:
 def _begins(pipeline: Pipeline, sink: DeltaSink, born: Any) -> Begins | None:
     """Where a first start begins to append; None for other sinks, and for the end.
 
-    A moment counts as the beginning: where it lies, only the broker knows.
+    A checkpoint begins where it was born, whatever is declared by now. A moment counts as the beginning:
+    where it lies, only the broker knows.
     """
     source = pipeline.spec.source
     start = (born or source.chosen.starting_offsets) if source.is_kafka else "earliest"
