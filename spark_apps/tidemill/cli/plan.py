@@ -59,6 +59,7 @@ def plan_document(pipeline: Pipeline, ask_broker: bool = False) -> dict[str, Any
         "run": spec.run.model_dump(mode="json", exclude_none=True),
         "output_mode": spec.output_mode,
         "source": {"kind": spec.source.kind, **source},
+        "joined_tables": {name: pipeline.layout.table(table) for name, table in spec.tables.items()},
         "decoded_columns": decoded_columns(pipeline),
         "lineage_columns": lineage_columns(pipeline),
         "event_time": spec.event_time and spec.event_time.model_dump(mode="json", exclude_none=True),

@@ -52,20 +52,27 @@ class Backoff:
 
 
 def check_source(pipeline: Pipeline) -> None:
-    """See that the source is there, before Spark needs minutes to say so or fails for good.
+    """See that each source is there, before Spark needs minutes to say so or fails for good.
 
     Raises:
         UnavailableError: TIDE-SRC-001 or -002 for brokers and topics, TIDE-SRC-005 for a table or folder
             that nobody has made yet.
     """
+    for table in pipeline.spec.tables.values():
+        _check_table(pipeline, table)
     source = pipeline.spec.source
     if source.is_kafka:
         with KafkaOffsets(kafka_client(pipeline)) as offsets:
             offsets.partitions(offsets.matching(source.topics_or_pattern))
-    elif source.delta is not None and open_table(pipeline.layout.table(source.delta.table)) is None:
-        raise _not_there_yet("table", source.delta.table, "run the pipeline that writes it")
+    elif source.delta is not None:
+        _check_table(pipeline, source.delta.table)
     elif source.files is not None and not _has_files(pipeline, files_path(pipeline, source.files)):
         raise _not_there_yet("folder", files_path(pipeline, source.files), "put the first file there")
+
+
+def _check_table(pipeline: Pipeline, table: str) -> None:
+    if open_table(pipeline.layout.table(table)) is None:
+        raise _not_there_yet("table", table, "run the pipeline that writes it")
 
 
 def _has_files(pipeline: Pipeline, path: str) -> bool:

@@ -32,6 +32,7 @@ from tidemill.payload.quarantine import Quarantine
 from tidemill.sinks.batch_commit import StepDone, Written, nothing_more
 from tidemill.sinks.range_writer import KeyedTable, RangeTarget, prepare_table, replace_rows
 from tidemill.sinks.table_log import TableLog
+from tidemill.sources.joined_tables import newest_versions
 from tidemill.sources.read import SOURCE_NAME, read_batch
 from tidemill.spec.sinks import DeltaSink
 
@@ -105,6 +106,8 @@ class _Attempt:
         self._plan = plan
         self._step_done = step_done
         self._start, self._end = plan.start_offsets, plan.end_offsets
+        # All tables are written with the same rows of those that are joined.
+        self._joined = newest_versions(run.pipeline)
 
     def check(self) -> None:
         """See that the plan still holds."""
@@ -125,7 +128,7 @@ class _Attempt:
     def write(self) -> BatchResult:
         """Compute the rows and write them."""
         files = self._files()
-        flow = flow_of(self._pipeline, self._chosen(files))
+        flow = flow_of(self._pipeline, self._chosen(files), self._joined)
         # Of windows that overlap the range, the first and the last ones are not whole.
         whole = self._plan.tables[0].condition if self._plan.by == "window" else None
         rows = flow.frame if whole is None else flow.frame.where(whole)
@@ -217,5 +220,6 @@ class _Attempt:
             sources={SOURCE_NAME: OffsetRange(start=self._start, end=self._end)}
             if self._plan.by in ("record", "everything")
             else {},
+            tables_read=self._joined or None,
             code=self._run.code,
         )

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 
 from tidemill.engine.batch_writer import BatchResult, BatchWriter
 from tidemill.engine.drain import Drain
+from tidemill.engine.half_written import Begun, StartAgainError
 from tidemill.engine.turn import Waiting
 from tidemill.ledger.entry import LedgerEntry
 
@@ -43,7 +44,10 @@ class BatchProcessor:
         self._on_result = on_result
         self.failure: BaseException | None = None
         self.last_finished: int | None = None
-        # Called before a batch is refused because of a drain, which Spark takes for a failure of the query.
+        # The batch to finish with the tables that it was begun with; none after it is written.
+        self.begun: Begun | None = None
+        # Called before a batch is refused because of a drain or a new start, which Spark takes for a failure
+        # of the query.
         self.before_refusal: Callable[[], None] = lambda: None
         # Held while a batch writes.
         self.writing = threading.Lock()
@@ -55,9 +59,13 @@ class BatchProcessor:
             if self._drain.requested:
                 self.before_refusal()
                 raise DrainedError
+            if self.begun is not None and batch_id > self.begun.batch_id:
+                raise StartAgainError(None)
             with self.writing:
                 self._on_result(self._writer.write(frame, self._entry_for(batch_id)))
                 self.last_finished = batch_id
         except BaseException as error:
+            if isinstance(error, StartAgainError):
+                self.before_refusal()
             self.failure = error
             raise

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
-from tidemill.engine.half_written import check_same_code
+from tidemill.engine.half_written import check_same_code, check_same_tables
 from tidemill.engine.outputs import Output
 from tidemill.engine.rejected_records import RejectedRecords
 from tidemill.engine.state_operators import StateOperators, late_rows
@@ -35,14 +35,21 @@ class BatchWriter:
         outputs: In order.
         rejected: The quarantine; None for a pipeline that rejects no record.
         state: Finds the stateful operators.
+        tables_read: Tells which version of each joined table the rows of a batch were made with; None for a
+            pipeline that joins none.
     """
 
     def __init__(
-        self, outputs: Sequence[Output], rejected: RejectedRecords | None, state: StateOperators
+        self,
+        outputs: Sequence[Output],
+        rejected: RejectedRecords | None,
+        state: StateOperators,
+        tables_read: Callable[[DataFrame], dict[str, int]] | None = None,
     ) -> None:
         self._outputs = outputs
         self._rejected = rejected
         self._state = state
+        self._tables_read = tables_read
         # Spark repeats a batch only as the first one of a query.
         self._may_be_repeated = True
 
@@ -55,13 +62,17 @@ class BatchWriter:
         3. Commit the rejected records. As they are first, a table that holds a batch proves that nothing of
            it is missing in the quarantine.
         4. Commit each output, in order. After a crash in between the batch is repeated: what is there is
-           left alone, and only the same code may write the rest.
+           left alone, and only the same code, with the same versions of joined tables, may write the rest.
         """
         # 1.
         held = self._look(entry)
         left = [output for output in self._outputs if output.name not in held]
         dropped = self._state.of(frame)
-        check_same_code(entry, held, [*(output.name for output in left), *(["state"] if dropped else [])])
+        unwritten = [*(output.name for output in left), *(["state"] if dropped else [])]
+        check_same_code(entry, held, unwritten)
+        if self._tables_read is not None:
+            entry = entry.model_copy(update={"tables_read": self._tables_read(frame)})
+            check_same_tables(entry, held, unwritten)
         written = {name: Written(False) for name in held if name != QUARANTINE_OUTPUT}
         if not left and not dropped:
             return BatchResult(entry.batch_id, written, 0, 0)

@@ -117,6 +117,14 @@ _KNOWN = (
         "source-unavailable",
     ),
     _Known(
+        # Of a joined table, which Spark knows by its columns at the start.
+        r"DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS",
+        UnavailableError,
+        "TIDE-SRC-006",
+        "The columns of a table that is read have changed.",
+        "nothing, if the transform takes the new ones: the driver starts again with them",
+    ),
+    _Known(
         # The loser of a race for a checkpoint file is told of the rename that the winner's file forbade.
         r"CONCURRENT_STREAM_LOG_UPDATE|FAILED_RENAME_(?:TEMP_FILE|PATH)|are concurrently using|"
         r"ConcurrentTransactionException",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from tidemill.payload.decode import Decoding, Stage, json_decoding
 from tidemill.payload.quarantine import Quarantine
 from tidemill.payload.typed_rows import typed_rows
 from tidemill.sinks.table_columns import table_columns
+from tidemill.sources.joined_tables import read_tables
 from tidemill.spec.project import Pipeline
 
 
@@ -34,20 +36,26 @@ class Flow:
     origin: RowOrigin = field(default_factory=RowOrigin)
 
 
-def build_flow(pipeline: Pipeline, records: DataFrame, quarantine: Quarantine) -> Flow:
+def build_flow(
+    pipeline: Pipeline,
+    records: DataFrame,
+    quarantine: Quarantine,
+    versions: Mapping[str, int] | None = None,
+) -> Flow:
     """Rows of the sinks, lazily; `records` may be a stream or a batch.
 
     Args:
         pipeline: What runs.
         records: What the source gives.
         quarantine: Takes records that cannot be decoded.
+        versions: Of the tables that are joined, in the place of the newest ones.
     """
     decoding = _decoding(pipeline, records, quarantine)
     if decoding is not None and records.isStreaming and decodes_while_writing(pipeline):
         if pipeline.spec.event_time is not None:
             check_event_time(pipeline, pipeline.spec.event_time, _decoded(records, decoding))
         return Flow(records, decoding.arrow_schema, decoding.stage, plain_origin(pipeline))
-    return flow_of(pipeline, decoded_rows(pipeline, records, quarantine))
+    return flow_of(pipeline, decoded_rows(pipeline, records, quarantine), versions)
 
 
 def decoded_rows(pipeline: Pipeline, records: DataFrame, quarantine: Quarantine) -> DataFrame:
@@ -56,9 +64,9 @@ def decoded_rows(pipeline: Pipeline, records: DataFrame, quarantine: Quarantine)
     return records if decoding is None else _decoded(records, decoding)
 
 
-def flow_of(pipeline: Pipeline, rows: DataFrame) -> Flow:
+def flow_of(pipeline: Pipeline, rows: DataFrame, versions: Mapping[str, int] | None = None) -> Flow:
     """The rest of the way, for decoded rows."""
-    result = apply_transform(pipeline, rows)
+    result = apply_transform(pipeline, rows, read_tables(rows.sparkSession, pipeline, versions))
     columns = table_columns(result.schema)
     if not rows.isStreaming:
         return Flow(result, columns)

@@ -4,14 +4,56 @@ A repeated batch gives the same rows only if the same code makes them. If part o
 or the rejected records) and part is not (another table, a topic, state), other code would decide anew: a
 record that the old schema rejected and the new one accepts would be in two places or in none. So a batch is
 finished by the code that began it.
+
+The same goes for the tables that it is joined with, whose newest version may be another one by now: the batch
+is repeated with the versions that it was begun with.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from tidemill.errors import GateRefusedError
 from tidemill.ledger.entry import Code, LedgerEntry
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A batch of which a part is written, and the versions of the tables that it was joined with."""
+
+    batch_id: int
+    versions: Mapping[str, int]
+
+
+class StartAgainError(Exception):
+    """Ends the query, to start it again: with the tables of a batch that was begun, or with the newest ones.
+
+    Args:
+        begun: The batch to finish; None once it is.
+    """
+
+    def __init__(self, begun: Begun | None) -> None:
+        super().__init__("the query starts again with other versions of the tables that it joins")
+        self.begun = begun
+
+
+def check_same_tables(entry: LedgerEntry, held: Mapping[str, LedgerEntry], left: Sequence[str]) -> None:
+    """See that a batch is finished with the rows that it was begun with.
+
+    Args:
+        entry: Of the batch, as this driver would write it.
+        held: Entries of the batch that are committed, by output.
+        left: What is still to be written.
+
+    Raises:
+        StartAgainError: With the versions to read.
+    """
+    now = entry.tables_read or {}
+    for found in held.values():
+        began = found.tables_read or {}
+        if left and any(now.get(name, version) != version for name, version in began.items()):
+            raise StartAgainError(Begun(entry.batch_id or 0, began))
 
 
 def check_same_code(entry: LedgerEntry, held: Mapping[str, LedgerEntry], left: Sequence[str]) -> None:

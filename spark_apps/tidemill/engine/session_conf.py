@@ -138,6 +138,8 @@ def _delta_conf() -> dict[str, str]:
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.databricks.delta.snapshotPartitions": str(SNAPSHOT_PARTITIONS),
+        # A count that Delta takes from its log leaves no trace of the table's version in the plan.
+        "spark.databricks.delta.optimizeMetadataQuery.enabled": "false",
         # Delta's own log store lets two drivers both win a commit on local disks and volumes.
         "spark.delta.logStore.file.impl": "io.tidemill.delta.ExclusiveLogStore",
         "spark.delta.logStore.s3a.impl": "io.tidemill.delta.ExclusiveLogStore",

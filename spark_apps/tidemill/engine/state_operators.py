@@ -30,9 +30,13 @@ class StateOperators:
 
     def of(self, frame: DataFrame) -> list[Any]:
         """The metric of each stateful operator in the plan behind a batch's frame; empty if it has none."""
-        query_id = frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
-        query = self._spark._jsparkSession.streams().get(query_id).streamingQuery()
-        return list(_metrics(query.lastExecution().executedPlan()))
+        return list(_metrics(running_execution(self._spark, frame).executedPlan()))
+
+
+def running_execution(spark: Any, frame: DataFrame) -> Any:
+    """Spark's execution of the batch behind a frame of foreachBatch, with its plans."""
+    query_id = frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+    return spark._jsparkSession.streams().get(query_id).streamingQuery().lastExecution()
 
 
 def late_rows(metrics: list[Any]) -> int:

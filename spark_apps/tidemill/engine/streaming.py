@@ -12,6 +12,7 @@ from tidemill.engine.batch import BatchProcessor, DrainedError
 from tidemill.engine.batch_writer import BatchWriter
 from tidemill.engine.broken_lines import broken_lines
 from tidemill.engine.flow import build_flow
+from tidemill.engine.half_written import Begun, StartAgainError
 from tidemill.engine.outputs import build_outputs
 from tidemill.engine.rejected_records import RejectedRecords
 from tidemill.engine.reporter import Reporter
@@ -19,6 +20,7 @@ from tidemill.engine.run_context import RunContext
 from tidemill.engine.running_query import RunningQuery, drain_queries, log_ends_of_queries
 from tidemill.engine.source_watch import SourceWatch
 from tidemill.engine.state_operators import StateOperators
+from tidemill.engine.tables_read import TablesRead
 from tidemill.engine.task_watch import TaskWatch, work_of
 from tidemill.engine.turn import Waiting
 from tidemill.names import query_name
@@ -39,10 +41,24 @@ def run_query(
 ) -> Ending:
     """Run until the source is read (incremental), a drain, or an error.
 
+    A batch that an earlier driver has begun is finished with the tables that it was begun with, by a query
+    of its own.
+
     Raises:
         BaseException: What ended the query: our own error where one caused it, else Spark's.
     """
-    running = start_query(spark, run, reporter, step_done)
+    begun: Begun | None = None
+    while True:
+        try:
+            return _run_once(spark, run, reporter, step_done, begun)
+        except StartAgainError as again:
+            begun = again.begun
+
+
+def _run_once(
+    spark: SparkSession, run: RunContext, reporter: Reporter, step_done: StepDone, begun: Begun | None
+) -> Ending:
+    running = start_query(spark, run, reporter, step_done, begun)
     source = SourceWatch(run.pipeline, reporter)
     tasks = TaskWatch(run.pipeline, reporter, lambda: work_of(spark.sparkContext))
     ending: Ending = "finished"
@@ -72,21 +88,29 @@ def run_query(
 
 
 def start_query(
-    spark: SparkSession, run: RunContext, reporter: Reporter, step_done: StepDone
+    spark: SparkSession,
+    run: RunContext,
+    reporter: Reporter,
+    step_done: StepDone,
+    begun: Begun | None = None,
 ) -> RunningQuery:
     """Build the flow and start its query."""
     pipeline = run.pipeline
     quarantine = Quarantine.at(spark.sparkContext, pipeline.layout.quarantine(pipeline.name), run.run_id)
-    flow = build_flow(pipeline, read_stream(spark, pipeline), quarantine)
+    versions = None if begun is None else begun.versions
+    flow = build_flow(pipeline, read_stream(spark, pipeline), quarantine, versions)
     check_declared(pipeline, flow.origin)
     keep_origin(run.store, pipeline, flow.origin)
     rejected = None
     if pipeline.spec.rejects_records:
         lines = broken_lines(spark, pipeline, quarantine)
         rejected = RejectedRecords(quarantine, lines, step_done)
-    writer = BatchWriter(build_outputs(pipeline, flow, step_done), rejected, StateOperators(spark))
+    outputs = build_outputs(pipeline, flow, step_done)
+    tables = TablesRead(spark, pipeline) if pipeline.spec.tables else None
+    writer = BatchWriter(outputs, rejected, StateOperators(spark), tables)
     others = Waiting(run.store, pipeline.layout.turn(pipeline.name), run.drain)
     processor = BatchProcessor(writer, run.entry, run.drain, others, reporter.batch)
+    processor.begun = begun
     processor.before_refusal = lambda: log_ends_of_queries(spark, False)
     query = (
         flow.frame.writeStream.queryName(query_name(pipeline.name))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import TimestampType
@@ -13,11 +13,16 @@ from tidemill.spec.pipeline import EventTime
 from tidemill.spec.project import Pipeline
 from tidemill.spec.units import format_duration
 
-Transform = Callable[[DataFrame], DataFrame]
+Transform = Callable[..., DataFrame]
 
 
-def apply_transform(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
+def apply_transform(pipeline: Pipeline, rows: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
     """Rows of the source -> rows of the sinks; the same call for streams and batches.
+
+    Args:
+        pipeline: Whose transform.
+        rows: Of the source that is a stream.
+        tables: What it is joined with, by name.
 
     Raises:
         SpecError: If the event-time column or the function is missing.
@@ -32,7 +37,8 @@ def apply_transform(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
         rows = rows.withWatermark(pipeline.spec.event_time.column, delay)
     transform = load_transform(pipeline)
     try:
-        result: object = transform(rows)
+        name = pipeline.spec.stream_name
+        result: object = transform(rows) if name is None else transform(**{name: rows, **tables})
         if not isinstance(result, DataFrame):
             raise TypeError(f"it returns {type(result).__name__} instead of a DataFrame")
     except Exception as error:  # a user's function can fail in any way

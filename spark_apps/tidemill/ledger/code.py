@@ -15,7 +15,7 @@ def code_of(pipeline: Pipeline) -> Code:
     digest = hashlib.sha256()
     for file in reversed(pipeline.named_files):
         digest.update(file.read_bytes())
-    deciding = {"payload", "event_time", "transform", "sinks"}
+    deciding = {"sources", "payload_", "event_time_", "transform", "sinks"}
     parts = pipeline.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, include=deciding)
     rules = hashlib.sha256(json.dumps([digest.hexdigest(), parts], sort_keys=True).encode())
     return Code(

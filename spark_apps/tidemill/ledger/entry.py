@@ -115,6 +115,7 @@ class LedgerEntry(BaseModel):
     verb's request.
 
     `quarantined_rows` and `late_rows` are the batch's, the same in the entry of each of its outputs.
+    `tables_read` has the version of each table that the batch was joined with, by the source's name.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -130,6 +131,7 @@ class LedgerEntry(BaseModel):
     epoch: int | None = None
     batch_id: int | None = None
     sources: dict[str, OffsetRange] = {}
+    tables_read: dict[str, int] | None = None
     rows: int | None = None
     quarantined_rows: int | None = None
     late_rows: int | None = None

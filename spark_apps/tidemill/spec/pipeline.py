@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Literal, Self
+from functools import cached_property
+from keyword import iskeyword
+from typing import ClassVar, Literal, Self, cast
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from tidemill.spec.schedule import Schedule
 from tidemill.spec.sinks import DeltaSink, Sink
 from tidemill.spec.sources import Source
 from tidemill.spec.strict import OneOf, Strict
-from tidemill.spec.text import SCHEMA_FILE_PATTERN, TRANSFORM_PATTERN, Column, Line, Sentence, SizeName
+from tidemill.spec.text import (
+    SCHEMA_FILE_PATTERN,
+    TRANSFORM_PATTERN,
+    Column,
+    Line,
+    Sentence,
+    SizeName,
+    SourceName,
+)
 from tidemill.spec.units import Count, Duration, DurationOrOff, Patience, Size
 
 OutputMode = Literal["append", "update", "complete"]
@@ -72,6 +82,44 @@ class EventTime(Strict):
         return window
 
 
+class NamedSource(Source):
+    """One of several sources: a kind of source, and what belongs to it."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+    beside: ClassVar[frozenset[str]] = frozenset({"as_", "payload", "event_time"})
+
+    as_: Literal["stream", "table"] = Field(
+        "stream",
+        alias="as",
+        description="stream: each record once. table: the whole Delta table at each batch, in its newest "
+        "version, to join with.",
+    )
+    payload: Payload | None = Field(None, description="How Kafka or Event Hubs records are decoded.")
+    event_time: EventTime | None = Field(
+        None, description="When things happened, and how late they may come."
+    )
+
+    @model_validator(mode="after")
+    def _a_table_is_read_whole(self) -> Self:
+        if self.as_ == "stream":
+            return self
+        if self.delta is None:
+            raise ValueError(
+                f"`as: table` reads a Delta table anew at each batch, which a {self.kind} source cannot do: "
+                "write its records into a table by a pipeline of their own"
+            )
+        for key in ("starting_version", "max_files_per_batch"):
+            if getattr(self.delta, key) is not None:
+                raise ValueError(f"`{key}` is for a stream; `as: table` reads the whole table")
+        if self.delta.options or self.delta.changes != "fail":
+            raise ValueError("`changes` and `options` are for a stream; `as: table` reads the whole table")
+        if self.payload is not None or self.event_time is not None:
+            raise ValueError(
+                "`payload` and `event_time` are for a stream; `as: table` has columns, and no late rows"
+            )
+        return self
+
+
 class Run(Strict):
     """How the pipeline runs."""
 
@@ -113,14 +161,24 @@ class PipelineSpec(Strict):
 
     description: Sentence = Field(description="One sentence: what the result is.")
     owner: Line = Field(description="Team that answers for it.")
-    source: Source = Field(description="Where records come from.")
-    payload: Payload | None = Field(None, description="How Kafka or Event Hubs records are decoded.")
-    event_time: EventTime | None = Field(
-        None, description="When things happened, and how late they may come."
+    source_: Source | None = Field(None, alias="source", description="Where records come from.")
+    payload_: Payload | None = Field(
+        None, alias="payload", description="How Kafka or Event Hubs records are decoded."
+    )
+    event_time_: EventTime | None = Field(
+        None, alias="event_time", description="When things happened, and how late they may come."
+    )
+    sources: dict[SourceName, NamedSource] | None = Field(
+        None,
+        description="In the place of `source`, `payload` and `event_time`: a stream and the tables that it "
+        "is joined with, by name. The names are the transform's parameters.",
+        min_length=1,
+        max_length=20,
     )
     transform: str | None = Field(
         None,
-        description="file:function in spark_apps/transforms, a pure function DataFrame -> DataFrame.",
+        description="file:function in spark_apps/transforms, a pure function DataFrame -> DataFrame; with "
+        "`sources`, of one DataFrame for each.",
         pattern=TRANSFORM_PATTERN,
     )
     # Each sink reads the batch again from the cache; more than this wants pipelines of their own.
@@ -135,6 +193,34 @@ class PipelineSpec(Strict):
     @classmethod
     def _empty_run_is_default(cls, run: object) -> object:
         return {} if run is None else run
+
+    @field_validator("sources")
+    @classmethod
+    def _names_are_parameters(cls, sources: dict[str, NamedSource] | None) -> dict[str, NamedSource] | None:
+        reserved = [name for name in sources or {} if iskeyword(name)]
+        if reserved:
+            raise ValueError(f"`{reserved[0]}` cannot be a parameter: it is a word of Python's own")
+        return sources
+
+    @model_validator(mode="after")
+    def _sources_fit(self) -> Self:
+        if (self.source_ is None) == (self.sources is None):
+            found = "none" if self.source_ is None else "both"
+            raise ValueError(f"expected exactly one of source, sources; found {found}")
+        if self.sources is None:
+            return self
+        streams = [name for name, source in self.sources.items() if source.as_ == "stream"]
+        if len(streams) != 1:
+            raise ValueError(
+                f"one of `sources` is a stream, the others are tables (`as: table`); found "
+                f"{', '.join(streams) or 'no stream'}"
+            )
+        for key, value in (("payload", self.payload_), ("event_time", self.event_time_)):
+            if value is not None:
+                raise ValueError(f"`{key}` belongs to the source: sources.{streams[0]}.{key}")
+        if self.transform is None:
+            raise ValueError("several sources need a `transform` that joins them")
+        return self
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
@@ -154,14 +240,47 @@ class PipelineSpec(Strict):
 
     @model_validator(mode="after")
     def _output_is_not_input(self) -> Self:
-        read = self.source.delta.table if self.source.delta else None
-        if any(sink.table == read for sink in self.delta_sinks):
-            raise ValueError(f"the pipeline would read what it writes: table {read}")
+        read = {*self.tables.values(), *([self.source.delta.table] if self.source.delta else [])}
+        both = [sink.table for sink in self.delta_sinks if sink.table in read]
+        if both:
+            raise ValueError(f"the pipeline would read what it writes: table {both[0]}")
         topics = self.source.kafka.named_topics if self.source.kafka else []
         looped = [sink.kafka.topic for sink in self.sinks if sink.kafka and sink.kafka.topic in topics]
         if looped:
             raise ValueError(f"the pipeline would read what it writes: topic {looped[0]}")
         return self
+
+    @cached_property
+    def stream_name(self) -> str | None:
+        """Name of the source that is the stream; None where the only source has none."""
+        named = self.sources or {}
+        return next((name for name, source in named.items() if source.as_ == "stream"), None)
+
+    @property
+    def source(self) -> Source:
+        """The source whose records are read, each once."""
+        # `_sources_fit` has seen to it that there is one.
+        return cast("Source", self._stream or self.source_)
+
+    @property
+    def payload(self) -> Payload | None:
+        """How its records are decoded."""
+        return self.payload_ if self._stream is None else self._stream.payload
+
+    @property
+    def event_time(self) -> EventTime | None:
+        """When its records happened."""
+        return self.event_time_ if self._stream is None else self._stream.event_time
+
+    @property
+    def tables(self) -> dict[str, str]:
+        """The table of each source that is joined as a whole, by its name."""
+        named = (self.sources or {}).items()
+        return {name: source.delta.table for name, source in named if source.as_ == "table" and source.delta}
+
+    @property
+    def _stream(self) -> NamedSource | None:
+        return None if self.sources is None else self.sources[self.stream_name or ""]
 
     @property
     def delta_sinks(self) -> list[DeltaSink]:

@@ -285,7 +285,7 @@ def resolve_pipeline(environment: Environment, name: str) -> Pipeline:
         module, _, function = spec.transform.partition(":")
         file = environment.project.transforms / f"{module}.py"
         _check_file(pipeline, "transform", file)
-        check_transform(file, function)
+        check_transform(file, function, list(spec.sources or ()))
     return pipeline
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -120,21 +121,33 @@ def _reference() -> str:
     for title, model in (("Pipeline files", PipelineSpec), ("Environment files", EnvironmentSpec)):
         schema = json_schema(model)
         parts.append(f"## {title}\n\n{schema['description']}\n")
-        parts += _sections(schema, schema["$defs"], "")
+        parts += _sections(schema, _Definitions(schema["$defs"]), "")
     return "\n".join(parts)
 
 
-def _sections(node: dict[str, Any], definitions: dict[str, Any], path: str) -> Iterator[str]:
-    """A table of the keys of this map, then one section for each map below."""
+@dataclass(frozen=True)
+class _Definitions:
+    """The models of a schema, and where in the file each was described first."""
+
+    models: dict[str, Any]
+    places: dict[str, str] = field(default_factory=dict)
+
+
+def _sections(node: dict[str, Any], definitions: _Definitions, path: str) -> Iterator[str]:
+    """A table of the keys of this map, then one section for each map below that was not described yet."""
     below: list[tuple[str, dict[str, Any]]] = []
     required = node.get("required", [])
     lines = ["| key | value | default | |", "|---|---|---|---|"]
     for key, part in node.get("properties", {}).items():
-        inner, step = _model_below(part, definitions)
-        if inner is not None:
-            below.append((f"{path}.{key}{step}".lstrip("."), inner))
+        name, step = _model_below(part)
+        kind = _kind(part)
+        if name in definitions.places:
+            kind = f"as `{definitions.places[name]}`"
+        elif name is not None:
+            definitions.places[name] = f"{path}.{key}{step}".lstrip(".")
+            below.append((definitions.places[name], definitions.models[name]))
         default = "**required**" if key in required else _default(part)
-        lines.append(f"| `{key}` | {_kind(part)} | {default} | {_cell(part.get('description', ''))} |")
+        lines.append(f"| `{key}` | {kind} | {default} | {_cell(part.get('description', ''))} |")
     if path:
         yield f"### {path}\n\n{node.get('description', '')}\n"
     if len(lines) > 2:
@@ -143,8 +156,8 @@ def _sections(node: dict[str, Any], definitions: dict[str, Any], path: str) -> I
         yield from _sections(inner, definitions, inner_path)
 
 
-def _model_below(part: dict[str, Any], definitions: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
-    """The model that a key holds, directly, in a list or in a map, and how that shows in a path."""
+def _model_below(part: dict[str, Any]) -> tuple[str | None, str]:
+    """Name of the model that a key holds, directly, in a list or in a map, and how that shows in a path."""
     candidates = (
         (part, ""),
         (part.get("items", {}), "[]"),
@@ -153,7 +166,7 @@ def _model_below(part: dict[str, Any], definitions: dict[str, Any]) -> tuple[dic
     )
     for node, step in candidates:
         if isinstance(node, dict) and "$ref" in node:
-            return definitions[node["$ref"].rpartition("/")[2]], step
+            return node["$ref"].rpartition("/")[2], step
     return None, ""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -18,19 +18,27 @@ class OneOf(Strict):
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
+    # Fields that stand beside the one key.
+    beside: ClassVar[frozenset[str]] = frozenset()
+
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
-        names = {name: field.alias or name for name, field in type(self).model_fields.items()}
+        fields = type(self).model_fields
+        names = {name: fields[name].alias or name for name in self._kinds()}
         given = [key for name, key in names.items() if getattr(self, name) is not None]
         if len(given) != 1:
             found = " and ".join(given) or "none"
             raise ValueError(f"expected exactly one of {', '.join(names.values())}; found {found}")
         return self
 
+    @classmethod
+    def _kinds(cls) -> list[str]:
+        return [name for name in cls.model_fields if name not in cls.beside]
+
     @property
     def kind(self) -> str:
         """The key that was given."""
-        return next(name for name in type(self).model_fields if getattr(self, name) is not None)
+        return next(name for name in self._kinds() if getattr(self, name) is not None)
 
     @property
     def chosen(self) -> Any:

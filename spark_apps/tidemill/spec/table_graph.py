@@ -8,6 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from tidemill.errors import SpecError
 from tidemill.spec.pipeline import PipelineSpec
+from tidemill.spec.sources import Source
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,11 @@ def build_graph(pipelines: Mapping[str, PipelineSpec]) -> TableGraph:
 
 
 def _reads(spec: PipelineSpec) -> tuple[str, ...]:
-    source = spec.source
+    joined = dict.fromkeys(f"table {table}" for table in spec.tables.values())
+    return tuple(dict.fromkeys((*_stream_reads(spec.source), *joined)))
+
+
+def _stream_reads(source: Source) -> tuple[str, ...]:
     if source.kafka is not None:
         named = source.kafka.named_topics
         return tuple(f"topic {topic}" for topic in named) or (f"topics {source.kafka.pattern}",)

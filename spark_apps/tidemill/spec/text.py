@@ -25,6 +25,8 @@ SERVERS_PATTERN = r"^\s*[^\s,:/@]+:[0-9]{1,5}(?:\s*,\s*[^\s,:/@]+:[0-9]{1,5})*\s
 # Names of secrets and of sizes.
 REFERENCE_PATTERN = r"^[a-z][a-z0-9_-]{0,63}$"
 SCHEMA_FILE_PATTERN = r"^[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,90}\.json$"
+# A Python name: the parameter of a transform.
+SOURCE_NAME_PATTERN = r"^[a-z][a-z0-9_]{0,39}$"
 TRANSFORM_PATTERN = r"^[a-z][a-z0-9_]{0,63}:[A-Za-z_][A-Za-z0-9_]{0,63}$"
 # Delta and Parquet refuse ` ,;{}()\n\t=` in a column's name; a backtick ends a quoted name in Spark.
 COLUMN_PATTERN = r"^[^ ,;{}()=`\x00-\x1f\x7f]{1,255}$"
@@ -56,4 +58,5 @@ Topic = Annotated[str, Field(pattern=TOPIC_PATTERN), AfterValidator(_no_special_
 Servers = Annotated[str, Field(pattern=SERVERS_PATTERN, max_length=MAX_EXPRESSION)]
 SecretName = Annotated[str, Field(pattern=REFERENCE_PATTERN)]
 SizeName = Annotated[str, Field(pattern=REFERENCE_PATTERN)]
+SourceName = Annotated[str, Field(pattern=SOURCE_NAME_PATTERN)]
 Column = Annotated[str, Field(pattern=COLUMN_PATTERN)]

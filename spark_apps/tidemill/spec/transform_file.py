@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,8 +14,13 @@ from tidemill.spec.near_key import near_key
 _KEPT_FILES = 1024
 
 
-def check_transform(file: Path, function: str) -> None:
-    """Check that `file` defines `function` with exactly one positional parameter: the DataFrame.
+def check_transform(file: Path, function: str, sources: Sequence[str] = ()) -> None:
+    """Check that `file` defines `function` with the right parameters, one DataFrame each.
+
+    Args:
+        file: With the function.
+        function: Its name.
+        sources: Names of several sources, which are the parameters; of one source, it may have any name.
 
     Raises:
         SpecError: TIDE-SPEC-018 if the file is not Python, TIDE-SPEC-019 if the function is missing or has
@@ -30,13 +36,14 @@ def check_transform(file: Path, function: str) -> None:
             facts={**facts, "known": ", ".join(functions) or "none"},
             fix=f"did you mean {near}?" if near else "define it at the top level of the file, with `def`",
         )
-    problem = _wrong_parameters(functions[function])
+    problem = _wrong_parameters(functions[function], sources)
     if problem:
+        parameters = ", ".join(f"{name}: DataFrame" for name in sources or ("records",))
         raise SpecError(
             "TIDE-SPEC-019",
-            f"A transform takes one DataFrame and returns one: {problem}.",
+            f"A transform takes one DataFrame of each source and returns one: {problem}.",
             facts={**facts, "line": functions[function].lineno},
-            fix=f"write `def {function}(records: DataFrame) -> DataFrame:`; constants belong into the file",
+            fix=f"write `def {function}({parameters}) -> DataFrame:`; constants belong into the file",
         )
 
 
@@ -60,10 +67,20 @@ def _functions(file: Path, _modified: int) -> dict[str, ast.FunctionDef | ast.As
     return {node.name: node for node in module.body if isinstance(node, kinds)}
 
 
-def _wrong_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+def _wrong_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef, sources: Sequence[str]) -> str:
     if isinstance(function, ast.AsyncFunctionDef):
         return "it is async"
     parameters = function.args
+    if sources:
+        # They are handed over by name.
+        named = [parameter.arg for parameter in (*parameters.args, *parameters.kwonlyargs)]
+        given = [
+            *named,
+            *(p.arg for p in (*parameters.posonlyargs, parameters.vararg, parameters.kwarg) if p),
+        ]
+        fits = set(named) == set(sources) and len(given) == len(named)
+        found = f"the sources are {', '.join(sources)}, its parameters {', '.join(given) or 'none'}"
+        return "" if fits else found
     positional = len(parameters.posonlyargs) + len(parameters.args)
     others = len(parameters.kwonlyargs) + bool(parameters.vararg) + bool(parameters.kwarg)
     return "" if (positional, others) == (1, 0) else f"this one has {positional + others} parameters"

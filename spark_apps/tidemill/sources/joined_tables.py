@@ -1,0 +1,39 @@
+"""The tables that a stream is joined with: read whole at each batch, in the newest version at that moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemill.ledger.read import open_table
+from tidemill.spec.project import Pipeline
+
+
+def read_tables(
+    spark: SparkSession, pipeline: Pipeline, versions: Mapping[str, int] | None = None
+) -> dict[str, DataFrame]:
+    """The tables, by the names of their sources.
+
+    Args:
+        spark: The session.
+        pipeline: Whose sources.
+        versions: To read in the place of the newest ones.
+    """
+    chosen = versions or {}
+    return {
+        name: _reader(spark, chosen.get(name)).load(pipeline.layout.table(table))
+        for name, table in pipeline.spec.tables.items()
+    }
+
+
+def _reader(spark: SparkSession, version: int | None) -> Any:
+    reader = spark.read.format("delta")
+    return reader if version is None else reader.option("versionAsOf", version)
+
+
+def newest_versions(pipeline: Pipeline) -> dict[str, int]:
+    """Newest version of each table that exists, by the name of its source."""
+    tables = {name: open_table(pipeline.layout.table(table)) for name, table in pipeline.spec.tables.items()}
+    return {name: table.version() for name, table in tables.items() if table is not None}

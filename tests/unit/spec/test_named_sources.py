@@ -1,0 +1,111 @@
+"""Several sources: a stream and tables, by the names of the transform's parameters."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.conf_project import ConfProject
+from tidemill.cli.plan import plan_document
+from tidemill.ledger.code import code_of
+from tidemill.spec.table_graph import build_graph
+
+JOINED = """
+description: Orders with the names of their customers.
+owner: tests
+sources:
+  orders:
+    kafka: {topic: orders}
+    payload:
+      json: {schema: order.json}
+    event_time: {column: at, watermark: 10 minutes}
+  customers:
+    delta: {table: silver/customers}
+    as: table
+transform: orders:transform
+sinks:
+  - delta: {table: bronze/orders}
+"""
+TRANSFORM = "def transform(customers, orders): ...\n"
+
+
+@pytest.fixture
+def joined(project: ConfProject) -> ConfProject:
+    project.write("conf/pipelines/orders.yaml", JOINED)
+    project.write("spark_apps/transforms/orders.py", TRANSFORM)
+    return project
+
+
+def test_what_belongs_to_the_stream_is_its_own(joined: ConfProject) -> None:
+    spec = joined.resolve().spec
+    assert (spec.stream_name, spec.source.topics_or_pattern) == ("orders", ["orders"])
+    assert spec.payload is not None
+    assert spec.payload.chosen.schema_ == "order.json"
+    assert spec.event_time is not None
+    assert spec.event_time.column == "at"
+    assert spec.tables == {"customers": "silver/customers"}
+    assert spec.rejects_records
+
+
+def test_a_pipeline_reads_the_tables_that_it_joins(joined: ConfProject) -> None:
+    pipeline = joined.resolve()
+    assert build_graph({"orders": pipeline.spec}).links["orders"].reads == (
+        "topic orders",
+        "table silver/customers",
+    )
+    plan = plan_document(pipeline)
+    assert plan["joined_tables"] == {"customers": pipeline.layout.table("silver/customers")}
+    assert json.dumps(plan)
+
+
+def test_another_table_is_other_code(joined: ConfProject) -> None:
+    before = code_of(joined.resolve())
+    joined.write("conf/pipelines/orders.yaml", JOINED.replace("silver/customers", "silver/clients"))
+    after = code_of(joined.resolve())
+    assert (before.digest, before.rules != after.rules) == (after.digest, True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "says"),
+    [
+        ("    as: table\n", "", "", "one of `sources` is a stream"),
+        ("    kafka: {topic: orders}", "    delta: {table: gold/b}\n    as: table", "sources.orders", "late"),
+        ("delta: {table: silver/customers}", "kafka: {topic: x}", "sources.customers", "reads a Delta table"),
+        ("customers}", "customers, starting_version: 1}", "sources.customers", "starting_version"),
+        ("silver/customers}", "silver/customers, changes: skip}", "sources.customers", "changes"),
+        ("    as: table", "    as: view", "sources.customers.as", "stream"),
+        ("    as: table", "    as: table\n    rate: {}", "sources.customers", "exactly one of"),
+        ("  customers:", "  Customers:", "sources", "Customers"),
+        ("  customers:", "  lambda:", "sources", "Python"),
+        ("sinks:", "source: {rate: {}}\nsinks:", "", "exactly one of source, sources; found both"),
+        ("sinks:", "payload: {json: {schema: order.json}}\nsinks:", "", "sources.orders.payload"),
+        ("transform: orders:transform\n", "", "", "need a `transform`"),
+        ("bronze/orders", "silver/customers", "", "read what it writes: table silver/customers"),
+    ],
+)
+def test_what_does_not_fit_is_refused(joined: ConfProject, old: str, new: str, key: str, says: str) -> None:
+    assert old in JOINED
+    joined.write("conf/pipelines/orders.yaml", JOINED.replace(old, new))
+    error = joined.refusal()
+    assert error.error_id == "TIDE-SPEC-003"
+    assert str(error.facts.get("key", "")).startswith(key)
+    assert says in error.problem
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        ("orders", "its parameters orders"),
+        ("orders, clients", "its parameters orders, clients"),
+        ("orders, customers, more", "its parameters orders, customers, more"),
+        ("orders, customers, /", "its parameters"),
+        ("orders, **customers", "its parameters orders, customers"),
+    ],
+)
+def test_the_parameters_are_the_names(joined: ConfProject, parameters: str, says: str) -> None:
+    joined.write("spark_apps/transforms/orders.py", f"def transform({parameters}): ...\n")
+    error = joined.refusal()
+    assert error.error_id == "TIDE-SPEC-019"
+    assert says in error.problem
+    assert "(orders: DataFrame, customers: DataFrame)" in error.fix
