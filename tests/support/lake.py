@@ -106,7 +106,7 @@ class Lake:
 
     def copy_pipeline(self, name: str) -> LakePipeline:
         """A pipeline of this repository, with its own transform and schema files."""
-        for file in (REPOSITORY / "spark_apps/transforms").glob("*.py"):
+        for file in (REPOSITORY / "spark_apps/transforms").glob("*.*"):
             shutil.copy(file, self.folder / "spark_apps/transforms")
         for file in (REPOSITORY / "conf/schemas").iterdir():
             shutil.copy(file, self.folder / "conf/schemas")

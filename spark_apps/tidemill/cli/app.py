@@ -20,6 +20,7 @@ from tidemill.cli import (
     ledger,
     plan,
     quarantine,
+    query,
     run,
     status,
     streams,
@@ -40,7 +41,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verbs in (init, validate, plan, run, status, streams, ledger, graph):
+for verbs in (init, validate, plan, run, status, streams, ledger, query, graph):
     verbs.add_to(app)
 for group in (backfill, checkpoint, quarantine, control, dev):
     group.add_to(app)

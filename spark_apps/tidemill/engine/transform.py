@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql.types import TimestampType
 
+from tidemill.engine.sql_transform import sql_transform
 from tidemill.errors import DataError, SpecError
+from tidemill.sources.read import SOURCE_NAME
 from tidemill.spec.pipeline import EventTime
 from tidemill.spec.project import Pipeline
 from tidemill.spec.units import format_duration
@@ -37,8 +39,7 @@ def apply_transform(pipeline: Pipeline, rows: DataFrame, tables: Mapping[str, Da
         rows = rows.withWatermark(pipeline.spec.event_time.column, delay)
     transform = load_transform(pipeline)
     try:
-        name = pipeline.spec.stream_name
-        result: object = transform(rows) if name is None else transform(**{name: rows, **tables})
+        result: object = _call(pipeline, transform, rows, tables)
         if not isinstance(result, DataFrame):
             raise TypeError(f"it returns {type(result).__name__} instead of a DataFrame")
     except Exception as error:  # a user's function can fail in any way
@@ -56,15 +57,28 @@ def apply_transform(pipeline: Pipeline, rows: DataFrame, tables: Mapping[str, Da
     return result
 
 
+def _call(
+    pipeline: Pipeline, transform: Transform, rows: DataFrame, tables: Mapping[str, DataFrame]
+) -> DataFrame:
+    """A function of one source calls it as it likes; several are known by their names, as in a query."""
+    spec = pipeline.spec
+    if spec.sources is None and not (spec.transform or "").endswith(".sql"):
+        return transform(rows)
+    return transform(**{spec.stream_name or SOURCE_NAME: rows, **tables})
+
+
 def load_transform(pipeline: Pipeline) -> Transform:
     """Import the function from its file; nothing of the file is cached between drivers.
 
     Raises:
         SpecError: TIDE-SPEC-016, if the file does not define it or fails to load.
     """
-    file, _, function = (pipeline.spec.transform or "").partition(":")
-    path = pipeline.environment.project.transforms / f"{file}.py"
-    spec = importlib.util.spec_from_file_location(f"tidemill_transform_{file}", path)
+    transform = pipeline.spec.transform or ""
+    path = pipeline.environment.project.transform_file(transform)
+    if path.suffix == ".sql":
+        return sql_transform(path)
+    function = transform.partition(":")[2]
+    spec = importlib.util.spec_from_file_location(f"tidemill_transform_{path.stem}", path)
     try:
         if spec is None or spec.loader is None:
             raise ImportError(f"{path} is not a Python file")

@@ -178,7 +178,8 @@ class PipelineSpec(Strict):
     transform: str | None = Field(
         None,
         description="file:function in spark_apps/transforms, a pure function DataFrame -> DataFrame; with "
-        "`sources`, of one DataFrame for each.",
+        "`sources`, of one DataFrame for each. Or file.sql there: one query over the sources by their names, "
+        "over `source` if there is only one.",
         pattern=TRANSFORM_PATTERN,
     )
     # Each sink reads the batch again from the cache; more than this wants pipelines of their own.

@@ -40,6 +40,11 @@ class Project:
         """Folder with one file per transform."""
         return self.folder / "spark_apps" / "transforms"
 
+    def transform_file(self, transform: str) -> Path:
+        """File of a transform, `file:function` or `file.sql`."""
+        module, is_function, _ = transform.partition(":")
+        return self.transforms / (f"{module}.py" if is_function else transform)
+
     @property
     def schemas(self) -> Path:
         """Folder with the payload schemas."""
@@ -213,7 +218,7 @@ class Pipeline:
         if self.spec.payload is not None:
             files.append(project.schemas / self.spec.payload.chosen.schema_)
         if self.spec.transform is not None:
-            files.append(project.transforms / f"{self.spec.transform.partition(':')[0]}.py")
+            files.append(project.transform_file(self.spec.transform))
         return files
 
 
@@ -282,10 +287,10 @@ def resolve_pipeline(environment: Environment, name: str) -> Pipeline:
             pipeline, "payload.json.schema", environment.project.schemas / spec.payload.chosen.schema_
         )
     if spec.transform is not None:
-        module, _, function = spec.transform.partition(":")
-        file = environment.project.transforms / f"{module}.py"
+        file = environment.project.transform_file(spec.transform)
         _check_file(pipeline, "transform", file)
-        check_transform(file, function, list(spec.sources or ()))
+        if file.suffix == ".py":
+            check_transform(file, spec.transform.partition(":")[2], list(spec.sources or ()))
     return pipeline
 
 

@@ -27,7 +27,7 @@ REFERENCE_PATTERN = r"^[a-z][a-z0-9_-]{0,63}$"
 SCHEMA_FILE_PATTERN = r"^[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,90}\.json$"
 # A Python name: the parameter of a transform.
 SOURCE_NAME_PATTERN = r"^[a-z][a-z0-9_]{0,39}$"
-TRANSFORM_PATTERN = r"^[a-z][a-z0-9_]{0,63}:[A-Za-z_][A-Za-z0-9_]{0,63}$"
+TRANSFORM_PATTERN = r"^[a-z][a-z0-9_]{0,63}(?::[A-Za-z_][A-Za-z0-9_]{0,63}|\.sql)$"
 # Delta and Parquet refuse ` ,;{}()\n\t=` in a column's name; a backtick ends a quoted name in Spark.
 COLUMN_PATTERN = r"^[^ ,;{}()=`\x00-\x1f\x7f]{1,255}$"
 

@@ -1,0 +1,127 @@
+"""A query over Delta tables, by the engine that delta-rs brings along (DataFusion): no JVM."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidemill.errors import DataError, UsageError
+from tidemill.ledger.read import open_table
+from tidemill.names import Layout
+from tidemill.spec.near_key import near_key
+from tidemill.storage.store import Store
+
+ZONES = ("bronze", "silver", "gold")
+QUARANTINE = "quarantine"
+
+# Texts, quoted names and comments stay as they are; only names outside of them are tables'.
+_PARTS = re.compile(
+    r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/"
+    rf"|\b(?P<zone>{'|'.join((*ZONES, QUARANTINE))})\.(?P<name>[a-z][a-z0-9_]*)\b",
+    re.DOTALL,
+)
+_QUERY = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*(?:SELECT|WITH|VALUES)\b", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Result:
+    """The first rows of a query's result.
+
+    Args:
+        rows: As dictionaries.
+        columns: Their names.
+        more: Whether there are more rows.
+        versions: Version of each table that was read.
+    """
+
+    rows: list[dict[str, Any]]
+    columns: list[str]
+    more: bool
+    versions: Mapping[str, int]
+
+
+def run_query(layout: Layout, text: str, limit: int) -> Result:
+    """Run one SELECT; tables are `<zone>.<table>`, rejected records `quarantine.<pipeline>`.
+
+    Raises:
+        UsageError: TIDE-QUERY-001 for what is no query, -002 for a table that does not exist.
+        DataError: TIDE-QUERY-003, if the engine refuses it.
+    """
+    from deltalake import QueryBuilder
+    from deltalake.exceptions import DeltaError
+
+    if _QUERY.match(text) is None:
+        raise UsageError(
+            "TIDE-QUERY-001",
+            "Only queries are run: a SELECT, with WITH before it if need be. Nothing was read or written.",
+            facts={"begins_with": ascii(text.strip()[:40])[1:-1]},
+            fix="write SELECT …; tables are changed by pipelines only",
+        )
+    builder, versions = QueryBuilder(), {}
+    for name in sorted(set(_names(text))):
+        table = open_table(_path(layout, name))
+        if table is None:
+            raise _unknown(layout, name)
+        versions[name] = table.version()
+        builder = builder.register(_registered(name), table)
+    try:
+        return _first_rows(builder.execute(_quoted(text)), limit, versions)
+    except (DeltaError, OSError, ValueError) as error:
+        raise DataError(
+            "TIDE-QUERY-003",
+            "The query cannot be run.",
+            facts={"reason": " ".join(str(error).split())[:600]},
+            fix="correct the query; its dialect is DataFusion's, near to PostgreSQL's",
+        ) from error
+
+
+def _first_rows(reader: Any, limit: int, versions: Mapping[str, int]) -> Result:
+    import pyarrow as pa
+
+    stream = pa.RecordBatchReader.from_stream(reader)
+    rows: list[dict[str, Any]] = []
+    while len(rows) <= limit:
+        try:
+            rows += stream.read_next_batch().to_pylist()
+        except StopIteration:
+            break
+    return Result(rows[:limit], list(stream.schema.names), len(rows) > limit, versions)
+
+
+def _names(text: str) -> list[str]:
+    return [f"{part['zone']}.{part['name']}" for part in _PARTS.finditer(text) if part["zone"]]
+
+
+def _quoted(text: str) -> str:
+    """The query with each table as one name, since the engine knows no schemas of ours."""
+    return _PARTS.sub(lambda part: f'"{_registered(part[0])}"' if part["zone"] else part[0], text)
+
+
+def _registered(name: str) -> str:
+    # A dot would be a schema's.
+    return name.replace(".", "/")
+
+
+def _path(layout: Layout, name: str) -> str:
+    zone, _, table = name.partition(".")
+    return layout.quarantine(table) if zone == QUARANTINE else layout.table(f"{zone}/{table}")
+
+
+def _unknown(layout: Layout, name: str) -> UsageError:
+    known = sorted(_known(layout))
+    near = near_key(name, known)
+    return UsageError(
+        "TIDE-QUERY-002",
+        "There is no such table.",
+        facts={"table": name, "known": ", ".join(known) or "none"},
+        fix=f"did you mean {near}?" if near else "name a table as <zone>.<table>",
+    )
+
+
+def _known(layout: Layout) -> list[str]:
+    store = Store(layout.root)
+    folders = {zone: f"{layout.root}/tables/{zone}" for zone in ZONES}
+    folders[QUARANTINE] = f"{layout.root}/quarantine"
+    return [f"{zone}.{table}" for zone, folder in folders.items() for table in store.list_names(folder)]

@@ -1,0 +1,100 @@
+"""`tidemill query`: a SELECT over the platform's tables, and nothing else."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from tests.support.command_line import CommandLine
+from tests.support.conf_project import ConfProject
+
+
+@pytest.fixture
+def tables(project: ConfProject) -> ConfProject:
+    layout = project.load().layout
+    orders = {
+        "id": list(range(5)),
+        "customer": ["a", "b", "a", "c", "silver.customers"],
+        "at": [datetime(2026, 1, 1, n, tzinfo=UTC) for n in range(5)],
+    }
+    write_deltalake(layout.table("bronze/orders"), pa.table(orders))
+    write_deltalake(
+        layout.table("silver/customers"), pa.table({"customer": ["a", "b"], "name": ["Ann", "Bo"]})
+    )
+    write_deltalake(
+        layout.table("silver/customers"), pa.table({"customer": ["c"], "name": ["Cy"]}), mode="append"
+    )
+    write_deltalake(layout.quarantine("orders"), pa.table({"reason": ["not JSON"]}))
+    return project
+
+
+def test_tables_are_joined_and_the_rows_shown_with_the_versions(
+    tidemill: CommandLine, tables: ConfProject
+) -> None:
+    sql = """
+        -- bronze.nothing is only said
+        SELECT name, count(*) AS orders
+        FROM bronze.orders JOIN silver.customers USING (customer) GROUP BY name ORDER BY name
+    """
+    assert tidemill.json("query", sql) == [
+        {"name": "Ann", "orders": 2},
+        {"name": "Bo", "orders": 1},
+        {"name": "Cy", "orders": 1},
+    ]
+    assert tidemill("query", sql, "--limit", "2") == 0
+    lines = tidemill.out.splitlines()
+    assert [line.split() for line in lines[:4]] == [["name", "orders"], [lines[1]], ["Ann", "2"], ["Bo", "1"]]
+    assert lines[-1] == "2 rows of bronze.orders v0, silver.customers v1; there are more, see --limit 2"
+
+
+def test_a_text_that_looks_like_a_table_is_a_text(tidemill: CommandLine, tables: ConfProject) -> None:
+    rows = tidemill.json("query", "SELECT id, at FROM bronze.orders o WHERE o.customer = 'silver.customers'")
+    assert rows == [{"id": 4, "at": "2026-01-01T04:00:00+00:00"}]
+
+
+def test_rejected_records_are_a_table(tidemill: CommandLine, tables: ConfProject) -> None:
+    assert tidemill.json("query", "SELECT reason FROM quarantine.orders") == [{"reason": "not JSON"}]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "INSERT INTO bronze.orders SELECT * FROM bronze.orders",
+        "COPY (SELECT 1) TO '{folder}/out.csv'",
+        "CREATE EXTERNAL TABLE e STORED AS CSV LOCATION '/etc/hostname'",
+        "SET datafusion.execution.batch_size = 1",
+        "EXPLAIN ANALYZE SELECT 1",
+        "",
+        "/* SELECT 1 */",
+    ],
+)
+def test_what_is_no_query_is_refused(
+    tidemill: CommandLine, tables: ConfProject, tmp_path: Path, sql: str
+) -> None:
+    assert tidemill("query", sql.format(folder=tmp_path)) == 2
+    assert "TIDE-QUERY-001" in tidemill.err
+    assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("sql", "error", "says"),
+    [
+        ("SELECT 1 FROM bronze.order", "TIDE-QUERY-002", "did you mean bronze.orders?"),
+        ("SELECT 1 FROM gold.other_things_altogether", "TIDE-QUERY-002", "quarantine.orders"),
+        ("SELECT nmae FROM silver.customers", "TIDE-QUERY-003", "nmae"),
+        ("SELECT 1 FROM nowhere", "TIDE-QUERY-003", "nowhere"),
+        ("SELECT 1; SELECT 2", "TIDE-QUERY-003", "single SQL statement"),
+        ("WITH d AS (SELECT 1) INSERT INTO bronze.orders SELECT * FROM d", "TIDE-QUERY-003", ""),
+        ("SELECT arrow_cast(customer, 'Int64') FROM bronze.orders", "TIDE-QUERY-003", "Cast error"),
+    ],
+)
+def test_what_cannot_be_run_is_explained(
+    tidemill: CommandLine, tables: ConfProject, sql: str, error: str, says: str
+) -> None:
+    assert tidemill("query", sql) in (1, 2)
+    assert error in tidemill.err
+    assert says in tidemill.err
