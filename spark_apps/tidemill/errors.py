@@ -2,7 +2,7 @@
 
 TidemillError               exit  what the caller does differently
 ├── UsageError                64  corrects the command's arguments
-├── SpecError                 64  corrects a conf file
+├── SpecError                 64  corrects a conf file or a transform
 ├── DataError                 65  looks at the data or the transform
 ├── GateRefusedError          66  follows the runbook; nothing was started, read or written
 ├── UnavailableError          69  waits and tries again: source, sink or storage is away
@@ -77,7 +77,7 @@ class UsageError(TidemillError):
 
 
 class SpecError(TidemillError):
-    """A pipeline, environment or schema file is wrong."""
+    """A pipeline, environment, schema or transform file is wrong; no data was looked at."""
 
     exit_code = 64
 

@@ -62,7 +62,8 @@ def test_a_file_that_fails_to_load_is_refused(lake: Lake, code: str, reason: str
         ("return rows.select('nmae')", "UNRESOLVED_COLUMN"),
         ("return rows.where('id >')", "PARSE_SYNTAX_ERROR"),
         ("return rows.columns['id']", "TypeError: list indices must be integers or slices, not str"),
-        ("rows.select('id')", "NoneType"),
+        ("return rows.select('id').columns", "returns list instead of a DataFrame"),
+        ("if rows.columns == []:\n        return rows", "returns NoneType instead of a DataFrame"),
     ],
 )
 def test_a_function_that_cannot_be_applied_is_told_before_the_first_batch(
@@ -72,6 +73,9 @@ def test_a_function_that_cannot_be_applied_is_told_before_the_first_batch(
     assert (type(error), error.error_id) == (DataError, "TIDE-DATA-002")
     assert (error.facts["pipeline"], error.facts["transform"]) == ("orders", "orders:transform")
     assert reason in str(error.facts["reason"])
+    if "returns" not in reason:
+        file = lake.folder.resolve() / "spark_apps/transforms/orders.py"
+        assert str(error.facts["file"]) == f"{file}:2"
 
 
 UDF = "return rows.withColumn('x', F.udf(lambda name: 1 / 0, 'int')('name'))"
@@ -88,8 +92,6 @@ CAST = "return rows.withColumn('x', F.col('name').cast('int'))"
         ("arrow", "return rows.withColumn('x', F.expr('1 DIV (id - 1)'))", "DIVIDE_BY_ZERO"),
         ("arrow", "return rows.withColumn('x', F.expr('array(1)[id]'))", "INVALID_ARRAY_INDEX"),
         ("spark", "return rows.withColumn('x', F.raise_error(F.lit('stop here')))", "stop here"),
-        # No watermark: Spark would keep all windows for ever, and refuses.
-        ("arrow", "return rows.groupBy('id').count()", "STREAMING_OUTPUT_MODE"),
     ],
 )
 def test_a_function_that_fails_on_the_data_is_a_data_error(

@@ -34,7 +34,8 @@ PIPELINE = """
 description: Readings, each once.
 owner: tests
 source:
-  files: {path: landing, format: json, schema: id long}
+  files: {path: landing, format: json, schema: "id long, at timestamp"}
+event_time: {column: at, watermark: 1 hour, max_ahead: off}
 transform: readings:transform
 sinks:
   - delta: {table: bronze/readings, writer: arrow}
@@ -44,7 +45,7 @@ run: {mode: incremental, shuffle_partitions: 2}
 
 TRANSFORM = """
 def transform(readings):
-    return readings.dropDuplicates(["id"])
+    return readings.dropDuplicates(["id", "at"])
 """
 
 # Seconds for a driver with executors to run its batches; about 40 on two busy cores.
@@ -183,7 +184,8 @@ def test_a_driver_and_its_executors_write_tables_state_and_control_files(
 ) -> None:
     layout, store = Layout(place_on_azure.root), place_on_azure.open()
     for number in range(2):
-        store.write(f"{place_on_azure.root}/landing/{number}.json", f'{{"id": {number}}}\n'.encode())
+        reading = f'{{"id": {number}, "at": "2026-01-01T00:00:00Z"}}\n'
+        store.write(f"{place_on_azure.root}/landing/{number}.json", reading.encode())
     with drivers_with_executors(project, pod.certificates.trusted_by_java) as drivers:
         driver = drivers.start("readings", "incremental")
         assert driver.wait(RUN_SECONDS) == 0, driver.output[-3000:]

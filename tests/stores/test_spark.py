@@ -23,7 +23,7 @@ KEY_SETTING = f"fs.azure.account.key.{AZURITE_ACCOUNT}.dfs.core.windows.net"
 # State of its own, so that RocksDB's files go to the store, too.
 FIRST_OF_EACH_ID = """
 def transform(readings):
-    return readings.dropDuplicates(["id"])
+    return readings.dropDuplicates(["id", "at"])
 """
 
 
@@ -33,7 +33,8 @@ def readings(tmp_path: Path, spark: SparkSession, store_place: StorePlace) -> La
     lake = Lake(tmp_path / "lake", spark, environment=dict(store_place.keys))
     return lake.pipeline(
         "readings",
-        source={"files": {"path": "landing", "format": "json", "schema": "id long, value long"}},
+        source={"files": {"path": "landing", "format": "json", "schema": "id long, at timestamp"}},
+        event_time={"column": "at", "watermark": "1 hour", "max_ahead": "off"},
         transform=lake.transform("readings", FIRST_OF_EACH_ID),
         sinks=[
             {"delta": {"table": "bronze/readings", "writer": "arrow"}},
@@ -44,7 +45,7 @@ def readings(tmp_path: Path, spark: SparkSession, store_place: StorePlace) -> La
 
 
 def land(place: StorePlace, name: str, *ids: int) -> None:
-    lines = "".join(json.dumps({"id": id_, "value": 1}) + "\n" for id_ in ids)
+    lines = "".join(json.dumps({"id": id_, "at": "2026-01-01T00:00:00Z"}) + "\n" for id_ in ids)
     place.open().write(f"{place.root}/landing/{name}", lines.encode())
 
 

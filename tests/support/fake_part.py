@@ -1,6 +1,6 @@
 """A part of a verb without Spark: does what the file `behaviour/part` in its project folder says.
 
-    answer      writes its arguments as its answer (the default)
+    answer      writes its arguments as its answer (the default), or what the file `behaviour/part.json` holds
     refuse      ends with a refusal of its own
     die         ends without a result
     wait        waits for the file `behaviour/part.go`, then as `answer`
@@ -11,6 +11,7 @@ Each one adds a line to `behaviour/part.runs`.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -51,7 +52,9 @@ def main() -> int:
         return 1
     if behaviour == "wait":
         eventually((folder / "part.go").exists, "the test lets it go on", 60)
-    told = {"error": document_of(REFUSAL)} if behaviour == "refuse" else {"answer": further}
+    prepared = folder / "part.json"
+    answer = json.loads(prepared.read_text()) if prepared.exists() else further
+    told = {"error": document_of(REFUSAL)} if behaviour == "refuse" else {"answer": answer}
     result = PartResult.model_validate({"run_id": arguments.run_id, **told})
     layout = environment.layout
     write_part_result(Store(layout.root), layout, arguments.pipeline, result)

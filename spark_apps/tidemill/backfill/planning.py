@@ -27,7 +27,7 @@ _BROKER_TIME = "kafka_timestamp"
 
 
 def plan_backfill(
-    store: Store, pipeline: Pipeline, bounds: Bounds, analyse: Callable[[], None]
+    store: Store, pipeline: Pipeline, bounds: Bounds, analyse: Callable[[], object]
 ) -> BackfillPlan:
     """Decide what a backfill reads and replaces; keeps the plan, and changes no data.
 
@@ -53,7 +53,7 @@ def plan_backfill(
     return plan
 
 
-def _origin(store: Store, pipeline: Pipeline, analyse: Callable[[], None]) -> RowOrigin:
+def _origin(store: Store, pipeline: Pipeline, analyse: Callable[[], object]) -> RowOrigin:
     origin = read_origin(store, pipeline)
     if origin is None:
         analyse()

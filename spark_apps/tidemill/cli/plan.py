@@ -1,4 +1,7 @@
-"""`tidemill plan`: what would run, from where, with which conf. Starts nothing and writes nothing."""
+"""`tidemill plan`: what would run, from where, with which conf. Starts nothing and writes nothing.
+
+With `--spark`, a process of its own asks Spark what it thinks of the transform; no query is started.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from tidemill.cli.invocation import invocation_of
 from tidemill.cli.output import print_json, say
 
 if TYPE_CHECKING:
+    from tidemill.control.plane import ControlPlane
     from tidemill.spec.project import Pipeline
     from tidemill.spec.sinks import Sink
     from tidemill.storage.store import Store
@@ -26,17 +30,41 @@ def plan(
     broker: Annotated[
         bool, typer.Option("--broker", help="Also ask the broker how long it keeps records.")
     ] = False,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Also check the transform by Spark's plan of it; starts no query.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what would run, from where, how."""
     from tidemill.cli.pipeline_check import check_pipeline
 
-    document = plan_document(check_pipeline(invocation_of(context).environment(), pipeline), broker)
+    invocation = invocation_of(context)
+    checked = check_pipeline(invocation.environment(), pipeline)
+    document = plan_document(checked, broker)
+    findings = transform_findings(invocation.control_plane(), checked) if spark else []
+    if spark:
+        document["transform_check"] = findings or "Spark can run it as a stream; nothing to report"
     if as_json:
         print_json(document)
     else:
         for line in _lines(document, ""):
             say(line)
+    if any(finding["verdict"] == "refused" for finding in findings):
+        raise typer.Exit(1)
+
+
+def transform_findings(plane: ControlPlane, pipeline: Pipeline) -> list[dict[str, Any]]:
+    """What Spark's plan shows of a transform, refusals first.
+
+    Raises:
+        TidemillError: If the transform cannot be applied at all, or there is no Spark.
+    """
+    from tidemill.control.spark_part import analysing
+
+    return [
+        {"verdict": "warning" if finding.pop("warns") else "refused", **finding}
+        for finding in analysing(plane, pipeline)()
+    ]
 
 
 def plan_document(pipeline: Pipeline, ask_broker: bool = False) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tidemill import __version__
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.plane import ControlPlane, open_control_plane
 from tidemill.control.runtime import StartedDriver
@@ -70,10 +71,14 @@ def repartitioning(pipeline: Pipeline) -> RepartitionState:
     return rewrite
 
 
-def analysing(plane: ControlPlane, pipeline: Pipeline) -> Callable[[], None]:
-    """How to find out what the rows of a pipeline are made of, for code that no driver has run yet."""
+def analysing(plane: ControlPlane, pipeline: Pipeline) -> Callable[[], list[dict[str, Any]]]:
+    """How to find out what the rows of a pipeline are made of, for code that no driver has run yet.
+
+    Its answer is what Spark's plan shows to be wrong with the transform.
+    """
     # Named by its code, so that the answer for older code is never taken for this one's.
-    return partial(run_part, plane, pipeline, "analyse", ["--definition", pipeline.definition_digest])
+    named = ["--definition", pipeline.definition_digest, "--release", __version__]
+    return partial(run_part, plane, pipeline, "analyse", named)
 
 
 def run_part(plane: ControlPlane, pipeline: Pipeline, module: str, arguments: Sequence[str]) -> Any:

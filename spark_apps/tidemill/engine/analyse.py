@@ -1,12 +1,14 @@
 """`python -m tidemill.engine.analyse --pipeline NAME`: what is proven of its rows, kept for backfill plans.
 
-Every driver does this at its start. This process does it for code that no driver has run yet.
+Its answer is what the transform does wrongly. Every driver does both at its start. This process does it for
+code that no driver has run yet.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -20,15 +22,20 @@ from tidemill.spec.project import Pipeline, find_project, load_environment, reso
 from tidemill.storage.store import Store
 
 
-def analyse(spark: SparkSession, pipeline: Pipeline) -> None:
-    """Build the pipeline's flow as a stream's, which reads nothing, and keep what is proven of it."""
+def analyse(spark: SparkSession, pipeline: Pipeline) -> list[dict[str, Any]]:
+    """Build the pipeline's flow as a stream's, which reads nothing, and keep what is proven of it.
+
+    Returns:
+        What was found in the transform, as `TidemillError.as_document`, with `warns`.
+    """
     layout = pipeline.layout
     quarantine = Quarantine.at(spark.sparkContext, layout.quarantine(pipeline.name), "analysis")
     flow = build_flow(pipeline, read_stream(spark, pipeline), quarantine)
     keep_origin(Store(layout.root), pipeline, flow.origin)
+    return [{**finding.error.as_document(), "warns": finding.rule.warns} for finding in flow.findings]
 
 
-def _act(spark: SparkSession, arguments: argparse.Namespace) -> None:
+def _act(spark: SparkSession, arguments: argparse.Namespace) -> list[dict[str, Any]]:
     environment = load_environment(find_project(arguments.project), arguments.env)
     pipeline = resolve_pipeline(environment, arguments.pipeline)
     if pipeline.definition_digest != arguments.definition:
@@ -42,10 +49,12 @@ def _act(spark: SparkSession, arguments: argparse.Namespace) -> None:
             },
             fix="deploy the same project, images included, to both places",
         )
-    analyse(spark, pipeline)
+    return analyse(spark, pipeline)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="tidemill.engine.analyse", description=__doc__)
     parser.add_argument("--definition", required=True)
+    # Names the part: another release may find something else in the same code.
+    parser.add_argument("--release", required=True)
     sys.exit(run_part(parser, _act))

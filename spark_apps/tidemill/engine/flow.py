@@ -9,6 +9,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from tidemill.backfill.row_origin import RowOrigin, plain_origin
+from tidemill.engine.plan_check.call_sites import CallSites
+from tidemill.engine.plan_check.check import Finding, check_stream
 from tidemill.engine.row_origin import find_origin
 from tidemill.engine.transform import apply_transform, check_event_time
 from tidemill.payload.decode import Decoding, Stage, json_decoding
@@ -28,12 +30,14 @@ class Flow:
         arrow_schema: Columns of the rows for the sinks.
         before: Decoding, or sifting, that the arrow writer takes into its own pass.
         origin: What is proven of the rows of a stream.
+        findings: What the transform does that a stream cannot do, or that one should know.
     """
 
     frame: DataFrame
     arrow_schema: pa.Schema
     before: Stage | None = None
     origin: RowOrigin = field(default_factory=RowOrigin)
+    findings: list[Finding] = field(default_factory=list)
 
 
 def build_flow(
@@ -66,16 +70,17 @@ def decoded_rows(pipeline: Pipeline, records: DataFrame, quarantine: Quarantine)
 
 def flow_of(pipeline: Pipeline, rows: DataFrame, versions: Mapping[str, int] | None = None) -> Flow:
     """The rest of the way, for decoded rows."""
-    result = apply_transform(pipeline, rows, read_tables(rows.sparkSession, pipeline, versions))
+    calls = CallSites()
+    result = apply_transform(pipeline, rows, read_tables(rows.sparkSession, pipeline, versions), calls)
     columns = table_columns(result.schema)
     if not rows.isStreaming:
         return Flow(result, columns)
+    findings = check_stream(pipeline, rows, result, calls)
     if pipeline.spec.transform is None:
-        return Flow(result, columns, origin=plain_origin(pipeline))
+        return Flow(result, columns, origin=plain_origin(pipeline), findings=findings)
     event_time = pipeline.spec.event_time
-    return Flow(
-        result, columns, origin=find_origin(rows, result, None if event_time is None else event_time.column)
-    )
+    origin = find_origin(rows, result, None if event_time is None else event_time.column)
+    return Flow(result, columns, origin=origin, findings=findings)
 
 
 def _decoding(pipeline: Pipeline, records: DataFrame, quarantine: Quarantine) -> Decoding | None:

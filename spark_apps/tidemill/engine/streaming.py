@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+import structlog
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
@@ -14,6 +15,7 @@ from tidemill.engine.broken_lines import broken_lines
 from tidemill.engine.flow import build_flow
 from tidemill.engine.half_written import Begun, StartAgainError
 from tidemill.engine.outputs import build_outputs
+from tidemill.engine.plan_check.check import refuse_or_warn
 from tidemill.engine.rejected_records import RejectedRecords
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
@@ -32,6 +34,8 @@ from tidemill.spec.units import format_duration
 # How often the driver looks whether the query ended or a stop was asked for, in seconds: the wait that
 # a person notices after `stop`, against wake-ups of an idle process.
 POLL_SECONDS = 0.25
+
+log = structlog.get_logger()
 
 Ending = Literal["finished", "drained", "forced"]
 
@@ -94,11 +98,17 @@ def start_query(
     step_done: StepDone,
     begun: Begun | None = None,
 ) -> RunningQuery:
-    """Build the flow and start its query."""
+    """Build the flow, check that Spark can run it, and start its query.
+
+    Raises:
+        SpecError: TIDE-PLAN-…, before anything is started.
+    """
     pipeline = run.pipeline
     quarantine = Quarantine.at(spark.sparkContext, pipeline.layout.quarantine(pipeline.name), run.run_id)
     versions = None if begun is None else begun.versions
     flow = build_flow(pipeline, read_stream(spark, pipeline), quarantine, versions)
+    for warning in refuse_or_warn(flow.findings):
+        log.warning("transform", **warning.error.as_document())
     check_declared(pipeline, flow.origin)
     keep_origin(run.store, pipeline, flow.origin)
     rejected = None

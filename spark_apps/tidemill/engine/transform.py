@@ -5,29 +5,43 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Mapping
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import TimestampType
 
+from tidemill.engine.plan_check.call_sites import CallSites, failed_call
 from tidemill.engine.sql_transform import sql_transform
-from tidemill.errors import DataError, SpecError
+from tidemill.errors import DataError, SpecError, TidemillError
 from tidemill.sources.read import SOURCE_NAME
 from tidemill.spec.pipeline import EventTime
 from tidemill.spec.project import Pipeline
+from tidemill.spec.transform_rules import wrong_call
 from tidemill.spec.units import format_duration
 
 Transform = Callable[..., DataFrame]
 
+# How Spark refuses a call that would run the stream.
+_RUNS_THE_STREAM = (
+    "Queries with streaming sources must be executed with writeStream.start()",
+    "CALL_ON_STREAMING_DATASET_UNSUPPORTED",
+    "pivot is not supported on a streaming",
+)
 
-def apply_transform(pipeline: Pipeline, rows: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
+
+def apply_transform(
+    pipeline: Pipeline, rows: DataFrame, tables: Mapping[str, DataFrame], calls: CallSites | None = None
+) -> DataFrame:
     """Rows of the source -> rows of the sinks; the same call for streams and batches.
 
     Args:
-        pipeline: Whose transform.
+        pipeline: Whose transform is applied.
         rows: Of the source that is a stream.
         tables: What it is joined with, by name.
+        calls: Takes which line made what.
 
     Raises:
-        SpecError: If the event-time column or the function is missing.
+        SpecError: If the event-time column or the function is missing; TIDE-PLAN-…, if it calls what no
+            transform may call.
         DataError: TIDE-DATA-002, if the function fails or returns no DataFrame.
     """
     if pipeline.spec.event_time is not None:
@@ -39,21 +53,12 @@ def apply_transform(pipeline: Pipeline, rows: DataFrame, tables: Mapping[str, Da
         rows = rows.withWatermark(pipeline.spec.event_time.column, delay)
     transform = load_transform(pipeline)
     try:
-        result: object = _call(pipeline, transform, rows, tables)
+        with (calls or CallSites()).watched():
+            result: object = _call(pipeline, transform, rows, tables)
         if not isinstance(result, DataFrame):
             raise TypeError(f"it returns {type(result).__name__} instead of a DataFrame")
     except Exception as error:  # a user's function can fail in any way
-        first_line = str(error).strip().partition("\n")[0]
-        raise DataError(
-            "TIDE-DATA-002",
-            "The transform cannot be applied.",
-            facts={
-                "pipeline": pipeline.name,
-                "transform": pipeline.spec.transform,
-                "reason": f"{type(error).__name__}: {first_line}",
-            },
-            fix="correct the transform; the columns it gets are listed by: tidemill plan " + pipeline.name,
-        ) from error
+        raise _not_applicable(pipeline, error) from error
     return result
 
 
@@ -65,6 +70,26 @@ def _call(
     if spec.sources is None and not (spec.transform or "").endswith(".sql"):
         return transform(rows)
     return transform(**{spec.stream_name or SOURCE_NAME: rows, **tables})
+
+
+def _not_applicable(pipeline: Pipeline, error: Exception) -> TidemillError:
+    """What the user's function did wrong, with its line."""
+    facts: dict[str, object] = {"pipeline": pipeline.name, "transform": pipeline.spec.transform}
+    failed = failed_call(error.__traceback__)
+    if failed is not None:
+        facts["file"] = failed.place
+    reason = str(error).strip().partition("\n")[0]
+    runs_the_stream = isinstance(error, AnalysisException) and any(
+        words in reason for words in _RUNS_THE_STREAM
+    )
+    if failed is not None and failed.method and runs_the_stream:
+        return wrong_call(failed.method, {**facts, "reason": reason})
+    return DataError(
+        "TIDE-DATA-002",
+        "The transform cannot be applied.",
+        facts={**facts, "reason": f"{type(error).__name__}: {reason}"},
+        fix="correct the transform; the columns it gets are listed by: tidemill plan " + pipeline.name,
+    )
 
 
 def load_transform(pipeline: Pipeline) -> Transform:

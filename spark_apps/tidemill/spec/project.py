@@ -290,7 +290,8 @@ def resolve_pipeline(environment: Environment, name: str) -> Pipeline:
         file = environment.project.transform_file(spec.transform)
         _check_file(pipeline, "transform", file)
         if file.suffix == ".py":
-            check_transform(file, spec.transform.partition(":")[2], list(spec.sources or ()))
+            function = spec.transform.partition(":")[2]
+            check_transform(file, function, list(spec.sources or ()), spec.stream_name)
     return pipeline
 
 

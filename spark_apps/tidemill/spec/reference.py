@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from tidemill.spec.environment import EnvironmentSpec
 from tidemill.spec.pipeline import PipelineSpec
+from tidemill.spec.transform_rules import rules_reference
 
 GENERATE_COMMAND = "tidemill dev generate"
 
@@ -122,6 +123,7 @@ def _reference() -> str:
         schema = json_schema(model)
         parts.append(f"## {title}\n\n{schema['description']}\n")
         parts += _sections(schema, _Definitions(schema["$defs"]), "")
+    parts.append(rules_reference())
     return "\n".join(parts)
 
 

@@ -9,22 +9,27 @@ from pathlib import Path
 
 from tidemill.errors import SpecError
 from tidemill.spec.near_key import near_key
+from tidemill.spec.transform_calls import find_wrong_call, never_returns
+from tidemill.spec.transform_rules import NOTHING_RETURNED, wrong_call
 
 # Files of one project; each is parsed once, however many pipelines share it.
 _KEPT_FILES = 1024
 
 
-def check_transform(file: Path, function: str, sources: Sequence[str] = ()) -> None:
-    """Check that `file` defines `function` with the right parameters, one DataFrame each.
+def check_transform(
+    file: Path, function: str, sources: Sequence[str] = (), stream: str | None = None
+) -> None:
+    """Check that `file` defines `function` with a parameter for each source, and what it certainly does.
 
     Args:
         file: With the function.
         function: Its name.
         sources: Names of several sources, which are the parameters; of one source, it may have any name.
+        stream: Which of them is the stream.
 
     Raises:
         SpecError: TIDE-SPEC-018 if the file is not Python, TIDE-SPEC-019 if the function is missing or has
-            other parameters.
+            other parameters, TIDE-PLAN-… if it returns nothing or calls what no transform may call.
     """
     functions = _functions(file, file.stat().st_mtime_ns)
     facts = {"file": file, "function": function}
@@ -45,6 +50,23 @@ def check_transform(file: Path, function: str, sources: Sequence[str] = ()) -> N
             facts={**facts, "line": functions[function].lineno},
             fix=f"write `def {function}({parameters}) -> DataFrame:`; constants belong into the file",
         )
+    _check_body(file, functions, function, stream)
+
+
+def _check_body(
+    file: Path,
+    functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef],
+    function: str,
+    stream: str | None,
+) -> None:
+    transform = functions[function]
+    if not isinstance(transform, ast.FunctionDef):
+        return
+    found = find_wrong_call(transform, functions, stream)
+    if found is not None:
+        raise wrong_call(found.method, {"file": f"{file}:{found.line}", "function": function})
+    if never_returns(transform):
+        raise NOTHING_RETURNED.refusal({"file": f"{file}:{transform.lineno}", "function": function})
 
 
 @lru_cache(maxsize=_KEPT_FILES)

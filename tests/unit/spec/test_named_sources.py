@@ -27,7 +27,7 @@ transform: orders:transform
 sinks:
   - delta: {table: bronze/orders}
 """
-TRANSFORM = "def transform(customers, orders): ...\n"
+TRANSFORM = "def transform(customers, orders):\n    return orders\n"
 
 
 @pytest.fixture
@@ -109,3 +109,12 @@ def test_the_parameters_are_the_names(joined: ConfProject, parameters: str, says
     assert error.error_id == "TIDE-SPEC-019"
     assert says in error.problem
     assert "(orders: DataFrame, customers: DataFrame)" in error.fix
+
+
+def test_an_action_on_the_stream_is_refused_and_one_on_a_table_is_not(joined: ConfProject) -> None:
+    code = "def transform(customers, orders):\n    known = customers.collect()\n    return orders{}\n"
+    joined.write("spark_apps/transforms/orders.py", code.format(""))
+    joined.resolve()
+    joined.write("spark_apps/transforms/orders.py", code.format(".collect()"))
+    error = joined.refusal()
+    assert (error.error_id, error.facts["call"]) == ("TIDE-PLAN-001", "collect")

@@ -17,8 +17,8 @@ def with_transform(project: ConfProject, source: str | bytes, function: str = "t
     [
         "def transform(orders): return orders",
         "def transform(orders, /): return orders",
-        "@decorated\ndef transform(orders: DataFrame) -> DataFrame: ...",
-        "import not_installed_here\nraise SystemExit\ndef transform(x): ...",
+        "@decorated\ndef transform(orders: DataFrame) -> DataFrame: return orders",
+        "import not_installed_here\nraise SystemExit\ndef transform(x): return x",
     ],
 )
 def test_a_function_of_one_dataframe_is_a_transform_and_nothing_of_its_file_runs(
@@ -84,6 +84,6 @@ def test_a_corrected_file_is_read_again(project: ConfProject) -> None:
     with_transform(project, "def wrong(x): ...")
     with pytest.raises(SpecError):
         project.resolve()
-    file = project.write("spark_apps/transforms/orders.py", "def transform(x): ...")
+    file = project.write("spark_apps/transforms/orders.py", "def transform(x): return x")
     assert file.stat().st_size > 0
     project.resolve()

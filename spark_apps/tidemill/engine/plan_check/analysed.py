@@ -1,0 +1,79 @@
+"""Spark's analysed plan as a tree, beside Spark's own object."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from tidemill.backfill.plan_tree import Node, tree
+
+# Spark numbers the columns of a plan that is used twice anew.
+_NUMBERS = re.compile(r'"(?:id|jvmId|nodeId|__dataset_id)": (?:\d+|"[^"]*")')
+
+# Metadata of a column that a watermark is declared for, or that is made of one.
+_WATERMARK = "spark.watermarkDelayMs"
+
+
+def plan_of(frame: DataFrame) -> Any:
+    """Spark's object."""
+    return frame._jdf.queryExecution().analyzed()
+
+
+def node_of(plan: Any) -> Node:
+    """The tree of Spark's object."""
+    return tree(json.loads(plan.toJSON()))
+
+
+def paired(node: Node, plan: Any) -> Iterator[tuple[Node, Any]]:
+    """Each node of a tree with Spark's object, from the root."""
+    yield node, plan
+    children = plan.children()
+    for place, child in enumerate(node.children):
+        yield from paired(child, children.apply(place))
+
+
+def shapes(root: Node) -> dict[int, str]:
+    """By `id` of each node: the same for plans that differ in the numbers of their columns only."""
+    found: dict[int, str] = {}
+
+    def shape(node: Node) -> str:
+        fields = _NUMBERS.sub("", json.dumps(node.fields, sort_keys=True))
+        whole = "".join([fields, *map(shape, node.children)])
+        # A digest, because a plan of many steps holds each of its columns in every step.
+        found[id(node)] = hashlib.sha256(whole.encode()).hexdigest()
+        return found[id(node)]
+
+    shape(root)
+    return found
+
+
+def is_stream(node: Node) -> bool:
+    """Whether any of its rows come from a stream."""
+    return any(below.kind.startswith("Streaming") for below in node.walk())
+
+
+def has_watermark(expressions: Any) -> bool:
+    """Whether one of Spark's expressions is a column with a watermark, or a window of one."""
+    # Not in the JSON. A function of such a column is not bounded by it.
+    columns = (expressions.apply(place) for place in range(expressions.size()))
+    return any(
+        column.getClass().getSimpleName() == "AttributeReference" and column.metadata().contains(_WATERMARK)
+        for column in columns
+    )
+
+
+def classes_in(fields: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each expression in the fields of a node: the name of its class and its own fields."""
+    if isinstance(fields, list):
+        for part in fields:
+            yield from classes_in(part)
+    elif isinstance(fields, dict):
+        for part in fields.values():
+            yield from classes_in(part)
+        if "num-children" in fields:
+            yield str(fields["class"]).rpartition(".")[2], fields

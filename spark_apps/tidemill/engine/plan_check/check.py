@@ -1,0 +1,92 @@
+"""Checking what a transform made, before anything is started."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from tidemill.backfill.plan_tree import Node, tree
+from tidemill.engine.plan_check.analysed import node_of, plan_of
+from tidemill.engine.plan_check.call_sites import CallSites
+from tidemill.engine.plan_check.spark_checker import ask_spark
+from tidemill.engine.plan_check.stream_rules import own_findings
+from tidemill.errors import SpecError
+from tidemill.spec.project import Pipeline
+from tidemill.spec.transform_rules import Rule
+
+# Most of plans that is read to find a line, in characters: a few seconds, for a transform of a hundred steps.
+# Beyond it the error names no line.
+MOST_READ = 20_000_000
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a transform does.
+
+    Args:
+        rule: Whether it is refused, why, and what to do instead.
+        error: The same with its facts.
+    """
+
+    rule: Rule
+    error: SpecError
+
+
+def check_stream(pipeline: Pipeline, rows: DataFrame, result: DataFrame, calls: CallSites) -> list[Finding]:
+    """What a transform made, against Spark's rules and ours; refusals first. Starts and reads nothing.
+
+    Args:
+        pipeline: Whose transform it is.
+        rows: What it was given, a stream.
+        result: What it gave back.
+        calls: What was seen of its calls.
+    """
+    given, root, mode = node_of(plan_of(rows)), node_of(plan_of(result)), pipeline.spec.output_mode
+    refused = ask_spark(result, root, mode)
+    found: list[tuple[Rule, str, Node | None]] = []
+    if refused is not None:
+        found.append((refused.rule, refused.reason, refused.node))
+    seen = {rule for rule, *_ in found}
+    own = own_findings(given, root, plan_of(result), mode, rows.sparkSession._jvm)
+    found += [(rule, detail, node) for rule, detail, node in own if rule not in seen]
+    findings = [_finding(pipeline, *one, calls) for one in found]
+    return sorted(findings, key=lambda finding: finding.rule.warns)
+
+
+def refuse_or_warn(findings: list[Finding]) -> list[Finding]:
+    """What is only to be reported.
+
+    Raises:
+        SpecError: TIDE-PLAN-…, the first refusal.
+    """
+    for finding in findings:
+        if not finding.rule.warns:
+            raise finding.error
+    return findings
+
+
+def _finding(pipeline: Pipeline, rule: Rule, reason: str, node: Node | None, calls: CallSites) -> Finding:
+    place = None if node is None else _place_of(node, calls)
+    facts: dict[str, object] = {"pipeline": pipeline.name, "transform": pipeline.spec.transform or "none"}
+    if place is not None:
+        facts["file"] = place
+    facts |= {"output_mode": pipeline.spec.output_mode, "reason": reason}
+    return Finding(rule, rule.refusal(facts))
+
+
+def _place_of(node: Node, calls: CallSites) -> str | None:
+    """The line of the call that made an operation: the first whose result holds it.
+
+    None if no result does, as where Spark numbered the columns anew: a line is named only if it is sure.
+    """
+    read = 0
+    for made in calls.made:
+        plan = plan_of(made.frame).toJSON()
+        read += len(plan)
+        if read > MOST_READ:
+            return None
+        if any(below == node for below in tree(json.loads(plan)).walk()):
+            return made.place
+    return None

@@ -1,0 +1,107 @@
+"""What Spark accepts in a stream and does wrongly, or not for long; and what a user should know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tidemill.backfill.plan_tree import Node
+from tidemill.engine.plan_check.analysed import classes_in, has_watermark, is_stream, paired, shapes
+from tidemill.spec.pipeline import OutputMode
+from tidemill.spec.transform_rules import (
+    CLOCK,
+    DUPLICATES,
+    FIRST_ROWS,
+    GROWING_STATE,
+    OWN_SOURCE,
+    RANDOM,
+    ROW_ORDER,
+    UNBOUNDED_JOIN,
+    UNSURE_FUNCTION,
+    Rule,
+)
+
+Found = tuple[Rule, str, Node]
+
+_RULE_OF_EXPRESSION = {
+    **dict.fromkeys(("Rand", "Randn", "RandStr", "Shuffle", "SparkPartitionID", "Uniform", "Uuid"), RANDOM),
+    "MonotonicallyIncreasingID": RANDOM,
+    **dict.fromkeys(("CurrentDate", "CurrentTime", "CurrentTimestamp", "LocalTimestamp", "Now"), CLOCK),
+    **dict.fromkeys(("AnyValue", "CollectList", "CollectSet", "First", "Last"), ROW_ORDER),
+}
+
+# A watermark, in milliseconds, to ask Spark whether a join's condition makes a bound of it. Above 2^31, so
+# that it reaches Java as a Long.
+_ANY_WATERMARK = 10**12
+
+
+def own_findings(given: Node, root: Node, plan: Any, mode: OutputMode, jvm: Any) -> Iterator[Found]:
+    """What our own rules find: rule, detail, operation.
+
+    Args:
+        given: Plan of the rows that the transform got.
+        root: Plan of what it made of them.
+        plan: Spark's object of the latter.
+        mode: Spark's output mode.
+        jvm: Of the session.
+    """
+    before, after = set(shapes(given).values()), shapes(root)
+    for node, known in paired(root, plan):
+        if after[id(node)] in before:
+            continue
+        yield from _of_expressions(node)
+        if not is_stream(node):
+            continue
+        yield from _of_state(node, known, mode)
+        if node.kind == "Join":
+            yield from _of_join(node, known, jvm)
+        if not node.children:
+            yield OWN_SOURCE, f"it reads {node.fields.get('sourceName', 'a stream')}", node
+
+
+def _of_expressions(node: Node) -> Iterator[Found]:
+    """Functions whose result is not one of their arguments; each once for a node."""
+    names: dict[str, Rule] = {}
+    for name, fields in classes_in([value for key, value in node.fields.items() if key != "class"]):
+        if name in _RULE_OF_EXPRESSION:
+            names[name] = _RULE_OF_EXPRESSION[name]
+        elif name == "PythonUDF" and fields.get("udfDeterministic") is False:
+            names[str(fields["name"])] = UNSURE_FUNCTION
+    for name, rule in names.items():
+        yield rule, name, node
+
+
+def _of_state(node: Node, known: Any, mode: OutputMode) -> Iterator[Found]:
+    if node.kind == "Deduplicate" and not has_watermark(known.keys()):
+        keys = ", ".join(str(key.fields.get("name")) for key in node.expressions("keys"))
+        yield DUPLICATES, f"keys: {keys}", node
+    elif node.kind == "Distinct":
+        yield DUPLICATES, "SELECT DISTINCT", node
+    elif node.kind == "GlobalLimit" and mode == "append":
+        yield FIRST_ROWS, "limit", node
+    elif node.kind == "Aggregate" and mode == "update":
+        groups = node.expressions("groupingExpressions")
+        if groups and not has_watermark(known.groupingExpressions()):
+            yield (
+                GROWING_STATE,
+                ", ".join(str(group.fields.get("name", group.kind)) for group in groups),
+                node,
+            )
+
+
+def _of_join(node: Node, join: Any, jvm: Any) -> Iterator[Found]:
+    """A join of two streams, each of whose sides Spark must be able to forget."""
+    if not all(is_stream(child) for child in node.children):
+        return
+    helper = jvm.org.apache.spark.sql.catalyst.analysis.StreamingJoinHelper
+    if helper.isWatermarkInJoinKeys(join):
+        return
+    watermark = jvm.scala.Option.apply(_ANY_WATERMARK)
+    left, right = join.left().outputSet(), join.right().outputSet()
+    unbounded = [
+        side
+        for side, own, other in (("left", left, right), ("right", right, left))
+        if not helper.getStateValueWatermark(own, other, join.condition(), watermark).isDefined()
+    ]
+    if unbounded:
+        yield UNBOUNDED_JOIN, f"kept for ever: the rows of the {' and the '.join(unbounded)} side", node

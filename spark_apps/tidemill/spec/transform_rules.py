@@ -1,0 +1,274 @@
+"""What a transform must not do, or should know.
+
+One table for `validate`, `plan --spark`, the drivers and conf/README.md.
+Where older documents and Spark 4.2 differ, Spark 4.2 counts: it accepts `limit` in append mode, for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidemill.errors import SpecError
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One thing that a transform does.
+
+    Args:
+        error_id: Stable id.
+        what: What it does, as the reference shows it.
+        why: Why that is refused, or what it comes to; a sentence.
+        instead: What to write instead.
+        warns: Whether it is only reported; else it is refused.
+    """
+
+    error_id: str
+    what: str
+    why: str
+    instead: str
+    warns: bool = False
+
+    def refusal(self, facts: Mapping[str, object], instead: str = "") -> SpecError:
+        """The error of a transform that does this."""
+        return SpecError(self.error_id, self.why, facts=facts, fix=instead or self.instead)
+
+
+ACTION = Rule(
+    "TIDE-PLAN-001",
+    "an action on the stream: `show`, `count`, `collect`, `toPandas`, `foreach`, `rdd`, `cache`…",
+    "A transform describes rows and never runs them: a stream has no end at which an action could answer.",
+    "return the DataFrame; its sinks receive the rows",
+)
+NOTHING_RETURNED = Rule(
+    "TIDE-PLAN-002",
+    "no `return` with a value",
+    "The transform never returns a DataFrame.",
+    "end it with `return` and the DataFrame that the sinks are to get",
+)
+WRITES = Rule(
+    "TIDE-PLAN-003",
+    "`write`, `writeTo`, `writeStream`, `awaitTermination`",
+    "A transform does not write: what it writes itself is neither exactly once nor in the ledger.",
+    "return the DataFrame and declare where it goes under `sinks`; one pipeline can have several",
+)
+OWN_SOURCE = Rule(
+    "TIDE-PLAN-004",
+    "a stream or a file of its own: `readStream`, `open`",
+    "The transform reads what the pipeline file does not declare: no offset, digest or gate knows of it.",
+    "declare the stream as the pipeline's source; put constants into the transform file",
+)
+SORT = Rule(
+    "TIDE-PLAN-010",
+    "`orderBy`, `sort`; allowed after an aggregation into a table with `mode: replace`",
+    "A stream cannot be sorted: its last row never comes.",
+    "sort when the table is read, or aggregate first and write the table with `mode: replace`",
+)
+LIMIT = Rule(
+    "TIDE-PLAN-011",
+    "`offset`; `limit` into a table with `mode: merge`",
+    "Spark 4.2 cannot skip rows of a stream, and can limit them in append mode only.",
+    "limit when the table is read, or aggregate, sort, limit and write the table with `mode: replace`",
+)
+DUPLICATES = Rule(
+    "TIDE-PLAN-012",
+    "`distinct`, `dropDuplicates` without the event-time column; `dropDuplicatesWithinWatermark` without "
+    "`event_time`",
+    "Removing repetitions without a bound in event time keeps every key in the state for ever.",
+    "declare `event_time` with a watermark and name its column among the keys, "
+    "dropDuplicates(['id', 'timestamp']), or use dropDuplicatesWithinWatermark(['id']); "
+    "or write the table with `mode: merge` and `key`",
+)
+NO_WATERMARK = Rule(
+    "TIDE-PLAN-013",
+    "an aggregation without a window of event time, into a table with `mode: append` or a topic",
+    "In append mode a group is written once it is over, and without a watermark none ever is.",
+    "declare `event_time` with a watermark and group by window('timestamp', '5 minutes'); or write the table "
+    "with `mode: merge` and `key`, or `mode: replace`",
+)
+CHAINED = Rule(
+    "TIDE-PLAN-014",
+    "an aggregation of aggregates or joins, into a table with `mode: merge` or `mode: replace`",
+    "Stateful operations can be chained in append mode only: in others the first one changes rows that "
+    "the next "
+    "has counted.",
+    "write with `mode: append` and group by window_time(window) of the first; or write the first result to a "
+    "table and read it in a second pipeline",
+)
+COMPLETE = Rule(
+    "TIDE-PLAN-015",
+    "rows without an aggregation, into a table with `mode: replace`",
+    "`mode: replace` writes the whole result with each batch, and only an aggregation has a whole result.",
+    "aggregate in the transform, or write the table with `mode: append`, or `mode: merge` and `key`",
+)
+UNBOUNDED_JOIN = Rule(
+    "TIDE-PLAN-016",
+    "a join of two streams without a bound in time, of any kind",
+    "A join of two streams needs a watermark and a bound in time for both sides: else it keeps every row for "
+    "ever, and an outer or semi join never knows that a match will not come.",
+    "declare `event_time`, and join by the same window, or add a condition such as "
+    "b_time BETWEEN a_time AND a_time + INTERVAL 1 HOUR",
+)
+JOIN_MODE = Rule(
+    "TIDE-PLAN-017",
+    "a join of two streams whose kind does not fit the table's mode: outer only in append, none in replace",
+    "Spark joins two streams in append mode; inner joins in merge mode, too.",
+    "write the table with `mode: append`",
+)
+JOIN_SIDE = Rule(
+    "TIDE-PLAN-018",
+    "a join that keeps all rows of the static side (right, full), or an anti join of two streams",
+    "The join would need to know that a match will never come, and a stream does not end.",
+    "keep the rows of the stream: put it on the left of a `left` join; "
+    "of two streams, a `left` join with a bound in time and `where(other_id IS NULL)` is an anti join",
+)
+SET_OPERATION = Rule(
+    "TIDE-PLAN-019",
+    "`intersect`, `except`, `subtract` of two streams",
+    "Comparing a stream with all rows of another needs rows that have not come yet.",
+    "join the two with a bound in time (`left_semi` for intersect)",
+)
+ROW_WINDOW = Rule(
+    "TIDE-PLAN-020",
+    "`row_number`, `lag`, `rank`… over a Window",
+    "A window over rows needs all rows of its partition; a stream knows windows of time only.",
+    "aggregate by window('timestamp', …) and key, with max_by or min_by for the newest or the first row; "
+    "or compute "
+    "it from the finished table",
+)
+DISTINCT_AGGREGATE = Rule(
+    "TIDE-PLAN-021",
+    "`countDistinct` and other distinct aggregates",
+    "A stream cannot count distinct values exactly.",
+    "use approx_count_distinct, or dropDuplicates with the event-time column before a count",
+)
+SESSION_MODE = Rule(
+    "TIDE-PLAN-022",
+    "session windows into a table with `mode: merge`",
+    "A session that grows changes its key, so it cannot be updated by key.",
+    "write the table with `mode: append`: a session is written once it is over",
+)
+SAMPLE = Rule(
+    "TIDE-PLAN-023",
+    "`sample`, `randomSplit`",
+    "A sample is drawn anew whenever a batch is repeated, so tables would contradict each other.",
+    "choose by a hash of the key: where(abs(xxhash64('id')) % 100 < 10)",
+)
+PIVOT = Rule(
+    "TIDE-PLAN-024",
+    "`pivot`, `crosstab`",
+    "Spark cannot pivot a stream: it would read all values first.",
+    "write one conditional aggregate per value: count(when(col('kind') == 'a', 1)).alias('a')",
+)
+RANDOM = Rule(
+    "TIDE-PLAN-025",
+    "`rand`, `randn`, `uuid`, `shuffle`, `monotonically_increasing_id`, `spark_partition_id`, with a "
+    "seed, too",
+    "A repeated batch or a backfill would give other rows than the first time.",
+    "make it from the record: xxhash64 or sha2 of its key, or of kafka_topic, kafka_partition and "
+    "kafka_offset",
+)
+OTHERWISE = Rule(
+    "TIDE-PLAN-029",
+    "anything else that Spark 4.2 refuses in a stream",
+    "Spark does not run this as a stream.",
+    "see `reason`, which is Spark's own; compute it from the finished table instead",
+)
+CLOCK = Rule(
+    "TIDE-PLAN-040",
+    "`current_timestamp`, `now`, `current_date`",
+    "The time is that of the batch: a repeated batch gives the same, a backfill another.",
+    "use the event time, or the record's arrival: kafka_timestamp",
+    warns=True,
+)
+FIRST_ROWS = Rule(
+    "TIDE-PLAN-041",
+    "`limit` in append mode",
+    "Spark 4.2 writes the first rows that ever arrive, and nothing after them.",
+    "limit when the table is read",
+    warns=True,
+)
+GROWING_STATE = Rule(
+    "TIDE-PLAN-042",
+    "an aggregation without a watermark into a table with `mode: merge`",
+    "The state keeps a row for each group for ever: right for a bounded number of keys.",
+    "group by window of event time, if the number of groups grows with time",
+    warns=True,
+)
+ROW_ORDER = Rule(
+    "TIDE-PLAN-043",
+    "`first`, `last`, `any_value`, `collect_list`, `collect_set`",
+    "The result depends on the order in which rows arrive: a backfill may give another.",
+    "use min_by or max_by with the event time; sort_array around a collected list",
+    warns=True,
+)
+UNSURE_FUNCTION = Rule(
+    "TIDE-PLAN-044",
+    "a Python function marked `asNondeterministic`",
+    "It says of itself that it can give another result when a batch is repeated.",
+    "make it a function of its arguments, if rows must never change",
+    warns=True,
+)
+
+RULES = tuple(rule for rule in list(globals().values()) if isinstance(rule, Rule))
+
+# What to write instead of an action, where it is known better than in general.
+_INSTEAD_OF = {
+    "show": "return the DataFrame and add the sink `console: {}`, or look at the table: tidemill run, "
+    "then read it",
+    "count": "count in groups, groupBy(window('timestamp', '5 minutes')).count(); the number of rows of each "
+    "batch is in tidemill ledger",
+    "foreach": "return the DataFrame and declare its sinks; use a column expression or a UDF to change rows",
+    "rdd": "use column expressions, a UDF or mapInArrow",
+    "collect": "join with the other rows instead of collecting them into Python",
+    "toPandas": "use mapInPandas or a pandas UDF, which get the rows in parts",
+    "cache": "leave it out: a batch that several sinks write is kept for them",
+}
+_INSTEAD_LIKE = {
+    "foreachPartition": "foreach",
+    "isEmpty": "count",
+    "take": "collect",
+    "head": "collect",
+    "first": "collect",
+    "tail": "collect",
+    "toLocalIterator": "collect",
+    "toArrow": "toPandas",
+    "toJSON": "rdd",
+    "persist": "cache",
+    "checkpoint": "cache",
+    "localCheckpoint": "cache",
+}
+_RULE_OF_CALL = {
+    **dict.fromkeys(("write", "writeTo", "writeStream", "awaitTermination"), WRITES),
+    **dict.fromkeys(("readStream", "open"), OWN_SOURCE),
+    **dict.fromkeys(("pivot", "crosstab"), PIVOT),
+}
+
+
+def wrong_call(method: str, facts: Mapping[str, object]) -> SpecError:
+    """The error of a transform that calls a method which no transform may call."""
+    rule = _RULE_OF_CALL.get(method, ACTION)
+    instead = _INSTEAD_OF.get(_INSTEAD_LIKE.get(method, method), "") if rule is ACTION else ""
+    return rule.refusal({**facts, "call": method}, instead)
+
+
+def rules_reference() -> str:
+    """The table of all rules, for the conf reference."""
+    lines = [
+        "## What a transform must not do\n",
+        "`tidemill validate` finds what the text of the function shows for certain, `tidemill plan NAME "
+        "--spark` and "
+        "every driver, before\nit starts, what Spark's analysed plan shows. Where older documents and "
+        "Spark 4.2 differ, "
+        "Spark 4.2 counts.\n",
+    ]
+    for title, warns in (("refused", False), ("reported, and started", True)):
+        lines += [f"| id | {title} | because | instead |", "|---|---|---|---|"]
+        lines += [
+            f"| {rule.error_id} | {rule.what} | {rule.why} | {rule.instead} |"
+            for rule in RULES
+            if rule.warns is warns
+        ]
+        lines.append("")
+    return "\n".join(lines)
