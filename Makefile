@@ -52,9 +52,12 @@ test-airflow: setup-tests ## Airflow's own classes and database
 test-helm: setup ## the chart, rendered; needs helm, no cluster
 	@$(PYTEST) tests/helm
 
-.PHONY: bench-overhead bench-checkpoint bench-doctor bench-reconcile bench-drain soak soak-kills
+.PHONY: bench-overhead bench-payloads bench-checkpoint bench-doctor bench-reconcile bench-drain soak soak-kills
 bench-overhead: setup ## time against hand-written, tuned PySpark
 	@$(BIN)/python -m tests.bench.overhead
+
+bench-payloads: setup ## time of each payload decoder against Spark's own
+	@$(BIN)/python -m tests.bench.payloads
 
 bench-checkpoint: setup ## time of looking at a checkpoint of 5,000 files
 	@$(BIN)/python -m tests.bench.checkpoint

@@ -12,6 +12,7 @@ apache-airflow==$AIRFLOW_VERSION
 confluent-kafka==$CONFLUENT_KAFKA_VERSION
 delta-spark==$DELTA_SPARK_VERSION
 deltalake==$DELTALAKE_VERSION
+fastavro==$FASTAVRO_VERSION
 obstore==$OBSTORE_VERSION
 pyarrow==$PYARROW_VERSION
 pydantic==$PYDANTIC_VERSION

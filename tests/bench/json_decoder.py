@@ -12,7 +12,8 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from tidemill.payload.json_decoder import Decoded, JsonDecoder
+from tidemill.payload.decoder import Decoded
+from tidemill.payload.json_decoder import JsonDecoder
 from tidemill.payload.json_schema import load_payload_schema
 
 RECORDS = 250_000

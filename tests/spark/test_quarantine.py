@@ -13,7 +13,7 @@ from tests.support.declared import declared
 from tests.support.lake import Lake
 from tidemill.engine.classify import classify
 from tidemill.errors import DataError
-from tidemill.payload.decode import json_decoding
+from tidemill.payload.decode import payload_decoding
 from tidemill.payload.quarantine import Quarantine
 from tidemill.spec.project import Pipeline
 
@@ -41,7 +41,7 @@ def decoded(
     assert pipeline.spec.payload is not None
     rows = [(None, value, "orders", 0, offset, ARRIVED) for offset, value in enumerate(values)]
     records = spark.createDataFrame(rows, RECORDS).repartition(2, "kafka_offset")
-    decoding = json_decoding(pipeline, pipeline.spec.payload.chosen, quarantine)
+    decoding = payload_decoding(pipeline, pipeline.spec.payload, quarantine)
     return records.mapInArrow(decoding.stage, decoding.spark_schema)
 
 

@@ -21,6 +21,7 @@ PYTHON_PACKAGES = {
     "CONFLUENT_KAFKA_VERSION": "confluent-kafka",
     "DELTALAKE_VERSION": "deltalake",
     "DELTA_SPARK_VERSION": "delta-spark",
+    "FASTAVRO_VERSION": "fastavro",
     "OBSTORE_VERSION": "obstore",
     "PYARROW_VERSION": "pyarrow",
     "PYDANTIC_VERSION": "pydantic",

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tidemill.errors import SpecError, TidemillError
 from tidemill.spec.ddl import column_types
 from tidemill.spec.near_key import near_key
 from tidemill.spec.project import Environment, Pipeline, resolve_pipeline
 from tidemill.spec.table_graph import build_graph
-
-if TYPE_CHECKING:
-    from tidemill.payload.json_schema import PayloadSchema
-
-# Schemas of one project, each read once however many pipelines share it.
-_KEPT_SCHEMAS = 1024
 
 # Columns that every Kafka record brings beside the payload's (payload/decode.py).
 LINEAGE_PREFIX = "kafka_"
@@ -76,9 +67,10 @@ def decoded_columns(pipeline: Pipeline) -> dict[str, str] | None:
     """
     source = pipeline.spec.source
     if pipeline.spec.payload is not None:
-        file = pipeline.environment.project.schemas / pipeline.spec.payload.chosen.schema_
-        schema = _payload_schema(file, file.stat().st_mtime_ns)
-        return {field.name: str(field.type) for field in schema.arrow_schema}
+        from tidemill.payload.decoders import decoder_of
+
+        decoder = decoder_of(pipeline.spec.payload, pipeline.environment.project.schemas)
+        return {field.name: str(field.type) for field in decoder.columns}
     if source.files is not None:
         file = pipeline.environment.project.pipeline_file(pipeline.name)
         ddl = source.files.schema_
@@ -173,33 +165,6 @@ def _wrong_column(pipeline: Pipeline, key: str, column: str, reason: str, near: 
         },
         fix=f"did you mean {near}?" if near else "correct the pipeline file or the schema",
     )
-
-
-@lru_cache(maxsize=_KEPT_SCHEMAS)
-def _payload_schema(file: Path, _modified: int) -> PayloadSchema:
-    from tidemill.payload.json_schema import load_payload_schema
-
-    try:
-        document = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        line = getattr(error, "lineno", None)
-        raise SpecError(
-            "TIDE-SPEC-028",
-            "The payload schema is not JSON.",
-            facts={
-                "file": f"{file}:{line}" if line else file,
-                "reason": getattr(error, "msg", None) or type(error).__name__,
-            },
-            fix="correct the file",
-        ) from error
-    if not isinstance(document, dict):
-        raise SpecError(
-            "TIDE-SPEC-028",
-            "The payload schema is not a JSON object.",
-            facts={"file": file, "found": type(document).__name__},
-            fix="write a JSON Schema with type, properties and required",
-        )
-    return load_payload_schema(document, file.name)
 
 
 def _misnamed(file: Path) -> SpecError:

@@ -13,7 +13,7 @@ from tidemill.engine.plan_check.call_sites import CallSites
 from tidemill.engine.plan_check.check import Finding, check_stream
 from tidemill.engine.row_origin import find_origin
 from tidemill.engine.transform import apply_transform, check_event_time
-from tidemill.payload.decode import Decoding, Stage, json_decoding
+from tidemill.payload.decode import Decoding, Stage, payload_decoding
 from tidemill.payload.quarantine import Quarantine
 from tidemill.payload.typed_rows import typed_rows
 from tidemill.sinks.table_columns import table_columns
@@ -86,7 +86,7 @@ def flow_of(pipeline: Pipeline, rows: DataFrame, versions: Mapping[str, int] | N
 def _decoding(pipeline: Pipeline, records: DataFrame, quarantine: Quarantine) -> Decoding | None:
     payload = pipeline.spec.payload
     if payload is not None:
-        return json_decoding(pipeline, payload.chosen, quarantine)
+        return payload_decoding(pipeline, payload, quarantine)
     return typed_rows(pipeline, records.schema, quarantine) if pipeline.spec.rejects_records else None
 
 

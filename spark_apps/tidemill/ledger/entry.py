@@ -82,6 +82,7 @@ class Shape(BaseModel):
         path: Folder of a files source.
         format: Format of its files.
         columns: Their columns.
+        payload: How the records of a topic are decoded.
         watermark: How late an event may be.
         window: Length of the result's windows, as it is declared.
         sinks: By name.
@@ -97,6 +98,7 @@ class Shape(BaseModel):
     path: str = ""
     format: str = ""
     columns: str = ""
+    payload: str = ""
     watermark: str = ""
     window: str = ""
     sinks: dict[str, SinkShape] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tidemill.ledger.entry import Shape, SinkShape
+from tidemill.spec.payload import Payload
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.sinks import Sink
 from tidemill.spec.units import format_duration
@@ -22,10 +23,21 @@ def shape_of(spec: PipelineSpec) -> Shape:
         path="" if files is None else files.path,
         format="" if files is None else files.format,
         columns="" if files is None else files.schema_ or "",
+        payload=_payload(spec.payload),
         watermark=_duration(None if time is None else time.watermark),
         window=_duration(None if time is None else time.window),
         sinks={_name(sink): _sink(sink) for sink in spec.sinks},
     )
+
+
+def _payload(payload: Payload | None) -> str:
+    """What decides how a record is read beside its schema files, whose contents are in the code's digest."""
+    if payload is None:
+        return ""
+    if payload.csv is not None:
+        return f"csv separated by {payload.csv.separator!r}"
+    framing = "" if payload.avro is None else f" {payload.avro.framing}"
+    return f"{payload.format}{framing}"
 
 
 def _duration(declared: timedelta | None) -> str:

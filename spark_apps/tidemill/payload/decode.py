@@ -6,7 +6,6 @@ transform, or composes it with the Parquet writing of the arrow writer into a si
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -15,13 +14,12 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from tidemill.payload.decoders import decoder_of
 from tidemill.payload.event_time import EventTimeLimit
-from tidemill.payload.json_decoder import JsonDecoder
-from tidemill.payload.json_schema import PayloadSchema, load_payload_schema
 from tidemill.payload.quarantine import Quarantine
 from tidemill.payload.rejections import Rejections
 from tidemill.payload.source_columns import BATCH_TIME
-from tidemill.spec.pipeline import JsonPayload
+from tidemill.spec.payload import Payload
 from tidemill.spec.project import Pipeline
 
 Stage = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -55,26 +53,20 @@ class Decoding:
         return from_arrow_schema(self.arrow_schema)
 
 
-def read_payload_schema(pipeline: Pipeline, payload: JsonPayload) -> PayloadSchema:
-    """The payload schema that the pipeline names.
+def payload_decoding(pipeline: Pipeline, payload: Payload, quarantine: Quarantine) -> Decoding:
+    """Decode the records of a topic; rejected ones go to the quarantine or stop the batch, as declared.
 
     Raises:
-        SpecError: If the file is not a schema that Tidemill can enforce.
+        SpecError: If a schema file is not one that Tidemill can enforce.
     """
-    path = pipeline.environment.project.schemas / payload.schema_
-    return load_payload_schema(json.loads(path.read_text(encoding="utf-8")), payload.schema_)
-
-
-def json_decoding(pipeline: Pipeline, payload: JsonPayload, quarantine: Quarantine) -> Decoding:
-    """Decode JSON records; rejected ones go to the quarantine or stop the batch, as declared."""
-    schema = read_payload_schema(pipeline, payload)
-    decoder = JsonDecoder(schema, payload.max_record_bytes)
-    columns = rows_schema(pipeline, payload, schema)
+    decoder = decoder_of(payload, pipeline.environment.project.schemas)
+    columns = rows_schema(pipeline, payload, decoder.columns)
     lineage = [name for name in columns.names if name in _LINEAGE]
     limit = event_time_limit(pipeline)
+    stops = payload.chosen.on_invalid == "fail"
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rejections = Rejections(quarantine, payload.on_invalid == "fail")
+        rejections = Rejections(quarantine, stops)
         for batch in batches:
             decoded = decoder.decode(batch.column("kafka_value"))
             rejections.add_kafka(batch, decoded.rejected, decoded.reasons)
@@ -99,11 +91,11 @@ def event_time_limit(pipeline: Pipeline) -> EventTimeLimit | None:
     return None if event_time is None or max_ahead is None else EventTimeLimit(event_time.column, max_ahead)
 
 
-def rows_schema(pipeline: Pipeline, payload: JsonPayload, schema: PayloadSchema) -> pa.Schema:
+def rows_schema(pipeline: Pipeline, payload: Payload, decoded: pa.Schema) -> pa.Schema:
     """Columns after decoding: the payload's, then lineage, with the raw record if it is kept."""
     lineage = ["kafka_key", "kafka_topic", "kafka_partition", "kafka_offset", "kafka_timestamp"]
-    if payload.keep_raw:
+    if payload.chosen.keep_raw:
         lineage.insert(1, "kafka_value")
     if pipeline.spec.source.chosen.headers:
         lineage.append("kafka_headers")
-    return pa.schema([*schema.arrow_schema, *(pa.field(name, _LINEAGE[name]) for name in lineage)])
+    return pa.schema([*decoded, *(pa.field(name, _LINEAGE[name]) for name in lineage)])

@@ -35,38 +35,14 @@ A record has one reason, the first of: null, size, encoding, braces, JSON and ty
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-
 import pyarrow as pa
 
-from tidemill.errors import SpecError
+from tidemill.payload.decoder import Decoded, check_record_limit, decode_in_pieces
 from tidemill.payload.json_block import BlockDecoder
 from tidemill.payload.json_framing import frame
 from tidemill.payload.json_rules import apply_rules, textual_schema
 from tidemill.payload.json_schema import PayloadSchema
 from tidemill.payload.sieve import Sieve
-
-# Bytes of input that are decoded in one piece. Arrow's string offsets end at 2 GiB and the parser keeps
-# several copies; far below both, and above what Spark hands over at once (some 10 MB).
-MAX_BLOCK_BYTES = 64 * 2**20
-
-
-@dataclass(frozen=True)
-class Decoded:
-    """The two heaps of one input array; each input position is in exactly one of them.
-
-    Args:
-        rows: Columns of the schema for the good records, in input order.
-        kept: Position in the input of each row.
-        rejected: Positions in the input of the other records, ascending.
-        reasons: Why, for each of `rejected`; a stable code, with a field's path behind a colon.
-    """
-
-    rows: pa.RecordBatch
-    kept: pa.Int64Array
-    rejected: pa.Int64Array
-    reasons: list[str]
 
 
 class JsonDecoder:
@@ -81,25 +57,18 @@ class JsonDecoder:
     """
 
     def __init__(self, schema: PayloadSchema, max_record_bytes: int) -> None:
-        if not 0 < max_record_bytes <= MAX_BLOCK_BYTES:
-            raise SpecError(
-                "TIDE-SPEC-025",
-                "The largest record size is out of range.",
-                facts={"max_record_bytes": max_record_bytes, "schema": schema.name},
-                fix=f"use 1 to {MAX_BLOCK_BYTES} bytes",
-            )
         self.schema = schema
-        self._max_record_bytes = max_record_bytes
+        self._max_record_bytes = check_record_limit(max_record_bytes)
         self._blocks = BlockDecoder(textual_schema(schema.arrow_schema))
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The schema's."""
+        return self.schema.arrow_schema
 
     def decode(self, values: pa.BinaryArray | pa.LargeBinaryArray) -> Decoded:
         """Decode every record or say why not; never raises because of a record."""
-        pieces = [(start, self._sift(piece)) for start, piece in _pieces(values, 0)]
-        if len(pieces) == 1:
-            rows, sieve = pieces[0][1]
-            positions, reasons = sieve.fallen()
-            return Decoded(rows, sieve.positions, pa.array(positions, pa.int64()), reasons)
-        return _joined(pieces)
+        return decode_in_pieces(values, self._sift)
 
     def _sift(self, values: pa.Array) -> tuple[pa.RecordBatch, Sieve]:
         # The order of these steps is the precedence of the reasons.
@@ -109,26 +78,3 @@ class JsonDecoder:
         rows, reasons = apply_rules(parsed, sieve.records, self.schema)
         stays = sieve.drop(reasons)
         return rows if stays is None else rows.filter(stays), sieve
-
-
-def _pieces(values: pa.Array, start: int) -> Iterator[tuple[int, pa.Array]]:
-    """Cut the input into pieces of at most `MAX_BLOCK_BYTES`, or of one record."""
-    if values.nbytes <= MAX_BLOCK_BYTES or len(values) <= 1:
-        yield start, values
-        return
-    middle = len(values) // 2
-    yield from _pieces(values.slice(0, middle), start)
-    yield from _pieces(values.slice(middle), start + middle)
-
-
-def _joined(pieces: list[tuple[int, tuple[pa.RecordBatch, Sieve]]]) -> Decoded:
-    kept: list[int] = []
-    rejected: list[int] = []
-    reasons: list[str] = []
-    for start, (_, sieve) in pieces:
-        positions, why = sieve.fallen()
-        kept += [start + position for position in sieve.positions.to_pylist()]
-        rejected += [start + position for position in positions]
-        reasons += why
-    rows = pa.concat_batches([rows for _, (rows, _) in pieces])
-    return Decoded(rows, pa.array(kept, pa.int64()), pa.array(rejected, pa.int64()), reasons)

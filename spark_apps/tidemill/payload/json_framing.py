@@ -22,11 +22,9 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.payload.readable import drop_invalid_utf8, drop_null_and_oversized
 from tidemill.payload.sieve import Sieve
 
-NULL_VALUE = "null_value"
-OVERSIZED = "oversized"
-INVALID_UTF8 = "invalid_utf8"
 EMPTY = "empty"
 NOT_AN_OBJECT = "not_an_object"
 MALFORMED_JSON = "malformed_json"
@@ -39,35 +37,10 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 def frame(sieve: Sieve, max_record_bytes: int) -> None:
     """Drop what cannot be one JSON object; the survivors become strings without blanks around them."""
-    if sieve.records.null_count:
-        sieve.drop_where(sieve.records.is_null(), NULL_VALUE)
-    _drop_oversized(sieve, max_record_bytes)
-    _drop_invalid_utf8(sieve)
+    drop_null_and_oversized(sieve, max_record_bytes)
+    drop_invalid_utf8(sieve)
     _drop_without_braces(sieve)
     _drop_with_second_value(sieve)
-
-
-def _drop_oversized(sieve: Sieve, max_record_bytes: int) -> None:
-    lengths = pc.binary_length(sieve.records)
-    if (pc.max(lengths).as_py() or 0) > max_record_bytes:
-        sieve.drop_where(pc.greater(lengths, max_record_bytes), OVERSIZED)
-
-
-def _drop_invalid_utf8(sieve: Sieve) -> None:
-    try:
-        sieve.records = sieve.records.cast(pa.string())
-    except pa.ArrowInvalid:
-        records = sieve.records.to_pylist()
-        sieve.drop({offset: INVALID_UTF8 for offset, record in enumerate(records) if not _is_utf8(record)})
-        sieve.records = sieve.records.cast(pa.string())
-
-
-def _is_utf8(record: bytes) -> bool:
-    try:
-        record.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _drop_without_braces(sieve: Sieve) -> None:

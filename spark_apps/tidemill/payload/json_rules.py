@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.payload.json_explain import lacks_required
 from tidemill.payload.json_schema import EACH_ITEM, Path, PayloadSchema, path_text
+from tidemill.payload.leaves import Broken, Convert, Place, convert_leaves, reject_non_finite
 from tidemill.payload.timestamps import INSTANT, read_instants, without_offset
 
 Reasons = dict[int, str]
@@ -41,66 +41,15 @@ def apply_rules(
         texts: The JSON text of each row.
         schema: The rules.
     """
-    reasons: Reasons = {}
-    columns = []
-    for column, field in zip(batch.columns, schema.arrow_schema, strict=True):
-        columns.append(_checked(column, field.type, _Place((field.name,), None), _Rules(schema, reasons)))
-    for path in schema.required:
-        _check_required(batch, texts, path, path in schema.required_nullable, reasons)
-    return pa.RecordBatch.from_arrays(columns, schema=schema.arrow_schema), reasons
-
-
-class _Place:
-    """Where an array's values come from: their path, and the row of each (None: one per row, in order)."""
-
-    def __init__(self, path: Path, rows: pa.Int64Array | None) -> None:
-        self.path = path
-        self.rows = rows
-
-    def rows_where(self, mask: pa.BooleanArray) -> list[int]:
-        offsets = pc.indices_nonzero(mask)
-        rows: list[int] = (offsets if self.rows is None else self.rows.take(offsets)).to_pylist()
-        return rows
-
-    def property(self, name: str) -> _Place:
-        return _Place((*self.path, name), self.rows)
-
-    def items(self, lists: pa.ListArray) -> _Place:
-        parents = pc.list_parent_indices(lists)
-        return _Place((*self.path, EACH_ITEM), parents if self.rows is None else self.rows.take(parents))
-
-    def filter(self, mask: pa.BooleanArray) -> _Place:
-        rows = pc.indices_nonzero(mask) if self.rows is None else self.rows.filter(mask)
-        return _Place(self.path, rows)
-
-
-@dataclass(frozen=True)
-class _Rules:
-    """What values must be, and the reasons of the rows where one is not."""
-
-    schema: PayloadSchema
-    reasons: Reasons
-
-    def reject(self, code: str, place: _Place, wrong: pa.BooleanArray) -> None:
-        for row in place.rows_where(wrong):
-            self.reasons.setdefault(row, f"{code}:{path_text(place.path)}")
-
-
-def _checked(array: pa.Array, declared: pa.DataType, place: _Place, rules: _Rules) -> pa.Array:
-    """Check numbers, and convert the strings that `declared` calls instants, at any depth."""
-    if not _has_rules(declared):
-        return array
-    if pa.types.is_floating(declared):
-        return _finite(array, place, rules)
-    if declared == INSTANT:
-        return _instants(array, place, rules)
-    if pa.types.is_list(declared):
-        items = _checked(array.values, declared.value_type, place.items(array), rules)
-        return pa.ListArray.from_arrays(array.offsets, items, type=declared, mask=array.is_null())
-    children = [
-        _checked(array.field(field.name), field.type, place.property(field.name), rules) for field in declared
+    broken = Broken()
+    convert = _leaf(schema, broken)
+    columns = [
+        convert_leaves(column, field.type, Place((field.name,), None), _has_rules, convert)
+        for column, field in zip(batch.columns, schema.arrow_schema, strict=True)
     ]
-    return pa.StructArray.from_arrays(children, fields=list(declared), mask=array.is_null())
+    for path in schema.required:
+        _check_required(batch, texts, path, path in schema.required_nullable, broken.reasons)
+    return pa.RecordBatch.from_arrays(columns, schema=schema.arrow_schema), broken.reasons
 
 
 @functools.cache
@@ -112,27 +61,34 @@ def _has_rules(declared: pa.DataType) -> bool:
     return bool(declared == INSTANT or pa.types.is_floating(declared))
 
 
-def _finite(array: pa.DoubleArray, place: _Place, rules: _Rules) -> pa.DoubleArray:
-    if place.path not in rules.schema.non_finite:
-        finite = pc.is_finite(array)
-        if pc.all(finite).as_py() is False:
-            rules.reject("not_finite", place, pc.invert(finite))
-    return array
+def _leaf(schema: PayloadSchema, broken: Broken) -> Convert:
+    """What becomes of strings that are declared instants, and of numbers."""
+
+    def convert(array: pa.Array, declared: pa.DataType, place: Place) -> pa.Array:
+        if declared == INSTANT:
+            return _instants(array, place, schema, broken)
+        if place.path not in schema.non_finite:
+            reject_non_finite(array, place, broken)
+        return array
+
+    return convert
 
 
-def _instants(texts: pa.StringArray, place: _Place, rules: _Rules) -> pa.TimestampArray:
+def _instants(
+    texts: pa.StringArray, place: Place, schema: PayloadSchema, broken: Broken
+) -> pa.TimestampArray:
     instants = read_instants(texts)
     if instants.null_count != texts.null_count:
-        rules.reject("wrong_type", place, pc.and_(texts.is_valid(), instants.is_null()))
-    if place.path not in rules.schema.no_offset and (lacking := without_offset(texts)) is not None:
-        rules.reject("no_offset", place, lacking)
+        broken.reject("wrong_type", place, pc.and_(texts.is_valid(), instants.is_null()))
+    if place.path not in schema.no_offset and (lacking := without_offset(texts)) is not None:
+        broken.reject("no_offset", place, lacking)
     return instants
 
 
 def _check_required(
     batch: pa.RecordBatch, texts: pa.StringArray, path: Path, may_be_null: bool, reasons: Reasons
 ) -> None:
-    array, place = batch.column(path[0]), _Place(path[:1], None)
+    array, place = batch.column(path[0]), Place(path[:1], None)
     for step in path[1:]:
         # A required property of an object that is itself absent is not missing.
         if array.null_count:

@@ -30,8 +30,8 @@ _HAS_OFFSET = rf"(?:[Zz]|{_ENDS_WITH_OFFSET[:-1]})$"
 _SHORTEST = 20
 
 # 0001-01-01T00:00:00Z and 9999-12-31T23:59:59.999999Z in microseconds since 1970.
-_FIRST = -62_135_596_800_000_000
-_LAST = 253_402_300_799_999_999
+FIRST = -62_135_596_800_000_000
+LAST = 253_402_300_799_999_999
 
 
 def read_instants(texts: pa.StringArray) -> pa.TimestampArray:
@@ -60,7 +60,7 @@ def without_offset(texts: pa.StringArray) -> pa.BooleanArray | None:
 def _bounds() -> tuple[pa.TimestampScalar, pa.TimestampScalar]:
     # Not made at import: the first value that pyarrow converts imports pandas, which `tidemill validate`
     # should not wait for.
-    return pa.scalar(_FIRST, INSTANT), pa.scalar(_LAST, INSTANT)
+    return pa.scalar(FIRST, INSTANT), pa.scalar(LAST, INSTANT)
 
 
 def _read_uniform(texts: pa.StringArray) -> pa.TimestampArray | None:

@@ -9,12 +9,12 @@ from typing import ClassVar, Literal, Self, cast
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
+from tidemill.spec.payload import Payload
 from tidemill.spec.schedule import Schedule
 from tidemill.spec.sinks import DeltaSink, Sink
 from tidemill.spec.sources import Source
-from tidemill.spec.strict import OneOf, Strict
+from tidemill.spec.strict import Strict
 from tidemill.spec.text import (
-    SCHEMA_FILE_PATTERN,
     TRANSFORM_PATTERN,
     Column,
     Line,
@@ -22,38 +22,11 @@ from tidemill.spec.text import (
     SizeName,
     SourceName,
 )
-from tidemill.spec.units import Count, Duration, DurationOrOff, Patience, Size
+from tidemill.spec.units import Count, Duration, DurationOrOff, Patience
 
 OutputMode = Literal["append", "update", "complete"]
 
 _OUTPUT_MODE_OF: dict[str, OutputMode] = {"append": "append", "merge": "update", "replace": "complete"}
-
-
-class JsonPayload(Strict):
-    """Each record is one JSON object."""
-
-    schema_: str = Field(
-        alias="schema",
-        description="File in conf/schemas/ with the record's JSON Schema.",
-        pattern=SCHEMA_FILE_PATTERN,
-    )
-    on_invalid: Literal["quarantine", "fail"] = Field(
-        "quarantine",
-        description="Records that do not fit the schema: put them into the quarantine table and go on, "
-        "or stop.",
-    )
-    # Kafka's default limit is 1 MB; a larger record is nearly always a mistake, and one of them in each
-    # partition at once must fit the Python worker's memory beside a whole batch.
-    max_record_bytes: Size = Field(
-        2**20, description="Longest record that is decoded; longer ones are invalid.", validate_default=True
-    )
-    keep_raw: bool = Field(False, description="Keep the undecoded record as the column kafka_value.")
-
-
-class Payload(OneOf):
-    """Exactly one format of the records; without `payload:` they stay bytes."""
-
-    json_: JsonPayload | None = Field(None, alias="json", description="Each record is one JSON object.")
 
 
 class EventTime(Strict):

@@ -212,11 +212,12 @@ class Pipeline:
 
     @property
     def named_files(self) -> list[Path]:
-        """Files beside the declaration that decide what a driver does: payload schema, transform."""
+        """Files beside the declaration that decide what a driver does: payload schemas, transform."""
         project = self.environment.project
         files = []
         if self.spec.payload is not None:
-            files.append(project.schemas / self.spec.payload.chosen.schema_)
+            names = dict.fromkeys(self.spec.payload.schema_files.values())
+            files += [project.schemas / name for name in names]
         if self.spec.transform is not None:
             files.append(project.transform_file(self.spec.transform))
         return files
@@ -283,9 +284,8 @@ def resolve_pipeline(environment: Environment, name: str) -> Pipeline:
     if spec.source.kafka is not None or any(sink.kafka for sink in spec.sinks):
         _ = environment.kafka
     if spec.payload is not None:
-        _check_file(
-            pipeline, "payload.json.schema", environment.project.schemas / spec.payload.chosen.schema_
-        )
+        for key, name in spec.payload.schema_files.items():
+            _check_file(pipeline, key, environment.project.schemas / name)
     if spec.transform is not None:
         file = environment.project.transform_file(spec.transform)
         _check_file(pipeline, "transform", file)

@@ -30,7 +30,7 @@ Made by `{GENERATE_COMMAND}` from the models in `tidemill/spec`; do not edit.
 |---|---|
 | `pipelines/` | one file per pipeline; the file's name is the pipeline's name |
 | `environments/` | one file per environment: storage root, brokers, sizes, names of secrets |
-| `schemas/` | JSON Schemas of the payloads |
+| `schemas/` | JSON Schemas and Avro schemas of the payloads |
 
 `tidemill validate` checks all of it without Spark. An editor with a YAML language server completes and checks
 keys by the first line of each file:
@@ -43,7 +43,21 @@ Durations are a number and a unit (`10 minutes`, `30s`, `1.5h`), sizes too (`200
 are derived from names and never written. A path of data is relative to the storage root or a URI
 (`abfss://…`, `s3a://…`, `file:///…`) and never climbs out of its folder.
 
-A payload schema is JSON Schema (draft 2020-12), as far as Tidemill enforces it; any other keyword is refused:
+A payload says how the records of a topic become rows; one that does not fit goes to the quarantine with the
+reason, or stops the pipeline (`on_invalid`):
+
+| payload | a record | columns |
+|---|---|---|
+| `json` | one JSON object | those of a JSON Schema |
+| `csv` | one line without a header, after RFC 4180 (a quote inside of quotes is two) | the properties of \
+a flat JSON Schema, in order |
+| `avro` | one Avro datum, plain or after a registry's header with the number of the writer's schema | those \
+of an Avro schema |
+| `text` | a text in UTF-8 | `value` |
+| none | bytes | `kafka_value` |
+
+The schema of JSON and CSV is JSON Schema (draft 2020-12), as far as Tidemill enforces it; any other keyword
+is refused:
 
 | declared | column |
 |---|---|
@@ -53,6 +67,18 @@ A payload schema is JSON Schema (draft 2020-12), as far as Tidemill enforces it;
 | `[X, "null"]`, `required` | may be null; must be there |
 | `x-allow-non-finite: true` on a `number` | keeps NaN and infinity, `2e308` too; else it is rejected |
 | `x-allow-no-offset: true` on a `date-time` | takes a time without offset as UTC; else it is rejected |
+
+An Avro schema is a record; any other union or logical type is refused:
+
+| Avro | column |
+|---|---|
+| `boolean`, `int`, `long`, `float`, `double` | boolean, int32, int64, float32, float64 |
+| `bytes`, `fixed` | binary |
+| `string`, `enum`, `uuid` of a string | string |
+| `date`, `timestamp-millis`, `timestamp-micros`, `decimal` | date, timestamp in UTC, decimal |
+| `record`, `array`, `map` | struct, list, map |
+| `["null", X]` | like X, may be null |
+| `"x-allow-non-finite": true` on a field of floats | keeps NaN and infinity; else it is rejected |
 
 **A secret never stands here, only its name**: a driver finds the value in `secrets.folder` or in the variable
 `TIDEMILL_SECRET_<NAME>`.

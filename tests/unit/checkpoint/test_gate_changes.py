@@ -30,6 +30,7 @@ OLD = Shape(
     path="landing/a",
     format="json",
     columns="id long",
+    payload="json",
     watermark="10 minutes",
     window="5 minutes",
     sinks={"bronze/orders": SinkShape(mode="merge", key=("id",), where="")},
@@ -60,6 +61,7 @@ STATEFUL = [
     ({"watermark": "20 minutes"}, "watermark"),
     ({"window": "1 hour"}, "window"),
     ({"columns": "id long, at timestamp"}, "columns"),
+    ({"payload": "csv separated by ','"}, "payload"),
 ]
 
 
@@ -100,6 +102,18 @@ def test_what_a_person_has_accepted_is_no_reason_until_it_changes_again(
     accepted = Accepted(shape=facts.declared.shape, code="c2")
     assert errors_of(replace(facts, accepted=accepted)) == []
     assert errors_of(replace(facts, accepted=accepted.model_copy(update={"code": "c3"}))) != []
+
+
+def test_what_a_release_did_not_know_when_a_person_accepted_is_not_asked_again() -> None:
+    facts = changed({"path": "landing/b"}, stateful=True)
+    known = facts.declared.shape.model_dump(exclude={"payload"})
+    assert errors_of(replace(facts, accepted=Accepted(shape=Shape.model_validate(known), code="c1"))) == []
+
+
+def test_another_payload_is_a_warning_for_a_stateless_pipeline() -> None:
+    (warning,) = examine(changed({"payload": "text"}, stateful=False))
+    assert warning.finding_id == "TIDE-CKPT-094"
+    assert warning.facts["changed"] == {"payload": "json -> text"}
 
 
 def test_another_clock_cannot_be_accepted() -> None:

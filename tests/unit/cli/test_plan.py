@@ -12,7 +12,8 @@ from tidemill.checkpoint.current import read_or_create_current
 from tidemill.checkpoint.receipts import Receipt, write_receipt
 from tidemill.cli.pipeline_check import lineage_columns
 from tidemill.engine.session_conf import session_conf
-from tidemill.payload.decode import read_payload_schema, rows_schema
+from tidemill.payload.decode import rows_schema
+from tidemill.payload.decoders import decoder_of
 from tidemill.storage.store import Store
 
 
@@ -99,8 +100,8 @@ def test_the_lineage_columns_are_those_that_the_decoder_adds(
     project.write("conf/pipelines/orders.yaml", text.replace("{schema: order.json}", payload))
     pipeline = project.resolve()
     assert pipeline.spec.payload is not None
-    payload_spec = pipeline.spec.payload.chosen
-    decoded = rows_schema(pipeline, payload_spec, read_payload_schema(pipeline, payload_spec)).names
+    decoder = decoder_of(pipeline.spec.payload, project.folder / "conf/schemas")
+    decoded = rows_schema(pipeline, pipeline.spec.payload, decoder.columns).names
     assert [name for name in decoded if name.startswith("kafka_")] == lineage_columns(pipeline)
 
 

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 
 from tidemill.errors import SpecError
-from tidemill.payload import json_decoder
-from tidemill.payload.json_decoder import MAX_BLOCK_BYTES, JsonDecoder
+from tidemill.payload import decoder as decoders
+from tidemill.payload.decoder import MAX_BLOCK_BYTES
+from tidemill.payload.json_decoder import JsonDecoder
 from tidemill.payload.json_schema import load_payload_schema
 
 DOCUMENT = {
@@ -65,7 +66,7 @@ def test_an_input_beyond_one_block_is_cut_without_a_trace(
 ):
     values = pa.array([record(n) if n % 7 else b"bad" for n in range(1000)], pa.binary())
     whole = decoder.decode(values)
-    monkeypatch.setattr(json_decoder, "MAX_BLOCK_BYTES", 500)
+    monkeypatch.setattr(decoders, "MAX_BLOCK_BYTES", 500)
     cut = decoder.decode(values)
     assert cut.rows.equals(whole.rows)
     assert cut.kept.equals(whole.kept)

@@ -10,8 +10,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidemill.payload.decoder import Decoded
 from tidemill.payload.json_block import BlockDecoder
-from tidemill.payload.json_decoder import Decoded, JsonDecoder
+from tidemill.payload.json_decoder import JsonDecoder
 from tidemill.payload.json_explain import Expected, explain
 from tidemill.payload.json_framing import frame
 from tidemill.payload.json_rules import textual_schema

@@ -12,14 +12,16 @@ from collections.abc import Iterator
 from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.gate.facts import CheckpointFacts
 from tidemill.checkpoint.gate.source import kind_of_offsets
+from tidemill.ledger.entry import Shape
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
 
 # Values of a shape whose change nobody can accept for a stateful query; those that somebody must accept, for
-# any query and for a stateful one.
+# any query and for a stateful one; and those by which records become rows.
 _CLOCK = ("event_time", "output_mode")
 _ANY = ("path", "format")
-_STATEFUL = ("columns", "watermark", "window", "code")
+_READING = ("code", "columns", "payload")
+_STATEFUL = (*_READING, "watermark", "window")
 
 
 def changes(facts: CheckpointFacts) -> Iterator[Finding]:
@@ -43,11 +45,16 @@ def unaccepted(facts: CheckpointFacts) -> dict[str, str]:
     what makes its state be of another kind: the code, too.
     """
     accepted, now = facts.accepted, facts.declared
-    if accepted is not None and (accepted.shape, accepted.code) == (now.shape, now.code):
+    if accepted is not None and accepted.code == now.code and _is_same(accepted.shape, now.shape):
         return {}
     names = (*_ANY, *_STATEFUL) if facts.state.operators else _ANY
     found = {name: change for name, change in _changed(facts).items() if name in names}
     return {**found, **{n: c for n, c in _changed_sinks(facts).items() if not n.startswith("where of ")}}
+
+
+def _is_same(accepted: Shape, now: Shape) -> bool:
+    """Whether nothing differs that was known when a person accepted it."""
+    return all(getattr(accepted, name) == getattr(now, name) for name in accepted.model_fields_set)
 
 
 def _source(facts: CheckpointFacts) -> Iterator[Finding]:
@@ -120,7 +127,7 @@ def _to_accept(facts: CheckpointFacts) -> Iterator[Finding]:
 def _worth_a_word(facts: CheckpointFacts) -> Iterator[Finding]:
     """What changes rows from now on, as it was meant to."""
     sinks = {name: change for name, change in _changed_sinks(facts).items() if name.startswith("where of ")}
-    code = {name: change for name, change in _changed(facts).items() if name in ("code", "columns")}
+    code = {name: change for name, change in _changed(facts).items() if name in _READING}
     told = sinks if facts.state.operators else {**code, **sinks}
     if told:
         yield Finding(

@@ -1,0 +1,138 @@
+"""Avro records become typed columns, or a reason.
+
+fastavro is the judge of what is Avro, one record at a time; whole columns then get their types. It takes a
+few bytes for good that no writer makes: a boolean of another byte than 0 and 1, a symbol or branch counted
+from the end.
+
+| record                                                    | result                      |
+|-----------------------------------------------------------|-----------------------------|
+| null; longer than the limit                               | `null_value`; `oversized`   |
+| framed, without a zero byte and four more in front        | `no_schema_id`              |
+| the number of a schema that the pipeline does not name    | `unknown_schema_id:<number>`|
+| bytes that end too soon; text that is not UTF-8           | `malformed_avro`            |
+| an `int` beyond 32 bits; a null where the column has none | `malformed_avro`            |
+| bytes after the datum                                     | `trailing_bytes`            |
+| NaN or infinity, unless the schema allows it              | `not_finite:<path>`         |
+| a moment or date outside the years 0001 to 9999           | `out_of_range:<path>`       |
+| a decimal with more digits than are declared              | `out_of_range:<path>`       |
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from fastavro import schemaless_reader
+from fastavro.read import SchemaResolutionError
+
+from tidemill.payload.avro_resolution import check_resolves
+from tidemill.payload.avro_schema import AvroSchema
+from tidemill.payload.avro_values import column_type, converted, raw_type
+from tidemill.payload.decoder import Decoded, check_record_limit, decode_in_pieces
+from tidemill.payload.readable import drop_null_and_oversized
+from tidemill.payload.sieve import Sieve
+
+MALFORMED_AVRO = "malformed_avro"
+TRAILING_BYTES = "trailing_bytes"
+NO_SCHEMA_ID = "no_schema_id"
+UNKNOWN_SCHEMA_ID = "unknown_schema_id"
+
+# A zero byte, then the number of the writer's schema, the largest byte first.
+_HEADER_BYTES = 5
+
+# What fastavro raises for bytes that are no such record.
+_NOT_AVRO = (EOFError, ValueError, TypeError, LookupError, ArithmeticError, SchemaResolutionError)
+
+
+class AvroDecoder:
+    """Decodes arrays of Avro records.
+
+    Args:
+        schema: Whose fields are the columns.
+        writers: Schemas by the number in front of each record; None for records without a number.
+        max_record_bytes: A longer record is refused before it is parsed.
+
+    Raises:
+        SpecError: TIDE-SPEC-063, if a writer's records cannot be read as the schema's.
+    """
+
+    def __init__(
+        self, schema: AvroSchema, writers: Mapping[int, AvroSchema] | None, max_record_bytes: int
+    ) -> None:
+        for writer in (writers or {}).values():
+            check_resolves(writer, schema)
+        self._schema = schema
+        self._framed = writers is not None
+        self._writers = {number: writer.parsed for number, writer in (writers or {}).items()}
+        # Reading is twice as quick where nothing is to be resolved.
+        self._as_written = {number for number, parsed in self._writers.items() if parsed == schema.parsed}
+        self._raw = pa.schema([pa.field(field.name, raw_type(field.type)) for field in schema.wire])
+        self.columns = pa.schema([pa.field(field.name, column_type(field.type)) for field in schema.wire])
+        self._max_record_bytes = check_record_limit(max_record_bytes)
+
+    def decode(self, values: pa.BinaryArray | pa.LargeBinaryArray) -> Decoded:
+        """Decode every record or say why not; never raises because of a record."""
+        return decode_in_pieces(values, self._sift)
+
+    def _sift(self, values: pa.Array) -> tuple[pa.RecordBatch, Sieve]:
+        sieve = Sieve(values)
+        drop_null_and_oversized(sieve, self._max_record_bytes)
+        read = [self._read(record) for record in sieve.records.to_pylist()]
+        sieve.drop({offset: found for offset, found in enumerate(read) if isinstance(found, str)})
+        data = [found for found in read if not isinstance(found, str)]
+        raw, too_large = self._columns_of(data)
+        sieve.drop(dict.fromkeys(too_large, MALFORMED_AVRO))
+        rows, broken = converted(raw, self._schema, self.columns)
+        stays = sieve.drop(broken.reasons)
+        return rows if stays is None else rows.filter(stays), sieve
+
+    def _read(self, record: bytes) -> dict[str, Any] | str:
+        """The datum, or why it is none."""
+        if not self._framed:
+            return _datum(record, 0, self._schema.parsed, None)
+        if len(record) < _HEADER_BYTES or record[0] != 0:
+            return NO_SCHEMA_ID
+        number = int.from_bytes(record[1:_HEADER_BYTES], "big")
+        writer = self._writers.get(number)
+        if writer is None:
+            return f"{UNKNOWN_SCHEMA_ID}:{number}"
+        reader = None if number in self._as_written else self._schema.parsed
+        return _datum(record, _HEADER_BYTES, writer, reader)
+
+    def _columns_of(self, data: list[dict[str, Any]]) -> tuple[pa.RecordBatch, list[int]]:
+        """The data as columns, and which of them hold a number that is too large for its type."""
+        try:
+            return self._batch(data), []
+        except (pa.ArrowException, OverflowError):
+            wrong = list(self._failing(data, 0))
+            outside = set(wrong)
+            return self._batch([datum for place, datum in enumerate(data) if place not in outside]), wrong
+
+    def _failing(self, data: list[dict[str, Any]], start: int) -> Iterator[int]:
+        try:
+            self._batch(data)
+        except (pa.ArrowException, OverflowError):
+            if len(data) == 1:
+                yield start
+                return
+            middle = len(data) // 2
+            yield from self._failing(data[:middle], start)
+            yield from self._failing(data[middle:], start + middle)
+
+    def _batch(self, data: list[dict[str, Any]]) -> pa.RecordBatch:
+        arrays = [pa.array([datum[field.name] for datum in data], field.type) for field in self._raw]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._raw)
+
+
+def _datum(
+    record: bytes, start: int, writer: Mapping[str, Any], reader: Mapping[str, Any] | None
+) -> dict[str, Any] | str:
+    stream = io.BytesIO(record)
+    stream.seek(start)
+    try:
+        datum: Any = schemaless_reader(stream, writer, reader)  # type: ignore[arg-type]  # it only reads them
+    except _NOT_AVRO:
+        return MALFORMED_AVRO
+    return datum if stream.tell() == len(record) else TRAILING_BYTES

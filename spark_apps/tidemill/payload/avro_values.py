@@ -1,0 +1,110 @@
+"""What fastavro leaves undone: whole columns of numbers and bytes become timestamps, dates and decimals."""
+
+from __future__ import annotations
+
+import functools
+from decimal import Context, Decimal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.payload.avro_schema import MAX_DIGITS, MILLISECONDS, AvroSchema
+from tidemill.payload.leaves import Broken, Place, convert_leaves, reject_non_finite
+from tidemill.payload.timestamps import FIRST, INSTANT, LAST
+
+# 0001-01-01 and 9999-12-31 in days since 1970.
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+
+OUT_OF_RANGE = "out_of_range"
+
+_EXACT = Context(prec=MAX_DIGITS)
+
+
+def raw_type(wire: pa.DataType) -> pa.DataType:
+    """What fastavro gives for a type: the number or bytes below a logical type."""
+    if pa.types.is_struct(wire):
+        return pa.struct([pa.field(field.name, raw_type(field.type)) for field in wire])
+    if pa.types.is_map(wire):
+        return pa.map_(wire.key_type, raw_type(wire.item_type))
+    if pa.types.is_list(wire):
+        return pa.list_(raw_type(wire.value_type))
+    if pa.types.is_timestamp(wire):
+        return pa.int64()
+    if pa.types.is_date(wire):
+        return pa.int32()
+    return pa.binary() if pa.types.is_decimal(wire) else wire
+
+
+def column_type(wire: pa.DataType) -> pa.DataType:
+    """What becomes a column: timestamps in microseconds."""
+    if pa.types.is_struct(wire):
+        return pa.struct([pa.field(field.name, column_type(field.type)) for field in wire])
+    if pa.types.is_map(wire):
+        return pa.map_(wire.key_type, column_type(wire.item_type))
+    if pa.types.is_list(wire):
+        return pa.list_(column_type(wire.value_type))
+    return INSTANT if pa.types.is_timestamp(wire) else wire
+
+
+def converted(raw: pa.RecordBatch, schema: AvroSchema, columns: pa.Schema) -> tuple[pa.RecordBatch, Broken]:
+    """Rows in their columns, and those that hold a value that none of them can."""
+    broken = Broken()
+
+    def convert(array: pa.Array, wire: pa.DataType, place: Place) -> pa.Array:
+        if pa.types.is_floating(wire):
+            if place.path not in schema.non_finite:
+                reject_non_finite(array, place, broken)
+            return array
+        if pa.types.is_decimal(wire):
+            return _decimals(array, wire, place, broken)
+        return _moments(array, wire, place, broken)
+
+    arrays = [
+        convert_leaves(column, field.type, Place((field.name,), None), _concerns, convert)
+        for column, field in zip(raw.columns, schema.wire, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=columns), broken
+
+
+@functools.cache
+def _concerns(wire: pa.DataType) -> bool:
+    if pa.types.is_struct(wire):
+        return any(_concerns(field.type) for field in wire)
+    if pa.types.is_map(wire):
+        return _concerns(wire.item_type)
+    if pa.types.is_list(wire):
+        return _concerns(wire.value_type)
+    return bool(
+        pa.types.is_floating(wire)
+        or pa.types.is_timestamp(wire)
+        or pa.types.is_date(wire)
+        or pa.types.is_decimal(wire)
+    )
+
+
+def _moments(numbers: pa.Array, wire: pa.DataType, place: Place, broken: Broken) -> pa.Array:
+    """Timestamps and dates within the years 0001 to 9999, which Spark and Python can hold."""
+    first, last = (FIRST, LAST) if wire == INSTANT else (_FIRST_DAY, _LAST_DAY)
+    if wire == MILLISECONDS:
+        first, last = FIRST // 1000, LAST // 1000
+    outside = pc.or_(pc.less(numbers, first), pc.greater(numbers, last)).fill_null(False)
+    if pc.any(outside).as_py():
+        broken.reject(OUT_OF_RANGE, place, outside)
+        numbers = pc.if_else(outside, pa.scalar(None, numbers.type), numbers)
+    return numbers.cast(wire).cast(column_type(wire))
+
+
+def _decimals(unscaled: pa.BinaryArray, wire: pa.DataType, place: Place, broken: Broken) -> pa.Array:
+    numbers = [None if digits is None else _decimal(digits, wire) for digits in unscaled.to_pylist()]
+    values = pa.array(numbers, wire)
+    if values.null_count != unscaled.null_count:
+        broken.reject(OUT_OF_RANGE, place, pc.and_(unscaled.is_valid(), values.is_null()))
+    return values
+
+
+def _decimal(digits: bytes, wire: pa.DataType) -> Decimal | None:
+    """A two's complement number, the largest byte first; None with more digits than are declared."""
+    unscaled = int.from_bytes(digits, "big", signed=True)
+    if abs(unscaled) >= 10**wire.precision:
+        return None
+    return Decimal(unscaled).scaleb(-wire.scale, _EXACT)

@@ -1,0 +1,188 @@
+r"""CSV records become typed columns, or a reason. A record is one line without a header, after RFC 4180.
+
+| record                                                     | result                                        |
+|------------------------------------------------------------|-----------------------------------------------|
+| null; longer than the limit; not UTF-8                     | `null_value`; `oversized`; `invalid_utf8`     |
+| a line break at its end                                    | is left out                                   |
+| another line break outside of quotes                       | `malformed_csv`                               |
+| a quote inside of a field without quotes; text after one   | `malformed_csv`                               |
+| more or fewer fields than the schema has properties        | `wrong_field_count`                           |
+| an empty field; an empty field in quotes                   | null; an empty text                           |
+| `string`                                                   | the text, blanks included                     |
+| `integer`: digits with or without `-`, within int64        | good; anything else `wrong_type:<field>`      |
+| `number`: decimal digits, with or without an exponent      | good; anything else `wrong_type:<field>`      |
+| `number`: NaN, Infinity, Inf, too large for float64        | `not_finite:<field>`, as for JSON             |
+| `boolean`: `true`, `false`                                 | good; anything else `wrong_type:<field>`      |
+| `date-time`                                                | as for JSON: `wrong_type`, `no_offset`        |
+| a required field that is empty, unless it may be null      | `missing_required:<field>`                    |
+
+In quotes a field may hold separators and line breaks, and a quote as two. There is no other escape.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.errors import SpecError
+from tidemill.payload.decoder import Decoded, check_record_limit, decode_in_pieces
+from tidemill.payload.json_rules import apply_rules, textual_schema
+from tidemill.payload.json_schema import PayloadSchema
+from tidemill.payload.readable import drop_invalid_utf8, drop_null_and_oversized
+from tidemill.payload.sieve import Sieve
+
+MALFORMED_CSV = "malformed_csv"
+WRONG_FIELD_COUNT = "wrong_field_count"
+
+_INTEGER = r"^-?\d+$"
+_NUMBER = r"^-?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|NaN|Infinity|Inf)$"
+_BOOLEAN = r"^(?:true|false)$"
+
+
+class CsvDecoder:
+    """Decodes arrays of CSV records.
+
+    Args:
+        schema: The fields, in order.
+        separator: Between two of them.
+        max_record_bytes: A longer record is refused before it is parsed.
+
+    Raises:
+        SpecError: TIDE-SPEC-060, if a field is none that one line can hold.
+    """
+
+    def __init__(self, schema: PayloadSchema, separator: str, max_record_bytes: int) -> None:
+        for field in schema.arrow_schema:
+            if pa.types.is_nested(field.type):
+                raise SpecError(
+                    "TIDE-SPEC-060",
+                    "A CSV record has no field that holds other fields.",
+                    facts={"schema": schema.name, "at": field.name, "type": field.type},
+                    fix="declare plain fields, or send JSON or Avro",
+                )
+        # An empty field is there, and null: what may be null cannot be missing.
+        missing = tuple(path for path in schema.required if path not in schema.required_nullable)
+        self._schema = replace(schema, required=missing, required_nullable=frozenset())
+        self._textual = textual_schema(schema.arrow_schema)
+        self._separator = separator
+        self._quoted_field = _quoted_field(separator)
+        self._max_record_bytes = check_record_limit(max_record_bytes)
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The schema's."""
+        return self._schema.arrow_schema
+
+    def decode(self, values: pa.BinaryArray | pa.LargeBinaryArray) -> Decoded:
+        """Decode every record or say why not; never raises because of a record."""
+        return decode_in_pieces(values, self._sift)
+
+    def _sift(self, values: pa.Array) -> tuple[pa.RecordBatch, Sieve]:
+        # The order of these steps is the precedence of the reasons.
+        sieve = Sieve(values)
+        drop_null_and_oversized(sieve, self._max_record_bytes)
+        drop_invalid_utf8(sieve)
+        typed, wrong = self._typed(self._fields(sieve))
+        stays = sieve.drop(wrong)
+        typed = typed if stays is None else typed.filter(stays)
+        rows, broken = apply_rules(typed, sieve.records, self._schema)
+        stays = sieve.drop(broken)
+        return rows if stays is None else rows.filter(stays), sieve
+
+    def _fields(self, sieve: Sieve) -> list[pa.StringArray]:
+        """One array of texts for each field; what has no such fields falls out of the sieve."""
+        sieve.records = pc.replace_substring_regex(sieve.records, r"\r?\n\z", "")
+        lines = self._split(sieve.records)
+        if lines.null_count:
+            stays = lines.is_valid()
+            sieve.drop_where(lines.is_null(), MALFORMED_CSV)
+            lines = lines.filter(stays)
+        width = len(self._textual)
+        counts = pc.not_equal(pc.list_value_length(lines), width)
+        if pc.any(counts).as_py():
+            sieve.drop_where(counts, WRONG_FIELD_COUNT)
+            lines = lines.filter(pc.invert(counts))
+        texts = lines.flatten()
+        return [texts.take(pa.arange(place, len(texts), width)) for place in range(width)]
+
+    def _split(self, records: pa.StringArray) -> pa.ListArray:
+        """The fields of each record; null where it is no line of CSV."""
+        doubtful = pc.match_substring_regex(records, r'["\r\n]')
+        places = pc.indices_nonzero(doubtful)
+        if len(places) == 0:
+            return self._split_plain(records)
+        plain = pc.indices_nonzero(pc.invert(doubtful))
+        quoted = [self._split_quoted(text) for text in records.take(places).to_pylist()]
+        lines = pa.concat_arrays(
+            [self._split_plain(records.take(plain)), pa.array(quoted, pa.list_(pa.string()))]
+        )
+        return lines.take(pc.sort_indices(pa.concat_arrays([plain, places])))
+
+    def _split_plain(self, records: pa.StringArray) -> pa.ListArray:
+        lines = pc.split_pattern(records, self._separator)
+        texts = lines.values
+        texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+        return pa.ListArray.from_arrays(lines.offsets, texts)
+
+    def _split_quoted(self, text: str) -> list[str | None] | None:
+        fields: list[str | None] = []
+        end = 0
+        while (found := self._quoted_field.match(text, end)) is not None:
+            quoted, plain, after = found.groups()
+            fields.append((plain or None) if quoted is None else quoted.replace('""', '"'))
+            if not after:
+                return fields
+            end = found.end()
+        return None
+
+    def _typed(self, texts: Sequence[pa.StringArray]) -> tuple[pa.RecordBatch, dict[int, str]]:
+        """The fields in their types, instants still as texts, and the rows where one is of another."""
+        wrong: dict[int, str] = {}
+        columns = []
+        for field, column in zip(self._textual, texts, strict=True):
+            typed = _parse(column, field.type)
+            if typed.null_count != column.null_count:
+                for row in pc.indices_nonzero(pc.and_(column.is_valid(), typed.is_null())).to_pylist():
+                    wrong.setdefault(row, f"wrong_type:{field.name}")
+            columns.append(typed)
+        return pa.RecordBatch.from_arrays(columns, schema=self._textual), wrong
+
+
+def _quoted_field(separator: str) -> re.Pattern[str]:
+    """A field: its text in quotes, or its text without; and the separator after it, if there is one."""
+    between = re.escape(separator)
+    return re.compile(rf'(?:"((?:[^"]|"")*)"|([^"{between}\r\n]*))({between}|\Z)')
+
+
+def _parse(texts: pa.StringArray, declared: pa.DataType) -> pa.Array:
+    """The texts as values, null where one is none."""
+    if pa.types.is_string(declared):
+        return texts
+    if pa.types.is_boolean(declared):
+        known = _matching(texts, _BOOLEAN)
+        return pc.equal(known, "true")
+    is_integer = pa.types.is_integer(declared)
+    known = _matching(texts, _INTEGER if is_integer else _NUMBER)
+    try:
+        return known.cast(declared)
+    except pa.ArrowInvalid:
+        # One is too large for the type.
+        read = _integer if is_integer else float
+        return pa.array([None if text is None else read(text) for text in known.to_pylist()], declared)
+
+
+def _matching(texts: pa.StringArray, pattern: str) -> pa.StringArray:
+    return pc.if_else(pc.match_substring_regex(texts, pattern), texts, pa.scalar(None, pa.string()))
+
+
+def _integer(digits: str) -> int | None:
+    # Python refuses to read thousands of digits; leading zeros are no reason to reject.
+    significant = digits.lstrip("-").lstrip("0")
+    if len(significant) > 19:
+        return None
+    value = int(significant or "0") * (-1 if digits.startswith("-") else 1)
+    return value if -(2**63) <= value < 2**63 else None

@@ -1,0 +1,32 @@
+"""Records that are texts. Rejected: `null_value`, too long (`oversized`), not UTF-8 (`invalid_utf8`)."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from tidemill.payload.decoder import Decoded, check_record_limit, decode_in_pieces
+from tidemill.payload.readable import drop_invalid_utf8, drop_null_and_oversized
+from tidemill.payload.sieve import Sieve
+
+
+class TextDecoder:
+    """Each record becomes one row with the column `value`.
+
+    Args:
+        max_record_bytes: A longer record is refused.
+    """
+
+    columns = pa.schema([("value", pa.string())])
+
+    def __init__(self, max_record_bytes: int) -> None:
+        self._max_record_bytes = check_record_limit(max_record_bytes)
+
+    def decode(self, values: pa.BinaryArray | pa.LargeBinaryArray) -> Decoded:
+        """Decode every record or say why not; never raises because of a record."""
+        return decode_in_pieces(values, self._sift)
+
+    def _sift(self, values: pa.Array) -> tuple[pa.RecordBatch, Sieve]:
+        sieve = Sieve(values)
+        drop_null_and_oversized(sieve, self._max_record_bytes)
+        drop_invalid_utf8(sieve)
+        return pa.RecordBatch.from_arrays([sieve.records], schema=self.columns), sieve

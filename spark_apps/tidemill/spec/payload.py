@@ -1,0 +1,126 @@
+"""How the records of a topic are decoded: `payload: {<format>: {...}}`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from tidemill.spec.strict import OneOf, Strict
+from tidemill.spec.text import AVRO_FILE_PATTERN, SCHEMA_FILE_PATTERN
+from tidemill.spec.units import Size
+
+OnInvalid = Annotated[
+    Literal["quarantine", "fail"],
+    Field(
+        description="Records that do not fit: put them into the quarantine table and go on, or stop.",
+    ),
+]
+# Kafka's default limit is 1 MB; a larger record is nearly always a mistake, and one of them in each
+# partition at once must fit the Python worker's memory beside a whole batch.
+MaxRecordBytes = Annotated[
+    Size,
+    Field(
+        2**20, description="Longest record that is decoded; longer ones are invalid.", validate_default=True
+    ),
+]
+KeepRaw = Annotated[bool, Field(description="Keep the undecoded record as the column kafka_value.")]
+JsonSchemaFile = Annotated[str, Field(pattern=SCHEMA_FILE_PATTERN)]
+AvroFile = Annotated[str, Field(pattern=AVRO_FILE_PATTERN)]
+# Registries count up from 1, in four bytes.
+SchemaId = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+class JsonPayload(Strict):
+    """Each record is one JSON object."""
+
+    schema_: JsonSchemaFile = Field(
+        alias="schema", description="File in conf/schemas/ with the record's JSON Schema."
+    )
+    on_invalid: OnInvalid = "quarantine"
+    max_record_bytes: MaxRecordBytes = 2**20
+    keep_raw: KeepRaw = False
+
+
+class TextPayload(Strict):
+    """Each record is a text in UTF-8; it becomes the column `value`."""
+
+    on_invalid: OnInvalid = "quarantine"
+    max_record_bytes: MaxRecordBytes = 2**20
+    keep_raw: KeepRaw = False
+
+
+class CsvPayload(Strict):
+    """Each record is one line of CSV without a header: the fields of the schema, in its order."""
+
+    schema_: JsonSchemaFile = Field(
+        alias="schema",
+        description="File in conf/schemas/ with a JSON Schema: its properties are the fields, in order. An "
+        "empty field is null, an empty one in quotes an empty text.",
+    )
+    separator: str = Field(",", description="The character between two fields.", min_length=1, max_length=1)
+    on_invalid: OnInvalid = "quarantine"
+    max_record_bytes: MaxRecordBytes = 2**20
+    keep_raw: KeepRaw = False
+
+    @field_validator("separator")
+    @classmethod
+    def _separates(cls, separator: str) -> str:
+        if separator in '"\r\n\x00':
+            raise ValueError("a quote, a line break or NUL cannot separate fields")
+        return separator
+
+
+class AvroPayload(Strict):
+    """Each record is one Avro datum, without the header of an Avro file."""
+
+    schema_: AvroFile = Field(
+        alias="schema", description="File in conf/schemas/ with the Avro schema whose fields are the columns."
+    )
+    framing: Literal["plain", "confluent"] = Field(
+        "plain",
+        description="What stands before the datum: nothing, or a zero byte and the number of the writer's "
+        "schema in four bytes, as the serializers of schema registries write it.",
+    )
+    ids: dict[SchemaId, AvroFile] = Field(
+        {},
+        description="With `framing: confluent`, the file with each writer's schema, e.g. {7: event.avsc}. "
+        "A record with another number is invalid.",
+    )
+    on_invalid: OnInvalid = "quarantine"
+    max_record_bytes: MaxRecordBytes = 2**20
+    keep_raw: KeepRaw = False
+
+    @model_validator(mode="after")
+    def _writers_are_known(self) -> Self:
+        if self.framing == "confluent" and not self.ids:
+            raise ValueError(
+                "`framing: confluent` needs `ids`, e.g. {7: event.avsc}: bytes do not tell their schema, "
+                "and a record that was written with another one would be decoded wrongly without an error"
+            )
+        if self.framing == "plain" and self.ids:
+            raise ValueError("`ids` is for `framing: confluent`; a plain record has no number of a schema")
+        return self
+
+
+class Payload(OneOf):
+    """Exactly one format of the records; without `payload:` they stay bytes."""
+
+    json_: JsonPayload | None = Field(None, alias="json", description="Each record is one JSON object.")
+    text: TextPayload | None = Field(None, description="Each record is a text in UTF-8.")
+    csv: CsvPayload | None = Field(None, description="Each record is one line of CSV.")
+    avro: AvroPayload | None = Field(None, description="Each record is one Avro datum.")
+
+    @property
+    def format(self) -> str:
+        """The key, as it is written."""
+        return self.kind.rstrip("_")
+
+    @property
+    def schema_files(self) -> dict[str, str]:
+        """Names of the files in conf/schemas/, by the key that names them."""
+        if self.text is not None:
+            return {}
+        files = {f"payload.{self.format}.schema": self.chosen.schema_}
+        ids = {} if self.avro is None else self.avro.ids
+        return {**files, **{f"payload.avro.ids.{number}": name for number, name in ids.items()}}
