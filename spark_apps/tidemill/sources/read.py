@@ -146,6 +146,8 @@ def _files_limits(files: FilesSource) -> dict[str, str]:
     limits = {"latestFirst": str(files.order == "newest").lower(), "maxFileAge": f"{milliseconds}ms"}
     if files.max_files_per_batch is not None:
         limits["maxFilesPerTrigger"] = str(files.max_files_per_batch)
+    if files.max_bytes_per_batch is not None:
+        limits["maxBytesPerTrigger"] = str(files.max_bytes_per_batch)
     return limits
 
 

@@ -77,6 +77,9 @@ _OWNED_OF_FILES = {
     "mode": "write `on_invalid:`",
     "columnnameofcorruptrecord": "broken lines go to the quarantine: write `on_invalid:`",
     "maxfileage": "write `max_file_age:`",
+    "maxbytespertrigger": "write `max_bytes_per_batch:`",
+    "cleansource": "files stay where they are: backfills and rewinds read them again",
+    "sourcearchivedir": "files stay where they are: backfills and rewinds read them again",
     "ignorecorruptfiles": "stays false: no file is skipped silently",
     "ignoremissingfiles": "stays false: no file is skipped silently",
 }

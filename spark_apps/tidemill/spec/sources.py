@@ -14,7 +14,7 @@ from tidemill.spec.starting_offsets import CheckedStartingOffsets
 from tidemill.spec.starting_offsets import StartingOffsets as StartingOffsets
 from tidemill.spec.strict import OneOf, Strict
 from tidemill.spec.text import HUB_PATTERN, NAMESPACE_PATTERN, Expression, SecretName, Servers, Topic
-from tidemill.spec.units import Count, DurationOrOff, NonNegative
+from tidemill.spec.units import Count, DurationOrOff, NonNegative, Size
 
 Isolation = Annotated[
     Literal["read_committed", "read_uncommitted"],
@@ -104,16 +104,30 @@ class EventHubsSource(Strict):
 
 
 class FilesSource(Strict):
-    """Files that arrive in a folder and are never changed afterwards."""
+    """Files that arrive in a folder whole, and are never changed or removed afterwards.
 
-    path: Folder = Field(description="Folder, relative to the storage root, or a URI; it may hold `*`.")
-    format: Literal["json", "csv", "parquet", "orc", "text"] = Field(description="Format of every file.")
+    To put a file there whole, write it elsewhere on the same storage, or under a name that begins with `.` or
+    `_`, and rename it; object stores show a file only when its upload has ended.
+    """
+
+    path: Folder = Field(
+        description="Folder, relative to the storage root, or a URI; it may hold `*`. Folders such as "
+        "`day=2026-01-01` below it are columns, if the schema names them."
+    )
+    format: Literal["json", "csv", "parquet", "orc", "text", "avro"] = Field(
+        description="Format of every file."
+    )
     schema_: Expression | None = Field(
         None,
         alias="schema",
         description="Columns as Spark DDL, e.g. `device string, signal double`. A stream cannot infer them.",
     )
     max_files_per_batch: Count | None = Field(None, description="Most files in one batch.")
+    max_bytes_per_batch: Annotated[Size, Field(gt=0)] | None = Field(
+        None,
+        description="Most bytes of files in one batch, which has one file at least; instead of "
+        "max_files_per_batch.",
+    )
     order: Literal["oldest", "newest"] = Field("oldest", description="Which new files come first.")
     max_file_age: DurationOrOff = Field(
         "off",
@@ -138,9 +152,12 @@ class FilesSource(Strict):
 
     @model_validator(mode="after")
     def _age_limit_counts(self) -> Self:
-        if self.order == "newest" and self.max_files_per_batch is not None and self.max_file_age != "off":
+        limits = [n for n in ("max_files_per_batch", "max_bytes_per_batch") if getattr(self, n) is not None]
+        if len(limits) == 2:
+            raise ValueError("a batch is limited by files or by bytes: remove one of " + " and ".join(limits))
+        if self.order == "newest" and limits and self.max_file_age != "off":
             raise ValueError(
-                "Spark ignores `max_file_age` where `order: newest` and `max_files_per_batch` are set, "
+                f"Spark ignores `max_file_age` where `order: newest` and `{limits[0]}` are set, "
                 "because the older files come last: remove one of the three"
             )
         return self

@@ -91,7 +91,11 @@ def test_a_producer_has_no_options_of_a_consumer() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["mode", "columnNameOfCorruptRecord", "maxFileAge", "ignoreCorruptFiles", "ignoreMissingFiles"]
+    "name",
+    [
+        *("mode", "columnNameOfCorruptRecord", "maxFileAge", "ignoreCorruptFiles", "ignoreMissingFiles"),
+        *("cleanSource", "sourceArchiveDir", "maxBytesPerTrigger"),
+    ],
 )
 def test_options_by_which_spark_would_lose_a_part_of_the_files_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"the platform owns .* \(.+\)"):

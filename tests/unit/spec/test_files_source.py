@@ -1,0 +1,41 @@
+"""Wrong files sources: each is refused with its key and the reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.conf_project import ConfProject
+
+KAFKA = "kafka:\n    topic: orders\npayload:\n  json: {schema: order.json}\n"
+
+
+@pytest.mark.parametrize(
+    ("keys", "key", "says"),
+    [
+        (
+            "format: avro",
+            "source.files",
+            "`schema` is missing: a stream cannot infer the columns of avro files",
+        ),
+        ("format: xml", "source.files.format", "avro"),
+        ("format: text, max_bytes_per_batch: 0", "source.files.max_bytes_per_batch", "greater than 0"),
+        (
+            "format: text, max_bytes_per_batch: 1g, max_files_per_batch: 1",
+            "source.files",
+            "remove one of max_files_per_batch and max_bytes_per_batch",
+        ),
+        (
+            "format: text, max_bytes_per_batch: 1g, order: newest, max_file_age: 1 day",
+            "source.files",
+            "Spark ignores `max_file_age` where `order: newest` and `max_bytes_per_batch` are set",
+        ),
+        ("format: text, options: {cleanSource: delete}", "source.files.options", "files stay where they are"),
+    ],
+)
+def test_a_wrong_files_source_is_refused_with_its_key(
+    project: ConfProject, keys: str, key: str, says: str
+) -> None:
+    project.replace(KAFKA, "files: {path: landing, " + keys + "}\n")
+    error = project.refusal()
+    assert (error.error_id, error.facts["key"]) == ("TIDE-SPEC-003", key)
+    assert says in error.problem
