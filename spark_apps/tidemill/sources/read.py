@@ -200,6 +200,8 @@ def _delta_options(source: DeltaSource) -> dict[str, str]:
     options = dict(source.options)
     if source.starting_version is not None:
         options["startingVersion"] = str(source.starting_version)
+    if source.starting_at is not None:
+        options["startingTimestamp"] = source.starting_at.isoformat()
     if source.max_files_per_batch is not None:
         options["maxFilesPerTrigger"] = str(source.max_files_per_batch)
     if source.changes == "skip":

@@ -84,6 +84,13 @@ _OWNED_OF_FILES = {
     "ignoremissingfiles": "stays false: no file is skipped silently",
 }
 
+# Kafka's `startingTimestamp` is refused with another fix.
+_OWNED_OF_DELTA = {
+    "startingtimestamp": "write `starting_at:`",
+    "readchangefeed": "a change feed has other columns, which no gate and no backfill knows yet",
+    "readchangedata": "a change feed has other columns, which no gate and no backfill knows yet",
+}
+
 # Spark gives these precedence over `startingOffsets`, at which a backfill begins.
 _OWNED_OF_KAFKA = {
     "startingtimestamp": "write a moment as `starting_offsets:`",
@@ -110,6 +117,12 @@ def check_options(options: Mapping[str, str]) -> Mapping[str, str]:
 def check_files_options(options: Mapping[str, str]) -> Mapping[str, str]:
     """Return `options` if none of them would make Spark lose something of the files."""
     _check_not_owned(options, _OWNED_OF_FILES)
+    return check_options(options)
+
+
+def check_delta_source_options(options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return `options` if none of them changes where a table is read from, or what is read of it."""
+    _check_not_owned(options, _OWNED_OF_DELTA)
     return check_options(options)
 
 
@@ -185,6 +198,9 @@ _JSON_SCHEMA = WithJsonSchema(
 Options = Annotated[dict[str, str], BeforeValidator(_as_text), AfterValidator(check_options), _JSON_SCHEMA]
 DeltaSinkOptions = Annotated[
     dict[str, str], BeforeValidator(_as_text), AfterValidator(check_delta_sink_options), _JSON_SCHEMA
+]
+DeltaSourceOptions = Annotated[
+    dict[str, str], BeforeValidator(_as_text), AfterValidator(check_delta_source_options), _JSON_SCHEMA
 ]
 FilesOptions = Annotated[
     dict[str, str], BeforeValidator(_as_text), AfterValidator(check_files_options), _JSON_SCHEMA

@@ -81,7 +81,7 @@ class NamedSource(Source):
                 f"`as: table` reads a Delta table anew at each batch, which a {self.kind} source cannot do: "
                 "write its records into a table by a pipeline of their own"
             )
-        for key in ("starting_version", "max_files_per_batch"):
+        for key in ("starting_version", "starting_at", "max_files_per_batch"):
             if getattr(self.delta, key) is not None:
                 raise ValueError(f"`{key}` is for a stream; `as: table` reads the whole table")
         if self.delta.options or self.delta.changes != "fail":

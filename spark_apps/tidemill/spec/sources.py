@@ -9,8 +9,8 @@ from pydantic import Field, field_validator, model_validator
 
 from tidemill.names import TABLE_PATTERN
 from tidemill.spec.location import Folder
-from tidemill.spec.options import FilesOptions, KafkaSourceOptions, Options
-from tidemill.spec.starting_offsets import CheckedStartingOffsets
+from tidemill.spec.options import DeltaSourceOptions, FilesOptions, KafkaSourceOptions
+from tidemill.spec.starting_offsets import CheckedStartingOffsets, Moment
 from tidemill.spec.starting_offsets import StartingOffsets as StartingOffsets
 from tidemill.spec.strict import OneOf, Strict
 from tidemill.spec.text import HUB_PATTERN, NAMESPACE_PATTERN, Expression, SecretName, Servers, Topic
@@ -175,13 +175,24 @@ class DeltaSource(Strict):
     starting_version: NonNegative | None = Field(
         None, description="First table version of a new checkpoint; by default a snapshot, then changes."
     )
+    starting_at: Moment | None = Field(
+        None,
+        description="In the place of starting_version: a new checkpoint starts with the first commit that is "
+        "not before this moment. One after the newest commit is an error.",
+    )
     changes: Literal["fail", "skip"] = Field(
         "fail",
         description="What to do when rows of the table were updated or deleted: stop with the reason, or "
         "skip those commits.",
     )
     max_files_per_batch: Count | None = Field(None, description="Most data files in one batch.")
-    options: Options = Field({}, description="Delta's own options.")
+    options: DeltaSourceOptions = Field({}, description="Delta's own options.")
+
+    @model_validator(mode="after")
+    def _starts_at_one_place(self) -> Self:
+        if self.starting_version is not None and self.starting_at is not None:
+            raise ValueError("a table is read from a version or from a moment: remove one of the two")
+        return self
 
 
 class RateSource(Strict):

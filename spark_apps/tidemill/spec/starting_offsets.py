@@ -46,6 +46,20 @@ def _moment(value: str | datetime) -> datetime:
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
+def check_moment(value: object) -> object:
+    """Return a moment in UTC.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    if isinstance(value, str | datetime):
+        try:
+            return _moment(value)
+        except ValueError:
+            pass
+    raise ValueError("expected a moment such as 2026-03-01T00:00:00Z")
+
+
 def _is_partition(key: object) -> bool:
     text = str(key)
     return text.isascii() and text.isdecimal() and len(text) <= 9
@@ -54,6 +68,10 @@ def _is_partition(key: object) -> bool:
 def _is_offset(offset: object) -> bool:
     return isinstance(offset, int) and not isinstance(offset, bool) and EARLIEST_OFFSET <= offset < 2**63
 
+
+Moment = Annotated[
+    datetime, BeforeValidator(check_moment), WithJsonSchema({"type": "string", "format": "date-time"})
+]
 
 # earliest, latest, a moment, or {topic: {partition: offset}}, as Spark writes them.
 StartingOffsets = Literal["earliest", "latest"] | datetime | dict[str, dict[str, int]]
