@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import re
 from typing import Any
 
 import pytest
 
-from tests.support.lake import Lake, LakePipeline
+from tests.support.lake import REPOSITORY, Lake, LakePipeline
 from tests.support.writer_cases import CrashedError
 from tidemill.sinks.batch_commit import StepDone
 
@@ -123,6 +124,30 @@ def test_state_goes_on_after_a_crash_between_table_and_checkpoint(
     rows = sorted((row["window_start"].minute, row["orders"]) for row in lake.rows("silver/windows"))
     # Merging writes windows before they are closed, the last order's too.
     assert rows == (WINDOW_ROWS if "mode" not in sink else [*WINDOW_ROWS, (45, 1)])
+
+
+def test_a_console_shows_the_whole_result_of_each_batch_or_what_changed(
+    lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = "spark_apps/transforms/word_count.py"
+    (lake.folder / words).write_text((REPOSITORY / words).read_text())
+    shown = {}
+    for mode in ("complete", "update"):
+        for number, line in enumerate(("to be or not", "to do is to be")):
+            lake.land(f"landing/{mode}/{number}.txt", line)
+        source = {"files": {"path": f"landing/{mode}", "format": "text", "max_files_per_batch": 1}}
+        lake.pipeline(
+            mode,
+            source=source,
+            transform="word_count:transform",
+            sinks=[{"console": {"mode": mode, "where": "word IN ('to', 'or')"}}],
+            run={"mode": "incremental"},
+        ).run_incremental()
+        shown[mode] = re.findall(r"batch (\d)|\|(\w+) *\|(\d) ", capsys.readouterr().out)
+    first, second, counted = ("0", "", ""), ("1", "", ""), ("", "to", "3")
+    assert shown["update"][:1] + shown["update"][3:] == [first, second, counted]
+    assert sorted(shown["complete"][4:]) == [("", "or", "1"), counted]
+    assert shown["complete"][3] == second
 
 
 def test_a_sink_that_shows_rows_and_one_that_keeps_them_share_a_batch(

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tidemill.backfill.plan_tree import Document, Node, expressions, tree
-from tidemill.backfill.row_origin import EventWindow, RowOrigin
+from tidemill.backfill.row_origin import EventWindow, RowOrigin, SinkOrigin
 from tidemill.backfill.window_expression import is_window, read_window
 from tidemill.names import LINEAGE_COLUMNS
 
@@ -27,6 +27,7 @@ _ROW_BY_ROW = frozenset(
         "ResolvedHint",
         "SubqueryAlias",
         "UpdateEventTimeWatermarkColumn",
+        "View",
     }
 )
 
@@ -83,6 +84,24 @@ def origin_of(result: Document, columns: Sequence[tuple[str, int]], given: Input
     if missing:
         return RowOrigin(reason=f"the result does not keep {', '.join(missing)}")
     return RowOrigin(record={column: record[column] for column in LINEAGE_COLUMNS})
+
+
+def kept_columns(result: Document, columns: Sequence[tuple[str, int]], given: Input) -> SinkOrigin:
+    """Whether a sink's transform works row by row, and which columns it keeps unchanged.
+
+    It sees one batch. Whatever brings rows together, such as an aggregate or the newest row of a key, gives
+    another result for a range of many batches, also where it gives whole windows for a stream.
+
+    Args:
+        result: Its analysed plan.
+        columns: Its columns and expression ids, in order.
+        given: The pipeline's result, without an event time: windows made here are of one batch.
+    """
+    rows = _Reader(given).rows(tree(result))
+    if rows.reason or rows.stateful or rows.static:
+        return SinkOrigin(reason=rows.reason or "its rows are not made of the result's")
+    meanings = [(name, rows.meanings.get(number)) for name, number in columns]
+    return SinkOrigin(columns={m.name: name for name, m in reversed(meanings) if isinstance(m, _Column)})
 
 
 @dataclass(frozen=True)

@@ -41,12 +41,14 @@ class TablePlan(BaseModel):
     Args:
         table: Its name.
         condition: Rows that are replaced; None for all, or where the offsets are found first.
+        record: Columns that name a row's record, by lineage column; None where no rows are chosen by it.
     """
 
     model_config = ConfigDict(frozen=True)
 
     table: str
     condition: str | None = None
+    record: dict[str, str] | None = None
 
 
 class BackfillPlan(BaseModel):
@@ -64,7 +66,6 @@ class BackfillPlan(BaseModel):
         source_version: Version of the table that is read, for Delta sources.
         condition: Which decoded rows take part; None for all.
         counted: Which of them are in no window but those that are replaced; None without windows.
-        record: Result columns that name a row's record, by lineage column.
         find_offsets_by: Time column of the records whose offsets are looked for first: all between the first
             and the last one in the range are processed again.
         tables: What happens to each table.
@@ -85,7 +86,6 @@ class BackfillPlan(BaseModel):
     source_version: int | None = None
     condition: str | None = None
     counted: str | None = None
-    record: dict[str, str] | None = None
     find_offsets_by: str | None = None
     tables: tuple[TablePlan, ...] = ()
     left_out: tuple[str, ...] = ()

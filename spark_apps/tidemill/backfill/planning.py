@@ -86,7 +86,6 @@ def _filled(asked: Asked, by: By) -> BackfillPlan:
         source_version=_source_version(pipeline),
         condition=_row_condition(asked, by),
         counted=_counted_condition(asked, by),
-        record=asked.origin.record if by == "record" else None,
         find_offsets_by=_record_time(pipeline) if by == "record" and bounds.times is not None else None,
         left_out=tuple(
             f"{s.kind} {getattr(s.chosen, 'topic', '')}".strip()
@@ -96,10 +95,13 @@ def _filled(asked: Asked, by: By) -> BackfillPlan:
     )
     if pipeline.spec.source.is_kafka:
         plan = _with_offsets(plan, pipeline)
-    tables = (
-        TablePlan(table=sink.table, condition=_table_condition(asked, plan, sink)) for sink in asked.sinks
-    )
-    return plan.model_copy(update={"tables": tuple(tables)})
+    return plan.model_copy(update={"tables": tuple(_table_plan(asked, plan, sink) for sink in asked.sinks)})
+
+
+def _table_plan(asked: Asked, plan: BackfillPlan, sink: DeltaSink) -> TablePlan:
+    rows = asked.origin.of_table(sink.table)
+    record = rows.record if plan.by == "record" else None
+    return TablePlan(table=sink.table, condition=_table_condition(asked, plan, sink, rows), record=record)
 
 
 def _with_offsets(plan: BackfillPlan, pipeline: Pipeline) -> BackfillPlan:
@@ -152,20 +154,20 @@ def _counted_condition(asked: Asked, by: By) -> str | None:
     return _between(f"`{_record_time(asked.pipeline)}`", times[0] + window.length - window.slide, times[1])
 
 
-def _table_condition(asked: Asked, plan: BackfillPlan, sink: DeltaSink) -> str | None:
+def _table_condition(asked: Asked, plan: BackfillPlan, sink: DeltaSink, rows: RowOrigin) -> str | None:
     """Which rows of a table are replaced."""
     if plan.by == "record":
         asked_offsets = plan.find_offsets_by is None and plan.start_offsets and plan.end_offsets
         return (
-            offsets_condition(plan.start_offsets or {}, plan.end_offsets or {}, plan.record or {})
+            offsets_condition(plan.start_offsets or {}, plan.end_offsets or {}, rows.record or {})
             if asked_offsets
             else None
         )
     times = asked.bounds.times
     if plan.by == "everything" or times is None:
         return None
-    if plan.by == "window" and asked.origin.window is not None:
-        return _windows_between(asked.origin.window, times)
+    if plan.by == "window" and rows.window is not None:
+        return _windows_between(rows.window, times)
     return _between(f"`{sink.time or _record_time(asked.pipeline)}`", *times)
 
 

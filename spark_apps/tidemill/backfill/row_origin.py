@@ -60,6 +60,20 @@ class EventWindow(BaseModel):
         return below, above
 
 
+class SinkOrigin(BaseModel):
+    """What a sink's own transform does to the rows of the result.
+
+    Args:
+        columns: Column of the table by column of the result, for those that it keeps unchanged.
+        reason: Why it does not work row by row; empty if it does.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    columns: dict[str, str] = {}
+    reason: str = ""
+
+
 class RowOrigin(BaseModel):
     """What the rows of a result are made of.
 
@@ -69,6 +83,7 @@ class RowOrigin(BaseModel):
         window: If each row is made of all records of one window; None otherwise.
         stateful: Whether a row depends on records of earlier batches.
         reason: Why neither is proven.
+        sinks: What sinks with a transform of their own do to these rows, by table.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -77,6 +92,28 @@ class RowOrigin(BaseModel):
     window: EventWindow | None = None
     stateful: bool = False
     reason: str = ""
+    sinks: dict[str, SinkOrigin] = {}
+
+    def of_table(self, table: str) -> RowOrigin:
+        """What the rows of one table are made of: as the sink's own transform leaves them."""
+        shaped = self.sinks.get(table)
+        if shaped is None:
+            return self
+        whose = f"the transform of the sink {table}"
+        if shaped.reason:
+            return RowOrigin(stateful=True, reason=f"{whose}: {shaped.reason}")
+        kept = shaped.columns
+        missing = [name for name in (self.record or {}).values() if name not in kept]
+        if missing:
+            return RowOrigin(reason=f"{whose} does not keep {', '.join(missing)}")
+        record = self.record and {lineage: kept[name] for lineage, name in self.record.items()}
+        window = self.window and self.window.model_copy(
+            update={
+                part: tuple(kept[name] for name in getattr(self.window, part) if name in kept)
+                for part in ("start_columns", "end_columns", "struct_columns")
+            }
+        )
+        return RowOrigin(record=record, window=window, stateful=self.stateful, reason=self.reason)
 
 
 def plain_origin(pipeline: Pipeline) -> RowOrigin:
@@ -88,7 +125,7 @@ def plain_origin(pipeline: Pipeline) -> RowOrigin:
 
 def read_origin(store: Store, pipeline: Pipeline) -> RowOrigin | None:
     """What was found in the code as it is now; None if nobody has looked yet."""
-    if pipeline.spec.transform is None:
+    if not _has_code(pipeline):
         return plain_origin(pipeline)
     document = store.read_json(_path(pipeline))
     return None if document is None else RowOrigin.model_validate(document)
@@ -96,8 +133,12 @@ def read_origin(store: Store, pipeline: Pipeline) -> RowOrigin | None:
 
 def keep_origin(store: Store, pipeline: Pipeline, origin: RowOrigin) -> None:
     """Keep what was found in the code as it is now."""
-    if pipeline.spec.transform is not None:
+    if _has_code(pipeline):
         store.create_json(_path(pipeline), origin.model_dump(mode="json"))
+
+
+def _has_code(pipeline: Pipeline) -> bool:
+    return pipeline.spec.transform is not None or any(s.transform for s in pipeline.spec.delta_sinks)
 
 
 def _path(pipeline: Pipeline) -> str:
@@ -117,6 +158,7 @@ def check_declared(pipeline: Pipeline, origin: RowOrigin) -> None:
         found = "no windows of event time" if window is None else f"{window.kind} windows of {window.length}"
         raise _contradiction(pipeline, "event_time.window", str(declared), found)
     for sink in pipeline.spec.delta_sinks:
+        window = origin.of_table(sink.table).window
         if sink.time is not None and window is not None and sink.time not in window.start_columns:
             found = f"windows start in {', '.join(window.start_columns) or 'no column'}"
             raise _contradiction(pipeline, f"time of {sink.table}", sink.time, found)

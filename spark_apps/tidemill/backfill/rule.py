@@ -54,6 +54,16 @@ class Asked:
         """The tables."""
         return self.pipeline.spec.delta_sinks
 
+    @property
+    def rows(self) -> list[RowOrigin]:
+        """What the rows of each table are made of."""
+        return [self.origin.of_table(sink.table) for sink in self.sinks]
+
+    @property
+    def reason(self) -> str:
+        """Why nothing is proven of the rows of a table."""
+        return next((rows.reason for rows in self.rows if rows.reason), "")
+
 
 def choose(asked: Asked) -> By:
     """By what rows are replaced.
@@ -71,9 +81,10 @@ def choose(asked: Asked) -> By:
 def _by(asked: Asked) -> By:
     if asked.sinks[0].mode == "replace":
         return "everything"
-    if asked.origin.record is not None and asked.pipeline.spec.source.is_kafka:
+    rows = asked.rows
+    if asked.pipeline.spec.source.is_kafka and all(of_table.record is not None for of_table in rows):
         return "record"
-    return "window" if asked.origin.window is not None else "time"
+    return "window" if all(of_table.window is not None for of_table in rows) else "time"
 
 
 def _check_past(asked: Asked) -> None:
@@ -120,15 +131,15 @@ def _check_everything(asked: Asked) -> None:
 
 
 def _check_records(asked: Asked) -> None:
-    record = set((asked.origin.record or {}).values())
     for sink in asked.sinks:
+        record = set((asked.origin.of_table(sink.table).record or {}).values())
         if sink.mode == "merge" and not record <= set(sink.key):
             raise _merged(asked, sink, f"add {', '.join(sorted(record))} to the key")
 
 
 def _check_windows(asked: Asked) -> None:
     window = asked.origin.window or EventWindow(kind="none")
-    _check_told_apart(asked, window)
+    _check_told_apart(asked)
     if asked.bounds.times is None:
         raise refused(
             "TIDE-BACK-004",
@@ -149,9 +160,10 @@ def _check_windows(asked: Asked) -> None:
     _check_closed(asked, window.last_end(asked.bounds.times[1]))
 
 
-def _check_told_apart(asked: Asked, window: EventWindow) -> None:
-    """Whether the table's rows say which window they are of."""
-    if window.kind == "session":
+def _check_told_apart(asked: Asked) -> None:
+    """Whether the rows of each table say which window they are of."""
+    windows = [rows.window or EventWindow(kind="none") for rows in asked.rows]
+    if any(window.kind == "session" for window in windows):
         raise refused(
             "TIDE-BACK-012",
             asked.pipeline.name,
@@ -159,7 +171,7 @@ def _check_told_apart(asked: Asked, window: EventWindow) -> None:
             {},
             _NEXT.format(pipeline=asked.pipeline.name),
         )
-    if not window.columns:
+    if not all(window.columns for window in windows):
         raise refused(
             "TIDE-BACK-012",
             asked.pipeline.name,
@@ -167,7 +179,7 @@ def _check_told_apart(asked: Asked, window: EventWindow) -> None:
             {},
             "keep `window`, `window.start` or `window.end` as a column of the result",
         )
-    for sink in asked.sinks:
+    for sink, window in zip(asked.sinks, windows, strict=True):
         if sink.mode == "merge" and not window.columns & set(sink.key):
             raise _merged(asked, sink, f"add one of {', '.join(sorted(window.columns))} to the key")
 
@@ -187,13 +199,13 @@ def _check_closed(asked: Asked, end: datetime) -> None:
 def _check_times(asked: Asked) -> None:
     if any(sink.mode == "merge" for sink in asked.sinks):
         raise _merged(asked, asked.sinks[0], "name the record or the window in the key")
-    if asked.live is not None or asked.origin.stateful:
+    if asked.live is not None or any(rows.stateful for rows in asked.rows):
         raise refused(
             "TIDE-BACK-007",
             asked.pipeline.name,
             "Nothing proves which rows of the table are made of which records"
             + ("." if asked.live is None else ", and the live stream has written some of them."),
-            {"because": asked.origin.reason},
+            {"because": asked.reason},
             "keep kafka_topic, kafka_partition and kafka_offset in the result, or aggregate by windows of "
             "the event-time column; or " + _NEXT.format(pipeline=asked.pipeline.name),
         )
@@ -202,8 +214,22 @@ def _check_times(asked: Asked) -> None:
             "TIDE-BACK-004",
             asked.pipeline.name,
             "Without event time, or by offsets, rows can be chosen only if they name their record.",
-            {"range": asked.bounds.text(), "because": asked.origin.reason},
+            {"range": asked.bounds.text(), "because": asked.reason},
             "declare event_time and give --from and --to",
+        )
+    for sink in asked.sinks:
+        _check_time_kept(asked, sink, sink.time or asked.pipeline.spec.event_time.column)
+
+
+def _check_time_kept(asked: Asked, sink: DeltaSink, time: str) -> None:
+    shaped = asked.origin.sinks.get(sink.table)
+    if shaped is not None and time not in shaped.columns.values():
+        raise refused(
+            "TIDE-BACK-012",
+            asked.pipeline.name,
+            "The rows of a table do not say when they happened: the sink's transform drops or changes it.",
+            {"table": sink.table, "time": time},
+            "keep the column of time as it is, or name another one as `time:` of the sink",
         )
 
 
@@ -241,6 +267,6 @@ def _merged(asked: Asked, sink: DeltaSink, fix: str) -> UsageError:
         asked.pipeline.name,
         "A row of this table stands for all that was merged into it; a range of the past would take the "
         "place of newer values.",
-        {"table": sink.table, "key": ", ".join(sink.key), "because": asked.origin.reason},
+        {"table": sink.table, "key": ", ".join(sink.key), "because": asked.reason},
         f"{fix}, or {_NEXT.format(pipeline=asked.pipeline.name)}",
     )

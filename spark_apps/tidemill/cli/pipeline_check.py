@@ -130,6 +130,8 @@ def _check_columns(pipeline: Pipeline, columns: dict[str, str]) -> None:
     if pipeline.spec.transform is not None:
         return
     for index, sink in enumerate(pipeline.spec.delta_sinks):
+        if sink.transform is not None:
+            continue
         for key in ("key", "partition_by", "cluster_by"):
             for column in getattr(sink, key):
                 _check_column(pipeline, columns, f"sinks[{index}].delta.{key}", column.partition(".")[0])

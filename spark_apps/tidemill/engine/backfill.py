@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
-import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -24,6 +23,7 @@ from tidemill.engine.quarantine_range import KEY, PLACE, QuarantineRange
 from tidemill.engine.record_offsets import offsets_of_times
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
+from tidemill.engine.sink_rows import SinkRows, sink_rows
 from tidemill.engine.task_watch import TaskWatch, looking, work_of
 from tidemill.engine.turn import turn
 from tidemill.ledger.entry import LedgerEntry, OffsetRange
@@ -34,7 +34,6 @@ from tidemill.sinks.range_writer import KeyedTable, RangeTarget, prepare_table, 
 from tidemill.sinks.table_log import TableLog
 from tidemill.sources.joined_tables import newest_versions
 from tidemill.sources.read import SOURCE_NAME, read_batch
-from tidemill.spec.sinks import DeltaSink
 
 
 def run_backfill(
@@ -96,6 +95,10 @@ def _held_back(run: RunContext, plan: BackfillPlan) -> Iterator[None]:
     drop_hold(run.store, layout, name, hold)
 
 
+# A table, and what it takes of the result.
+_Target = tuple[RangeTarget, SinkRows]
+
+
 class _Attempt:
     """One attempt at a plan, whose offsets become narrower when they are found."""
 
@@ -128,13 +131,10 @@ class _Attempt:
     def write(self) -> BatchResult:
         """Compute the rows and write them."""
         files = self._files()
-        flow = flow_of(self._pipeline, self._chosen(files), self._joined)
-        # Of windows that overlap the range, the first and the last ones are not whole.
-        whole = self._plan.tables[0].condition if self._plan.by == "window" else None
-        rows = flow.frame if whole is None else flow.frame.where(whole)
-        targets = [self._target(sink, flow.arrow_schema) for sink in self._pipeline.spec.delta_sinks]
-        for target in targets:
-            prepare_table(rows, target)
+        rows = flow_of(self._pipeline, self._chosen(files), self._joined).frame
+        targets = self._targets(rows)
+        for target, taken in targets:
+            prepare_table(taken.of(rows), target)
         if not self._pipeline.spec.rejects_records:
             return BatchResult(None, self._replace_all(rows, targets), 0)
         lines = broken_lines(self._spark, self._pipeline, files)
@@ -173,29 +173,40 @@ class _Attempt:
         decoded, condition = self._decoded(files), self._plan.condition
         return decoded if condition is None else decoded.where(condition)
 
-    def _target(self, sink: DeltaSink, columns: pa.Schema) -> RangeTarget:
-        return RangeTarget(table_log(self._pipeline, sink), columns, sink, self._turn)
+    def _targets(self, result: DataFrame) -> list[_Target]:
+        targets = []
+        for place, sink in enumerate(self._pipeline.spec.sinks):
+            if sink.delta is not None:
+                rows = sink_rows(self._pipeline, place, result)
+                log = table_log(self._pipeline, sink.delta)
+                targets.append((RangeTarget(log, rows.columns, sink.delta, self._turn), rows))
+        return targets
 
     def _turn(self) -> AbstractContextManager[None]:
         return turn(self._run.store, self._pipeline.layout.turn(self._pipeline.name), self._run.run_id)
 
-    def _replace_all(self, rows: DataFrame, targets: Sequence[RangeTarget]) -> dict[str, Written]:
-        shared = len(self._plan.tables) > 1 and not rows.is_cached
+    def _replace_all(self, rows: DataFrame, targets: Sequence[_Target]) -> dict[str, Written]:
+        # A transform may use its rows several times.
+        reads = sum(1 if taken.transform is None else 2 for _, taken in targets)
+        shared = reads > 1 and not rows.is_cached
         rows = rows.persist(StorageLevel.MEMORY_AND_DISK) if shared else rows
         try:
-            return {target.sink.table: self._replace(rows, target) for target in targets}
+            return {target.sink.table: self._replace(taken.of(rows), target) for target, taken in targets}
         finally:
             if shared:
                 rows.unpersist()
 
     def _replace(self, rows: DataFrame, target: RangeTarget) -> Written:
-        sink = target.sink
-        condition = next(table.condition for table in self._plan.tables if table.table == sink.table)
+        name = target.sink.table
+        table = next(table for table in self._plan.tables if table.table == name)
+        condition = table.condition
         if self._plan.by == "record":
-            condition = offsets_condition(self._start or {}, self._end or {}, self._plan.record or {})
-        chosen = rows if sink.where is None else rows.where(sink.where)
-        written = replace_rows(chosen, target, self._entry(sink.table), condition, self.check)
-        self._step_done(f"replaced {sink.table}")
+            condition = offsets_condition(self._start or {}, self._end or {}, table.record or {})
+        # Of windows that overlap the range, the first and the last ones are not whole.
+        if self._plan.by == "window" and condition is not None:
+            rows = rows.where(condition)
+        written = replace_rows(rows, target, self._entry(name), condition, self.check)
+        self._step_done(f"replaced {name}")
         return written
 
     def _drop_accepted(self, quarantine: QuarantineRange) -> None:

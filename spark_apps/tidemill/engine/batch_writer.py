@@ -110,7 +110,7 @@ class BatchWriter:
         shared = sum(max(1, output.passes) for output in left) + extra > 1
         rows = frame.persist(StorageLevel.MEMORY_AND_DISK) if shared else frame
         try:
-            staged = {o.name: o.stage(rows if o.where is None else rows.where(o.where)) for o in left}
+            staged = {o.name: o.stage(o.rows.of(rows)) for o in left}
             if extra:
                 rows.write.format("noop").mode("overwrite").save()
             yield staged

@@ -12,6 +12,7 @@ from tidemill.backfill.row_origin import RowOrigin, plain_origin
 from tidemill.engine.plan_check.call_sites import CallSites
 from tidemill.engine.plan_check.check import Finding, check_stream
 from tidemill.engine.row_origin import find_origin
+from tidemill.engine.sink_rows import sink_origins
 from tidemill.engine.transform import apply_transform, check_event_time
 from tidemill.payload.decode import Decoding, Stage, payload_decoding
 from tidemill.payload.quarantine import Quarantine
@@ -76,11 +77,13 @@ def flow_of(pipeline: Pipeline, rows: DataFrame, versions: Mapping[str, int] | N
     if not rows.isStreaming:
         return Flow(result, columns)
     findings = check_stream(pipeline, rows, result, calls)
-    if pipeline.spec.transform is None:
-        return Flow(result, columns, origin=plain_origin(pipeline), findings=findings)
     event_time = pipeline.spec.event_time
-    origin = find_origin(rows, result, None if event_time is None else event_time.column)
-    return Flow(result, columns, origin=origin, findings=findings)
+    if pipeline.spec.transform is None:
+        origin = plain_origin(pipeline)
+    else:
+        origin = find_origin(rows, result, None if event_time is None else event_time.column)
+    sinks = dict(sink_origins(pipeline, result))
+    return Flow(result, columns, origin=origin.model_copy(update={"sinks": sinks}), findings=findings)
 
 
 def _decoding(pipeline: Pipeline, records: DataFrame, quarantine: Quarantine) -> Decoding | None:
@@ -95,7 +98,9 @@ def decodes_while_writing(pipeline: Pipeline) -> bool:
     if pipeline.spec.transform is not None or len(pipeline.spec.sinks) != 1:
         return False
     sink = pipeline.spec.sinks[0].delta
-    return sink is not None and sink.where is None and sink.writer_and_reason[0] == "arrow"
+    if sink is None or sink.transform is not None or sink.where is not None:
+        return False
+    return sink.writer_and_reason[0] == "arrow"
 
 
 def _decoded(records: DataFrame, decoding: Decoding) -> DataFrame:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
 from tidemill.checkpoint.retention.rule import retention_of, table_properties
 from tidemill.engine.flow import Flow
+from tidemill.engine.sink_rows import SinkRows, sink_rows
 from tidemill.sinks.batch_commit import BatchCommit, Staged, StepDone, Written, nothing_more
 from tidemill.sinks.kafka_sink import send_rows
 from tidemill.sinks.table_log import TableLog
@@ -25,16 +26,16 @@ class Output:
 
     Args:
         name: Table, `kafka:<topic>` or `console`; the `output` of its ledger entries.
-        where: SQL condition on the rows.
+        rows: What it takes of the result.
         stage: Makes the rows of a batch ready; the commit follows when all outputs are.
         log: Of a table, which tells whether it holds a batch; None for others, which cannot tell.
         passes: How often staging and committing read all rows: a merge looks for repeated keys first, the
-            console stops after a few rows.
-        reads_when_staging: Whether staging reads all rows.
+            console stops after a few rows, and a transform may use its rows several times.
+        reads_when_staging: Whether staging reads all rows; a transform may need but a few.
     """
 
     name: str
-    where: str | None
+    rows: SinkRows
     stage: Callable[[DataFrame], Staged]
     log: TableLog | None = None
     passes: int = 1
@@ -43,7 +44,7 @@ class Output:
 
 def build_outputs(pipeline: Pipeline, flow: Flow, step_done: StepDone = nothing_more) -> list[Output]:
     """One output per sink, in the order of the file."""
-    return [_output(pipeline, flow, sink, step_done) for sink in pipeline.spec.sinks]
+    return [_output(pipeline, flow, place, step_done) for place in range(len(pipeline.spec.sinks))]
 
 
 def table_log(pipeline: Pipeline, sink: DeltaSink) -> TableLog:
@@ -51,21 +52,26 @@ def table_log(pipeline: Pipeline, sink: DeltaSink) -> TableLog:
     return TableLog(pipeline.layout.table(sink.table), table_properties(retention_of(pipeline.spec)))
 
 
-def _output(pipeline: Pipeline, flow: Flow, sink: Sink, step_done: StepDone) -> Output:
+def _output(pipeline: Pipeline, flow: Flow, place: int, step_done: StepDone) -> Output:
+    sink = pipeline.spec.sinks[place]
+    rows = SinkRows(flow.arrow_schema) if flow.before is not None else sink_rows(pipeline, place, flow.frame)
+    output = _plain_output(pipeline, flow, sink, rows, step_done)
+    if rows.transform is None:
+        return output
+    return replace(output, passes=max(1, output.passes) + 1, reads_when_staging=False)
+
+
+def _plain_output(pipeline: Pipeline, flow: Flow, sink: Sink, rows: SinkRows, step_done: StepDone) -> Output:
     if sink.delta is not None:
-        return _table_output(pipeline, flow, sink.delta, step_done)
+        log = table_log(pipeline, sink.delta)
+        writer = table_writer(sink.delta, log, rows.columns, flow.before, step_done)
+        return Output(sink.delta.table, rows, writer.stage, log, writer.passes, writer.reads_when_staging)
     if sink.kafka is not None:
-        return _topic_output(pipeline, sink.kafka, step_done)
-    return _console_output(sink.chosen)
+        return _topic_output(pipeline, sink.kafka, rows, step_done)
+    return _console_output(sink.chosen, rows)
 
 
-def _table_output(pipeline: Pipeline, flow: Flow, sink: DeltaSink, step_done: StepDone) -> Output:
-    log = table_log(pipeline, sink)
-    writer = table_writer(sink, log, flow.arrow_schema, flow.before, step_done)
-    return Output(sink.table, sink.where, writer.stage, log, writer.passes, writer.reads_when_staging)
-
-
-def _topic_output(pipeline: Pipeline, sink: KafkaSink, step_done: StepDone) -> Output:
+def _topic_output(pipeline: Pipeline, sink: KafkaSink, rows: SinkRows, step_done: StepDone) -> Output:
     client = environment_client(pipeline.environment)
 
     def stage(frame: DataFrame) -> Staged:
@@ -76,10 +82,10 @@ def _topic_output(pipeline: Pipeline, sink: KafkaSink, step_done: StepDone) -> O
 
         return send
 
-    return Output(f"kafka:{sink.topic}", sink.where, stage)
+    return Output(f"kafka:{sink.topic}", rows, stage)
 
 
-def _console_output(sink: ConsoleSink) -> Output:
+def _console_output(sink: ConsoleSink, rows: SinkRows) -> Output:
     def stage(frame: DataFrame) -> Staged:
         def show(commit: BatchCommit) -> Written:
             sys.stdout.write(f"batch {commit.batch_id}\n")
@@ -90,4 +96,4 @@ def _console_output(sink: ConsoleSink) -> Output:
 
         return show
 
-    return Output("console", sink.where, stage, passes=0)
+    return Output("console", rows, stage, passes=0)

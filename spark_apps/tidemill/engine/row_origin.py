@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from pyspark.sql import DataFrame
 
-from tidemill.backfill.analysed_plan import Input, origin_of
+from tidemill.backfill.analysed_plan import Input, kept_columns, origin_of
 from tidemill.backfill.plan_tree import Document
-from tidemill.backfill.row_origin import RowOrigin
+from tidemill.backfill.row_origin import RowOrigin, SinkOrigin
 
 
 def find_origin(rows: DataFrame, result: DataFrame, event_time: str | None) -> RowOrigin:
@@ -21,6 +22,17 @@ def find_origin(rows: DataFrame, result: DataFrame, event_time: str | None) -> R
     """
     given = Input(_analysed(rows), _columns(rows), event_time)
     return origin_of(_analysed(result), _columns(result), given)
+
+
+def find_sink_origin(result: DataFrame, transform: Callable[[DataFrame], DataFrame]) -> SinkOrigin:
+    """What a sink's transform does to the rows of the result, which is a stream here."""
+    try:
+        shaped = transform(result)
+    except Exception as error:  # noqa: BLE001  # a user's function can fail in any way
+        first_line = str(error).strip().partition("\n")[0]
+        return SinkOrigin(reason=f"it cannot be analysed ({type(error).__name__}: {first_line})")
+    given = Input(_analysed(result), _columns(result))
+    return kept_columns(_analysed(shaped), _columns(shaped), given)
 
 
 def _analysed(frame: DataFrame) -> Document:

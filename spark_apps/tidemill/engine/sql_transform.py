@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,13 @@ def sql_transform(file: Path) -> Callable[..., DataFrame]:
     It raises Spark's own errors, which name line and column, and a ValueError for what is no query.
     """
 
+    @cache
+    def query() -> str:
+        """Read once: a change of the file is for the next driver."""
+        return file.read_text(encoding="utf-8")
+
     def transform(**sources: DataFrame) -> DataFrame:
-        text = file.read_text(encoding="utf-8")
+        text = query()
         session = next(iter(sources.values())).sparkSession
         _check_is_query(session, text)
         for name, rows in sources.items():

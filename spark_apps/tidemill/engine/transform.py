@@ -1,4 +1,4 @@
-"""Loading and applying the pure function of a pipeline."""
+"""Loading and applying the pure functions of a pipeline."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _RUNS_THE_STREAM = (
 def apply_transform(
     pipeline: Pipeline, rows: DataFrame, tables: Mapping[str, DataFrame], calls: CallSites | None = None
 ) -> DataFrame:
-    """Rows of the source -> rows of the sinks; the same call for streams and batches.
+    """Rows of the source -> rows of the result; the same call for streams and batches.
 
     Args:
         pipeline: Whose transform is applied.
@@ -51,14 +51,22 @@ def apply_transform(
     if pipeline.spec.event_time is not None:
         delay = format_duration(pipeline.spec.event_time.watermark)
         rows = rows.withWatermark(pipeline.spec.event_time.column, delay)
-    transform = load_transform(pipeline)
+    transform = load_transform(pipeline, pipeline.spec.transform)
     try:
         with (calls or CallSites()).watched():
-            result: object = _call(pipeline, transform, rows, tables)
-        if not isinstance(result, DataFrame):
-            raise TypeError(f"it returns {type(result).__name__} instead of a DataFrame")
+            return check_frame(_call(pipeline, transform, rows, tables))
     except Exception as error:  # a user's function can fail in any way
         raise _not_applicable(pipeline, error) from error
+
+
+def check_frame(result: object) -> DataFrame:
+    """What a function gave back.
+
+    Raises:
+        TypeError: If it is no DataFrame.
+    """
+    if not isinstance(result, DataFrame):
+        raise TypeError(f"it returns {type(result).__name__} instead of a DataFrame")
     return result
 
 
@@ -92,17 +100,43 @@ def _not_applicable(pipeline: Pipeline, error: Exception) -> TidemillError:
     )
 
 
-def load_transform(pipeline: Pipeline) -> Transform:
-    """Import the function from its file; nothing of the file is cached between drivers.
+def cannot_be_applied(pipeline: Pipeline, key: str, reference: str, error: Exception) -> DataError:
+    """The refusal of a sink's function that failed.
+
+    Args:
+        pipeline: Whose function.
+        key: Where the pipeline file names it.
+        reference: As `file:function` or `file.sql`.
+        error: How it failed.
+    """
+    first_line = str(error).strip().partition("\n")[0]
+    return DataError(
+        "TIDE-DATA-002",
+        "The transform cannot be applied.",
+        facts={
+            "pipeline": pipeline.name,
+            "key": key,
+            "transform": reference,
+            "reason": f"{type(error).__name__}: {first_line}",
+        },
+        fix="correct the transform; it gets the columns of the pipeline's result",
+    )
+
+
+def load_transform(pipeline: Pipeline, reference: str) -> Transform:
+    """Import a function, or read a query; nothing of the file is cached between drivers.
+
+    Args:
+        pipeline: Whose.
+        reference: As `file:function` or `file.sql`.
 
     Raises:
         SpecError: TIDE-SPEC-016, if the file does not define it or fails to load.
     """
-    transform = pipeline.spec.transform or ""
-    path = pipeline.environment.project.transform_file(transform)
+    path = pipeline.environment.project.transform_file(reference)
     if path.suffix == ".sql":
         return sql_transform(path)
-    function = transform.partition(":")[2]
+    function = reference.partition(":")[2]
     spec = importlib.util.spec_from_file_location(f"tidemill_transform_{path.stem}", path)
     try:
         if spec is None or spec.loader is None:

@@ -59,13 +59,18 @@ class Code(BaseModel):
 
 
 class SinkShape(BaseModel):
-    """How one sink takes the result."""
+    """How one sink takes the result. A value that an entry does not have was not known, as in `Shape`."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     mode: str = ""
     key: tuple[str, ...] = ()
     where: str = ""
+    transform: str = ""
+
+    @model_serializer(mode="wrap")
+    def _what_is_known(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in dump(self).items() if name in self.model_fields_set}
 
 
 class Shape(BaseModel):

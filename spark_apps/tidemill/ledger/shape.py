@@ -52,4 +52,5 @@ def _name(sink: Sink) -> str:
 
 def _sink(sink: Sink) -> SinkShape:
     mode, key = ("", ()) if sink.delta is None else (sink.delta.mode, tuple(sink.delta.key))
-    return SinkShape(mode=mode, key=key, where=sink.chosen.where or "")
+    chosen = sink.chosen
+    return SinkShape(mode=mode, key=key, where=chosen.where or "", transform=chosen.transform or "")

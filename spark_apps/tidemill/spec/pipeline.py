@@ -208,6 +208,12 @@ class PipelineSpec(Strict):
                 "sinks of one pipeline share one result, so their modes must agree; "
                 f"found {', '.join(sorted(modes))}"
             )
+        if len(self._output_modes) > 1:
+            found = ", ".join(f"{name} needs {mode}" for mode, name in sorted(self._output_modes.items()))
+            raise ValueError(
+                "sinks of one pipeline share one result, which Spark gives in one output mode; "
+                f"{found}. Leave `mode` of the console out, or give it a pipeline of its own"
+            )
         if self.payload is not None and not self.source.is_kafka:
             raise ValueError("`payload` decodes Kafka or Event Hubs records; a files source has `format`")
         return self
@@ -262,6 +268,12 @@ class PipelineSpec(Strict):
         return [sink.delta for sink in self.sinks if sink.delta is not None]
 
     @property
+    def sink_transforms(self) -> dict[str, str]:
+        """The transforms of sinks, by their keys in the file."""
+        keys = ((f"sinks[{place}].{sink.kind}.transform", sink) for place, sink in enumerate(self.sinks))
+        return {key: sink.chosen.transform for key, sink in keys if sink.chosen.transform is not None}
+
+    @property
     def rejects_records(self) -> bool:
         """Whether records can be rejected, so that the pipeline has a quarantine."""
         return self.payload is not None or self.source.has_broken_lines or self.max_ahead is not None
@@ -274,6 +286,16 @@ class PipelineSpec(Strict):
 
     @property
     def output_mode(self) -> OutputMode:
-        """Spark's output mode, as the table modes need it; append without a table."""
-        modes = {sink.mode for sink in self.delta_sinks}
-        return _OUTPUT_MODE_OF[modes.pop()] if modes else "append"
+        """Spark's output mode, as the sinks need it; append where none says so."""
+        return next(iter(self._output_modes), "append")
+
+    @property
+    def _output_modes(self) -> dict[OutputMode, str]:
+        """Each output mode that a sink needs, with the first one that does."""
+        found: dict[OutputMode, str] = {}
+        for sink in self.sinks:
+            if sink.delta is not None:
+                found.setdefault(_OUTPUT_MODE_OF[sink.delta.mode], f"{sink.delta.table} ({sink.delta.mode})")
+            elif sink.console is not None and sink.console.mode is not None:
+                found.setdefault(sink.console.mode, "the console")
+        return found

@@ -19,7 +19,7 @@ from tidemill.spec.environment import DriverSize, EnvironmentSpec, KafkaConnecti
 from tidemill.spec.location import root_of_clients
 from tidemill.spec.near_key import near_key
 from tidemill.spec.pipeline import PipelineSpec
-from tidemill.spec.transform_file import check_transform
+from tidemill.spec.transform_file import check_sink_transform, check_transform
 from tidemill.spec.yaml_file import read_model
 
 # Where a pod finds its secrets unless the environment says otherwise.
@@ -212,15 +212,15 @@ class Pipeline:
 
     @property
     def named_files(self) -> list[Path]:
-        """Files beside the declaration that decide what a driver does: payload schemas, transform."""
+        """Files beside the declaration that decide what a driver does: payload schemas, transforms."""
         project = self.environment.project
         files = []
         if self.spec.payload is not None:
             names = dict.fromkeys(self.spec.payload.schema_files.values())
             files += [project.schemas / name for name in names]
-        if self.spec.transform is not None:
-            files.append(project.transform_file(self.spec.transform))
-        return files
+        transforms = [self.spec.transform, *self.spec.sink_transforms.values()]
+        files += [project.transform_file(reference) for reference in transforms if reference is not None]
+        return list(dict.fromkeys(files))
 
 
 def _is_pipeline_file(file: Path) -> bool:
@@ -287,12 +287,21 @@ def resolve_pipeline(environment: Environment, name: str) -> Pipeline:
         for key, name in spec.payload.schema_files.items():
             _check_file(pipeline, key, environment.project.schemas / name)
     if spec.transform is not None:
-        file = environment.project.transform_file(spec.transform)
-        _check_file(pipeline, "transform", file)
+        file = _transform_file(pipeline, "transform", spec.transform)
         if file.suffix == ".py":
             function = spec.transform.partition(":")[2]
             check_transform(file, function, list(spec.sources or ()), spec.stream_name)
+    for key, reference in spec.sink_transforms.items():
+        file = _transform_file(pipeline, key, reference)
+        if file.suffix == ".py":
+            check_sink_transform(file, reference.partition(":")[2], key)
     return pipeline
+
+
+def _transform_file(pipeline: Pipeline, key: str, reference: str) -> Path:
+    file = pipeline.environment.project.transform_file(reference)
+    _check_file(pipeline, key, file)
+    return file
 
 
 def _check_size(pipeline: Pipeline) -> None:

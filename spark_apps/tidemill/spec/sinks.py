@@ -9,12 +9,25 @@ from pydantic import Field, model_validator
 from tidemill.names import TABLE_PATTERN
 from tidemill.spec.options import DeltaSinkOptions, KafkaSinkOptions
 from tidemill.spec.strict import OneOf, Strict
-from tidemill.spec.text import Column, Expression, Topic
+from tidemill.spec.text import TRANSFORM_PATTERN, Column, Expression, Topic
 from tidemill.spec.units import Count
 
 Where = Annotated[
     Expression | None,
-    Field(description="SQL condition on the result's columns; only matching rows are written."),
+    Field(
+        description="SQL condition on the columns that are written: the result's, or those that the sink's "
+        "own `transform` gives; only matching rows are written."
+    ),
+]
+SinkTransform = Annotated[
+    str | None,
+    Field(
+        pattern=TRANSFORM_PATTERN,
+        description="file:function in spark_apps/transforms, a function DataFrame -> DataFrame without state "
+        "that shapes the rows of each batch for this sink: latest per key before a merge, flattening, a "
+        "second projection. It is given the pipeline's result, and `where` selects from what it gives. Or "
+        "file.sql there: one query over `result`.",
+    ),
 ]
 
 
@@ -38,6 +51,7 @@ class DeltaSink(Strict):
     writer: Literal["arrow", "spark"] | None = Field(
         None, description="Writer to use instead of the one chosen by what the table needs."
     )
+    transform: SinkTransform = None
     where: Where = None
     options: DeltaSinkOptions = Field(
         {}, description="Delta's own write options; they need the spark writer. A merge knows none."
@@ -94,6 +108,7 @@ class KafkaSink(Strict):
 
     topic: Topic = Field(description="Topic to write to; it must exist.")
     key: Column | None = Field(None, description="Column that becomes the record key.")
+    transform: SinkTransform = None
     where: Where = None
     options: KafkaSinkOptions = Field({}, description="The Kafka producer's own options.")
 
@@ -101,7 +116,14 @@ class KafkaSink(Strict):
 class ConsoleSink(Strict):
     """The driver's standard output, for trying out."""
 
+    mode: Literal["append", "update", "complete"] | None = Field(
+        None,
+        description="What of the result each batch shows. append: rows that do not change any more. update: "
+        "those that changed. complete: all of it. By default as the pipeline's tables need it, and append "
+        "without a table.",
+    )
     rows: Count = Field(20, description="Most rows shown of each batch.")
+    transform: SinkTransform = None
     where: Where = None
 
 

@@ -32,7 +32,31 @@ def check_transform(
             other parameters, TIDE-PLAN-… if it returns nothing or calls what no transform may call.
     """
     functions = _functions(file, file.stat().st_mtime_ns)
-    facts = {"file": file, "function": function}
+    _check_signature(functions, function, sources, {"file": file, "function": function})
+    _check_body(file, functions, function, stream)
+
+
+def check_sink_transform(file: Path, function: str, key: str) -> None:
+    """The same for a sink's: a function of a batch, which may do what a stream cannot.
+
+    Args:
+        file: With the function.
+        function: Its name.
+        key: Where the pipeline file names it.
+
+    Raises:
+        SpecError: TIDE-SPEC-018, TIDE-SPEC-019.
+    """
+    functions = _functions(file, file.stat().st_mtime_ns)
+    _check_signature(functions, function, (), {"key": key, "file": file, "function": function})
+
+
+def _check_signature(
+    functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef],
+    function: str,
+    sources: Sequence[str],
+    facts: dict[str, object],
+) -> None:
     if function not in functions:
         near = near_key(function, functions)
         raise SpecError(
@@ -50,7 +74,6 @@ def check_transform(
             facts={**facts, "line": functions[function].lineno},
             fix=f"write `def {function}({parameters}) -> DataFrame:`; constants belong into the file",
         )
-    _check_body(file, functions, function, stream)
 
 
 def _check_body(

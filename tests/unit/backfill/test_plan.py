@@ -17,7 +17,7 @@ from tidemill.backfill.bounds import parse_bounds
 from tidemill.backfill.live_side import LiveSide
 from tidemill.backfill.plan import BackfillPlan, TablePlan, load_plan
 from tidemill.backfill.planning import plan_backfill
-from tidemill.backfill.row_origin import EventWindow, RowOrigin, keep_origin
+from tidemill.backfill.row_origin import EventWindow, RowOrigin, SinkOrigin, keep_origin
 from tidemill.backfill.still_holds import check_still_holds, records_there
 from tidemill.checkpoint.current import Base, Current, switch_generation
 from tidemill.checkpoint.holds import Hold, take_hold
@@ -102,6 +102,18 @@ def test_records_of_a_range_of_offsets_are_replaced_by_it(
     assert plan.tables[0].condition == (
         "(`kafka_topic` = 'orders' AND `kafka_partition` = 0 AND `kafka_offset` >= 5 AND `kafka_offset` < 9)"
     )
+
+
+def test_each_table_is_selected_by_its_own_columns_for_the_record(
+    tmp_path: Path, store: Store, broker: PaperBroker
+) -> None:
+    kept = SinkOrigin(columns={"kafka_topic": "t", "kafka_partition": "p", "kafka_offset": "o"})
+    record = {name: name for name in kept.columns}
+    sinks = [delta(), {"delta": {"table": "silver/orders", "transform": "orders:transform"}}]
+    origin = RowOrigin(record=record, sinks={"silver/orders": kept})
+    plan = planned(store, with_transform(tmp_path, store, origin, sinks=sinks), *OFFSETS)
+    assert [table.record for table in plan.tables] == [record, kept.columns]
+    assert plan.tables[1].condition == "(`t` = 'orders' AND `p` = 0 AND `o` >= 5 AND `o` < 9)"
 
 
 def test_records_of_a_range_of_time_are_looked_for_up_to_the_seam(

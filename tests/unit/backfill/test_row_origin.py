@@ -14,6 +14,7 @@ from tests.support.declared import declared
 from tidemill.backfill.row_origin import (
     EventWindow,
     RowOrigin,
+    SinkOrigin,
     check_declared,
     keep_origin,
     plain_origin,
@@ -50,6 +51,31 @@ def test_the_near_range_is_the_smallest_that_windows_fill(
     assert window.starts_in(*near) == near
     assert start - slide < near[0] <= start
     assert start + more <= near[1] < start + more + slide
+
+
+LINEAGE = {name: name for name in ("kafka_topic", "kafka_partition", "kafka_offset")}
+
+
+def of_table(origin: RowOrigin, sink: SinkOrigin) -> RowOrigin:
+    return origin.model_copy(update={"sinks": {"silver/orders": sink}}).of_table("silver/orders")
+
+
+def test_a_tables_rows_are_named_by_the_columns_that_its_sinks_transform_keeps() -> None:
+    kept = {**LINEAGE, "kafka_offset": "o", "window_start": "from"}
+    origin = of_table(RowOrigin(record=LINEAGE), SinkOrigin(columns=kept))
+    assert origin.record == {**LINEAGE, "kafka_offset": "o"}
+    windows = of_table(RowOrigin(window=FIVE, stateful=True), SinkOrigin(columns=kept))
+    assert windows.window == FIVE.model_copy(update={"start_columns": ("from",)})
+    assert windows.stateful
+
+
+def test_a_transform_of_a_sink_that_drops_a_column_or_brings_rows_together_proves_nothing() -> None:
+    dropped = of_table(RowOrigin(record=LINEAGE), SinkOrigin(columns={"kafka_topic": "kafka_topic"}))
+    assert (dropped.record, dropped.stateful) == (None, False)
+    assert dropped.reason.endswith("silver/orders does not keep kafka_partition, kafka_offset")
+    together = of_table(RowOrigin(record=LINEAGE), SinkOrigin(reason="Window does not work row by row"))
+    assert (together.record, together.stateful) == (None, True)
+    assert together.reason.endswith("silver/orders: Window does not work row by row")
 
 
 def test_windows_start_at_the_epoch_and_their_offset() -> None:

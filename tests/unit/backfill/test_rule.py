@@ -12,7 +12,7 @@ from tests.support.declared import declared
 from tidemill.backfill.bounds import parse_bounds
 from tidemill.backfill.live_side import LiveSide
 from tidemill.backfill.other_writers import OtherWriter
-from tidemill.backfill.row_origin import EventWindow, RowOrigin
+from tidemill.backfill.row_origin import EventWindow, RowOrigin, SinkOrigin
 from tidemill.backfill.rule import Asked, choose
 from tidemill.errors import UsageError
 
@@ -71,6 +71,54 @@ def test_rows_that_name_their_record_are_replaced_by_it(
     tmp_path: Path, bounds: tuple[str | None, ...], live: LiveSide | None
 ) -> None:
     assert choose(asked(tmp_path, RECORDS, bounds, live)) == "record"
+
+
+def two_sinks(**of_the_second: Any) -> dict[str, Any]:
+    return {"sinks": [delta(), delta("silver/orders", transform="orders:shape", **of_the_second)]}
+
+
+def shaped(origin: RowOrigin, sink: SinkOrigin) -> RowOrigin:
+    return origin.model_copy(update={"sinks": {"silver/orders": sink}})
+
+
+KEPT = SinkOrigin(columns={"topic": "t", "kafka_partition": "p", "o": "o", "window_start": "from"})
+TOGETHER = SinkOrigin(reason="Window does not work row by row")
+
+
+def test_rows_that_a_sink_shapes_one_by_one_are_replaced_as_the_others(tmp_path: Path) -> None:
+    assert choose(asked(tmp_path, shaped(RECORDS, KEPT), **two_sinks())) == "record"
+    assert choose(asked(tmp_path, shaped(windows(), KEPT), **two_sinks())) == "window"
+    merged = two_sinks(mode="merge", key=["t", "p", "o"])
+    merged["sinks"][0] = delta(mode="merge", key=["topic", "kafka_partition", "o"])
+    assert choose(asked(tmp_path, shaped(RECORDS, KEPT), **merged)) == "record"
+
+
+@pytest.mark.parametrize("live", [None, RUNNING], ids=["never_ran", "live"])
+@pytest.mark.parametrize("origin", [RECORDS, windows(), UNPROVEN], ids=["record", "window", "unproven"])
+def test_a_sink_that_brings_the_rows_of_a_batch_together_is_refused(
+    tmp_path: Path, origin: RowOrigin, live: LiveSide | None
+) -> None:
+    error = refusal_of(asked(tmp_path, shaped(origin, TOGETHER), live=live, **two_sinks()))
+    assert error.error_id == "TIDE-BACK-007"
+    latest = two_sinks(mode="merge", key=["id"])
+    latest["sinks"] = latest["sinks"][1:]
+    error = refusal_of(asked(tmp_path, shaped(origin, TOGETHER), live=live, **latest))
+    assert error.error_id == "TIDE-BACK-011"
+    assert (
+        error.facts["because"] == "the transform of the sink silver/orders: Window does not work row by row"
+    )
+
+
+def test_a_sink_that_drops_the_record_or_the_window_or_the_time_is_refused(tmp_path: Path) -> None:
+    none = SinkOrigin(columns={"id": "id"})
+    error = refusal_of(asked(tmp_path, shaped(RECORDS, none), **two_sinks()))
+    assert (error.error_id, error.facts["because"]) == (
+        "TIDE-BACK-007",
+        "the transform of the sink silver/orders does not keep topic, kafka_partition, o",
+    )
+    assert refusal_of(asked(tmp_path, shaped(windows(), none), **two_sinks())).error_id == "TIDE-BACK-012"
+    error = refusal_of(asked(tmp_path, shaped(UNPROVEN, none), live=None, **two_sinks()))
+    assert (error.error_id, error.facts["time"]) == ("TIDE-BACK-012", "at")
 
 
 def test_records_are_chosen_by_the_brokers_time_where_there_is_no_event_time(tmp_path: Path) -> None:

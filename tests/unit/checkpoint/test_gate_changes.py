@@ -94,6 +94,15 @@ def test_another_condition_of_a_sink_is_a_warning(stateful: bool) -> None:
     assert (warning.finding_id, warning.severity) == ("TIDE-CKPT-094", "warning")
 
 
+@pytest.mark.parametrize("stateful", [True, False])
+def test_another_transform_of_a_sink_is_a_warning_where_the_old_one_was_known(stateful: bool) -> None:
+    now = sink(transform="orders:latest")
+    assert examine(changed(now, stateful=stateful)) == []
+    known = OLD.model_copy(update=sink(transform=""))
+    (warning,) = examine(changed(now, stateful=stateful, before=known))
+    assert warning.facts["changed"] == {"transform of bronze/orders": "none -> orders:latest"}
+
+
 @pytest.mark.parametrize(("now", "name"), [*ANY, *STATEFUL])
 def test_what_a_person_has_accepted_is_no_reason_until_it_changes_again(
     now: Mapping[str, Any], name: str
@@ -130,6 +139,12 @@ def test_what_was_not_known_then_is_not_compared() -> None:
     assert known.shape is not None
     before = Shape.model_validate(older.model_dump(include=older.model_fields_set))
     assert errors_of(changed({}, stateful=True, before=before)) == []
+
+
+def test_an_entry_knows_no_more_of_a_sink_than_the_one_it_was_copied_from() -> None:
+    entry = stored(commit_of(1).entry.model_copy(update={"shape": OLD}))
+    assert entry.shape is not None
+    assert entry.shape.sinks["bronze/orders"].model_fields_set == {"mode", "key", "where"}
 
 
 def stored(entry: LedgerEntry) -> LedgerEntry:

@@ -131,6 +131,25 @@ def test_the_output_mode_follows_the_table(project: ConfProject, mode: str, outp
     assert project.resolve().spec.output_mode == output
 
 
+@pytest.mark.parametrize("mode", ["append", "update", "complete"])
+def test_the_console_may_ask_for_an_output_mode_where_no_table_does(project: ConfProject, mode: str) -> None:
+    project.replace("delta: {table: bronze/orders}", f"console: {{mode: {mode}}}")
+    assert project.resolve().spec.output_mode == mode
+    project.replace("delta: {table: bronze/orders}", "console: {}")
+    assert project.resolve().spec.output_mode == "append"
+
+
+def test_a_console_beside_a_table_follows_it_or_agrees_with_it(project: ConfProject) -> None:
+    table = "delta: {table: bronze/orders, mode: replace}"
+    for console in ("{}", "{mode: complete}"):
+        project.replace("delta: {table: bronze/orders}", f"{table}\n  - console: {console}")
+        assert project.resolve().spec.output_mode == "complete"
+    project.replace("delta: {table: bronze/orders}", f"{table}\n  - console: {{mode: update}}")
+    error = project.refusal()
+    assert error.error_id == "TIDE-SPEC-003"
+    assert "bronze/orders (replace) needs complete, the console needs update" in str(error)
+
+
 def test_a_batch_may_take_the_grace_period_but_for_the_drivers_way_out(project: ConfProject) -> None:
     assert project.load().spec.drain_time == timedelta(seconds=90)
     project.write("conf/environments/local.yaml", ENVIRONMENT + "grace_period: 10 minutes\n")

@@ -23,6 +23,9 @@ _ANY = ("path", "format")
 _READING = ("code", "columns", "payload")
 _STATEFUL = (*_READING, "watermark", "window")
 
+# What of a sink changes new rows only, as it was meant to: nothing is kept of one batch for the next.
+_OF_A_SINK = ("where of ", "transform of ")
+
 
 def changes(facts: CheckpointFacts) -> Iterator[Finding]:
     """Declaration and code against what checkpoint and tables were written with."""
@@ -49,7 +52,7 @@ def unaccepted(facts: CheckpointFacts) -> dict[str, str]:
         return {}
     names = (*_ANY, *_STATEFUL) if facts.state.operators else _ANY
     found = {name: change for name, change in _changed(facts).items() if name in names}
-    return {**found, **{n: c for n, c in _changed_sinks(facts).items() if not n.startswith("where of ")}}
+    return {**found, **{n: c for n, c in _changed_sinks(facts).items() if not n.startswith(_OF_A_SINK)}}
 
 
 def _is_same(accepted: Shape, now: Shape) -> bool:
@@ -126,7 +129,7 @@ def _to_accept(facts: CheckpointFacts) -> Iterator[Finding]:
 
 def _worth_a_word(facts: CheckpointFacts) -> Iterator[Finding]:
     """What changes rows from now on, as it was meant to."""
-    sinks = {name: change for name, change in _changed_sinks(facts).items() if name.startswith("where of ")}
+    sinks = {name: change for name, change in _changed_sinks(facts).items() if name.startswith(_OF_A_SINK)}
     code = {name: change for name, change in _changed(facts).items() if name in _READING}
     told = sinks if facts.state.operators else {**code, **sinks}
     if told:
@@ -160,12 +163,14 @@ def _changed(facts: CheckpointFacts) -> dict[str, str]:
 
 
 def _changed_sinks(facts: CheckpointFacts) -> dict[str, str]:
-    """Mode, key and condition of each sink that there was and is."""
+    """What was changed of each sink that there was and is, where it was known."""
     shape = next((found.shape for found in facts.tables.values() if found.shape is not None), None)
     found = {}
     for sink, old in ({} if shape is None else shape.sinks).items():
         new = facts.declared.shape.sinks.get(sink)
-        for name in ("mode", "key", "where") if new is not None else ():
+        for name in ("mode", "key", "where", "transform"):
+            if new is None or name not in old.model_fields_set:
+                continue
             before, after = getattr(old, name), getattr(new, name)
             if before != after:
                 found[f"{name} of {sink}"] = f"{before or 'none'} -> {after or 'none'}"
