@@ -24,6 +24,15 @@ QUARANTINE_OUTPUT = "quarantine"
 LINEAGE_COLUMNS = ("kafka_topic", "kafka_partition", "kafka_offset")
 
 
+# Folders below the root that only Tidemill writes.
+OWN_FOLDERS = frozenset({"tables", "quarantine", "state", "audit", "backfills"})
+
+
+def _plain(location: str) -> list[str]:
+    """The parts of a path or URI, without those that say nothing."""
+    return [part for part in location.removeprefix("file://").split("/") if part not in ("", ".")]
+
+
 def check_pipeline_name(name: str) -> str:
     """Return `name` if it can name a pipeline.
 
@@ -115,6 +124,16 @@ class Layout:
     def table(self, table: str) -> str:
         """Delta table `<zone>/<table>`."""
         return f"{self.root}/tables/{table}"
+
+    def folder(self, path: str) -> str:
+        """Folder that a pipeline file names: a URI as it stands, or a path below the root."""
+        return path if "://" in path else f"{self.root}/{path}"
+
+    def is_own(self, path: str) -> bool:
+        """Whether a folder that a pipeline file names is the root itself, or a part that Tidemill owns."""
+        here, root = (_plain(place) for place in (self.folder(path), self.root))
+        first = here[len(root) : len(root) + 1]
+        return here == root[: len(here)] or (here[: len(root)] == root and first[0] in OWN_FOLDERS)
 
     def quarantine(self, pipeline: str) -> str:
         """Delta table of the rejected records of a pipeline."""

@@ -103,6 +103,13 @@ def plan_document(pipeline: Pipeline, ask_broker: bool = False) -> dict[str, Any
 
 def _sink(pipeline: Pipeline, sink: Sink) -> dict[str, Any]:
     declared = sink.chosen.model_dump(mode="json", exclude_defaults=True, exclude={"writer"})
+    if sink.files is not None:
+        delivery = (
+            "exactly once for readers that use Spark's log of the folder; who lists its files can see a "
+            "part of a batch, and rows twice after a crash. Rows are never taken back"
+        )
+        folder = pipeline.layout.folder(sink.files.path)
+        return {"kind": "files", "delivery": delivery, **declared, "path": folder}
     if sink.delta is None:
         repeated = "at least once: a batch that is repeated after a crash is sent again"
         return {"kind": sink.kind, "delivery": repeated, **declared}

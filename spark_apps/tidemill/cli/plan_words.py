@@ -13,6 +13,11 @@ def rewind_lines(plan: Mapping[str, Any]) -> list[str]:
         lines.append(f"{name} is read by {', '.join(readers)}: they have read rows that go")
     lines += [f"{name}: its file is wrong, so what it reads is not known" for name in plan["wrong_files"]]
     lines += [f"topic {topic}: records of the undone batches are sent again" for topic in plan["sent_again"]]
+    lines += [
+        f"files {path}: rows of the undone batches stay; no driver starts until the folder is moved away, "
+        "or the sink has another one"
+        for path in plan.get("files_stay", ())
+    ]
     return [*lines, *_worth_knowing(plan)]
 
 

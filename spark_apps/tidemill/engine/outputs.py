@@ -12,12 +12,13 @@ from tidemill.checkpoint.retention.rule import retention_of, table_properties
 from tidemill.engine.flow import Flow
 from tidemill.engine.sink_rows import SinkRows, sink_rows
 from tidemill.sinks.batch_commit import BatchCommit, Staged, StepDone, Written, nothing_more
+from tidemill.sinks.files_sink import check_columns, write_files
 from tidemill.sinks.kafka_sink import send_rows
 from tidemill.sinks.table_log import TableLog
 from tidemill.sinks.table_writer import table_writer
 from tidemill.sources.kafka_clients import environment_client
 from tidemill.spec.project import Pipeline
-from tidemill.spec.sinks import ConsoleSink, DeltaSink, KafkaSink, Sink
+from tidemill.spec.sinks import ConsoleSink, DeltaSink, FilesSink, KafkaSink, Sink
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Output:
     """One sink of one pipeline.
 
     Args:
-        name: Table, `kafka:<topic>` or `console`; the `output` of its ledger entries.
+        name: Table, `kafka:<topic>`, `files:<path>` or `console`; the `output` of its ledger entries.
         rows: What it takes of the result.
         stage: Makes the rows of a batch ready; the commit follows when all outputs are.
         log: Of a table, which tells whether it holds a batch; None for others, which cannot tell.
@@ -68,7 +69,25 @@ def _plain_output(pipeline: Pipeline, flow: Flow, sink: Sink, rows: SinkRows, st
         return Output(sink.delta.table, rows, writer.stage, log, writer.passes, writer.reads_when_staging)
     if sink.kafka is not None:
         return _topic_output(pipeline, sink.kafka, rows, step_done)
+    if sink.files is not None:
+        return _files_output(pipeline, sink.files, rows, step_done)
     return _console_output(sink.chosen, rows)
+
+
+def _files_output(pipeline: Pipeline, sink: FilesSink, rows: SinkRows, step_done: StepDone) -> Output:
+    path = pipeline.layout.folder(sink.path)
+
+    def stage(frame: DataFrame) -> Staged:
+        check_columns(frame, sink, path)
+
+        def write(commit: BatchCommit) -> Written:
+            write_files(frame, sink, path, commit.batch_id)
+            step_done("files_named")
+            return Written(True)
+
+        return write
+
+    return Output(f"files:{sink.path}", rows, stage)
 
 
 def _topic_output(pipeline: Pipeline, sink: KafkaSink, rows: SinkRows, step_done: StepDone) -> Output:

@@ -12,6 +12,7 @@ from tidemill.backfill.row_origin import check_declared, keep_origin
 from tidemill.engine.batch import BatchProcessor, DrainedError
 from tidemill.engine.batch_writer import BatchWriter
 from tidemill.engine.broken_lines import broken_lines
+from tidemill.engine.file_sinks import claim_folders
 from tidemill.engine.flow import build_flow
 from tidemill.engine.half_written import Begun, StartAgainError
 from tidemill.engine.outputs import build_outputs
@@ -116,6 +117,7 @@ def start_query(
         lines = broken_lines(spark, pipeline, quarantine)
         rejected = RejectedRecords(quarantine, lines, step_done)
     outputs = build_outputs(pipeline, flow, step_done)
+    claim_folders(spark, run, outputs)
     tables = TablesRead(spark, pipeline) if pipeline.spec.tables else None
     writer = BatchWriter(outputs, rejected, StateOperators(spark), tables)
     others = Waiting(run.store, pipeline.layout.turn(pipeline.name), run.drain)

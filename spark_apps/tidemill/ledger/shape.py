@@ -47,6 +47,8 @@ def _duration(declared: timedelta | None) -> str:
 def _name(sink: Sink) -> str:
     if sink.delta is not None:
         return sink.delta.table
+    if sink.files is not None:
+        return f"files {sink.files.path}"
     return sink.kind if sink.kafka is None else f"topic {sink.kafka.topic}"
 
 

@@ -153,7 +153,7 @@ def _files_limits(files: FilesSource) -> dict[str, str]:
 
 def files_path(pipeline: Pipeline, files: FilesSource) -> str:
     """Folder of a files source: a URI as it stands, or below the storage root."""
-    return files.path if "://" in files.path else f"{pipeline.layout.root}/{files.path}"
+    return pipeline.layout.folder(files.path)
 
 
 def _kafka_options(pipeline: Pipeline) -> dict[str, str]:

@@ -90,6 +90,8 @@ _OWNED_OF_DELTA = {
     "readchangefeed": "a change feed has other columns, which no gate and no backfill knows yet",
     "readchangedata": "a change feed has other columns, which no gate and no backfill knows yet",
 }
+# Log entries that expire take files away from readers.
+_OWNED_OF_FILES_SINK = {"retention": "a file that was written stays"}
 
 # Spark gives these precedence over `startingOffsets`, at which a backfill begins.
 _OWNED_OF_KAFKA = {
@@ -123,6 +125,12 @@ def check_files_options(options: Mapping[str, str]) -> Mapping[str, str]:
 def check_delta_source_options(options: Mapping[str, str]) -> Mapping[str, str]:
     """Return `options` if none of them changes where a table is read from, or what is read of it."""
     _check_not_owned(options, _OWNED_OF_DELTA)
+    return check_options(options)
+
+
+def check_files_sink_options(options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return `options` if none of them would take files away from readers."""
+    _check_not_owned(options, _OWNED_OF_FILES_SINK)
     return check_options(options)
 
 
@@ -204,6 +212,9 @@ DeltaSourceOptions = Annotated[
 ]
 FilesOptions = Annotated[
     dict[str, str], BeforeValidator(_as_text), AfterValidator(check_files_options), _JSON_SCHEMA
+]
+FilesSinkOptions = Annotated[
+    dict[str, str], BeforeValidator(_as_text), AfterValidator(check_files_sink_options), _JSON_SCHEMA
 ]
 KafkaSourceOptions = Annotated[
     dict[str, str], BeforeValidator(_as_text), AfterValidator(check_kafka_source_options), _JSON_SCHEMA

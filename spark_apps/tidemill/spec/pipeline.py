@@ -202,6 +202,9 @@ class PipelineSpec(Strict):
         repeated = sorted({table for table in tables if tables.count(table) > 1})
         if repeated:
             raise ValueError(f"two sinks write the same table: {', '.join(repeated)}")
+        folders = [sink.files.path.strip("/") for sink in self.sinks if sink.files is not None]
+        if len(set(folders)) < len(folders):
+            raise ValueError("two sinks write the same folder; each has a log of its own")
         modes = {sink.mode for sink in self.delta_sinks}
         if len(modes) > 1:
             raise ValueError(
@@ -212,7 +215,7 @@ class PipelineSpec(Strict):
             found = ", ".join(f"{name} needs {mode}" for mode, name in sorted(self._output_modes.items()))
             raise ValueError(
                 "sinks of one pipeline share one result, which Spark gives in one output mode; "
-                f"{found}. Leave `mode` of the console out, or give it a pipeline of its own"
+                f"{found}. Leave `mode` of a console out, or give one of them a pipeline of its own"
             )
         if self.payload is not None and not self.source.is_kafka:
             raise ValueError("`payload` decodes Kafka or Event Hubs records; a files source has `format`")
@@ -296,6 +299,9 @@ class PipelineSpec(Strict):
         for sink in self.sinks:
             if sink.delta is not None:
                 found.setdefault(_OUTPUT_MODE_OF[sink.delta.mode], f"{sink.delta.table} ({sink.delta.mode})")
+            elif sink.files is not None:
+                # A file cannot be taken back, so it holds rows that do not change any more.
+                found.setdefault("append", f"files {sink.files.path}")
             elif sink.console is not None and sink.console.mode is not None:
                 found.setdefault(sink.console.mode, "the console")
         return found

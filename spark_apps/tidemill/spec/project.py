@@ -291,11 +291,23 @@ def resolve_pipeline(environment: Environment, name: str) -> Pipeline:
         if file.suffix == ".py":
             function = spec.transform.partition(":")[2]
             check_transform(file, function, list(spec.sources or ()), spec.stream_name)
+    _check_folders(pipeline)
     for key, reference in spec.sink_transforms.items():
         file = _transform_file(pipeline, key, reference)
         if file.suffix == ".py":
             check_sink_transform(file, reference.partition(":")[2], key)
     return pipeline
+
+
+def _check_folders(pipeline: Pipeline) -> None:
+    for sink in pipeline.spec.sinks:
+        if sink.files is not None and pipeline.layout.is_own(sink.files.path):
+            raise SpecError(
+                "TIDE-SPEC-060",
+                "A files sink would write where Tidemill keeps its own.",
+                facts={"pipeline": pipeline.name, "path": sink.files.path, "root": pipeline.layout.root},
+                fix="name a folder of its own, such as `exports/orders`",
+            )
 
 
 def _transform_file(pipeline: Pipeline, key: str, reference: str) -> Path:

@@ -7,7 +7,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from tidemill.names import TABLE_PATTERN
-from tidemill.spec.options import DeltaSinkOptions, KafkaSinkOptions
+from tidemill.spec.location import Folder
+from tidemill.spec.options import DeltaSinkOptions, FilesSinkOptions, KafkaSinkOptions
 from tidemill.spec.strict import OneOf, Strict
 from tidemill.spec.text import TRANSFORM_PATTERN, Column, Expression, Topic
 from tidemill.spec.units import Count
@@ -113,6 +114,30 @@ class KafkaSink(Strict):
     options: KafkaSinkOptions = Field({}, description="The Kafka producer's own options.")
 
 
+class FilesSink(Strict):
+    """Files in a folder, each batch once for all who read it through Spark's log of the folder."""
+
+    path: Folder = Field(
+        description="Folder of this sink alone, relative to the storage root, or a URI. Spark reads it as a "
+        "whole by its log `_spark_metadata`: all of a batch or none."
+    )
+    format: Literal["parquet", "json", "csv", "orc"] = Field(description="Format of every file.")
+    partition_by: list[Column] = Field([], description="Columns that become folders, such as a date.")
+    transform: SinkTransform = None
+    where: Where = None
+    options: FilesSinkOptions = Field({}, description="Spark's own write options of the format.")
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Self:
+        if any(character in self.path for character in "*?[]{}"):
+            raise ValueError("`path` of a sink is one folder; a pattern is for reading")
+        if len({column.lower() for column in self.partition_by}) < len(self.partition_by):
+            raise ValueError(
+                "a column stands twice in `partition_by`; Spark does not tell columns apart by case"
+            )
+        return self
+
+
 class ConsoleSink(Strict):
     """The driver's standard output, for trying out."""
 
@@ -132,4 +157,5 @@ class Sink(OneOf):
 
     delta: DeltaSink | None = Field(None, description="A Delta table, exactly once.")
     kafka: KafkaSink | None = Field(None, description="A topic, at least once.")
+    files: FilesSink | None = Field(None, description="Files in a folder, exactly once by Spark's log of it.")
     console: ConsoleSink | None = Field(None, description="The driver's output, for trying out.")

@@ -95,6 +95,7 @@ def _writes(spec: PipelineSpec) -> tuple[str, ...]:
     tables = [f"table {sink.table}" for sink in spec.delta_sinks]
     return (
         *tables,
+        *dict.fromkeys(f"files {sink.files.path}" for sink in spec.sinks if sink.files is not None),
         *dict.fromkeys(f"topic {sink.kafka.topic}" for sink in spec.sinks if sink.kafka is not None),
     )
 

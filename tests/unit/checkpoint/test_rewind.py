@@ -21,6 +21,7 @@ from tidemill.checkpoint.procedure.unfinished import unfinished
 from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.checkpoint.verbs.go_back import AskBroker
 from tidemill.checkpoint.verbs.rewind import Target, parse_target, plan_rewind, rewind_steps
+from tidemill.cli.plan_words import rewind_lines
 from tidemill.errors import FencedError, GateRefusedError, UsageError
 from tidemill.ledger.read import read_commits, transaction_version
 from tidemill.ledger.table_restore import CLOSED, restore_through_delta_rs
@@ -72,6 +73,8 @@ def test_the_plan_says_what_goes(orders: PipelineOnDisk) -> None:
     assert (plan["parent"], plan["live"], plan["batches_undone"]) == ("g0001", "g0001", [3, 4])
     table = plan["tables"][TABLE]
     assert (table["version"], table["to"], table["batches"], table["rows"]) == (5, 3, 2, 20)
+    [told] = [line for line in rewind_lines({**plan, "files_stay": ["exports/a"]}) if "exports/a" in line]
+    assert "rows of the undone batches stay" in told
 
 
 def test_a_plan_changes_nothing(orders: PipelineOnDisk) -> None:

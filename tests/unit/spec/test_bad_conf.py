@@ -116,7 +116,12 @@ def test_every_problem_of_a_file_is_told_at_once(project: ConfProject) -> None:
         ),
         ("json: {schema: order.json}", "json", "payload", "expected keys and values"),
         ("  - delta: {table: bronze/orders}", "  delta: {table: bronze/orders}", "sinks", "expected a list"),
-        ("  - delta: {table: bronze/orders}", "  - {}", "sinks[0]", "exactly one of delta, kafka, console"),
+        (
+            "  - delta: {table: bronze/orders}",
+            "  - {}",
+            "sinks[0]",
+            "exactly one of delta, kafka, files, console",
+        ),
         ("bronze/orders", "orders", "sinks[0].delta.table", "pattern"),
         ("bronze/orders", "bronze/../orders", "sinks[0].delta.table", "pattern"),
         (

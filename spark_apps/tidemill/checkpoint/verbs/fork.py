@@ -140,6 +140,8 @@ def _problems(old: PipelineSpec, new: PipelineSpec) -> list[str]:
     problems += [f"both write {table}" for table in shared]
     topics = {sink.kafka.topic for sink in old.sinks if sink.kafka}
     problems += [f"both send to {s.kafka.topic}" for s in new.sinks if s.kafka and s.kafka.topic in topics]
+    folders = {sink.files.path for sink in old.sinks if sink.files}
+    problems += [f"both write {s.files.path}" for s in new.sinks if s.files and s.files.path in folders]
     modes = [[(sink.mode, tuple(sink.key)) for sink in spec.delta_sinks] for spec in (old, new)]
     if modes[0] != modes[1]:
         problems.append(f"tables and modes differ: {_shown(old)} and {_shown(new)}")

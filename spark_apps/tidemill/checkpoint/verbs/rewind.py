@@ -88,12 +88,14 @@ def plan_rewind(store: Store, pipeline: Pipeline, target: Target, ask_broker: As
     plan = plan_of_prospect(look_ahead(pipeline, origin, history[0], batch_id, ask_broker))
     readers, unknown = _readers(pipeline.environment.project)
     topics = [sink.kafka.topic for sink in pipeline.spec.sinks if sink.kafka is not None]
+    folders = [sink.files.path for sink in pipeline.spec.sinks if sink.files is not None]
     changed = [name for name, table in plan["tables"].items() if table["batches"]]
     return {
         **plan,
         "read_by": {name: readers[name] for name in changed if name in readers},
         "wrong_files": unknown,
         "sent_again": topics if plan["batches_undone"] else [],
+        "files_stay": folders if plan["batches_undone"] else [],
     }
 
 

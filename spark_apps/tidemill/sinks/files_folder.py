@@ -1,0 +1,129 @@
+"""Whose folder of files this is, and whether Spark's log of it fits the checkpoint. Pure.
+
+Spark keeps a log of such a folder, `_spark_metadata`, with one entry for each batch. It skips a batch whose
+number the log has already, without a word. Numbers begin again with a new checkpoint, so a folder belongs to
+one pipeline, and its log must stand where the checkpoint stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict
+
+from tidemill.errors import GateRefusedError
+
+
+class Claim(BaseModel):
+    """A pipeline's word that a folder is its own, kept in the folder by the first driver of a generation.
+
+    Args:
+        root: Storage root of the pipeline: its name alone would be the same elsewhere.
+        pipeline: Its name.
+        generation: Of its checkpoint.
+        after_batch: Newest batch of the checkpoint then; -1 for none.
+        layout: Format, partitions and columns of the files.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    root: str
+    pipeline: str
+    generation: str
+    after_batch: int
+    layout: str
+
+
+@dataclass(frozen=True)
+class FilesFolder:
+    """What a folder holds.
+
+    Args:
+        path: The folder.
+        claims: Those that were found.
+        newest_batch: Newest batch in Spark's log; -1 for none.
+        has_files: Whether there are data files, in the log or not.
+    """
+
+    path: str
+    claims: Sequence[Claim]
+    newest_batch: int
+    has_files: bool
+
+
+def outdated(folder: FilesFolder, mine: Claim) -> list[Claim]:
+    """Own claims that say nothing any more: with no batch in the log, columns may still change."""
+    return [claim for claim in folder.claims if claim != mine] if folder.newest_batch < 0 else []
+
+
+def check_folder_is_ours(folder: FilesFolder, mine: Claim) -> None:
+    """Refuse a folder in which this driver would lose rows, or hide those of others.
+
+    Args:
+        folder: What is there.
+        mine: What this driver claims.
+
+    Raises:
+        GateRefusedError: TIDE-SINK-008, if it holds files of others; -009, if its files are of another kind.
+            -010, if Spark's log has batches that this checkpoint has still to write; -011, if it lacks some.
+    """
+    own = [c for c in folder.claims if (c.root, c.pipeline) == (mine.root, mine.pipeline)]
+    others = [claim for claim in folder.claims if claim not in own]
+    if others or (not own and (folder.newest_batch >= 0 or folder.has_files)):
+        owner = f"{others[0].pipeline} of {others[0].root}" if others else "unknown"
+        raise _refused(
+            "TIDE-SINK-008",
+            "The folder of a files sink holds what this pipeline has not written. Spark would hide the files "
+            "that its log does not name, or skip batches whose numbers are in the log.",
+            folder,
+            mine,
+            {"owner": owner},
+        )
+    before = [claim.layout for claim in own if claim.layout != mine.layout]
+    if before and folder.newest_batch >= 0:
+        raise _refused(
+            "TIDE-SINK-009",
+            "The files in the folder have other columns, another format or other partitions.",
+            folder,
+            mine,
+            {"found": before[0], "now": mine.layout},
+        )
+    _check_log(folder, mine, own)
+
+
+def _check_log(folder: FilesFolder, mine: Claim, own: Sequence[Claim]) -> None:
+    facts = {"log_batch": folder.newest_batch, "checkpoint_batch": mine.after_batch}
+    # Only in its own generation the batch after the newest one may have been written before a crash.
+    is_same = any(claim.generation == mine.generation for claim in own)
+    if folder.newest_batch > mine.after_batch + is_same:
+        raise _refused(
+            "TIDE-SINK-010",
+            "Spark's log of the folder has batches that this checkpoint has still to write, and Spark would "
+            "skip them without a word: the checkpoint was reset, taken back or is an older one. Rows of a "
+            "files sink cannot be taken back.",
+            folder,
+            mine,
+            facts,
+        )
+    since = min((claim.after_batch for claim in own), default=mine.after_batch)
+    if own and mine.after_batch > since and folder.newest_batch < mine.after_batch:
+        raise _refused(
+            "TIDE-SINK-011",
+            "Spark's log of the folder lacks batches that the checkpoint has finished: a part of the folder "
+            "was deleted or restored, or the sink was left out for a while.",
+            folder,
+            mine,
+            facts,
+        )
+
+
+def _refused(
+    error_id: str, problem: str, folder: FilesFolder, mine: Claim, facts: Mapping[str, object]
+) -> GateRefusedError:
+    return GateRefusedError(
+        error_id,
+        f"{problem} Nothing was written.",
+        facts={"pipeline": mine.pipeline, "generation": mine.generation, "folder": folder.path, **facts},
+        fix="name another folder as `path:` of the sink, or move this one away, with all that is in it",
+    )

@@ -1,0 +1,173 @@
+"""Writing batches as files, each batch once for all who read the folder through Spark's own log of it.
+
+Spark's file sink writes the data files of a batch and names them all in one entry of `_spark_metadata`. A
+reader that knows the log (Spark, of the whole folder) sees all of a batch or none. One that lists files sees
+those of a batch that is being written, and what a killed attempt left.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemill.errors import DataError
+from tidemill.sinks.files_folder import Claim, FilesFolder, check_folder_is_ours, outdated
+from tidemill.spec.sinks import FilesSink
+
+_LOG = "_spark_metadata"
+_CLAIMS = "_tidemill_owner"
+_SPARK = "org.apache.spark.sql.execution"
+_FORMATS = {
+    "parquet": "parquet.ParquetFileFormat",
+    "orc": "orc.OrcFileFormat",
+    "json": "json.JsonFileFormat",
+    "csv": "csv.CSVFileFormat",
+}
+
+
+def layout_of(sink: FilesSink, columns: Mapping[str, str]) -> str:
+    """Format, partitions and columns, to compare."""
+    named = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+    return f"{sink.format} by ({', '.join(sink.partition_by)}) of {named}"
+
+
+def check_columns(rows: DataFrame, sink: FilesSink, path: str) -> None:
+    """Refuse rows that the format cannot hold, and partitions that are no columns.
+
+    Raises:
+        DataError: TIDE-SINK-012.
+    """
+    names = [name.lower() for name in rows.columns]
+    missing = [name for name in sink.partition_by if name.lower() not in names]
+    reason = f"there is no column {missing[0]} to partition by" if missing else ""
+    if not missing and len(sink.partition_by) == len(names):
+        reason = "all columns are partitions, so that nothing is left for the files"
+    try:
+        session: Any = rows.sparkSession
+        written = rows.drop(*sink.partition_by)
+        utils = getattr(session._jvm, f"{_SPARK}.datasources.DataSourceUtils")
+        utils.verifySchema(_format(session, sink), written._jdf.schema(), False)
+    except PySparkException as error:
+        reason = reason or str(error).strip().partition("\n")[0]
+    if reason:
+        raise DataError(
+            "TIDE-SINK-012",
+            "The rows cannot be written as files of this format.",
+            facts={"folder": path, "format": sink.format, "reason": reason},
+            fix="give the sink a `transform` that flattens the columns or makes them text, or another format",
+        )
+
+
+def claim_folder(spark: SparkSession, path: str, mine: Claim) -> None:
+    """Refuse a folder that is not this pipeline's, or whose log does not fit; else make it its own.
+
+    1. Look what is there.
+    2. Write the claim, and remove those that say nothing any more.
+    3. Look again: of two pipelines that claim a folder at once, one at least sees the other.
+
+    Raises:
+        GateRefusedError: As `check_folder_is_ours`.
+    """
+    store = _Folder(spark, path)
+    # 1.
+    found = store.look()
+    check_folder_is_ours(found, mine)
+    old = outdated(found, mine)
+    if not old and any(_identity(claim) == _identity(mine) for claim in found.claims):
+        return
+    # 2.
+    store.write(_place(mine), mine.model_dump_json())
+    for claim in old:
+        if _identity(claim) != _identity(mine):
+            store.remove(_place(claim))
+    # 3.
+    check_folder_is_ours(store.look(), mine)
+
+
+def write_files(frame: DataFrame, sink: FilesSink, path: str, batch_id: int) -> None:
+    """Write a batch, unless the log has it."""
+    session: Any = frame.sparkSession
+    jvm = session._jvm
+    spark_sink = getattr(jvm, f"{_SPARK}.streaming.sinks.FileStreamSink")(
+        session._jsparkSession,
+        path,
+        _format(session, sink),
+        jvm.PythonUtils.toSeq(list(sink.partition_by)),
+        jvm.PythonUtils.toScalaMap(dict(sink.options)),
+    )
+    spark_sink.addBatch(batch_id, frame._jdf)
+
+
+def _format(session: Any, sink: FilesSink) -> Any:
+    return getattr(session._jvm, f"{_SPARK}.datasources.{_FORMATS[sink.format]}")()
+
+
+def _identity(claim: Claim) -> str:
+    """Name of a claim: one for each generation of each pipeline."""
+    root = hashlib.sha256(claim.root.encode()).hexdigest()[:16]
+    return f"{claim.pipeline}-{claim.generation}-{root}"
+
+
+def _place(claim: Claim) -> str:
+    return f"{_CLAIMS}/{_identity(claim)}.json"
+
+
+class _Folder:
+    """A folder, through Hadoop: it may lie where only Spark has the credentials."""
+
+    def __init__(self, spark: Any, path: str) -> None:
+        self._jvm = spark._jvm
+        self._path = path
+        conf = spark._jsparkSession.sessionState().newHadoopConf()
+        self._files = self._at("").getFileSystem(conf)
+
+    def look(self) -> FilesFolder:
+        """What is there."""
+        names = self._names("")
+        batches = [name.partition(".")[0] for name in self._names(_LOG)]
+        return FilesFolder(
+            self._path,
+            self._claims(),
+            max((int(name) for name in batches if name.isascii() and name.isdecimal()), default=-1),
+            any(not name.startswith(("_", ".")) for name in names),
+        )
+
+    def write(self, name: str, text: str) -> None:
+        """Write a small file."""
+        stream = self._files.create(self._at(name), True)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+
+    def remove(self, name: str) -> None:
+        """Delete a file."""
+        self._files.delete(self._at(name), False)
+
+    def _claims(self) -> Sequence[Claim]:
+        claims = []
+        for name in self._names(_CLAIMS):
+            if name.startswith(".") or not name.endswith(".json"):
+                continue
+            stream = self._files.open(self._at(f"{_CLAIMS}/{name}"))
+            try:
+                claims.append(Claim.model_validate_json(bytes(stream.readAllBytes())))
+            except ValidationError:
+                # Of a driver that was killed while it wrote it, before its first batch; it writes it again.
+                continue
+            finally:
+                stream.close()
+        return claims
+
+    def _names(self, folder: str) -> list[str]:
+        path = self._at(folder)
+        found = self._files.listStatus(path) if self._files.exists(path) else []
+        return [status.getPath().getName() for status in found]
+
+    def _at(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(f"{self._path}/{name}" if name else self._path)
