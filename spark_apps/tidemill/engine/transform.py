@@ -13,7 +13,7 @@ from tidemill.engine.plan_check.call_sites import CallSites, failed_call
 from tidemill.engine.sql_transform import sql_transform
 from tidemill.errors import DataError, SpecError, TidemillError
 from tidemill.sources.read import SOURCE_NAME
-from tidemill.spec.pipeline import EventTime
+from tidemill.spec.event_time import EventTime
 from tidemill.spec.project import Pipeline
 from tidemill.spec.transform_rules import wrong_call
 from tidemill.spec.units import format_duration

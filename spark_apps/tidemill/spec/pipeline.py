@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from functools import cached_property
 from keyword import iskeyword
-from typing import ClassVar, Literal, Self, cast
+from typing import Literal, Self, cast
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from tidemill.spec.event_time import EventTime
+from tidemill.spec.named_source import NamedSource
 from tidemill.spec.payload import Payload
 from tidemill.spec.schedule import Schedule
 from tidemill.spec.sinks import DeltaSink, Sink
@@ -16,81 +18,16 @@ from tidemill.spec.sources import Source
 from tidemill.spec.strict import Strict
 from tidemill.spec.text import (
     TRANSFORM_PATTERN,
-    Column,
     Line,
     Sentence,
     SizeName,
     SourceName,
 )
-from tidemill.spec.units import Count, Duration, DurationOrOff, Patience
+from tidemill.spec.units import Count, Duration, Patience
 
 OutputMode = Literal["append", "update", "complete"]
 
 _OUTPUT_MODE_OF: dict[str, OutputMode] = {"append": "append", "merge": "update", "replace": "complete"}
-
-
-class EventTime(Strict):
-    """The column that says when something happened, and how late it may arrive."""
-
-    column: Column = Field(description="Timestamp column, after decoding.")
-    watermark: Duration = Field(description="How far behind the latest event an event may still arrive.")
-    max_ahead: DurationOrOff = Field(
-        timedelta(hours=1),
-        description="How far an event may be ahead of its arrival (the broker's timestamp, the file's time, "
-        "never later than the clock); one that is further goes to the quarantine, because it would make "
-        "all others late. `off` accepts every event.",
-        validate_default=True,
-    )
-    window: Duration | None = Field(
-        None,
-        description="Length of the result's windows. It is found in the transform; what is written here must "
-        "agree.",
-    )
-
-    @field_validator("window")
-    @classmethod
-    def _window_has_a_length(cls, window: timedelta | None) -> timedelta | None:
-        if window is not None and window <= timedelta(0):
-            raise ValueError("a window is longer than nothing")
-        return window
-
-
-class NamedSource(Source):
-    """One of several sources: a kind of source, and what belongs to it."""
-
-    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
-    beside: ClassVar[frozenset[str]] = frozenset({"as_", "payload", "event_time"})
-
-    as_: Literal["stream", "table"] = Field(
-        "stream",
-        alias="as",
-        description="stream: each record once. table: the whole Delta table at each batch, in its newest "
-        "version, to join with.",
-    )
-    payload: Payload | None = Field(None, description="How Kafka or Event Hubs records are decoded.")
-    event_time: EventTime | None = Field(
-        None, description="When things happened, and how late they may come."
-    )
-
-    @model_validator(mode="after")
-    def _a_table_is_read_whole(self) -> Self:
-        if self.as_ == "stream":
-            return self
-        if self.delta is None:
-            raise ValueError(
-                f"`as: table` reads a Delta table anew at each batch, which a {self.kind} source cannot do: "
-                "write its records into a table by a pipeline of their own"
-            )
-        for key in ("starting_version", "starting_at", "max_files_per_batch"):
-            if getattr(self.delta, key) is not None:
-                raise ValueError(f"`{key}` is for a stream; `as: table` reads the whole table")
-        if self.delta.options or self.delta.changes != "fail":
-            raise ValueError("`changes` and `options` are for a stream; `as: table` reads the whole table")
-        if self.payload is not None or self.event_time is not None:
-            raise ValueError(
-                "`payload` and `event_time` are for a stream; `as: table` has columns, and no late rows"
-            )
-        return self
 
 
 class Run(Strict):

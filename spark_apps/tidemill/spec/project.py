@@ -17,9 +17,9 @@ from tidemill.errors import SpecError, UsageError
 from tidemill.names import ENVIRONMENT_PATTERN, PIPELINE_PATTERN, Layout, check_pipeline_name
 from tidemill.spec.environment import DriverSize, EnvironmentSpec, KafkaConnection
 from tidemill.spec.location import root_of_clients
+from tidemill.spec.named_parts import check_named_parts
 from tidemill.spec.near_key import near_key
 from tidemill.spec.pipeline import PipelineSpec
-from tidemill.spec.transform_file import check_sink_transform, check_transform
 from tidemill.spec.yaml_file import read_model
 
 # Where a pod finds its secrets unless the environment says otherwise.
@@ -280,63 +280,8 @@ def resolve_pipeline(environment: Environment, name: str) -> Pipeline:
     """
     spec = environment.project.load_pipeline(name)
     pipeline = Pipeline(name, spec, environment)
-    _check_size(pipeline)
-    if spec.source.kafka is not None or any(sink.kafka for sink in spec.sinks):
-        _ = environment.kafka
-    if spec.payload is not None:
-        for key, name in spec.payload.schema_files.items():
-            _check_file(pipeline, key, environment.project.schemas / name)
-    if spec.transform is not None:
-        file = _transform_file(pipeline, "transform", spec.transform)
-        if file.suffix == ".py":
-            function = spec.transform.partition(":")[2]
-            check_transform(file, function, list(spec.sources or ()), spec.stream_name)
-    _check_folders(pipeline)
-    for key, reference in spec.sink_transforms.items():
-        file = _transform_file(pipeline, key, reference)
-        if file.suffix == ".py":
-            check_sink_transform(file, reference.partition(":")[2], key)
+    check_named_parts(pipeline)
     return pipeline
-
-
-def _check_folders(pipeline: Pipeline) -> None:
-    for sink in pipeline.spec.sinks:
-        if sink.files is not None and pipeline.layout.is_own(sink.files.path):
-            raise SpecError(
-                "TIDE-SPEC-060",
-                "A files sink would write where Tidemill keeps its own.",
-                facts={"pipeline": pipeline.name, "path": sink.files.path, "root": pipeline.layout.root},
-                fix="name a folder of its own, such as `exports/orders`",
-            )
-
-
-def _transform_file(pipeline: Pipeline, key: str, reference: str) -> Path:
-    file = pipeline.environment.project.transform_file(reference)
-    _check_file(pipeline, key, file)
-    return file
-
-
-def _check_size(pipeline: Pipeline) -> None:
-    sizes = pipeline.environment.spec.sizes
-    if pipeline.spec.run.size not in sizes:
-        raise SpecError(
-            "TIDE-SPEC-014",
-            "The environment has no such size.",
-            facts={"pipeline": pipeline.name, "size": pipeline.spec.run.size, "known": ", ".join(sizes)},
-            fix=f"use one of them, or add it to {pipeline.environment.file}",
-        )
-
-
-def _check_file(pipeline: Pipeline, key: str, path: Path) -> None:
-    if not path.is_file():
-        known = sorted(p.name for p in path.parent.glob(f"*{path.suffix}"))
-        near = near_key(path.name, known)
-        raise SpecError(
-            "TIDE-SPEC-015",
-            "A file that the pipeline names is missing.",
-            facts={"pipeline": pipeline.name, "key": key, "file": path},
-            fix=f"did you mean {near}?" if near else "create it, or correct the name",
-        )
 
 
 def describe(pipeline: Pipeline) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def test_tidemills_own_folders_are_refused(project: ConfProject, path: str) -> N
     for location in (path, f"file://{project.folder.resolve()}/.data/{path}"):
         project.replace("delta: {table: bronze/orders}", f"files: {{path: '{location}', format: json}}")
         error = project.refusal()
-        assert (error.error_id, error.facts["path"]) == ("TIDE-SPEC-060", location)
+        assert (error.error_id, error.facts["path"]) == ("TIDE-SPEC-047", location)
 
 
 def test_a_folder_of_its_own_is_known_to_plan_and_graph(project: ConfProject) -> None:

@@ -1,0 +1,78 @@
+"""What a pipeline file names is there: size, brokers, schema files, transforms, folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidemill.errors import SpecError
+from tidemill.spec.near_key import near_key
+from tidemill.spec.transform_file import check_sink_transform, check_transform
+
+if TYPE_CHECKING:
+    from tidemill.spec.project import Pipeline
+
+
+def check_named_parts(pipeline: Pipeline) -> None:
+    """Check what the file names.
+
+    Raises:
+        SpecError: With the file, what is missing and where was looked.
+    """
+    spec, project = pipeline.spec, pipeline.environment.project
+    _check_size(pipeline)
+    if spec.source.kafka is not None or any(sink.kafka for sink in spec.sinks):
+        _ = pipeline.environment.kafka
+    if spec.payload is not None:
+        for key, name in spec.payload.schema_files.items():
+            _check_file(pipeline, key, project.schemas / name)
+    if spec.transform is not None:
+        file = _transform_file(pipeline, "transform", spec.transform)
+        if file.suffix == ".py":
+            function = spec.transform.partition(":")[2]
+            check_transform(file, function, list(spec.sources or ()), spec.stream_name)
+    _check_folders(pipeline)
+    for key, reference in spec.sink_transforms.items():
+        file = _transform_file(pipeline, key, reference)
+        if file.suffix == ".py":
+            check_sink_transform(file, reference.partition(":")[2], key)
+
+
+def _check_folders(pipeline: Pipeline) -> None:
+    for sink in pipeline.spec.sinks:
+        if sink.files is not None and pipeline.layout.is_own(sink.files.path):
+            raise SpecError(
+                "TIDE-SPEC-047",
+                "A files sink would write where Tidemill keeps its own.",
+                facts={"pipeline": pipeline.name, "path": sink.files.path, "root": pipeline.layout.root},
+                fix="name a folder of its own, such as `exports/orders`",
+            )
+
+
+def _transform_file(pipeline: Pipeline, key: str, reference: str) -> Path:
+    file = pipeline.environment.project.transform_file(reference)
+    _check_file(pipeline, key, file)
+    return file
+
+
+def _check_size(pipeline: Pipeline) -> None:
+    sizes = pipeline.environment.spec.sizes
+    if pipeline.spec.run.size not in sizes:
+        raise SpecError(
+            "TIDE-SPEC-014",
+            "The environment has no such size.",
+            facts={"pipeline": pipeline.name, "size": pipeline.spec.run.size, "known": ", ".join(sizes)},
+            fix=f"use one of them, or add it to {pipeline.environment.file}",
+        )
+
+
+def _check_file(pipeline: Pipeline, key: str, path: Path) -> None:
+    if not path.is_file():
+        known = sorted(p.name for p in path.parent.glob(f"*{path.suffix}"))
+        near = near_key(path.name, known)
+        raise SpecError(
+            "TIDE-SPEC-015",
+            "A file that the pipeline names is missing.",
+            facts={"pipeline": pipeline.name, "key": key, "file": path},
+            fix=f"did you mean {near}?" if near else "create it, or correct the name",
+        )

@@ -1,0 +1,49 @@
+"""One of several sources: `sources: {<name>: {<kind>: {...}, as: stream | table, …}}`."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, Self
+
+from pydantic import ConfigDict, Field, model_validator
+
+from tidemill.spec.event_time import EventTime
+from tidemill.spec.payload import Payload
+from tidemill.spec.sources import Source
+
+
+class NamedSource(Source):
+    """One of several sources: a kind of source, and what belongs to it."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+    beside: ClassVar[frozenset[str]] = frozenset({"as_", "payload", "event_time"})
+
+    as_: Literal["stream", "table"] = Field(
+        "stream",
+        alias="as",
+        description="stream: each record once. table: the whole Delta table at each batch, in its newest "
+        "version, to join with.",
+    )
+    payload: Payload | None = Field(None, description="How Kafka or Event Hubs records are decoded.")
+    event_time: EventTime | None = Field(
+        None, description="When things happened, and how late they may come."
+    )
+
+    @model_validator(mode="after")
+    def _a_table_is_read_whole(self) -> Self:
+        if self.as_ == "stream":
+            return self
+        if self.delta is None:
+            raise ValueError(
+                f"`as: table` reads a Delta table anew at each batch, which a {self.kind} source cannot do: "
+                "write its records into a table by a pipeline of their own"
+            )
+        for key in ("starting_version", "starting_at", "max_files_per_batch"):
+            if getattr(self.delta, key) is not None:
+                raise ValueError(f"`{key}` is for a stream; `as: table` reads the whole table")
+        if self.delta.options or self.delta.changes != "fail":
+            raise ValueError("`changes` and `options` are for a stream; `as: table` reads the whole table")
+        if self.payload is not None or self.event_time is not None:
+            raise ValueError(
+                "`payload` and `event_time` are for a stream; `as: table` has columns, and no late rows"
+            )
+        return self
