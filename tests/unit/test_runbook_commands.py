@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark import test_runbook_repartition
+from tests.spark import test_runbook_repartition, test_runbook_transform
 from tests.support.runbook_pages import RunbookPage, runbook_pages
 from tests.support.runbook_story import Story
 from tests.unit.runbooks import (
@@ -46,6 +46,7 @@ STORIES: list[Story] = [
     *test_state_pages.STORIES,
     *test_write_pages.STORIES,
     *test_runbook_repartition.STORIES,
+    *test_runbook_transform.STORIES,
 ]
 ROOT = Path(__file__).parents[2]
 

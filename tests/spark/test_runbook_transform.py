@@ -1,0 +1,62 @@
+"""The part of the page on streams that do not start that asks Spark: what it thinks of a transform.
+
+The command line starts Spark in a process of its own, as for a person; the drivers are fakes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.patient import ORDERS, Patient
+from tests.support.patient import patient as made_ill
+from tests.support.runbook_acts import batch
+from tests.support.runbook_pages import runbook_pages
+from tests.support.runbook_story import Story, Told, Warned
+
+CHECK = "tidemill plan PIPELINE --spark"
+CODE = "def transform(orders):\n    return orders{}\n"
+
+
+def transform_is(patient: Patient, code: str) -> None:
+    file = patient.drivers.folder / "spark_apps/transforms/orders.py"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(code)
+
+
+def cannot_be_run(patient: Patient) -> None:
+    """Only its plan shows it: `validate` finds nothing."""
+    patient.ran(2)
+    transform_is(patient, CODE.format(".orderBy('kafka_offset')"))
+    patient.declare(f"{ORDERS}transform: orders:transform\n")
+    assert patient.tidemill("validate", "orders") == 0
+
+
+def corrected(patient: Patient) -> None:
+    transform_is(patient, CODE.format(""))
+
+
+STORIES = [
+    Story(
+        "stream-does-not-start",
+        "Spark cannot run the transform as a stream",
+        cannot_be_run,
+        steps=[Warned(CHECK, "TIDE-PLAN-010"), corrected, CHECK, "tidemill start PIPELINE"],
+        over=batch(2),
+    ),
+]
+
+
+@pytest.fixture
+def patient(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Patient]:
+    with made_ill(tmp_path / "project", monkeypatch, capsys.readouterr) as made:
+        yield made
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")
+def test_the_pages_commands_end_what_the_page_is_about(story: Story, patient: Patient) -> None:
+    Told(story, runbook_pages()[story.page], patient).tell()
