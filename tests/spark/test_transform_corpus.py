@@ -210,6 +210,14 @@ def test_the_line_of_one_step_among_many_is_found(lake: Lake) -> None:
     assert (error.error_id, place(error)) == ("TIDE-PLAN-010", 31)
 
 
+def test_the_line_is_the_transforms_where_a_library_made_the_rows(lake: Lake) -> None:
+    body = (
+        "from functools import reduce\nsteps = ('id', 'at')\nreturn reduce(\n    DataFrame.sort, steps, rows)"
+    )
+    error = refusal_of(pipeline_with(lake, body))
+    assert (error.error_id, place(error)) == ("TIDE-PLAN-010", 3)
+
+
 def test_an_analysis_tells_all_and_refuses_nothing_itself(lake: Lake) -> None:
     body = "late = rows.withColumn('x', F.rand()).withColumn('now', F.current_timestamp())\nreturn late"
     pipeline = pipeline_with(lake, body).resolved

@@ -71,7 +71,7 @@ def decoded_rows(pipeline: Pipeline, records: DataFrame, quarantine: Quarantine)
 
 def flow_of(pipeline: Pipeline, rows: DataFrame, versions: Mapping[str, int] | None = None) -> Flow:
     """The rest of the way, for decoded rows."""
-    calls = CallSites()
+    calls = CallSites(pipeline.environment.project.transforms)
     result = apply_transform(pipeline, rows, read_tables(rows.sparkSession, pipeline, versions), calls)
     columns = table_columns(result.schema)
     if not rows.isStreaming:

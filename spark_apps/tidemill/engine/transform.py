@@ -29,7 +29,7 @@ _RUNS_THE_STREAM = (
 
 
 def apply_transform(
-    pipeline: Pipeline, rows: DataFrame, tables: Mapping[str, DataFrame], calls: CallSites | None = None
+    pipeline: Pipeline, rows: DataFrame, tables: Mapping[str, DataFrame], calls: CallSites
 ) -> DataFrame:
     """Rows of the source -> rows of the result; the same call for streams and batches.
 
@@ -53,7 +53,7 @@ def apply_transform(
         rows = rows.withWatermark(pipeline.spec.event_time.column, delay)
     transform = load_transform(pipeline, pipeline.spec.transform)
     try:
-        with (calls or CallSites()).watched():
+        with calls.watched():
             return check_frame(_call(pipeline, transform, rows, tables))
     except Exception as error:  # a user's function can fail in any way
         raise _not_applicable(pipeline, error) from error
@@ -83,7 +83,7 @@ def _call(
 def _not_applicable(pipeline: Pipeline, error: Exception) -> TidemillError:
     """What the user's function did wrong, with its line."""
     facts: dict[str, object] = {"pipeline": pipeline.name, "transform": pipeline.spec.transform}
-    failed = failed_call(error.__traceback__)
+    failed = failed_call(error.__traceback__, pipeline.environment.project.transforms)
     if failed is not None:
         facts["file"] = failed.place
     reason = str(error).strip().partition("\n")[0]

@@ -14,10 +14,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-# Spark's code, and the engine's own, which calls the transform or stands for it (sql_transform.py).
-_LIBRARIES = (
-    *(f"{Path(inspect.getfile(sys.modules[name])).parent}{os.sep}" for name in ("pyspark", "py4j")),
-    f"{Path(__file__).parents[1]}{os.sep}",
+_LIBRARIES = tuple(
+    f"{Path(inspect.getfile(sys.modules[name])).parent}{os.sep}" for name in ("pyspark", "py4j")
 )
 
 
@@ -30,10 +28,15 @@ class MadeFrame:
 
 
 class CallSites:
-    """The DataFrames that a transform makes, in order."""
+    """The DataFrames that a transform makes, in order.
 
-    def __init__(self) -> None:
+    Args:
+        folder: With the user's files; a call of anything else counts for the line there that led to it.
+    """
+
+    def __init__(self, folder: Path) -> None:
         self.made: list[MadeFrame] = []
+        self._folder = _inside(folder)
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -46,10 +49,14 @@ class CallSites:
             sys.setprofile(before)
 
     def _look(self, frame: FrameType, event: str, value: Any) -> None:
-        if event != "return" or not isinstance(value, DataFrame) or frame.f_back is None:
+        if event != "return" or not isinstance(value, DataFrame) or not _is_library(frame):
             return
         caller = frame.f_back
-        if _is_library(frame) and not _is_library(caller):
+        if caller is None or _is_library(caller):
+            return
+        while caller is not None and not caller.f_code.co_filename.startswith(self._folder):
+            caller = caller.f_back
+        if caller is not None:
             self.made.append(MadeFrame(value, f"{caller.f_code.co_filename}:{caller.f_lineno}"))
 
 
@@ -61,18 +68,22 @@ class FailedCall:
     method: str
 
 
-def failed_call(traceback: TracebackType | None) -> FailedCall | None:
-    """Where the user's code failed: the last line outside of pyspark, below the caller of the transform."""
+def failed_call(traceback: TracebackType | None, folder: Path) -> FailedCall | None:
+    """Where the user's code failed: the last line in the folder of the user's files; None for a query."""
     steps = []
-    # The first step is the caller's own.
-    while traceback is not None and (traceback := traceback.tb_next) is not None:
+    while traceback is not None:
         steps.append((traceback.tb_frame, traceback.tb_lineno))
-    own = [place for place, (frame, _) in enumerate(steps) if not _is_library(frame)]
+        traceback = traceback.tb_next
+    own = [n for n, (frame, _) in enumerate(steps) if frame.f_code.co_filename.startswith(_inside(folder))]
     if not own:
         return None
     frame, line = steps[own[-1]]
-    below = steps[own[-1] + 1 :]
-    return FailedCall(f"{frame.f_code.co_filename}:{line}", below[0][0].f_code.co_name if below else "")
+    called = next((below for below, _ in steps[own[-1] + 1 :] if _is_library(below)), None)
+    return FailedCall(f"{frame.f_code.co_filename}:{line}", "" if called is None else called.f_code.co_name)
+
+
+def _inside(folder: Path) -> str:
+    return f"{folder.absolute()}{os.sep}"
 
 
 def _is_library(frame: FrameType) -> bool:
