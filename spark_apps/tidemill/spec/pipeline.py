@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from functools import cached_property
 from keyword import iskeyword
 from typing import Literal, Self, cast
 
@@ -170,7 +169,7 @@ class PipelineSpec(Strict):
             raise ValueError(f"the pipeline would read what it writes: topic {looped[0]}")
         return self
 
-    @cached_property
+    @property
     def stream_name(self) -> str | None:
         """Name of the source that is the stream; None where the only source has none."""
         named = self.sources or {}
