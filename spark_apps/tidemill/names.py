@@ -30,7 +30,9 @@ OWN_FOLDERS = frozenset({"tables", "quarantine", "state", "audit", "backfills"})
 
 def _plain(location: str) -> list[str]:
     """The parts of a path or URI, without those that say nothing."""
-    return [part for part in location.removeprefix("file://").split("/") if part not in ("", ".")]
+    parts = (part for part in location.removeprefix("file://").split("/") if part not in ("", "."))
+    # The same stores under two names.
+    return [{"abfs:": "abfss:", "s3:": "s3a:"}.get(part, part) for part in parts]
 
 
 def check_pipeline_name(name: str) -> str:
@@ -129,9 +131,13 @@ class Layout:
         """Folder that a pipeline file names: a URI as it stands, or a path below the root."""
         return path if "://" in path else f"{self.root}/{path}"
 
+    def folder_parts(self, path: str) -> list[str]:
+        """The parts of a folder that a pipeline file names, however it is spelled."""
+        return _plain(self.folder(path))
+
     def is_own(self, path: str) -> bool:
         """Whether a folder that a pipeline file names is the root itself, or a part that Tidemill owns."""
-        here, root = (_plain(place) for place in (self.folder(path), self.root))
+        here, root = self.folder_parts(path), _plain(self.root)
         first = here[len(root) : len(root) + 1]
         return here == root[: len(here)] or (here[: len(root)] == root and first[0] in OWN_FOLDERS)
 

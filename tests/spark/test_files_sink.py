@@ -33,7 +33,7 @@ def exports(lake: Lake) -> Path:
 
 
 def land(lake: Lake, number: int) -> None:
-    row = {"id": number, "day": f"2024-01-0{number}", "item": {"name": "tea"}}
+    row = {"id": number, "day": f"2024-01-{number:02}", "item": {"name": "tea"}}
     lake.land_rows(f"landing/orders/{number}.json", [row])
 
 
@@ -137,3 +137,41 @@ def test_rows_that_a_format_cannot_hold_are_refused(lake: Lake, exports: Path) -
     with pytest.raises(DataError) as missing:
         pipeline_of(lake, partition_by=["date"]).run_incremental()
     assert missing.value.facts["reason"] == "there is no column date to partition by"
+
+
+def test_a_folder_that_begins_later_is_read_as_a_whole(lake: Lake, exports: Path) -> None:
+    """Spark wants every entry of its log; here also beyond the one in which it puts ten together."""
+    pipeline_of(lake).run_incremental()
+    other = pipeline_of(lake, path="exports/again")
+    land(lake, 4)
+    other.run_incremental()
+    assert ids(lake, lake.root / "exports/again") == [4]
+    for number in range(5, 14):
+        land(lake, number)
+    other.run_incremental()
+    land(lake, 14)
+    other.run_incremental()
+    assert ids(lake, lake.root / "exports/again") == list(range(4, 15))
+    assert ids(lake, exports) == [1, 2, 3]
+
+
+def test_a_folder_that_a_killed_driver_has_claimed_begins_all_the_same(lake: Lake, exports: Path) -> None:
+    pipeline_of(lake).run_incremental()
+    other = pipeline_of(lake, path="exports/again")
+    land(lake, 4)
+    with pytest.raises(CrashedError):
+        other.run_incremental(crash_at(0))
+    # As if it had been killed before, while it wrote the log.
+    log = lake.root / "exports/again/_spark_metadata"
+    for name in ("1", "2", "3", ".1.crc", ".2.crc", ".3.crc"):
+        (log / name).unlink(missing_ok=True)
+    other.run_incremental()
+    assert ids(lake, lake.root / "exports/again") == [4]
+
+
+def test_columns_that_readers_do_not_tell_apart_are_refused(lake: Lake, exports: Path) -> None:
+    (lake.folder / "spark_apps/transforms/flat.sql").write_text("SELECT id, id AS ID, day FROM result")
+    with pytest.raises(DataError) as refused:
+        pipeline_of(lake).run_incremental()
+    assert refused.value.error_id == "TIDE-SINK-012"
+    assert "two columns are called id" in str(refused.value.facts["reason"])

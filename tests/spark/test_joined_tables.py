@@ -13,7 +13,7 @@ from tests.support.writer_cases import CrashedError
 from tidemill.engine.availability import check_source
 from tidemill.engine.classify import classify
 from tidemill.engine.drain import Drain
-from tidemill.errors import UnavailableError
+from tidemill.errors import SpecError, UnavailableError
 from tidemill.sinks.batch_commit import StepDone
 
 JOIN = """
@@ -32,6 +32,21 @@ def transform(readings, devices):
 JOINED = NUMBER.format(name='"device"', joined='.crossJoin(number).drop("device")')
 SUBQUERY = NUMBER.format(name='number.scalar().alias("name")', joined="")
 TABLES = ("bronze/named", "silver/named")
+FILES = {
+    "path": "landing/readings",
+    "format": "json",
+    "schema": "id long, at timestamp, device string",
+    "max_files_per_batch": 1,
+}
+DECLARED: dict[str, Any] = {
+    "sources": {
+        "readings": {"files": FILES, "event_time": {"column": "at", "watermark": "1 hour"}},
+        "devices": {"delta": {"table": "silver/devices"}, "as": "table"},
+    },
+    "transform": "named:transform",
+    "sinks": [{"delta": {"table": table}} for table in TABLES],
+    "run": {"mode": "incremental"},
+}
 
 
 def name_devices(lake: Lake, **names: str) -> None:
@@ -49,20 +64,8 @@ def land(lake: Lake, number: int) -> None:
 @pytest.fixture
 def named(lake: Lake) -> LakePipeline:
     name_devices(lake, a="mill", b="pond")
-    files = {"path": "landing/readings", "format": "json", "schema": "id long, at timestamp, device string"}
-    return lake.pipeline(
-        "named",
-        sources={
-            "readings": {
-                "files": {**files, "max_files_per_batch": 1},
-                "event_time": {"column": "at", "watermark": "1 hour"},
-            },
-            "devices": {"delta": {"table": "silver/devices"}, "as": "table"},
-        },
-        transform=lake.transform("named", JOIN),
-        sinks=[{"delta": {"table": table}} for table in TABLES],
-        run={"mode": "incremental"},
-    )
+    lake.transform("named", JOIN)
+    return lake.pipeline("named", **DECLARED)
 
 
 def names(lake: Lake, table: str = TABLES[0]) -> dict[int, str | None]:
@@ -170,6 +173,27 @@ def test_a_table_whose_columns_change_ends_the_query_and_a_new_one_goes_on(
     write_deltalake(path, other, mode="overwrite", schema_mode="overwrite")
     named.run_incremental()
     assert names(lake) == names(lake, TABLES[1]) == {10: "mill", 11: "pond", 20: "wheel", 21: "weir"}
+
+
+def test_a_table_that_the_transform_has_cached_is_refused(lake: Lake, named: LakePipeline) -> None:
+    """It would be joined as it was when the query began, and the ledger could not tell."""
+    lake.transform("named", JOIN.replace("join(devices", "join(getattr(devices, 'cache')()"))
+    land(lake, 1)
+    with pytest.raises(SpecError) as refused:
+        named.run_incremental()
+    lake.spark.catalog.clearCache()
+    assert (refused.value.error_id, refused.value.facts["tables"]) == ("TIDE-PLAN-001", ["devices"])
+    assert lake.data_files(TABLES[0]) == []
+
+
+def test_what_cannot_tell_of_a_batch_is_written_after_the_tables(lake: Lake, named: LakePipeline) -> None:
+    """A crash between them leaves the batch in a table, which tells the next driver what it was made with."""
+    steps: list[str] = []
+    land(lake, 1)
+    files = {"files": {"path": "exports/named", "format": "json"}}
+    lake.pipeline("named", **{**DECLARED, "sinks": [files, {"delta": {"table": TABLES[0]}}]})
+    named.run_incremental(steps.append)
+    assert [step for step in steps if step in ("committed", "files_named")] == ["committed", "files_named"]
 
 
 def test_a_table_that_nobody_has_made_yet_is_waited_for(lake: Lake, named: LakePipeline) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,10 +74,14 @@ def short_duration(duration: timedelta) -> str:
 
 
 def _plain(value: object) -> object:
-    if isinstance(value, datetime):
+    if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, timedelta):
         return value.total_seconds()
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, set | frozenset | tuple):

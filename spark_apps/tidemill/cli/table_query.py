@@ -46,7 +46,8 @@ def run_query(layout: Layout, text: str, limit: int) -> Result:
     """Run one SELECT; tables are `<zone>.<table>`, rejected records `quarantine.<pipeline>`.
 
     Raises:
-        UsageError: TIDE-QUERY-001 for what is no query, -002 for a table that does not exist.
+        UsageError: TIDE-QUERY-001 for what is no query, -002 for a table that does not exist, -004 for
+            columns of one name.
         DataError: TIDE-QUERY-003, if the engine refuses it.
     """
     from deltalake import QueryBuilder
@@ -81,6 +82,14 @@ def _first_rows(reader: Any, limit: int, versions: Mapping[str, int]) -> Result:
     import pyarrow as pa
 
     stream = pa.RecordBatchReader.from_stream(reader)
+    repeated = sorted({name for name in stream.schema.names if stream.schema.names.count(name) > 1})
+    if repeated:
+        raise UsageError(
+            "TIDE-QUERY-004",
+            "Two columns of the result have one name.",
+            facts={"columns": ", ".join(repeated)},
+            fix="name them apart: SELECT a.id AS a_id, b.id AS b_id",
+        )
     rows: list[dict[str, Any]] = []
     while len(rows) <= limit:
         try:

@@ -32,7 +32,7 @@ class BatchWriter:
     """Writes the batches of one query.
 
     Args:
-        outputs: In order.
+        outputs: Tables are written first, then the others, each in order.
         rejected: The quarantine; None for a pipeline that rejects no record.
         state: Finds the stateful operators.
         tables_read: Tells which version of each joined table the rows of a batch were made with; None for a
@@ -46,7 +46,8 @@ class BatchWriter:
         state: StateOperators,
         tables_read: Callable[[DataFrame], dict[str, int]] | None = None,
     ) -> None:
-        self._outputs = outputs
+        # Tables first: they tell a later driver what a batch was begun with; topics and files cannot.
+        self._outputs = sorted(outputs, key=lambda output: output.log is None)
         self._rejected = rejected
         self._state = state
         self._tables_read = tables_read

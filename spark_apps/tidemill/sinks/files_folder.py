@@ -52,6 +52,21 @@ class FilesFolder:
     has_files: bool
 
 
+def entries_before(batch_id: int, interval: int) -> list[str]:
+    """Names of the log's entries up to a batch, as Spark would have them: all since the newest compact one.
+
+    Spark reads a log from its newest compact entry on, or from 0, and fails where one is missing. So a log
+    that does not begin with batch 0 gets empty ones.
+
+    Args:
+        batch_id: The newest one; -1 for none.
+        interval: Distance between two compact ones.
+    """
+    compact = (batch_id + 1) // interval * interval - 1
+    first = [f"{compact}.compact"] if compact >= 0 else []
+    return [*first, *(str(number) for number in range(compact + 1, batch_id + 1))]
+
+
 def outdated(folder: FilesFolder, mine: Claim) -> list[Claim]:
     """Own claims that say nothing any more: with no batch in the log, columns may still change."""
     return [claim for claim in folder.claims if claim != mine] if folder.newest_batch < 0 else []

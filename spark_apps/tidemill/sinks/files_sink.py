@@ -16,11 +16,20 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.errors import DataError
-from tidemill.sinks.files_folder import Claim, FilesFolder, check_folder_is_ours, outdated
+from tidemill.sinks.files_folder import (
+    Claim,
+    FilesFolder,
+    check_folder_is_ours,
+    entries_before,
+    outdated,
+)
 from tidemill.spec.sinks import FilesSink
 
 _LOG = "_spark_metadata"
 _CLAIMS = "_tidemill_owner"
+# An entry of Spark's log without files: its version alone.
+_NOTHING = "v1"
+_INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
 _SPARK = "org.apache.spark.sql.execution"
 _FORMATS = {
     "parquet": "parquet.ParquetFileFormat",
@@ -43,8 +52,11 @@ def check_columns(rows: DataFrame, sink: FilesSink, path: str) -> None:
         DataError: TIDE-SINK-012.
     """
     names = [name.lower() for name in rows.columns]
+    repeated = sorted({name for name in names if names.count(name) > 1})
     missing = [name for name in sink.partition_by if name.lower() not in names]
     reason = f"there is no column {missing[0]} to partition by" if missing else ""
+    if repeated:
+        reason = f"two columns are called {repeated[0]}; readers do not tell columns apart by case"
     if not missing and len(sink.partition_by) == len(names):
         reason = "all columns are partitions, so that nothing is left for the files"
     try:
@@ -69,6 +81,7 @@ def claim_folder(spark: SparkSession, path: str, mine: Claim) -> None:
     1. Look what is there.
     2. Write the claim, and remove those that say nothing any more.
     3. Look again: of two pipelines that claim a folder at once, one at least sees the other.
+    4. Before the first batch: make the log begin where the checkpoint stands; a killed driver's again.
 
     Raises:
         GateRefusedError: As `check_folder_is_ours`.
@@ -78,15 +91,21 @@ def claim_folder(spark: SparkSession, path: str, mine: Claim) -> None:
     found = store.look()
     check_folder_is_ours(found, mine)
     old = outdated(found, mine)
-    if not old and any(_identity(claim) == _identity(mine) for claim in found.claims):
-        return
-    # 2.
-    store.write(_place(mine), mine.model_dump_json())
-    for claim in old:
-        if _identity(claim) != _identity(mine):
-            store.remove(_place(claim))
-    # 3.
-    check_folder_is_ours(store.look(), mine)
+    if old or all(_identity(claim) != _identity(mine) for claim in found.claims):
+        # 2.
+        store.write(_place(mine), mine.model_dump_json())
+        for claim in old:
+            if _identity(claim) != _identity(mine):
+                store.remove(_place(claim))
+        # 3.
+        found = store.look()
+        check_folder_is_ours(found, mine)
+    # 4.
+    began_after = min(claim.after_batch for claim in found.claims)
+    if found.newest_batch <= began_after:
+        interval = int(spark.conf.get(_INTERVAL) or 0)
+        for entry in entries_before(began_after, interval):
+            store.write(f"{_LOG}/{entry}", _NOTHING)
 
 
 def write_files(frame: DataFrame, sink: FilesSink, path: str, batch_id: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,18 @@ def check_named_parts(pipeline: Pipeline) -> None:
 
 
 def _check_folders(pipeline: Pipeline) -> None:
+    layout, spec = pipeline.layout, pipeline.spec
+    folders = [layout.folder_parts(sink.files.path) for sink in spec.sinks if sink.files is not None]
+    read = [layout.folder_parts(spec.source.files.path)] if spec.source.files is not None else []
+    for place, folder in enumerate(folders):
+        others = [*folders[:place], *read]
+        if any(_overlap(folder, other) for other in others):
+            raise SpecError(
+                "TIDE-SPEC-048",
+                "A files sink writes into a folder of another one, or where the pipeline reads.",
+                facts={"pipeline": pipeline.name, "folder": "/".join(folder)},
+                fix="give it a folder of its own: Spark keeps a log of each, and reads all files below",
+            )
     for sink in pipeline.spec.sinks:
         if sink.files is not None and pipeline.layout.is_own(sink.files.path):
             raise SpecError(
@@ -47,6 +60,11 @@ def _check_folders(pipeline: Pipeline) -> None:
                 facts={"pipeline": pipeline.name, "path": sink.files.path, "root": pipeline.layout.root},
                 fix="name a folder of its own, such as `exports/orders`",
             )
+
+
+def _overlap(one: list[str], other: list[str]) -> bool:
+    """Whether one folder is the other, or in it; a `*` stands for any name."""
+    return all(fnmatchcase(a, b) or fnmatchcase(b, a) for a, b in zip(one, other, strict=False))
 
 
 def _transform_file(pipeline: Pipeline, key: str, reference: str) -> Path:

@@ -138,9 +138,6 @@ class PipelineSpec(Strict):
         repeated = sorted({table for table in tables if tables.count(table) > 1})
         if repeated:
             raise ValueError(f"two sinks write the same table: {', '.join(repeated)}")
-        folders = [sink.files.path.strip("/") for sink in self.sinks if sink.files is not None]
-        if len(set(folders)) < len(folders):
-            raise ValueError("two sinks write the same folder; each has a log of its own")
         modes = {sink.mode for sink in self.delta_sinks}
         if len(modes) > 1:
             raise ValueError(

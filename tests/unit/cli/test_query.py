@@ -56,6 +56,19 @@ def test_a_text_that_looks_like_a_table_is_a_text(tidemill: CommandLine, tables:
     assert rows == [{"id": 4, "at": "2026-01-01T04:00:00+00:00"}]
 
 
+def test_columns_of_one_name_are_refused(tidemill: CommandLine, tables: ConfProject) -> None:
+    sql = "SELECT a.customer, b.customer FROM bronze.orders a CROSS JOIN silver.customers b"
+    assert tidemill("query", sql) == 2
+    assert "TIDE-QUERY-004" in tidemill.err
+
+
+def test_every_type_is_printed(tidemill: CommandLine, tables: ConfProject) -> None:
+    sql = "SELECT x'ff41' b, DATE '2026-01-02' d, CAST(1.50 AS DECIMAL(9, 2)) n, TIME '01:02:03' t"
+    assert tidemill.json("query", sql) == [{"b": "\\xffA", "d": "2026-01-02", "n": "1.50", "t": "01:02:03"}]
+    sql = "SELECT CAST('NaN' AS DOUBLE) x, CAST('-inf' AS DOUBLE) y"
+    assert tidemill.json("query", sql) == [{"x": "nan", "y": "-inf"}]
+
+
 def test_rejected_records_are_a_table(tidemill: CommandLine, tables: ConfProject) -> None:
     assert tidemill.json("query", "SELECT reason FROM quarantine.orders") == [{"reason": "not JSON"}]
 

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from tidemill.errors import GateRefusedError
-from tidemill.sinks.files_folder import Claim, FilesFolder, check_folder_is_ours, outdated
+from tidemill.sinks.files_folder import (
+    Claim,
+    FilesFolder,
+    check_folder_is_ours,
+    entries_before,
+    outdated,
+)
 
 MINE = Claim(root="/lake", pipeline="orders", generation="g0001", after_batch=-1, layout="parquet")
 
@@ -81,3 +87,20 @@ def test_claims_of_a_folder_without_a_batch_give_way() -> None:
     assert outdated(folder(*before), mine(layout="csv")) == before
     assert outdated(folder(*before, newest=0), mine(layout="csv")) == []
     assert outdated(folder(MINE), MINE) == []
+
+
+@pytest.mark.parametrize(
+    ("batch_id", "entries"),
+    [
+        (-1, []),
+        (2, ["0", "1", "2"]),
+        (8, [str(number) for number in range(9)]),
+        (9, ["9.compact"]),
+        (12, ["9.compact", "10", "11", "12"]),
+        (19, ["19.compact"]),
+    ],
+)
+def test_a_log_that_begins_later_has_the_entries_that_spark_looks_for(
+    batch_id: int, entries: list[str]
+) -> None:
+    assert entries_before(batch_id, 10) == entries
