@@ -42,7 +42,8 @@ def check_resolves(writer: AvroSchema, reader: AvroSchema) -> None:
                 "at": path_text(path) or "the top",
                 "reason": reason,
             },
-            fix="give new fields a default, and keep names, types and logical types of old ones",
+            fix="give new fields a default (not of bytes, fixed, decimals or records), and keep names, "
+            "types and logical types of old ones",
         )
 
 

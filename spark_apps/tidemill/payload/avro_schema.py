@@ -14,6 +14,10 @@
 Any other union or logical type is refused, and so is a record inside of itself: no column could hold it. A
 field of `float` or `double` with `"x-allow-non-finite": true` keeps NaN and infinity, which are rejected
 otherwise (`json_schema.py` tells why).
+
+Two things are refused because fastavro could fill columns with wrong values, without an error: `aliases`, by
+which it reads a field whose logical type nobody compared, and any default of a type with bytes, fixed,
+decimals or records, which it takes as the JSON that it is.
 """
 
 from __future__ import annotations
@@ -82,8 +86,8 @@ def load_avro_schema(document: dict[str, Any], name: str) -> AvroSchema:
     """Build the schema of a file.
 
     Raises:
-        SpecError: TIDE-SPEC-061 if it is no Avro schema of a record; 062 for a type that no column can hold;
-            024 for a field's name.
+        SpecError: TIDE-SPEC-061 if it is no Avro schema of a record; 062 for a type that no column can hold,
+            for aliases, and for a default that would be read wrongly; 024 for a field's name.
     """
     try:
         expanded: Any = expand_schema(copy.deepcopy(document))
@@ -98,6 +102,7 @@ def load_avro_schema(document: dict[str, Any], name: str) -> AvroSchema:
             fix='write {"type": "record", "name": …, "fields": […]}',
         ) from error
     reader = _Reader(name)
+    reader.refuse_aliases(expanded, ())
     wire = pa.schema(list(reader.fields(expanded, ())))
     return AvroSchema(name, expanded, parsed, wire, frozenset(reader.non_finite))
 
@@ -121,6 +126,22 @@ def kind_of(declared: Any) -> str:
 def logical_of(declared: Any) -> str | None:
     """Its logical type."""
     return declared.get("logicalType") if isinstance(declared, Mapping) else None
+
+
+def _has_aliases(declared: Any) -> bool:
+    """Of its own, or of a type that it only wraps; fields and items are types of their own."""
+    if isinstance(declared, list):
+        return any(_has_aliases(part) for part in declared)
+    return isinstance(declared, Mapping) and ("aliases" in declared or _has_aliases(declared.get("type")))
+
+
+def _misreads_default(column: pa.DataType) -> bool:
+    """Whether fastavro's reading of a default, which is JSON, is no value of the column."""
+    if pa.types.is_map(column):
+        return _misreads_default(column.item_type)
+    if pa.types.is_list(column):
+        return _misreads_default(column.value_type)
+    return bool(pa.types.is_struct(column) or pa.types.is_binary(column) or pa.types.is_decimal(column))
 
 
 def _without_logical_types(document: Any) -> Any:
@@ -156,9 +177,31 @@ class _Reader:
         return [self._field(field, (*path, field["name"])) for field in fields]
 
     def _field(self, field: Mapping[str, Any], path: Path) -> pa.Field:
-        return pa.field(field["name"], self._type(field["type"], path, bool(field.get(_ALLOW_NON_FINITE))))
+        self.refuse_aliases(field, path)
+        column = self._type(field["type"], path, bool(field.get(_ALLOW_NON_FINITE)))
+        if "default" in field and _misreads_default(column):
+            raise SpecError(
+                "TIDE-SPEC-062",
+                "A default of bytes, fixed, decimals or records can be read as another value.",
+                facts={"schema": self.name, "at": path_text(path), "key": "default"},
+                fix="leave the default out where every writer's schema has the field; elsewhere leave the "
+                "field out, or write it as a type that may have a default, like a string or a long",
+            )
+        return pa.field(field["name"], column)
+
+    def refuse_aliases(self, declared: Any, path: Path) -> None:
+        """Refuse other names of a field or type."""
+        if _has_aliases(declared):
+            raise SpecError(
+                "TIDE-SPEC-062",
+                "Aliases are refused: a field that is read by another name could be of another logical type.",
+                facts={"schema": self.name, "at": path_text(path) or "the top", "key": "aliases"},
+                fix="leave `aliases` out and keep the names that records are written with; the transform can "
+                "rename columns",
+            )
 
     def _type(self, declared: Any, path: Path, non_finite: bool) -> pa.DataType:
+        self.refuse_aliases(declared, path)
         declared, _ = plain_union(declared)
         if isinstance(declared, list):
             raise self._unsupported(path, "a union of several types")

@@ -75,7 +75,9 @@ class AvroPayload(Strict):
     """Each record is one Avro datum, without the header of an Avro file."""
 
     schema_: AvroFile = Field(
-        alias="schema", description="File in conf/schemas/ with the Avro schema whose fields are the columns."
+        alias="schema",
+        description="File in conf/schemas/ with the Avro schema whose fields are the columns; without "
+        "`aliases`, and without a default of bytes, fixed, decimals or records.",
     )
     framing: Literal["plain", "confluent"] = Field(
         "plain",

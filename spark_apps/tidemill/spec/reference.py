@@ -80,6 +80,11 @@ An Avro schema is a record; any other union or logical type is refused:
 | `["null", X]` | like X, may be null |
 | `"x-allow-non-finite": true` on a field of floats | keeps NaN and infinity; else it is rejected |
 
+Refused, in the schemas of writers too, because values could come out wrong without an error: `aliases` (keep
+the names that records are written with, and rename columns in the transform), and any `default`, even null,
+of a field that is or holds `bytes`, `fixed`, `decimal` or a `record` (leave the default out; a field that
+some writer lacks needs another type).
+
 **A secret never stands here, only its name**: a driver finds the value in `secrets.folder` or in the variable
 `TIDEMILL_SECRET_<NAME>`.
 """

@@ -20,6 +20,11 @@ AVRO_SCHEMA = '{"type": "record", "name": "R", "fields": [{"name": "id", "type":
         ("avro: {schema: order.avsc}", "[]", "TIDE-SPEC-028"),
         ("avro: {schema: order.avsc}", '{"type": "string"}', "TIDE-SPEC-061"),
         ("avro: {schema: order.avsc}", AVRO_SCHEMA.replace('"int"', '"null"'), "TIDE-SPEC-062"),
+        (
+            "avro: {schema: order.avsc}",
+            AVRO_SCHEMA.replace('"int"', '"int", "aliases": ["key"]'),
+            "TIDE-SPEC-062",
+        ),
         ("avro: {schema: order.avsc}", AVRO_SCHEMA, "TIDE-SPEC-026"),
         ("text: {}", "{}", "TIDE-SPEC-026"),
     ],

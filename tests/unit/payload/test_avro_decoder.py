@@ -12,22 +12,10 @@ from fastavro import parse_schema, schemaless_writer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.avro_schemas import field, logical, record
 from tidemill.errors import SpecError
 from tidemill.payload.avro_decoder import AvroDecoder
 from tidemill.payload.avro_schema import load_avro_schema
-
-
-def record(*fields: dict[str, Any], name: str = "Order") -> dict[str, Any]:
-    return {"type": "record", "name": name, "namespace": "shop", "fields": list(fields)}
-
-
-def field(name: str, kind: Any, **keys: Any) -> dict[str, Any]:
-    return {"name": name, "type": kind, **keys}
-
-
-def logical(kind: Any, name: str, **keys: Any) -> dict[str, Any]:
-    return {"type": kind, "logicalType": name, **keys}
-
 
 PLACE = record(field("x", "double"), field("at", ["null", logical("long", "timestamp-millis")]), name="Place")
 ALL = record(
@@ -210,52 +198,22 @@ def test_a_writer_whose_records_cannot_be_read_is_refused(writer: dict[str, Any]
 
 
 @pytest.mark.parametrize(
-    ("document", "at"),
+    ("kind", "default", "value"),
     [
-        (record(field("v", ["int", "string"])), "v"),
-        (record(field("v", ["null", "int", "string"])), "v"),
-        (record(field("v", "null")), "v"),
-        (record(field("v", ["null"])), "v"),
-        (record(field("v", logical("long", "time-micros"))), "v"),
-        (record(field("v", logical("long", "local-timestamp-micros"))), "v"),
-        (record(field("v", logical("bytes", "decimal", precision=39))), "v"),
-        (record(field("v", {"type": "fixed", "name": "F", "size": 0})), "v"),
-        (record(field("v", {"type": "array", "items": ["null", "shop.Order"]})), "v[]"),
-        (record(field("v", record(name="Empty"))), "v"),
-        (record(), "the top"),
+        ("long", 5, 5),
+        ("string", "\u00ff", "\u00ff"),
+        (["null", "double"], None, None),
+        (logical("long", "timestamp-millis"), 0, datetime(1970, 1, 1, tzinfo=UTC)),
+        (logical("int", "date"), 1, date(1970, 1, 2)),
+        ({"type": "enum", "name": "E", "symbols": ["A", "B"]}, "B", "B"),
+        ({"type": "array", "items": "int"}, [1], [1]),
+        ({"type": "map", "values": "string"}, {"aliases": "a"}, [("aliases", "a")]),
     ],
 )
-def test_a_type_that_no_column_can_hold_is_refused(document: dict[str, Any], at: str):
-    with pytest.raises(SpecError) as refused:
-        load_avro_schema(document, "order.avsc")
-    assert (refused.value.error_id, refused.value.facts["at"]) == ("TIDE-SPEC-062", at)
-
-
-@pytest.mark.parametrize(
-    "document",
-    [
-        {},
-        {"type": "string"},
-        {"type": "record", "name": "A"},
-        {"type": "record", "fields": []},
-        record({"name": "v"}),
-        record(field("v", "Unknown")),
-        record(field("v", {"type": "array"})),
-        record(field("v", {"type": "enum", "name": "E", "symbols": 5})),
-    ],
-)
-def test_what_is_no_schema_of_a_record_is_refused(document: dict[str, Any]):
-    with pytest.raises(SpecError) as refused:
-        load_avro_schema(document, "order.avsc")
-    assert refused.value.error_id in ("TIDE-SPEC-061", "TIDE-SPEC-062")
-    assert refused.value.facts["schema"] == "order.avsc"
-
-
-@pytest.mark.parametrize("names", [("id", "ID"), ("a b",), ("é",)])
-def test_names_that_cannot_name_columns_are_refused(names: tuple[str, ...]):
-    with pytest.raises(SpecError) as refused:
-        load_avro_schema(record(*(field(name, "int") for name in names)), "order.avsc")
-    assert (refused.value.error_id, refused.value.facts["at"]) == ("TIDE-SPEC-024", names[-1])
+def test_other_defaults_fill_what_a_writer_does_not_know(kind: Any, default: Any, value: Any):
+    writer = record(field("id", "int"))
+    by = decoder(record(field("id", "int"), field("v", kind, default=default)), {1: writer})
+    assert outcome(by, framed(1, encoded(writer, id=1))) == {"id": 1, "v": value}
 
 
 RECORDS = st.one_of(st.none(), st.binary(max_size=20), st.sampled_from([GOOD, GOOD[:-1], GOOD + b"x"]))
