@@ -179,7 +179,7 @@ class _Reader:
     def _field(self, field: Mapping[str, Any], path: Path) -> pa.Field:
         self.refuse_aliases(field, path)
         column = self._type(field["type"], path, bool(field.get(_ALLOW_NON_FINITE)))
-        if "default" in field and _misreads_default(column):
+        if field.get("default") is not None and _misreads_default(column):
             raise SpecError(
                 "TIDE-SPEC-062",
                 "A default of bytes, fixed, decimals or records can be read as another value.",

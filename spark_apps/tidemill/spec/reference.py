@@ -81,7 +81,7 @@ An Avro schema is a record; any other union or logical type is refused:
 | `"x-allow-non-finite": true` on a field of floats | keeps NaN and infinity; else it is rejected |
 
 Refused, in the schemas of writers too, because values could come out wrong without an error: `aliases` (keep
-the names that records are written with, and rename columns in the transform), and any `default`, even null,
+the names that records are written with, and rename columns in the transform), and any `default` but null,
 of a field that is or holds `bytes`, `fixed`, `decimal` or a `record` (leave the default out; a field that
 some writer lacks needs another type).
 

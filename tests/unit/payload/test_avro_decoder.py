@@ -200,6 +200,8 @@ def test_a_writer_whose_records_cannot_be_read_is_refused(writer: dict[str, Any]
 @pytest.mark.parametrize(
     ("kind", "default", "value"),
     [
+        (["null", "bytes"], None, None),
+        (["null", {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}], None, None),
         ("long", 5, 5),
         ("string", "\u00ff", "\u00ff"),
         (["null", "double"], None, None),

@@ -67,7 +67,6 @@ INNER = record(field("x", "int", default=3), name="In")
         (logical("bytes", "decimal", precision=4, scale=2), "\u00ff"),
         ({**FIXED, "logicalType": "decimal", "precision": 2}, "\u00ff"),
         (["bytes", "null"], "\u00ff"),
-        (["null", "bytes"], None),
         ({"type": "array", "items": "bytes"}, ["\u00ff"]),
         ({"type": "map", "values": ["null", FIXED]}, {"a": "\u00ff"}),
         (INNER, {}),
