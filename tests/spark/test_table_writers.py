@@ -29,6 +29,20 @@ def test_a_batch_is_appended_once(case: WriterCase) -> None:
     assert case.rows() == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}, {"id": 3, "name": "c"}]
 
 
+@pytest.mark.parametrize(
+    "left", ["", ".00000000000000000000.json.8f2c.tmp"], ids=["nothing", "a hidden file"]
+)
+def test_a_driver_that_was_killed_while_it_made_the_table_leaves_nothing_in_the_way(
+    case: WriterCase, left: str
+) -> None:
+    log = case.path / "_delta_log"
+    log.mkdir(parents=True)
+    if left:
+        (log / left).write_text('{"commitInfo"')
+    case.writer().write(case.frame((1, "a")), commit_of(0))
+    assert case.ids() == [1]
+
+
 def test_batches_follow_each_other_through_one_writer(case: WriterCase) -> None:
     writer = case.writer()
     for batch_id in range(3):

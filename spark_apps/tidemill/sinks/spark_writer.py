@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 from delta.tables import DeltaTable
@@ -24,6 +25,13 @@ _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 # How often, and how long between in seconds, to look for a table that a racing driver makes: its first commit
 # takes Delta a second or two on a busy machine.
 _LOOKS_FOR_A_TABLE, _LOOK_SECONDS = 25, 0.2
+
+# What Delta says of a folder that has a log without commits: of a table that is just being made, or whose
+# maker was killed.
+_HALF_MADE = ("DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", "DELTA_TABLE_NOT_FOUND")
+
+# The name of a commit begins with so many.
+_DIGITS = 20
 
 
 @dataclass(frozen=True)
@@ -100,7 +108,8 @@ class SparkWriter:
 def create_table(frame: DataFrame, log: TableLog, sink: DeltaSink) -> None:
     """Create the sink's table with the frame's columns, all nullable, unless it exists.
 
-    Of racing creators one wins and the others go on with its table.
+    Of racing creators one wins and the others go on with its table. What one left that was killed before its
+    first commit is cleared away: to Delta a folder with anything in it is a table, and then none is there.
     """
     builder = DeltaTable.createIfNotExists(frame.sparkSession).location(log.path)
     for name, value in log.properties.items():
@@ -114,9 +123,25 @@ def create_table(frame: DataFrame, log: TableLog, sink: DeltaSink) -> None:
     try:
         builder.execute()
     except AnalysisException as error:
-        # Said of a folder with anything in it, such as the log of a table that is just being made.
-        if error.getCondition() != "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION" or not _appears(log):
+        if error.getCondition() not in _HALF_MADE:
             raise
+        if not _appears(log):
+            _clear_log(frame.sparkSession, f"{log.path}/_delta_log")
+            builder.execute()
+
+
+def _clear_log(session: Any, path: str) -> None:
+    """Remove a log without commits; one that somebody commits to meanwhile stays."""
+    folder = session._jvm.org.apache.hadoop.fs.Path(path)
+    files = folder.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
+    if not files.exists(folder):
+        return
+    for status in files.listStatus(folder):
+        if not status.getPath().getName()[:_DIGITS].isdecimal():
+            files.delete(status.getPath(), True)
+    # Not with what is in it.
+    if not list(files.listStatus(folder)):
+        files.delete(folder, False)
 
 
 def _appears(log: TableLog) -> bool:
