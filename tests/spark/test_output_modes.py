@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.lake import Lake, LakePipeline
-from tests.support.transform_corpus import OTHERS, SINKS, findings_of, flow_of, pipeline_with
+from tests.support.transform_corpus import OTHERS, QUERY, SINKS, findings_of, flow_of, pipeline_with
 
 KINDS = {
     "rows": "return rows.select('device', 'id')",
@@ -13,11 +13,15 @@ KINDS = {
     "groups": "return rows.groupBy('device').count()",
     "sorted groups": "return rows.groupBy('device').count().orderBy('count')",
     "each once": "return rows.dropDuplicates(['device', 'at'])",
+    "each once by a query": f"{QUERY}'SELECT DISTINCT device, at FROM r')",
     "windows of windows": (
         "counts = rows.groupBy(MINUTES, 'device').count()\n"
         "return counts.groupBy(F.window(F.window_time('window'), '1 hour'), 'device').sum('count')"
     ),
     "joined": f"{OTHERS}\nreturn rows.join(others, F.expr(TIMES)).select('device', 'id')",
+    "joined, then bounded": (
+        f"{OTHERS}\nreturn rows.join(others, F.expr('id = other')).where(TIMES).select('device', 'id')"
+    ),
     "joined or not": f"{OTHERS}\nreturn rows.join(others, F.expr(TIMES), 'left').select('device', 'id')",
 }
 
@@ -28,8 +32,10 @@ MATRIX = {
     "groups": ("013", "", ""),
     "sorted groups": ("013", "010", ""),
     "each once": ("", "", "015"),
+    "each once by a query": ("", "", ""),
     "windows of windows": ("", "014", "014"),
     "joined": ("", "", "015"),
+    "joined, then bounded": ("", "", "015"),
     "joined or not": ("", "017", "015"),
 }
 

@@ -96,6 +96,8 @@ def test_the_only_source_is_called_source_and_a_replaced_table_is_backfilled(lak
         ("CREATE TABLE nowhere AS SELECT * FROM readings", "one query; this is CreateTable"),
         ("DROP VIEW readings", "one query; this is DropView"),
         ("SET spark.sql.shuffle.partitions = 1", "one query; this is SetCommand"),
+        ("EXECUTE IMMEDIATE 'INSERT INTO delta.`/nowhere` SELECT * FROM readings'", "one query"),
+        ("BEGIN SELECT 1; END", "one query"),
         ("SELECT 1; SELECT 2", "PARSE_SYNTAX_ERROR"),
     ],
 )

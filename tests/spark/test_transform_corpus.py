@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.lake import Lake, LakePipeline
-from tests.support.transform_corpus import FIRST_LINE, OTHERS, STATIC, findings_of, pipeline_with
+from tests.support.transform_corpus import FIRST_LINE, OTHERS, QUERY, STATIC, findings_of, pipeline_with
 from tidemill.engine.analyse import analyse
 from tidemill.engine.plan_check.check import refuse_or_warn
 from tidemill.errors import SpecError, TidemillError
@@ -61,6 +61,7 @@ REFUSED_WITH_EVENT_TIME = [
         2,
         "dropDuplicates",
     ),
+    (f"{QUERY}'SELECT DISTINCT id, date(at) FROM r')", "append", "012", 2, "timestamp"),
     ("return rows.groupBy('device').count()", "append", "013", 1, "window"),
     ("return rows.groupBy(F.date_trunc('hour', 'at')).count()", "append", "013", 1, "merge"),
     (
@@ -81,7 +82,37 @@ REFUSED_WITH_EVENT_TIME = [
         2,
         "INTERVAL",
     ),
+    (
+        f"{OTHERS}\nreturn rows.join(others, F.expr('id = other')).where('at >= later')",
+        "append",
+        "016",
+        2,
+        "INTERVAL",
+    ),
+    (
+        f"{OTHERS}\njoined = rows.join(others, F.expr('id = other'))\n"
+        "return joined.groupBy('at', 'id').agg(F.max('later').alias('later')).where(TIMES[15:])",
+        "append",
+        "016",
+        2,
+        "BETWEEN",
+    ),
+    (
+        f"{OTHERS}\nclose = rows.join(others, F.expr('id = other')).where(TIMES)\n"
+        "return close.drop('other', 'later').join(others, F.expr('id = other'))",
+        "append",
+        "016",
+        3,
+        "BETWEEN",
+    ),
     (f"{OTHERS}\nreturn rows.join(others, F.expr('id = other'), 'left')", "append", "016", 2, "window"),
+    (
+        f"{OTHERS}\nreturn rows.join(others, F.expr('id = other'), 'left').where(TIMES)",
+        "append",
+        "016",
+        2,
+        "window",
+    ),
     (f"{OTHERS}\nreturn rows.join(others, F.expr('id = other'), 'left_semi')", "append", "016", 2, "BETWEEN"),
     (f"{OTHERS}\nreturn rows.join(others, F.expr(TIMES), 'left')", "merge", "017", 2, "append"),
     (f"{OTHERS}\nreturn rows.join(others, F.expr(TIMES), 'left_anti')", "append", "018", 2, "IS NULL"),
@@ -176,6 +207,22 @@ ACCEPTED = [
     (f"{OTHERS}\nreturn rows.join(others, F.expr(TIMES))", "append", []),
     (f"{OTHERS}\nreturn rows.join(others, F.expr(TIMES), 'left')", "append", []),
     (f"{OTHERS}\nreturn rows.join(others, F.expr('id = other AND at = later'))", "append", []),
+    # Spark's optimizer moves the bound into the join.
+    (f"{OTHERS}\nreturn rows.join(others, F.expr('id = other')).where(TIMES)", "append", []),
+    (
+        f"{OTHERS}\njoined = rows.join(others, F.expr('id = other')).withColumn('x', F.upper('device'))\n"
+        "return joined.where(TIMES).select('id', 'x')",
+        "append",
+        [],
+    ),
+    (
+        f"{QUERY}'SELECT a.id FROM r a, r b WHERE a.id = b.id '\n"
+        "    'AND a.at BETWEEN b.at AND b.at + INTERVAL 1 HOUR')",
+        "append",
+        [],
+    ),
+    (f"{QUERY}'SELECT DISTINCT id, at FROM r')", "append", []),
+    (f"{QUERY}'SELECT DISTINCT id, at FROM r')", "merge", []),
     (f"{STATIC}\nreturn rows.join(devices, 'device', 'left')", "append", []),
     (f"{STATIC}\nreturn rows.join(devices.distinct().limit(1), 'device', 'left_anti')", "append", []),
     ("return rows.groupBy(MINUTES, 'device').count()", "merge", []),

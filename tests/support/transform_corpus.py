@@ -22,6 +22,8 @@ FIRST_LINE = 9
 OTHERS = "others = rows.select(F.col('id').alias('other'), F.col('at').alias('later'))"
 STATIC = "devices = rows.sparkSession.createDataFrame([('a', 'kitchen')], 'device string, room string')"
 
+QUERY = "rows.createOrReplaceTempView('r')\nreturn rows.sparkSession.sql("
+
 SINKS: dict[str, dict[str, list[str]]] = {"append": {}, "merge": {"key": ["device"]}, "replace": {}}
 
 

@@ -31,7 +31,7 @@ def check_named_parts(pipeline: Pipeline) -> None:
         file = _transform_file(pipeline, "transform", spec.transform)
         if file.suffix == ".py":
             function = spec.transform.partition(":")[2]
-            check_transform(file, function, list(spec.sources or ()), spec.stream_name)
+            check_transform(file, function, list(spec.sources or ()))
     _check_folders(pipeline)
     for key, reference in spec.sink_transforms.items():
         file = _transform_file(pipeline, key, reference)

@@ -12,27 +12,21 @@ from dataclasses import dataclass
 
 Function = ast.FunctionDef
 
-# Of a stream's rows each of these fails, or writes past the sinks; no other result of a DataFrame has them.
-_OF_FRAMES = frozenset(
+# Of a source's rows each of these fails, writes past the sinks, or keeps what was read at the start for as
+# long as the query runs. Uncalled, such a name may be a field of a struct.
+_METHODS_OF_FRAMES = frozenset(
     (
-        *(
-            "cache",
-            "checkpoint",
-            "collect",
-            "foreach",
-            "foreachPartition",
-            "localCheckpoint",
-            "persist",
-            "rdd",
-        ),
-        *("show", "toArrow", "toLocalIterator", "toPandas", "write", "writeStream", "writeTo"),
+        *("cache", "checkpoint", "collect", "foreach", "foreachPartition", "localCheckpoint", "persist"),
+        *("show", "toArrow", "toLocalIterator", "toPandas"),
     )
 )
+_PROPERTIES_OF_FRAMES = frozenset(("rdd", "write", "writeStream", "writeTo"))
 
 # Wrong whatever they are of.
-_OF_ANYTHING = frozenset(("awaitTermination", "readStream"))
+_METHODS = frozenset(("awaitTermination",))
+_PROPERTIES = frozenset(("readStream",))
 
-# What comes behind them is not made of the stream's rows.
+# What comes behind them is not made of the sources' rows.
 _LEADS_AWAY = frozenset(("sparkSession", "sql_ctx", "pandas_api", "columns", "dtypes", "schema"))
 
 _OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -49,17 +43,15 @@ class WrongCall:
 def find_wrong_call(
     function: Function,
     functions: Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef],
-    stream: str | None = None,
 ) -> WrongCall | None:
     """The first wrong call of a transform, and of the functions of its file that it gives its rows.
 
     Args:
-        function: The transform.
+        function: The transform; each of its parameters is the rows of a source.
         functions: All functions at the top level of its file.
-        stream: Name of the parameter that is the stream; the only one by default.
     """
-    names = {stream} if stream is not None else {p.arg for p in _parameters(function)}
-    return _Search(functions).look(function, names)
+    sources = {p.arg for p in (*_parameters(function), *function.args.kwonlyargs)}
+    return _Search(functions).look(function, sources)
 
 
 def never_returns(function: Function) -> bool:
@@ -78,7 +70,7 @@ class _Search:
         self._seen: set[str] = set()
 
     def look(self, function: ast.FunctionDef | ast.AsyncFunctionDef, given: set[str]) -> WrongCall | None:
-        """`given`: which of its parameters are rows of the stream."""
+        """`given`: which of its parameters are rows of a source."""
         self._seen.add(function.name)
         frames = _frames(function, given)
         found = [call for node in _own_nodes(function) if (call := _wrong(node, frames, self._functions))]
@@ -111,7 +103,7 @@ def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
 
 
 def _frames(function: ast.AST, given: set[str]) -> set[str]:
-    """Names that always hold rows of the stream: those given, and what is made of them."""
+    """Names that always hold rows of a source: those given, and what is made of them."""
     values: dict[str, list[ast.expr]] = {}
     bound: Counter[str] = Counter()
     for node in _own_nodes(function):
@@ -148,11 +140,19 @@ def _root(expression: ast.expr) -> str | None:
 
 
 def _wrong(node: ast.AST, frames: set[str], functions: Mapping[str, object]) -> WrongCall | None:
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        is_builtin = node.func.id == "open" and "open" not in functions
-        return WrongCall("open", node.lineno) if is_builtin else None
+    if isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Name):
+            is_builtin = node.func.id == "open" and "open" not in functions
+            return WrongCall("open", node.lineno) if is_builtin else None
+        return _wrong_name(node.func, frames, _METHODS_OF_FRAMES, _METHODS)
+    return _wrong_name(node, frames, _PROPERTIES_OF_FRAMES, _PROPERTIES)
+
+
+def _wrong_name(
+    node: ast.AST, frames: set[str], of_frames: frozenset[str], of_anything: frozenset[str]
+) -> WrongCall | None:
     if not isinstance(node, ast.Attribute):
         return None
-    of_frames = node.attr in _OF_FRAMES and _root(node.value) in frames
+    wrong = node.attr in of_anything or (node.attr in of_frames and _root(node.value) in frames)
     # The line of the method's name, not of the chain's beginning.
-    return WrongCall(node.attr, node.end_lineno or 0) if of_frames or node.attr in _OF_ANYTHING else None
+    return WrongCall(node.attr, node.end_lineno or 0) if wrong else None

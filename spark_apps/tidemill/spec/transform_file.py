@@ -16,16 +16,13 @@ from tidemill.spec.transform_rules import NOTHING_RETURNED, wrong_call
 _KEPT_FILES = 1024
 
 
-def check_transform(
-    file: Path, function: str, sources: Sequence[str] = (), stream: str | None = None
-) -> None:
+def check_transform(file: Path, function: str, sources: Sequence[str] = ()) -> None:
     """Check that `file` defines `function` with a parameter for each source, and what it certainly does.
 
     Args:
         file: With the function.
         function: Its name.
         sources: Names of several sources, which are the parameters; of one source, it may have any name.
-        stream: Which of them is the stream.
 
     Raises:
         SpecError: TIDE-SPEC-018 if the file is not Python, TIDE-SPEC-019 if the function is missing or has
@@ -33,7 +30,7 @@ def check_transform(
     """
     functions = _functions(file, file.stat().st_mtime_ns)
     _check_signature(functions, function, sources, {"file": file, "function": function})
-    _check_body(file, functions, function, stream)
+    _check_body(file, functions, function)
 
 
 def check_sink_transform(file: Path, function: str, key: str) -> None:
@@ -77,15 +74,12 @@ def _check_signature(
 
 
 def _check_body(
-    file: Path,
-    functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef],
-    function: str,
-    stream: str | None,
+    file: Path, functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef], function: str
 ) -> None:
     transform = functions[function]
     if not isinstance(transform, ast.FunctionDef):
         return
-    found = find_wrong_call(transform, functions, stream)
+    found = find_wrong_call(transform, functions)
     if found is not None:
         raise wrong_call(found.method, {"file": f"{file}:{found.line}", "function": function})
     if never_returns(transform):

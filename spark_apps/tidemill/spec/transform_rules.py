@@ -37,8 +37,10 @@ class Rule:
 
 ACTION = Rule(
     "TIDE-PLAN-001",
-    "an action on the stream: `show`, `count`, `collect`, `toPandas`, `foreach`, `rdd`, `cache`…",
-    "A transform describes rows and never runs them: a stream has no end at which an action could answer.",
+    "an action on the stream: `show`, `count`, `collect`, `toPandas`, `foreach`, `rdd`, `cache`…; on a "
+    "joined table: `collect`, `toPandas`, `cache`…",
+    "A transform describes rows and never runs them: a stream has no end at which an action could answer, "
+    "and what is taken from a joined table at the start would never change.",
     "return the DataFrame; its sinks receive the rows",
 )
 NOTHING_RETURNED = Rule(
@@ -73,8 +75,8 @@ LIMIT = Rule(
 )
 DUPLICATES = Rule(
     "TIDE-PLAN-012",
-    "`distinct`, `dropDuplicates` without the event-time column; `dropDuplicatesWithinWatermark` without "
-    "`event_time`",
+    "`distinct`, `SELECT DISTINCT`, `dropDuplicates` without the event-time column; "
+    "`dropDuplicatesWithinWatermark` without `event_time`",
     "Removing repetitions without a bound in event time keeps every key in the state for ever.",
     "declare `event_time` with a watermark and name its column among the keys, "
     "dropDuplicates(['id', 'timestamp']), or use dropDuplicatesWithinWatermark(['id']); "
@@ -104,7 +106,7 @@ COMPLETE = Rule(
 )
 UNBOUNDED_JOIN = Rule(
     "TIDE-PLAN-016",
-    "a join of two streams without a bound in time, of any kind",
+    "a join of two streams without a bound in time, of any kind; an inner one may have it in a later `where`",
     "A join of two streams needs a watermark and a bound in time for both sides: else it keeps every row for "
     "ever, and an outer or semi join never knows that a match will not come.",
     "declare `event_time`, and join by the same window, or add a condition such as "

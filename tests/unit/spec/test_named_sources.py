@@ -111,10 +111,22 @@ def test_the_parameters_are_the_names(joined: ConfProject, parameters: str, says
     assert "(orders: DataFrame, customers: DataFrame)" in error.fix
 
 
-def test_an_action_on_the_stream_is_refused_and_one_on_a_table_is_not(joined: ConfProject) -> None:
-    code = "def transform(customers, orders):\n    known = customers.collect()\n    return orders{}\n"
-    joined.write("spark_apps/transforms/orders.py", code.format(""))
-    joined.resolve()
-    joined.write("spark_apps/transforms/orders.py", code.format(".collect()"))
+@pytest.mark.parametrize("parameters", ["customers, orders", "*, customers, orders"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "orders.collect()",
+        # It would be kept as it was at the start, for as long as the query runs.
+        "customers.collect()",
+        "customers.where('known').cache()",
+        "customers.persist()",
+        "customers.select('id').toPandas()",
+    ],
+)
+def test_an_action_on_any_source_is_refused(joined: ConfProject, parameters: str, wrong: str) -> None:
+    code = f"def transform({parameters}):\n    known = {wrong}\n    return orders\n"
+    joined.write("spark_apps/transforms/orders.py", code)
     error = joined.refusal()
-    assert (error.error_id, error.facts["call"]) == ("TIDE-PLAN-001", "collect")
+    call = wrong.rpartition(".")[2].removesuffix("()")
+    assert (error.error_id, error.facts["call"]) == ("TIDE-PLAN-001", call)
+    assert str(error.facts["file"]).endswith("orders.py:2")

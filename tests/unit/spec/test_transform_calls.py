@@ -72,6 +72,8 @@ def test_functions_of_the_file_that_get_the_rows_are_looked_at_too(project: Conf
         "picture = canvas()\npicture.show()\nreturn orders",
         "orders.sparkSession.range(3).collect()\nreturn orders",
         "names = orders.columns.show\nreturn orders",
+        # Fields of a struct.
+        "return orders.select(orders.http.cache, orders.event.show, orders.job.awaitTermination)",
         # Another thing under the same name.
         "return orders\norders = canvas()\norders.show()",
         "for orders in canvases():\n    orders.show()\nreturn orders",

@@ -49,7 +49,7 @@ def check_stream(pipeline: Pipeline, rows: DataFrame, result: DataFrame, calls: 
     if refused is not None:
         found.append((refused.rule, refused.reason, refused.node))
     seen = {rule for rule, *_ in found}
-    own = own_findings(given, root, plan_of(result), mode, rows.sparkSession._jvm)
+    own = own_findings(given, root, plan_of(result), mode, rows.sparkSession)
     found += [(rule, detail, node) for rule, detail, node in own if rule not in seen]
     findings = [_finding(pipeline, *one, calls) for one in found]
     return sorted(findings, key=lambda finding: finding.rule.warns)

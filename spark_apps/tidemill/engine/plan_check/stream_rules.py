@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pyspark.sql import SparkSession
+
 from tidemill.backfill.plan_tree import Node
 from tidemill.engine.plan_check.analysed import classes_in, has_watermark, is_stream, paired, shapes
+from tidemill.engine.plan_check.join_bounds import bounded_when_optimized, unbounded_sides
 from tidemill.spec.pipeline import OutputMode
 from tidemill.spec.transform_rules import (
     CLOCK,
@@ -30,12 +33,8 @@ _RULE_OF_EXPRESSION = {
     **dict.fromkeys(("AnyValue", "CollectList", "CollectSet", "First", "Last"), ROW_ORDER),
 }
 
-# A watermark, in milliseconds, to ask Spark whether a join's condition makes a bound of it. Above 2^31, so
-# that it reaches Java as a Long.
-_ANY_WATERMARK = 10**12
 
-
-def own_findings(given: Node, root: Node, plan: Any, mode: OutputMode, jvm: Any) -> Iterator[Found]:
+def own_findings(given: Node, root: Node, plan: Any, mode: OutputMode, session: SparkSession) -> list[Found]:
     """What our own rules find: rule, detail, operation.
 
     Args:
@@ -43,8 +42,15 @@ def own_findings(given: Node, root: Node, plan: Any, mode: OutputMode, jvm: Any)
         root: Plan of what it made of them.
         plan: Spark's object of the latter.
         mode: Spark's output mode.
-        jvm: Of the session.
+        session: Of the rows.
     """
+    found = list(_analysed(given, root, plan, mode, session._jvm))
+    if any(rule is UNBOUNDED_JOIN for rule, *_ in found) and bounded_when_optimized(plan, session):
+        return [one for one in found if one[0] is not UNBOUNDED_JOIN]
+    return found
+
+
+def _analysed(given: Node, root: Node, plan: Any, mode: OutputMode, jvm: Any) -> Iterator[Found]:
     before, after = set(shapes(given).values()), shapes(root)
     for node, known in paired(root, plan):
         if after[id(node)] in before:
@@ -75,7 +81,7 @@ def _of_state(node: Node, known: Any, mode: OutputMode) -> Iterator[Found]:
     if node.kind == "Deduplicate" and not has_watermark(known.keys()):
         keys = ", ".join(str(key.fields.get("name")) for key in node.expressions("keys"))
         yield DUPLICATES, f"keys: {keys}", node
-    elif node.kind == "Distinct":
+    elif node.kind == "Distinct" and not has_watermark(known.output()):
         yield DUPLICATES, "SELECT DISTINCT", node
     elif node.kind == "GlobalLimit" and mode == "append":
         yield FIRST_ROWS, "limit", node
@@ -93,15 +99,6 @@ def _of_join(node: Node, join: Any, jvm: Any) -> Iterator[Found]:
     """A join of two streams, each of whose sides Spark must be able to forget."""
     if not all(is_stream(child) for child in node.children):
         return
-    helper = jvm.org.apache.spark.sql.catalyst.analysis.StreamingJoinHelper
-    if helper.isWatermarkInJoinKeys(join):
-        return
-    watermark = jvm.scala.Option.apply(_ANY_WATERMARK)
-    left, right = join.left().outputSet(), join.right().outputSet()
-    unbounded = [
-        side
-        for side, own, other in (("left", left, right), ("right", right, left))
-        if not helper.getStateValueWatermark(own, other, join.condition(), watermark).isDefined()
-    ]
+    unbounded = unbounded_sides(join, jvm)
     if unbounded:
         yield UNBOUNDED_JOIN, f"kept for ever: the rows of the {' and the '.join(unbounded)} side", node
