@@ -36,7 +36,7 @@ def bounded_when_optimized(plan: Any, session: SparkSession) -> bool:
         session: Whose optimizer moves the conditions.
     """
     try:
-        # Not by the query execution of the frame, which optimizes no stream.
+        # The optimizer itself: only its rules are wanted, nothing of an execution.
         optimized = session._jsparkSession.sessionState().optimizer().execute(plan.clone())
         joins = list(_joins_of_streams(optimized))
         return bool(joins) and not any(unbounded_sides(join, session._jvm) for join in joins)
