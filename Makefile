@@ -4,6 +4,9 @@ BIN := .venv/bin
 # The long ones first, so that the processes of `make test` end at about the same time.
 TIERS := tests/kafka tests/spark tests/airflow tests/unit
 PYTEST := $(BIN)/python -m pytest -q
+# Empty means no, whatever the shell says: a test run starts some hundred Pythons, and without the bytecode of
+# the first each of them compiles Airflow, pyspark and the tests anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help
 help: ## list the commands
@@ -33,7 +36,7 @@ demo-stop: setup ## end all that `make demo` started
 test: setup-tests ## all tests that need no more than this machine's Java and Python, in three processes
 	@$(PYTEST) --numprocesses 3 --dist loadfile --no-loadscope-reorder $(TIERS)
 
-test-unit: setup ## no Spark, no network; seconds
+test-unit: setup ## no Spark, no network; minutes, for fake drivers are real processes
 	@$(PYTEST) tests/unit
 
 test-stores: stores ## object stores on this machine; all that runs on every store

@@ -14,9 +14,6 @@ from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.project import Project, load_environment
 from tidemill_airflow.place import Place
 
-# Sources without a past: nothing can be read again.
-_CLOCKS = frozenset({"rate", "rate_per_batch"})
-
 
 def declared(place: Place, mode: str) -> Iterator[tuple[str, PipelineSpec]]:
     """Name and declaration of each pipeline of a mode; broken files are left out."""
@@ -26,11 +23,11 @@ def declared(place: Place, mode: str) -> Iterator[tuple[str, PipelineSpec]]:
 
 
 def backfillable(place: Place) -> list[str]:
-    """Names of the pipelines whose source has a past and which write a table."""
+    """Names of the pipelines that read one stream with a past and write a table."""
     return [
         name
         for name, spec, _ in _read_all(place)
-        if spec is not None and spec.delta_sinks and spec.source.kind not in _CLOCKS
+        if spec is not None and spec.delta_sinks and not spec.has_named_streams and spec.source.facts.has_past
     ]
 
 

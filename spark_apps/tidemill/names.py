@@ -14,18 +14,29 @@ from tidemill.errors import SpecError
 
 PIPELINE_PATTERN = r"[a-z][a-z0-9_]{0,39}"
 ENVIRONMENT_PATTERN = r"[a-z][a-z0-9_-]{0,39}"
-TABLE_PATTERN = r"(bronze|silver|gold)/[a-z][a-z0-9_]{0,63}"
+ZONES = ("bronze", "silver", "gold")
+TABLE_PATTERN = rf"({'|'.join(ZONES)})/[a-z][a-z0-9_]{{0,63}}"
 GENERATION_PATTERN = r"g[0-9]{4}"
 
 FIRST_GENERATION = "g0001"
+# Tables of records that were set aside; only batches that have such records write to them.
 QUARANTINE_OUTPUT = "quarantine"
+LATE_OUTPUT = "late"
+ASIDE_OUTPUTS = (QUARANTINE_OUTPUT, LATE_OUTPUT)
+
+# What ledger entries call the stream of a pipeline that has one.
+SOURCE_NAME = "source"
 
 # Columns that name the record that a row was made of.
 LINEAGE_COLUMNS = ("kafka_topic", "kafka_partition", "kafka_offset")
 
+# Delta's property of a table whose changes can be read, and the columns that they come with.
+CHANGE_FEED = "delta.enableChangeDataFeed"
+CHANGE_FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+
 
 # Folders below the root that only Tidemill writes.
-OWN_FOLDERS = frozenset({"tables", "quarantine", "state", "audit", "backfills"})
+OWN_FOLDERS = frozenset({"tables", *ASIDE_OUTPUTS, "state", "audit", "backfills"})
 
 
 def _plain(location: str) -> list[str]:
@@ -54,6 +65,16 @@ def check_pipeline_name(name: str) -> str:
 def transaction_id(pipeline: str, generation: str, output: str) -> str:
     """Delta `txnAppId` of one output of a pipeline, e.g. `orders:g0001:bronze/orders`."""
     return f"{pipeline}:{generation}:{output}"
+
+
+def source_name(key: str) -> str:
+    """Name in ledger entries of what a checkpoint calls `key`: a place in the plan, or the stream's own name.
+
+    Places become `source`, `source.1`, and so on: uses of the one stream.
+    """
+    if not key.isdecimal():
+        return key
+    return SOURCE_NAME if key == "0" else f"{SOURCE_NAME}.{key}"
 
 
 def query_name(pipeline: str) -> str:
@@ -141,9 +162,17 @@ class Layout:
         first = here[len(root) : len(root) + 1]
         return here == root[: len(here)] or (here[: len(root)] == root and first[0] in OWN_FOLDERS)
 
+    def aside(self, output: str, pipeline: str) -> str:
+        """Delta table of the records of a pipeline that were set aside, by one of `ASIDE_OUTPUTS`."""
+        return f"{self.root}/{output}/{pipeline}"
+
     def quarantine(self, pipeline: str) -> str:
         """Delta table of the rejected records of a pipeline."""
-        return f"{self.root}/quarantine/{pipeline}"
+        return self.aside(QUARANTINE_OUTPUT, pipeline)
+
+    def late(self, pipeline: str) -> str:
+        """Delta table of the late records of a pipeline."""
+        return self.aside(LATE_OUTPUT, pipeline)
 
     @property
     def states(self) -> str:
@@ -191,6 +220,10 @@ class Layout:
     def status(self, pipeline: str) -> str:
         """What the driver says of itself after each batch."""
         return f"{self.state(pipeline)}/status.json"
+
+    def query_report(self, pipeline: str) -> str:
+        """What the driver says of its streaming query every few seconds."""
+        return f"{self.state(pipeline)}/query.json"
 
     def desired(self, pipeline: str) -> str:
         """What a person asked for: running, stopped or suspended."""

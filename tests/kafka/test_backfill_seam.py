@@ -358,6 +358,31 @@ def test_an_event_leaves_the_quarantine_once_its_window_counts_it(orders: Orders
     assert len(orders.lake.quarantined("windows")) == 10
 
 
+def test_a_late_order_leaves_the_table_of_late_ones_once_its_window_counts_it(orders: Orders) -> None:
+    """Each record is counted in a window or is in that table, before the backfill and after it."""
+    event_time = {**EVENT_TIME, "late": "table"}
+    pipeline = orders.pipeline("windows", WINDOWS.format(window='"5 minutes"'), event_time=event_time)
+    for _ in range(2):
+        orders.send(20)
+        pipeline.run_incremental()
+    orders.send(4, at=at(7))
+    orders.send(3, at=at(22))
+    pipeline.run_incremental()
+    assert counted_and_late(orders) == (35, 7)
+
+    for _ in range(2):
+        pipeline.backfill(at(5), at(15))
+        assert counted_and_late(orders) == (39, 3)
+    assert {row["event_time"] for row in orders.lake.late("windows")} == {START + timedelta(minutes=22)}
+
+
+def counted_and_late(orders: Orders) -> tuple[int, int]:
+    """Orders of windows that are over, and orders that came too late for theirs."""
+    late = [(row["partition"], row["offset"]) for row in orders.lake.late("windows")]
+    assert len(late) == len(set(late))
+    return sum(count for *_, count in windows_of(orders)), len(late)
+
+
 def test_a_table_of_other_columns_is_refused_before_anything_is_written(orders: Orders) -> None:
     pipeline = orders.pipeline("paid", sinks=[{"delta": {"table": "bronze/paid"}}])
     orders.send(10, without="note")

@@ -185,3 +185,27 @@ def test_a_pipeline_of_avro_that_shall_stop_says_where_the_record_lies(kafka: Ka
     )
     assert "secret" not in str(error)
     assert lake.rows("bronze/strict") == []
+
+
+def test_a_topic_of_upserts_and_tombstones_becomes_a_table_of_what_is_there(kafka: Kafka, lake: Lake) -> None:
+    topic = kafka.new_topic()
+    values = [(b"a", b'{"id": 1}'), (b"b", b'{"id": 2}'), (b"a", None), (b"b", b'{"id": 3}')]
+    kafka.send(topic, [Record(value, key=key) for key, value in values])
+    keyed = "SELECT decode(kafka_key, 'UTF-8') AS name, id, kafka_offset FROM result"
+    (lake.folder / "spark_apps/transforms/keyed.sql").write_text(keyed)
+    cdc = {
+        "sequence_by": "kafka_offset",
+        "apply_as_deletes": "id IS NULL",
+        "except_columns": ["kafka_offset"],
+    }
+    sink = {"table": "silver/names", "mode": "scd1", "key": ["name"], "transform": "keyed.sql", "cdc": cdc}
+    lake.pipeline(
+        "names",
+        source={"kafka": {"topic": topic}},
+        payload={"json": {"schema": "order.json", "tombstones": "keep"}},
+        sinks=[{"delta": sink}],
+    ).run_incremental()
+    rows = sorted(lake.rows("silver/names"), key=lambda row: row["name"])
+    assert [(row["name"], row["id"], row["_sequence"]) for row in rows] == [("a", None, 2), ("b", 3, 3)]
+    assert [row["_deleted_at"] is None for row in rows] == [False, True]
+    assert lake.quarantined("names") == []

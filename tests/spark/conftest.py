@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.support.patient_fixtures import patient
 from tests.support.writer_cases import WriterCase
+
+__all__ = ["patient"]
 
 
 @pytest.fixture(params=["arrow", "spark"])

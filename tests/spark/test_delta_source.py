@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pyarrow as pa
-from deltalake import write_deltalake
+import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from tests.support.lake import Lake
+from tidemill.engine.availability import check_source
+from tidemill.errors import SpecError, UsageError
+from tidemill.names import CHANGE_FEED
+from tidemill.sinks.table_log import TableLog
+from tidemill.sinks.table_writer import table_writer
 
 # 2026-01-01T00:00:00Z, in seconds.
 FIRST_COMMIT = 1_767_225_600
@@ -25,12 +32,113 @@ def test_a_table_is_read_from_the_first_commit_of_a_moment_on_and_then_goes_on(l
         append(number)
     pipeline = lake.pipeline(
         "orders",
-        source={"delta": {"table": "bronze/raw", "starting_at": "2026-01-01T00:30:00Z"}},
+        source={
+            "delta": {"table": "bronze/raw", "starting_at": "2026-01-01T00:30:00Z", "changes": "skip_deletes"}
+        },
         sinks=[{"delta": {"table": "silver/orders"}}],
         run={"mode": "incremental"},
     )
     pipeline.run_incremental()
     assert sorted(row["id"] for row in lake.rows("silver/orders")) == [1, 2]
     append(3)
+    # A whole file.
+    DeltaTable(str(table)).delete("id = 1")
     pipeline.run_incremental()
     assert sorted(row["id"] for row in lake.rows("silver/orders")) == [1, 2, 3]
+
+
+FEED = ("_change_type", "_commit_version", "_commit_timestamp")
+
+
+def test_changes_go_from_bronze_through_silver_to_gold(lake: Lake) -> None:
+    """By both writers: bronze is appended by the arrow writer, silver merged by Spark's."""
+    rows = {
+        "path": "landing/customers",
+        "format": "json",
+        "schema": "id long, city string, op string, lsn long",
+    }
+    scd1 = {
+        "table": "silver/customers",
+        "mode": "scd1",
+        "key": ["id"],
+        "change_feed": True,
+        "cdc": {"sequence_by": "lsn", "apply_as_deletes": "op = 'd'", "except_columns": ["op", "lsn", *FEED]},
+    }
+    mirror = {
+        "table": "gold/mirror",
+        "mode": "scd1",
+        "key": ["id"],
+        "cdc": {
+            "sequence_by": "_commit_version",
+            "apply_as_deletes": "_deleted_at IS NOT NULL",
+            "except_columns": ["_sequence", "_deleted_at", *FEED],
+        },
+    }
+    chain = [
+        lake.pipeline(
+            "bronze",
+            source={"files": rows},
+            sinks=[{"delta": {"table": "bronze/changes", "change_feed": True}}],
+            run={"mode": "incremental"},
+        ),
+        lake.pipeline(
+            "silver",
+            source={"delta": {"table": "bronze/changes", "read_changes": True}},
+            sinks=[{"delta": scd1}],
+            run={"mode": "incremental"},
+        ),
+        lake.pipeline(
+            "gold",
+            source={"delta": {"table": "silver/customers", "read_changes": True}},
+            sinks=[{"delta": {"table": "gold/audit"}}, {"delta": mirror}],
+            run={"mode": "incremental"},
+        ),
+    ]
+
+    def run_with(*changes: dict[str, Any]) -> None:
+        lake.land_rows(f"landing/customers/{changes[0]['lsn']}.json", changes)
+        for pipeline in chain:
+            pipeline.run_incremental()
+
+    first = {"id": 1, "city": "Rome", "op": "c", "lsn": 1}
+    run_with(first, {**first, "id": 2, "lsn": 2})
+    # An update, a delete, and a change that comes too late to be one.
+    run_with(
+        {**first, "city": "Oslo", "lsn": 4}, {"id": 2, "op": "d", "lsn": 5}, {**first, "id": 2, "lsn": 3}
+    )
+    found = sorted(
+        (row["_commit_version"], row["id"], row["_change_type"], row["city"])
+        for row in lake.rows("gold/audit")
+    )
+    assert found[:2] == [(1, 1, "insert", "Rome"), (1, 2, "insert", "Rome")]
+    assert [change[1:] for change in found[2:]] == [
+        (1, "update_postimage", "Oslo"),
+        (1, "update_preimage", "Rome"),
+        (2, "update_postimage", None),
+        (2, "update_preimage", "Rome"),
+    ]
+    mirrored = {row["id"]: (row["city"], row["_deleted_at"] is None) for row in lake.rows("gold/mirror")}
+    assert mirrored == {1: ("Oslo", True), 2: (None, False)}
+    with pytest.raises(UsageError) as refused:
+        chain[-1].plan("2024-01-01", "2024-01-02")
+    assert (refused.value.error_id, refused.value.facts["read_changes"]) == ("TIDE-BACK-002", True)
+
+
+def test_a_table_without_a_change_feed_is_refused_before_a_query(lake: Lake) -> None:
+    write_deltalake(str(lake.root / "tables/bronze/raw"), pa.table({"id": [1]}))
+    pipeline = lake.pipeline(
+        "orders",
+        source={"delta": {"table": "bronze/raw", "read_changes": True}},
+        sinks=[{"delta": {"table": "silver/orders", "change_feed": True}}],
+    )
+    with pytest.raises(SpecError) as refused:
+        check_source(pipeline.resolved)
+    assert (refused.value.error_id, refused.value.facts["table"]) == ("TIDE-CDC-005", "bronze/raw")
+    DeltaTable(str(lake.root / "tables/bronze/raw")).alter.set_table_properties({CHANGE_FEED: "true"})
+    check_source(pipeline.resolved)
+    # The names of the feed are Delta's own in a table that keeps one.
+    feed = pa.schema([("id", pa.int64()), ("_change_type", pa.string())])
+    sink = pipeline.resolved.spec.delta_sinks[0]
+    with pytest.raises(SpecError) as refused:
+        table_writer(sink, TableLog(str(lake.root / "tables/silver/orders")), feed)
+    assert refused.value.error_id == "TIDE-CDC-004"

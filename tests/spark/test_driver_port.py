@@ -1,4 +1,4 @@
-"""A real driver's HTTP port, from its start to its end."""
+"""A real driver's HTTP port and Spark's own UI, from its start to its end."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import json
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 from tests.support.driver_process import START_TIMEOUT_SECONDS, drivers_of
 from tests.support.eventually import eventually
 from tests.support.lake import Lake
+from tidemill.checkpoint.query_report import read_query_report
 from tidemill.dev.ports import free_ports
 
-# The first batch is at work until the test lets it end.
+# The first batch is at work until the test lets it end. A secret stands where none belongs.
+CANARY = "c4n4ry"
+SECRET = "s3cr3t"
 HELD = """
 import time
 from pathlib import Path
@@ -27,14 +31,16 @@ def transform(ticks):
             time.sleep(0.05)
         return value
 
-    return ticks.select(held("value").alias("value"))
+    link = F.concat(F.lit("https://store/?sig={canary}&id="), F.col("value"))
+    return ticks.select(held("value").alias("value"), link.alias("link"))
 """
 
 
-def ask(port: int, path: str) -> tuple[int, str]:
+def ask(address: str, path: str, method: str = "GET") -> tuple[int, str]:
     """Code and text; code 0 while nobody answers."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        request = urllib.request.Request(f"{address}{path}", method=method)
+        with urllib.request.urlopen(request, timeout=20) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -42,29 +48,91 @@ def ask(port: int, path: str) -> tuple[int, str]:
         return 0, ""
 
 
-def test_a_driver_is_alive_at_once_and_ready_after_its_first_batch(lake: Lake, tmp_path: Path) -> None:
+def test_a_driver_is_alive_at_once_ready_after_its_first_batch_and_tells_of_its_query(
+    lake: Lake, tmp_path: Path
+) -> None:
     begun, released = tmp_path / "begun", tmp_path / "released"
-    lake.pipeline(
+    code = HELD.format(begun=str(begun), released=str(released), canary=CANARY)
+    ticks = lake.pipeline(
         "ticks",
         source={"rate_per_batch": {"rows_per_batch": 10}},
-        transform=lake.transform("held", HELD.format(begun=str(begun), released=str(released))),
+        transform=lake.transform("held", code),
         sinks=[{"delta": {"table": "bronze/ticks"}}],
-        run={"trigger": "1 second"},
+        run={"trigger": "1 second", "spark_ui": True},
     )
     (port,) = free_ports(1)
-    with drivers_of(lake.folder) as drivers:
+    here = f"http://127.0.0.1:{port}"
+
+    def told(path: str) -> Any:
+        return json.loads(ask(here, path)[1])
+
+    with drivers_of(lake.folder, {"TIDEMILL_SECRET_BROKER": SECRET}) as drivers:
         driver = drivers.start("ticks", "stream", "--http-port", str(port))
-        assert eventually(lambda: ask(port, "/healthz")[0], "the port answers", START_TIMEOUT_SECONDS) == 200
-        assert ask(port, "/readyz")[0] == 503
+        assert eventually(lambda: ask(here, "/healthz")[0], "the port answers", START_TIMEOUT_SECONDS) == 200
+        assert ask(here, "/readyz")[0] == 503
         eventually(begun.exists, "the first batch is at work", START_TIMEOUT_SECONDS)
-        assert [ask(port, path)[0] for path in ("/healthz", "/readyz")] == [200, 503]
+        assert [ask(here, path)[0] for path in ("/healthz", "/readyz")] == [200, 503]
+        first = told("/queries")[0]
+        ui = first["spark_ui"]
+        try_to_kill_the_batch(ui)
         released.touch()
-        eventually(lambda: ask(port, "/readyz")[0] == 200, "the driver is ready", START_TIMEOUT_SECONDS)
+        eventually(lambda: ask(here, "/readyz")[0] == 200, "the driver is ready", START_TIMEOUT_SECONDS)
         assert len(lake.rows("bronze/ticks")) >= 10
-        assert ask(port, "/healthz")[0] == 200
-        told = json.loads(ask(port, "/status")[1])
-        assert (told["pipeline"], told["run_id"]) == ("ticks", driver.run_id)
-        assert 'tidemill_rows_total{pipeline="ticks",mode="stream"}' in ask(port, "/metrics")[1]
+        assert ask(here, "/healthz")[0] == 200
+        status = told("/status")
+        assert (status["pipeline"], status["run_id"]) == ("ticks", driver.run_id)
+        assert 'tidemill_rows_total{pipeline="ticks",mode="stream"}' in ask(here, "/metrics")[1]
+
+        eventually(lambda: "Plan" in ask(here, "/explain")[1], "the plan is there", START_TIMEOUT_SECONDS)
+        (query,) = told("/queries")
+        see_the_query(query, driver.run_id, ticks.query_id)
+        assert query["query_run_id"] == first["query_run_id"]
+        assert told("/progress")[0]["batchId"] == 0
+        see_sparks_ui(ui, query["query_run_id"])
+        # The transform's own words are shown, the secret in them is not.
+        plan = ask(here, "/explain")[1]
+        assert "https://store/?sig=***" in plan
+        assert CANARY not in plan + ask(here, "/queries")[1] + ask(here, "/progress")[1]
         # The port keeps nobody from ending.
         assert driver.terminate() == 0
-    assert ask(port, "/healthz")[0] == 0
+    assert ask(here, "/healthz")[0] == 0
+    stored = read_query_report(lake.store, drivers.environment.layout, "ticks")
+    assert stored is not None
+    assert (stored.active, stored.query_run_id) == (False, query["query_run_id"])
+    assert CANARY not in stored.model_dump_json()
+    # Of the last batch, too, whose end Spark reports last.
+    assert stored.sinks[0].total_rows == len(lake.rows("bronze/ticks"))
+    assert (stored.last_progress or {})["batchId"] == stored.sinks[0].batch_id
+
+
+def see_the_query(query: dict[str, Any], run_id: str, query_id: str | None) -> None:
+    assert (query["name"], query["run_id"], query["id"], query["active"]) == ("ticks", run_id, query_id, True)
+    (source,), (sink,) = query["sources"], query["sinks"]
+    assert (source["name"], source["rows"]) == ("source", 10)
+    assert source["input_rows_per_second"] >= 0
+    assert source["processed_rows_per_second"] > 0
+    assert (sink["name"], sink["rows"], sink["committed"]) == ("bronze/ticks", 10, True)
+    assert sink["total_rows"] == 10 * (sink["batch_id"] + 1)
+    assert query["message"]
+
+
+def try_to_kill_the_batch(ui: str) -> None:
+    """While it is at work: were there a kill, it and its query would fail."""
+    jobs = ask(ui, "/jobs/")[1]
+    assert "Active Jobs" in jobs
+    assert "/kill/" not in jobs
+    for number in range(5):
+        for method in ("GET", "POST"):
+            ask(ui, f"/jobs/job/kill/?id={number}", method)
+            ask(ui, f"/stages/stage/kill/?id={number}", method)
+
+
+def see_sparks_ui(address: str, query_run_id: str) -> None:
+    """It shows the stream, to this machine's loopback interface alone."""
+    code, page = ask(address, "/StreamingQuery/")
+    assert (code, query_run_id in page) == (200, True)
+    # A server on all interfaces would answer here, too.
+    assert ask(address.replace("127.0.0.1", "127.0.0.2"), "/jobs/")[0] == 0
+    settings = ask(address, "/environment/")[1]
+    assert "spark.redaction.regex" in settings
+    assert SECRET not in settings

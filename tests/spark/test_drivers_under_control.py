@@ -193,7 +193,7 @@ def test_an_incremental_run_that_is_stopped_half_way_is_not_finished_and_its_ret
         run={"mode": "incremental"},
     )
     # Half a second each: there is work left when the first one is in the table.
-    names = [f"{number:02}" for number in range(40)]
+    names = [f"{number:02}" for number in range(20)]
     for name in names:
         lake.land(f"landing/{name}.txt", f"{name}\n")
     run = DriverRun("lines", "incremental", "run-1")

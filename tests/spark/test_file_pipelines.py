@@ -1,4 +1,4 @@
-"""The repository's own pipelines over files, run as they are declared."""
+"""The repository's own pipelines that need no broker, run as they are declared."""
 
 from __future__ import annotations
 
@@ -162,3 +162,11 @@ def test_each_batch_tells_what_it_read_and_what_ran(lake: Lake, activity_data: L
     assert newest.code.spec == activity_data.resolved.digest
     assert reporter.status.batch_id == FILES - 1
     assert reporter.status.rows_by_output == {"bronze/activity_data": 2 * FILES}
+
+
+def test_rows_are_made_up_batch_by_batch_and_windows_close_as_their_time_passes(lake: Lake) -> None:
+    made_up = lake.copy_pipeline("rate_windows")
+    for _ in range(2):
+        made_up.run_incremental()
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    assert lake.rows("silver/rate_windows") == [{"window_start": start, "rows": 1000, "newest": 999}]

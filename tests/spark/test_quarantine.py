@@ -68,6 +68,13 @@ def test_good_records_become_rows_and_the_others_files(
     assert quarantine.take() == []
 
 
+def test_records_without_a_value_are_rows_where_they_delete_a_key(lake: Lake, spark: SparkSession) -> None:
+    quarantine = Quarantine.at(spark.sparkContext, str(lake.root / "quarantine/orders"), "run-1")
+    rows = decoded(spark, declare(lake, tombstones="keep"), quarantine, b'{"id": 1}', None, b"null").collect()
+    assert sorted((row["kafka_offset"], row["id"]) for row in rows) == [(0, 1), (1, None)]
+    assert sum(part.rows for part in quarantine.take()) == 1
+
+
 def test_records_read_twice_in_one_batch_are_rejected_once(
     lake: Lake, spark: SparkSession, pipeline: Pipeline
 ) -> None:

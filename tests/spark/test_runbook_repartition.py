@@ -5,14 +5,10 @@ The command line starts Spark in a process of its own, as for a person; the driv
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.support.golden_patient import DECLARATION, LAST, NAME, ran_windowed
 from tests.support.patient import Patient
-from tests.support.patient import patient as made_ill
 from tests.support.runbook_pages import runbook_pages
 from tests.support.runbook_story import Refused, Story, Told
 
@@ -84,14 +80,6 @@ STORIES = [
         goes_on=False,
     ),
 ]
-
-
-@pytest.fixture
-def patient(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Patient]:
-    with made_ill(tmp_path / "project", monkeypatch, capsys.readouterr) as patient:
-        yield patient
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")

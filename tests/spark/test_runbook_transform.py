@@ -5,13 +5,9 @@ The command line starts Spark in a process of its own, as for a person; the driv
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.support.patient import ORDERS, Patient
-from tests.support.patient import patient as made_ill
 from tests.support.runbook_acts import batch
 from tests.support.runbook_pages import runbook_pages
 from tests.support.runbook_story import Story, Told, Warned
@@ -47,14 +43,6 @@ STORIES = [
         over=batch(2),
     ),
 ]
-
-
-@pytest.fixture
-def patient(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Patient]:
-    with made_ill(tmp_path / "project", monkeypatch, capsys.readouterr) as made:
-        yield made
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")

@@ -23,7 +23,7 @@ def test_each_side_of_a_self_join_is_in_the_ledger_as_in_the_checkpoint(lake: La
         assert planned is not None
         assert list(entry.sources) == ["source", "source.1"]
         told = [(read.start, read.end) for read in entry.sources.values()]
-        assert told == batches.ranges_of(planned)
+        assert told == list(batches.ranges_of(planned).values())
     check(gather_facts(store, resolved, "g0001"))
     newest = batches.offset_ids()[-3:]
     files = {n: store.read(f"{batches.path}/offsets/{n}") or b"" for n in newest}

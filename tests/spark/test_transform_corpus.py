@@ -280,3 +280,41 @@ def test_a_driver_refuses_before_anything_is_started(lake: Lake) -> None:
     assert (refused.value.error_id, refused.value.exit_code) == ("TIDE-PLAN-013", 64)
     assert refused.value.facts["output_mode"] == "append"
     assert not pipeline.checkpoint.exists() or not list(pipeline.checkpoint.iterdir())
+
+
+# The same pipeline with `late: table`; line, id and a word of the alternative.
+REFUSED_WITH_A_TABLE_OF_LATE_ROWS = [
+    ("return rows.withWatermark('at', '1 hour').groupBy(MINUTES).count()", "026", "event_time"),
+    ("return rows.where('id > 1').union(rows)", "027", "explode"),
+    ("return rows.repartitionByRange(2, 'id')", "028", "repartition"),
+    (f"{OTHERS}\nreturn rows.join(others, F.expr(TIMES))", "027", "once"),
+]
+
+
+def test_what_would_hide_or_repeat_late_rows_is_refused_where_they_have_a_table(lake: Lake) -> None:
+    wrong = []
+    for body, number, word in REFUSED_WITH_A_TABLE_OF_LATE_ROWS:
+        error = refusal_of(pipeline_with(lake, body, late="table"))
+        found = (error.error_id, place(error), word in error.fix)
+        if found != (f"TIDE-PLAN-{number}", len(body.splitlines()), True):
+            wrong.append(f"{body}\n-> {found}: {error}")
+        if refused := [f for f in findings_of(pipeline_with(lake, body)) if not f.rule.warns]:
+            wrong.append(f"{body}\n-> refused with `late: drop`, too: {refused}")
+    assert not wrong, "\n\n".join(wrong)
+
+
+def test_where_a_row_is_late_by_its_own_time_is_reported(lake: Lake) -> None:
+    corpus = {
+        "return rows.groupBy(MINUTES).count()": [],
+        "return rows.dropDuplicates(['id', 'at']).groupBy(MINUTES).count()": [],
+        "return rows.groupBy(F.window('at', '10 minutes', '5 minutes')).count()": ["sliding windows"],
+        "return rows.groupBy(F.session_window('at', '5 minutes')).count()": ["session windows"],
+        "minutes = rows.groupBy(MINUTES).count()\n"
+        "return minutes.groupBy(F.window(F.window_time('window'), '1 hour')).count()": [
+            "several aggregations"
+        ],
+    }
+    for body, expected in corpus.items():
+        found = findings_of(pipeline_with(lake, body, late="table"))
+        reasons = [f.error.facts["reason"] for f in found if f.error.error_id == "TIDE-PLAN-045"]
+        assert reasons == expected, body

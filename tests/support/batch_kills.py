@@ -1,7 +1,7 @@
 """One pipeline with every kind of output, whose real drivers are killed by SIGKILL inside their batches.
 
-The oracle is the input: each record is in the table, in the quarantine or among the late ones, and nowhere
-twice.
+The oracle is the input: each record is in the table, in the quarantine or in the table of late ones, and
+nowhere twice.
 """
 
 from __future__ import annotations
@@ -23,24 +23,28 @@ from tests.support.killing_driver import KILLED, killing, killing_driver_command
 from tests.support.lake import Lake
 from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.ledger.read import transaction_version
-from tidemill.names import FIRST_GENERATION, QUARANTINE_OUTPUT, transaction_id
+from tidemill.names import FIRST_GENERATION, LATE_OUTPUT, QUARANTINE_OUTPUT, transaction_id
 
 READINGS, ALERTS = "bronze/readings", "silver/alerts"
 START = datetime(2024, 1, 1, tzinfo=UTC)
 PER_BATCH = 40
 
-# Steps in their order, and which outputs hold the batch then: quarantine, first table, second table, topic.
+# Steps in their order, and which outputs hold the batch then: quarantine, late rows, two tables, topic.
 STEPS = {
-    "files_written 1": "....",
-    "quarantined 1": "q...",
-    "arrow asked": "q...",
-    "arrow landed": "qr..",
-    "committed 1": "qr..",
-    "spark asked": "qr..",
-    "spark landed": "qra.",
-    "committed 2": "qra.",
-    "sent 1": "qrat",
+    "files_written 1": ".....",
+    "quarantined 1": "q....",
+    "late_set_aside 1": "ql...",
+    "arrow asked": "ql...",
+    "arrow landed": "qlr..",
+    "committed 1": "qlr..",
+    "spark asked": "qlr..",
+    "spark landed": "qlra.",
+    "committed 2": "qlra.",
+    "sent 1": "qlrat",
 }
+
+# The first batch that has late rows: those before had no watermark to be behind.
+FIRST_LATE = 2
 
 TRANSFORM = """
 def transform(readings):
@@ -66,6 +70,11 @@ class Reading:
         return self.number % 20 == 7
 
     @property
+    def is_late(self) -> bool:
+        """Every tenth is a day behind, which is more than the watermark."""
+        return self.number >= FIRST_LATE * PER_BATCH and self.number % 10 == 5
+
+    @property
     def is_hot(self) -> bool:
         return self.number % 3 == 0
 
@@ -73,9 +82,7 @@ class Reading:
     def value(self) -> bytes:
         if self.is_broken:
             return b'{"id": %d, ' % self.number
-        # After the first batches every tenth is a day behind, which is more than the watermark.
-        is_late = self.number > 3 * PER_BATCH and self.number % 10 == 5
-        at = START + timedelta(minutes=self.number) - timedelta(hours=24 if is_late else 0)
+        at = START + timedelta(minutes=self.number) - timedelta(hours=24 if self.is_late else 0)
         temperature = 120.5 if self.is_hot else 20.5
         return json.dumps(
             {"id": self.number, "device": self.device, "temperature": temperature, "at": at.isoformat()}
@@ -107,7 +114,7 @@ class BatchKills:
     def kill_at(self, step: str) -> str:
         """A driver that repeats what the last one left, and is killed in the batch after; how far it came."""
         before = self._batches().last_planned()
-        batch_id = 0 if before is None else before + 1
+        batch_id = FIRST_LATE if before is None else before + 1
         self.feed(2)
         drivers = replace(
             self.drivers,
@@ -134,13 +141,15 @@ class BatchKills:
         broken = sorted(reading.value for reading in readings if reading.is_broken)
         assert sorted(row["value"] for row in rejected) == broken
 
+        behind = self.lake.late("readings")
+        assert sorted(row["value"] for row in behind) == sorted(r.value for r in readings if r.is_late)
+        assert all(row["event_time"] <= row["watermark"] for row in behind)
         ids = Counter(row["id"] for row in rows)
-        assert set(ids.values()) == {1}
-        accepted = {reading.number for reading in readings if not reading.is_broken}
-        assert ids.keys() <= accepted
+        on_time = (reading.number for reading in readings if not reading.is_broken and not reading.is_late)
+        assert ids == dict.fromkeys(on_time, 1)
         entries = [commit.entry for commit in self.lake.ledger(READINGS) if commit.entry]
         late = sum(entry.late_rows or 0 for entry in entries)
-        assert late == len(accepted) - len(ids) > 0
+        assert late == len(behind) > 0
         assert len(ids) + len(rejected) + late == self.sent
         told = {e.batch_id: (e.late_rows, e.quarantined_rows) for e in entries}
         others = [commit.entry for commit in self.lake.ledger(ALERTS) if commit.entry]
@@ -162,10 +171,11 @@ class BatchKills:
             assert document == {name: value for name, value in row.items() if name != "at"}
 
     def _standing(self, batch_id: int) -> str:
-        """Which outputs hold the batch: quarantine, the two tables, and whether the topic has its alerts."""
+        """Which outputs hold the batch: the tables, in their order, and whether the topic has its alerts."""
         layout = self.drivers.environment.layout
         held = {
             "q": (QUARANTINE_OUTPUT, layout.quarantine("readings")),
+            "l": (LATE_OUTPUT, layout.late("readings")),
             "r": (READINGS, layout.table(READINGS)),
             "a": (ALERTS, layout.table(ALERTS)),
         }
@@ -180,7 +190,7 @@ class BatchKills:
         batches = self._batches()
         planned = batches.planned(batch_id)
         assert planned is not None
-        ((start, end),) = batches.ranges_of(planned)
+        ((start, end),) = batches.ranges_of(planned).values()
         stretches = ((int(p), start[self.topic][p], last) for p, last in end[self.topic].items())
         numbers = {2 * offset + p for p, first, last in stretches for offset in range(first, last)}
         records = self.kafka.read(self.alerts)
@@ -209,7 +219,7 @@ def batch_kills(
         "readings",
         source={"kafka": {"topic": topic, "max_offsets_per_batch": PER_BATCH}},
         payload={"json": {"schema": lake.schema("reading.json", SCHEMA)}},
-        event_time={"column": "at", "watermark": "10 minutes"},
+        event_time={"column": "at", "watermark": "10 minutes", "late": "table"},
         transform=lake.transform("readings", TRANSFORM),
         sinks=[
             {"delta": {"table": READINGS, "writer": writers[0]}},

@@ -36,7 +36,7 @@ def range_of(batches: CheckpointBatches, batch_id: int) -> tuple[Any, Any]:
     """Start and end offset document of a batch of one source."""
     planned = batches.planned(batch_id)
     assert planned is not None
-    ((start, end),) = batches.ranges_of(planned)
+    ((start, end),) = batches.ranges_of(planned).values()
     return start, end
 
 

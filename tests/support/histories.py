@@ -79,7 +79,7 @@ class History:
             state=StateFacts((0,), 0) if self.stateful and found.newest_state else StateFacts(),
             source=self._source(),
             tables={table.name: table.facts(found.generation, found.base) for table in self.tables},
-            quarantine=self.quarantine.facts(found.generation, found.base),
+            asides={QUARANTINE_OUTPUT: self.quarantine.facts(found.generation, found.base)},
             last_driver=None if self.told is None else DriverFacts("run-1", "running", *self.told, 1.0),
         )
 

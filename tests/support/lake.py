@@ -21,12 +21,11 @@ from pyspark.sql import SparkSession
 from tidemill.backfill.bounds import parse_bounds
 from tidemill.backfill.plan import BackfillPlan
 from tidemill.backfill.planning import plan_backfill
-from tidemill.checkpoint.current import read_or_create_current
 from tidemill.checkpoint.epochs import claim_epoch
 from tidemill.checkpoint.gate import check, check_holds, gather_facts
 from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.checkpoint.status import Status
-from tidemill.engine.admission import admit
+from tidemill.engine.admission import admit, generation_to_run
 from tidemill.engine.analyse import analyse
 from tidemill.engine.backfill import run_backfill
 from tidemill.engine.drain import Drain
@@ -35,6 +34,7 @@ from tidemill.engine.run_context import RunContext
 from tidemill.engine.streaming import Ending, run_query
 from tidemill.ledger.code import code_of
 from tidemill.ledger.read import Commit, read_ledger
+from tidemill.names import LATE_OUTPUT, QUARANTINE_OUTPUT
 from tidemill.sinks.batch_commit import StepDone, nothing_more
 from tidemill.spec.location import root_of_clients
 from tidemill.spec.project import Pipeline, Project, load_environment, resolve_pipeline
@@ -140,7 +140,14 @@ class Lake:
 
     def quarantined(self, pipeline: str) -> list[dict[str, Any]]:
         """All rejected records of a pipeline; empty if there never was one."""
-        path = self.root / "quarantine" / pipeline
+        return self._aside(QUARANTINE_OUTPUT, pipeline)
+
+    def late(self, pipeline: str) -> list[dict[str, Any]]:
+        """All late records of a pipeline that keeps them; empty if there never was one."""
+        return self._aside(LATE_OUTPUT, pipeline)
+
+    def _aside(self, output: str, pipeline: str) -> list[dict[str, Any]]:
+        path = self.root / output / pipeline
         return _rows(path) if (path / "_delta_log").exists() else []
 
     def ledger(self, table: str) -> list[Commit]:
@@ -208,7 +215,7 @@ class LakePipeline:
         self, mode: Any, step_done: StepDone, drain: Drain, admitted: Callable[[], object] = lambda: None
     ) -> tuple[Ending, Reporter]:
         pipeline, store = self.resolved, self.lake.store
-        generation = read_or_create_current(store, pipeline.layout, self.name).generation
+        generation = generation_to_run(store, pipeline)
         check_holds(store, pipeline.layout, self.name)
         check(gather_facts(store, pipeline, generation))
         epoch = claim_epoch(store, pipeline.layout, self.name, "test")

@@ -102,7 +102,7 @@ class PaperBatches:
         """The commit of a driver that stands still just before it."""
         planned = self.batches.planned(number)
         assert planned is not None
-        ((start, end),) = self.batches.ranges_of(planned)
+        ((start, end),) = self.batches.ranges_of(planned).values()
         ids = dict(self.topic_ids) or None
         entry = LedgerEntry(
             pipeline=self.pipeline.name,

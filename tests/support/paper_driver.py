@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 
 from tests.support.eventually import eventually
 from tests.support.fake_driver import FakeDriver, standing_in
-from tests.support.paper_batches import PaperBatches
 from tidemill.checkpoint.epochs import claim_epoch
 from tidemill.control.driver_command import DriverRun
 from tidemill.engine.arguments import parse_arguments
@@ -46,6 +45,9 @@ class PaperDriver(FakeDriver):
     def stream(self, behaviour: str) -> int:
         if behaviour not in ("run", "idle"):
             return super().stream(behaviour)
+        # Loads Arrow, which a driver that only waits or ends does not need.
+        from tests.support.paper_batches import PaperBatches
+
         batches = PaperBatches(resolve_pipeline(self.environment, self.run.pipeline))
         try:
             batches.admit()

@@ -27,6 +27,7 @@ from tests.support.small_project import SmallProject, small_project, write_at_on
 from tidemill.control.plane import ControlPlane, open_control_plane
 from tidemill.control.stream_request import StreamRequest, begin
 from tidemill.spec.project import Pipeline, resolve_pipeline
+from tidemill.storage.store import Store
 
 ORDERS = """
 description: Orders as they came.
@@ -173,13 +174,18 @@ class Patient:
     def driver_ends(self, error: str, exit_code: int) -> None:
         """A driver has ended with an error."""
         self.driver_starts(f"ends {error} {exit_code}")
-        eventually(lambda: self.plane.running(self.name) is None, "the driver ends")
+        plane = self.plane
+        eventually(lambda: plane.running(self.name) is None, "the driver ends")
 
     def driver_says(self, state: str) -> None:
         """Wait for what the driver tells."""
 
+        # Reading the conf files takes longer than the look.
+        pipeline = self.pipeline
+        store = Store(pipeline.layout.root)
+
         def told() -> bool:
-            document = self.batches.store.read_json(self.pipeline.layout.status(self.name))
+            document = store.read_json(pipeline.layout.status(self.name))
             return document is not None and document["state"] == state
 
         eventually(told, f"the driver says that it is {state}")

@@ -6,7 +6,7 @@ from tests.support.lake import Lake, LakePipeline
 from tidemill.engine.flow import Flow, build_flow
 from tidemill.engine.plan_check.check import Finding
 from tidemill.payload.quarantine import Quarantine
-from tidemill.sources.read import read_stream
+from tidemill.sources.read import read_streams
 
 HEAD = """from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -27,12 +27,14 @@ QUERY = "rows.createOrReplaceTempView('r')\nreturn rows.sparkSession.sql("
 SINKS: dict[str, dict[str, list[str]]] = {"append": {}, "merge": {"key": ["device"]}, "replace": {}}
 
 
-def pipeline_with(lake: Lake, body: str, mode: str = "append", *, event_time: bool = True) -> LakePipeline:
+def pipeline_with(
+    lake: Lake, body: str, mode: str = "append", *, event_time: bool = True, late: str = "drop"
+) -> LakePipeline:
     """A pipeline whose transform is `HEAD` and a body; `mode` is its table's."""
     lines = "".join(f"    {line}\n" for line in body.splitlines())
     lake.transform("readings", HEAD + lines)
     (lake.root / "landing").mkdir(parents=True, exist_ok=True)
-    times = {"event_time": {"column": "at", "watermark": "10 minutes", "max_ahead": "off"}}
+    times = {"event_time": {"column": "at", "watermark": "10 minutes", "max_ahead": "off", "late": late}}
     return lake.pipeline(
         "readings",
         source={
@@ -55,7 +57,7 @@ def flow_of(pipeline: LakePipeline) -> Flow:
     resolved = pipeline.resolved
     spark = pipeline.lake.spark
     quarantine = Quarantine.at(spark.sparkContext, resolved.layout.quarantine("readings"), "corpus")
-    return build_flow(resolved, read_stream(spark, resolved), quarantine)
+    return build_flow(resolved, read_streams(spark, resolved), quarantine)
 
 
 def findings_of(pipeline: LakePipeline) -> list[Finding]:

@@ -233,7 +233,7 @@ class _Driver:
     def has_read_all(self) -> bool:
         """Whether the batch before the next one ends with the input."""
         before = self.batches.planned(self.next_batch - 1)
-        return before is not None and before.ends[0]["orders"]["0"] == self.records
+        return before is not None and before.ends["0"]["orders"]["0"] == self.records
 
     def write_batch(self) -> None:
         batch_id = self.next_batch
@@ -259,7 +259,7 @@ class _Driver:
             self.create("metadata", checkpoint_files.metadata("2f1c"))
             self.create("sources/0/0", checkpoint_files.initial_offsets({"orders": {"0": 0}}))
         before = self.batches.planned(batch_id - 1)
-        start = 0 if before is None else before.ends[0]["orders"]["0"]
+        start = 0 if before is None else before.ends["0"]["orders"]["0"]
         end = min(start + self.chance.randint(1, self.longest), self.records)
         self.create(f"offsets/{batch_id}", checkpoint_files.planned({"orders": {"0": end}}))
 

@@ -20,6 +20,7 @@ LAYOUT = Layout("/lake")
     [
         (LAYOUT.table("silver/orders"), "/lake/tables/silver/orders"),
         (LAYOUT.quarantine("orders"), "/lake/quarantine/orders"),
+        (LAYOUT.late("orders"), "/lake/late/orders"),
         (LAYOUT.states, "/lake/state"),
         (LAYOUT.state("orders"), "/lake/state/orders"),
         (LAYOUT.checkpoint("orders", "g0001"), "/lake/state/orders/g0001"),
@@ -31,6 +32,7 @@ LAYOUT = Layout("/lake")
         (LAYOUT.control, "/lake/control.json"),
         (LAYOUT.audit, "/lake/audit"),
         (LAYOUT.status("orders"), "/lake/state/orders/status.json"),
+        (LAYOUT.query_report("orders"), "/lake/state/orders/query.json"),
         (LAYOUT.desired("orders"), "/lake/state/orders/desired.json"),
         (LAYOUT.epochs("orders"), "/lake/state/orders/epochs"),
         (LAYOUT.receipts("orders"), "/lake/state/orders/receipts"),
@@ -54,6 +56,7 @@ LAYOUT = Layout("/lake")
         (names.BACKFILL_DAG_ID, "backfill"),
         (names.FIRST_GENERATION, "g0001"),
         (names.QUARANTINE_OUTPUT, "quarantine"),
+        (names.LATE_OUTPUT, "late"),
     ],
 )
 def test_a_stored_name_never_changes(made: str, expected: str) -> None:

@@ -69,6 +69,7 @@ SHOWN_ELSEWHERE = {
     "TIDE-CKPT-055": "tests/unit/checkpoint/test_state_growth.py",
     "TIDE-CKPT-064": "tests/unit/checkpoint/test_retention.py",
     "TIDE-CKPT-073": "tests/unit/ledger/test_table_restore.py",
+    "TIDE-CKPT-096": "tests/spark/test_several_streams.py",
     "TIDE-CTRL-030": "tests/unit/control/test_spark_part.py",
     "TIDE-CTRL-031": "tests/unit/control/test_spark_part.py",
     "TIDE-CTRL-032": "tests/unit/control/kubernetes/test_parts.py",

@@ -9,6 +9,7 @@ from tidemill.checkpoint.gate import TopicFacts
 from tidemill.ledger.entry import LedgerEntry
 from tidemill.ledger.read import read_commits
 from tidemill.ledger.standing import standing_commits
+from tidemill.names import ASIDE_OUTPUTS
 from tidemill.spec.project import Pipeline
 
 
@@ -24,7 +25,8 @@ def check_same_topics(pipeline: Pipeline, found: TopicFacts) -> None:
     """
     layout = pipeline.layout
     paths = [layout.table(sink.table) for sink in pipeline.spec.delta_sinks]
-    for path in [*paths, layout.quarantine(pipeline.name)]:
+    paths += [layout.aside(output, pipeline.name) for output in ASIDE_OUTPUTS]
+    for path in paths:
         for entry in _own(pipeline, path):
             former = _former(entry, found)
             if former:

@@ -47,8 +47,10 @@ def _declared(pipeline: Pipeline, tables: list[str]) -> list[OtherWriter]:
 
 
 def _topics(spec: PipelineSpec) -> frozenset[str] | None:
-    named = spec.source.topics_or_pattern
-    return frozenset(named) if isinstance(named, list) and named else None
+    named = [stream.source.topics_or_pattern for stream in spec.streams.values()]
+    if not all(isinstance(topics, list) and topics for topics in named):
+        return None
+    return frozenset(topic for topics in named if isinstance(topics, list) for topic in topics)
 
 
 def _known(pipeline: Pipeline, table: str) -> list[OtherWriter]:

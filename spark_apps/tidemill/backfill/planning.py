@@ -13,11 +13,12 @@ from tidemill.backfill.plan import BackfillPlan, TablePlan, save_plan
 from tidemill.backfill.positions import choose_offsets, look_up, offsets_condition
 from tidemill.backfill.refusal import refused
 from tidemill.backfill.row_origin import EventWindow, RowOrigin, check_declared, read_origin
-from tidemill.backfill.rule import Asked, By, choose
+from tidemill.backfill.rule import Asked, By, check_one_stream, choose
 from tidemill.checkpoint.gate.source_facts import files_gone
 from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.ledger.read import open_table
 from tidemill.sources.topic_facts import ask_topics
+from tidemill.spec.capabilities import SINKS
 from tidemill.spec.project import Pipeline
 from tidemill.spec.sinks import DeltaSink
 from tidemill.storage.store import Store
@@ -42,6 +43,7 @@ def plan_backfill(
         GateRefusedError: If checkpoint and tables do not belong together.
         UnavailableError: If the broker does not answer.
     """
+    check_one_stream(pipeline)
     origin = _origin(store, pipeline, analyse)
     check_declared(pipeline, origin)
     asked = Asked(pipeline, bounds, origin, read_live_side(store, pipeline), other_writers(pipeline))
@@ -90,7 +92,7 @@ def _filled(asked: Asked, by: By) -> BackfillPlan:
         left_out=tuple(
             f"{s.kind} {getattr(s.chosen, 'topic', '')}".strip()
             for s in pipeline.spec.sinks
-            if s.delta is None
+            if not SINKS[s.kind].backfilled
         ),
     )
     if pipeline.spec.source.is_kafka:

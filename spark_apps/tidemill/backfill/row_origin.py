@@ -152,11 +152,14 @@ def check_declared(pipeline: Pipeline, origin: RowOrigin) -> None:
     Raises:
         SpecError: TIDE-SPEC-042.
     """
-    event_time, window = pipeline.spec.event_time, origin.window
-    declared = None if event_time is None else event_time.window
-    if declared is not None and (window is None or window.length != declared):
-        found = "no windows of event time" if window is None else f"{window.kind} windows of {window.length}"
-        raise _contradiction(pipeline, "event_time.window", str(declared), found)
+    window = origin.window
+    for stream in pipeline.spec.streams.values():
+        declared = None if stream.event_time is None else stream.event_time.window
+        if declared is not None and (window is None or window.length != declared):
+            found = "no windows of event time"
+            if window is not None:
+                found = f"{window.kind} windows of {window.length}"
+            raise _contradiction(pipeline, "event_time.window", str(declared), found)
     for sink in pipeline.spec.delta_sinks:
         window = origin.of_table(sink.table).window
         if sink.time is not None and window is not None and sink.time not in window.start_columns:

@@ -87,15 +87,39 @@ def _by(asked: Asked) -> By:
     return "window" if all(of_table.window is not None for of_table in rows) else "time"
 
 
+def check_one_stream(pipeline: Pipeline) -> None:
+    """A range is one stream's.
+
+    Raises:
+        UsageError: TIDE-BACK-002.
+    """
+    if pipeline.spec.has_named_streams:
+        raise refused(
+            "TIDE-BACK-002",
+            pipeline.name,
+            "The pipeline reads several streams, and a range of one of them says nothing of the others.",
+            {"streams": ", ".join(pipeline.streams)},
+            f"go back with all of them: tidemill checkpoint rewind {pipeline.name}",
+        )
+
+
 def _check_past(asked: Asked) -> None:
     source = asked.pipeline.spec.source
-    if source.kind in ("rate", "rate_per_batch"):
+    if not source.facts.has_past:
         raise refused(
             "TIDE-BACK-002",
             asked.pipeline.name,
             "This source has no past.",
             {"source": source.kind},
             "backfill a pipeline that reads kafka, eventhubs, files or delta",
+        )
+    if source.delta is not None and source.delta.read_changes:
+        raise refused(
+            "TIDE-BACK-002",
+            asked.pipeline.name,
+            "A change feed has no past by time: its rows are the changes of commits, not those of a range.",
+            {"source": "delta", "read_changes": True},
+            _NEXT.format(pipeline=asked.pipeline.name),
         )
     if not asked.sinks:
         raise refused(
@@ -105,6 +129,9 @@ def _check_past(asked: Asked) -> None:
             {},
             "only tables are written again; a topic or the console is not",
         )
+    fed = [sink for sink in asked.sinks if sink.cdc is not None]
+    if fed:
+        raise _merged(asked, fed[0], "send the changes again: the sequence puts them in their place")
     replaces = asked.sinks[0].mode == "replace"
     if replaces != asked.bounds.is_everything:
         raise refused(

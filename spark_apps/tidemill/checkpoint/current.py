@@ -115,6 +115,19 @@ def read_or_create_current(store: Store, layout: Layout, pipeline: str) -> Curre
     return read_current(store, layout, pipeline) or first
 
 
+def begin_anew(store: Store, layout: Layout, pipeline: str) -> Current:
+    """A generation in which no batch was planned, for a source that cannot be read again."""
+    current = read_or_create_current(store, layout, pipeline)
+    if not store.list_names(f"{layout.checkpoint(pipeline, current.generation)}/offsets"):
+        return current
+    name = next_generation(store, layout, pipeline)
+    new = Current(
+        pipeline=pipeline, number=current.number + 1, generation=name, why="its source cannot be read again"
+    )
+    switch_generation(store, layout, new)
+    return read_current(store, layout, pipeline) or new
+
+
 def switch_generation(store: Store, layout: Layout, new: Current) -> bool:
     """Make a generation the live one; False if `new.number` is taken: somebody else was quicker."""
     path = f"{layout.current(new.pipeline)}/{new.number:08d}.json"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Annotated
 
 import typer
@@ -20,11 +21,14 @@ from tidemill.cli import (
     ledger,
     plan,
     quarantine,
+    queries,
     query,
     run,
+    schema,
     status,
     streams,
     validate,
+    watch,
 )
 from tidemill.cli.invocation import Invocation, invocation_of
 from tidemill.errors import InternalError, SpecError, TidemillError, UsageError
@@ -41,9 +45,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verbs in (init, validate, plan, run, status, streams, ledger, query, graph):
+for verbs in (init, validate, plan, run, status, streams, watch, ledger, query, graph):
     verbs.add_to(app)
-for group in (backfill, checkpoint, quarantine, control, dev):
+for group in (queries, backfill, checkpoint, quarantine, schema, control, dev):
     group.add_to(app)
 
 
@@ -80,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; returns 0 done, 1 refused or failed, 2 wrong usage or wrong file."""
     invocation = Invocation()
     try:
-        app(arguments, prog_name="tidemill", obj=invocation)
+        _command()(arguments, prog_name="tidemill", obj=invocation)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except TidemillError as error:
@@ -96,6 +100,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         unforeseen.__cause__ = error
         return _tell(unforeseen, invocation)
     return 0
+
+
+@cache
+def _command() -> Callable[..., object]:
+    """All verbs, made from their functions once: calling the app itself makes them for each command line."""
+    return typer.main.get_command(app)
 
 
 def exit_status(error: TidemillError) -> int:

@@ -82,7 +82,7 @@ def ask(invocation: Invocation, pipeline: Pipeline) -> Answer:
 
 def _with_broker(facts: CheckpointFacts, pipeline: Pipeline) -> tuple[CheckpointFacts, str]:
     """A broker that does not answer, or whose secret only drivers have, is no reason to refuse."""
-    if not pipeline.spec.source.is_kafka:
+    if not any(stream.source.is_kafka for stream in pipeline.spec.streams.values()):
         return facts, "not needed"
     from tidemill.sources.topic_facts import with_topics
 

@@ -39,7 +39,8 @@ def ledger(
         print_json([_document(table, commit) for table, commit in commits])
     elif commits:
         counts = ("rows", "quarantined", "late")
-        headings = ("committed (UTC)", "table", "version", "mode", "batch", *counts, "watermark", "run")
+        ran = ("mode", "batch", *counts, "columns added", "watermark", "run")
+        headings = ("committed (UTC)", "table", "version", *ran)
         print_table(headings, (_row(table, commit) for table, commit in commits))
     else:
         say(f"{pipeline} has committed nothing yet")
@@ -59,7 +60,8 @@ def _document(table: str, commit: Commit) -> dict[str, Any]:
 def _row(table: str, commit: Commit) -> tuple[object, ...]:
     entry = commit.entry
     if entry is None:
-        return commit.committed_at, table, commit.version, None, None, commit.rows, None, None, None, None
+        return commit.committed_at, table, commit.version, None, None, commit.rows, *5 * (None,)
     counts = (commit.rows, entry.quarantined_rows, entry.late_rows)
-    ran = (entry.mode, entry.batch_id, *counts, entry.watermark, entry.run_id)
+    added = ", ".join(entry.columns_added or ())
+    ran = (entry.mode, entry.batch_id, *counts, added, entry.watermark, entry.run_id)
     return commit.committed_at, table, commit.version, *ran

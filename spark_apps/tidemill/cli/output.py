@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ def say(text: str) -> None:
 
 def print_json(document: Any) -> None:
     """One JSON document."""
-    say(json.dumps(document, indent=2, default=_plain))
+    say(json.dumps(_finite(document), indent=2, default=_plain))
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -63,6 +64,11 @@ def shown(value: object) -> str:
     return str(value)
 
 
+def plain(value: object) -> str:
+    """A value in one line, with nothing in it that a terminal would obey."""
+    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in shown(value))
+
+
 def short_duration(duration: timedelta) -> str:
     """`12 s`, `5 min`, `3.5 h`, `2 days`: an age at a glance."""
     seconds = duration.total_seconds()
@@ -71,6 +77,15 @@ def short_duration(duration: timedelta) -> str:
     if seconds < 7200:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:.0f} days"
+
+
+def _finite(value: Any) -> Any:
+    """NaN and infinity as texts, since JSON has no numbers for them."""
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {name: _finite(part) for name, part in value.items()}
+    return [_finite(part) for part in value] if isinstance(value, list) else value
 
 
 def _plain(value: object) -> object:

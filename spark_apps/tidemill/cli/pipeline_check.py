@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidemill.errors import SpecError, TidemillError
+from tidemill.spec.capabilities import ELSEWHERE
 from tidemill.spec.ddl import column_types
 from tidemill.spec.near_key import near_key
 from tidemill.spec.project import Environment, Pipeline, resolve_pipeline
@@ -25,6 +26,11 @@ class Finding:
     error: TidemillError | None = None
     pipeline: Pipeline | None = None
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it is right, and runs in environments of another kind than this one."""
+        return self.error is not None and self.error.error_id in ELSEWHERE
+
 
 def check_all(environment: Environment) -> list[Finding]:
     """Check every pipeline of the project, misnamed files, and what only shows between pipelines."""
@@ -33,7 +39,7 @@ def check_all(environment: Environment) -> list[Finding]:
     findings += [Finding(file.name, file, _misnamed(file)) for file in project.misnamed_files()]
     findings += _check_pipelines_of(environment)
     specs = {finding.name: finding.pipeline.spec for finding in findings if finding.pipeline is not None}
-    if len(specs) == len(findings):
+    if len(specs) == sum(not finding.is_elsewhere for finding in findings):
         try:
             build_graph(specs).order()
         except SpecError as error:
@@ -53,14 +59,15 @@ def check_pipeline(environment: Environment, name: str) -> Pipeline:
         SpecError: With file, key and fix.
     """
     pipeline = resolve_pipeline(environment, name)
-    columns = decoded_columns(pipeline)
-    if columns is not None:
-        _check_columns(pipeline, columns)
+    for stream in pipeline.streams.values():
+        columns = decoded_columns(stream)
+        if columns is not None:
+            _check_columns(stream, columns)
     return pipeline
 
 
 def decoded_columns(pipeline: Pipeline) -> dict[str, str] | None:
-    """Columns and types that the transform gets; None where only the running source knows them.
+    """Columns and types that the transform gets of the one stream; None where only its source knows.
 
     Raises:
         SpecError: If the payload schema or the DDL is wrong.
@@ -77,6 +84,9 @@ def decoded_columns(pipeline: Pipeline) -> dict[str, str] | None:
         return {"value": "string"} if ddl is None else column_types(ddl, file)
     if source.kind in ("rate", "rate_per_batch"):
         return {"timestamp": "timestamp", "value": "long"}
+    if source.socket is not None:
+        times = {"timestamp": "timestamp"} if source.socket.arrival_time else {}
+        return {"value": "string", **times}
     return {} if source.is_kafka else None
 
 
@@ -132,8 +142,8 @@ def _check_columns(pipeline: Pipeline, columns: dict[str, str]) -> None:
     for index, sink in enumerate(pipeline.spec.delta_sinks):
         if sink.transform is not None:
             continue
-        for key in ("key", "partition_by", "cluster_by"):
-            for column in getattr(sink, key):
+        for key, named in sink.named_columns.items():
+            for column in named:
                 _check_column(pipeline, columns, f"sinks[{index}].delta.{key}", column.partition(".")[0])
 
 

@@ -11,6 +11,7 @@ import typer
 
 from tidemill.cli.invocation import invocation_of
 from tidemill.cli.output import print_json, say
+from tidemill.names import SOURCE_NAME, source_name
 
 if TYPE_CHECKING:
     from tidemill.control.plane import ControlPlane
@@ -69,14 +70,14 @@ def transform_findings(plane: ControlPlane, pipeline: Pipeline) -> list[dict[str
 
 def plan_document(pipeline: Pipeline, ask_broker: bool = False) -> dict[str, Any]:
     """Everything that a driver of this pipeline would do and use, as plain data."""
-    from tidemill.cli.pipeline_check import decoded_columns, lineage_columns
     from tidemill.cli.plan_retention import last_ending, retention_document
     from tidemill.engine.driver_pod import some_pod
     from tidemill.engine.session_conf import session_conf
+    from tidemill.spec.capabilities import TRIGGERS
 
     spec, environment = pipeline.spec, pipeline.environment
     store = _open_store(pipeline)
-    source = spec.source.chosen.model_dump(mode="json", by_alias=True, exclude_none=True)
+    streams = {name: _stream(stream) for name, stream in pipeline.streams.items()}
     return {
         "pipeline": pipeline.name,
         "description": spec.description,
@@ -84,13 +85,11 @@ def plan_document(pipeline: Pipeline, ask_broker: bool = False) -> dict[str, Any
         "file": str(environment.project.pipeline_file(pipeline.name)),
         "digest": pipeline.digest,
         "environment": environment.name,
-        "run": spec.run.model_dump(mode="json", exclude_none=True),
+        "run": spec.run.model_dump(mode="json", by_alias=True, exclude_none=True),
+        "batches": TRIGGERS[spec.run.trigger_of(spec.run.mode)].what,
         "output_mode": spec.output_mode,
-        "source": {"kind": spec.source.kind, **source},
+        **({"streams": streams} if spec.has_named_streams else streams[SOURCE_NAME]),
         "joined_tables": {name: pipeline.layout.table(table) for name, table in spec.tables.items()},
-        "decoded_columns": decoded_columns(pipeline),
-        "lineage_columns": lineage_columns(pipeline),
-        "event_time": spec.event_time and spec.event_time.model_dump(mode="json", exclude_none=True),
         "transform": spec.transform,
         "sinks": [_sink(pipeline, sink) for sink in spec.sinks],
         "paths": _paths(pipeline),
@@ -101,24 +100,38 @@ def plan_document(pipeline: Pipeline, ask_broker: bool = False) -> dict[str, Any
     }
 
 
+def _stream(pipeline: Pipeline) -> dict[str, Any]:
+    """What is read, and with which columns."""
+    from tidemill.cli.pipeline_check import decoded_columns, lineage_columns
+
+    spec = pipeline.spec
+    source = spec.source.chosen.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return {
+        "source": {"kind": spec.source.kind, **source, "repeated_batch": spec.source.facts.promise},
+        "decoded_columns": decoded_columns(pipeline),
+        "lineage_columns": lineage_columns(pipeline),
+        "event_time": spec.event_time and spec.event_time.model_dump(mode="json", exclude_none=True),
+    }
+
+
 def _sink(pipeline: Pipeline, sink: Sink) -> dict[str, Any]:
+    from tidemill.spec.capabilities import SINKS
+
     declared = sink.chosen.model_dump(mode="json", exclude_defaults=True, exclude={"writer"})
+    delivery = SINKS[sink.kind].promise
+    if not pipeline.spec.is_replayable:
+        delivery = "nothing is promised: the source cannot be read again"
     if sink.files is not None:
-        delivery = (
-            "exactly once for readers that use Spark's log of the folder; who lists its files can see a "
-            "part of a batch, and rows twice after a crash. Rows are never taken back"
-        )
         folder = pipeline.layout.folder(sink.files.path)
         return {"kind": "files", "delivery": delivery, **declared, "path": folder}
     if sink.delta is None:
-        repeated = "at least once: a batch that is repeated after a crash is sent again"
-        return {"kind": sink.kind, "delivery": repeated, **declared}
+        return {"kind": sink.kind, "delivery": delivery, **declared}
     writer, reason = sink.delta.writer_and_reason
     return {
         "kind": "delta",
         "mode": sink.delta.mode,
         "writer": f"{writer} ({reason})",
-        "delivery": "exactly once",
+        "delivery": delivery,
         "path": pipeline.layout.table(sink.delta.table),
         **declared,
     }
@@ -129,6 +142,8 @@ def _paths(pipeline: Pipeline) -> dict[str, str]:
     paths = {"state": layout.state(pipeline.name), "status": layout.status(pipeline.name)}
     if pipeline.spec.rejects_records:
         paths["quarantine"] = layout.quarantine(pipeline.name)
+    if pipeline.spec.keeps_late:
+        paths["late"] = layout.late(pipeline.name)
     return paths
 
 
@@ -161,7 +176,7 @@ def _position(store: Store, pipeline: Pipeline) -> dict[str, Any] | None:
         "path": batches.path,
         "planned_batch": planned,
         "committed_batch": batches.last_committed(),
-        "offsets": list(newest.ends) if newest else None,
+        "offsets": {source_name(key): end for key, end in newest.ends.items()} if newest else None,
         "watermark": newest.watermark if newest else None,
     }
 

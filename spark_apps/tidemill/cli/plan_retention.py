@@ -17,10 +17,13 @@ def retention_document(pipeline: Pipeline, ask_broker: bool) -> dict[str, Any]:
 
     kept = retention_of(pipeline.spec)
     broker = None
-    if ask_broker and pipeline.spec.source.is_kafka:
+    kafka = [stream for stream in pipeline.streams.values() if stream.spec.source.is_kafka]
+    if ask_broker and kafka:
+        from tidemill.checkpoint.retention.clock import shortest
         from tidemill.sources.topic_retention import TopicRetention
 
-        broker = TopicRetention()(pipeline)
+        ask = TopicRetention()
+        broker = shortest(found for stream in kafka if (found := ask(stream)) is not None)
     return {
         "rewindable": format_duration(kept.rewindable),
         "batches": kept.batches,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from math import isfinite
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -27,18 +26,9 @@ def query(
 
     result = run_query(invocation_of(context).environment().layout, sql, limit)
     if as_json:
-        print_json(_finite(result.rows))
+        print_json(result.rows)
         return
     print_table(result.columns, ([row[name] for name in result.columns] for row in result.rows))
     read = ", ".join(f"{name} v{version}" for name, version in result.versions.items())
     more = f"; there are more, see --limit {limit}" if result.more else ""
     say(f"{len(result.rows)} rows of {read or 'no table'}{more}")
-
-
-def _finite(value: Any) -> Any:
-    """NaN and infinity as texts, since JSON has no numbers for them."""
-    if isinstance(value, float) and not isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {name: _finite(part) for name, part in value.items()}
-    return [_finite(part) for part in value] if isinstance(value, list) else value

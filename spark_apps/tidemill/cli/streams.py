@@ -13,6 +13,7 @@ from tidemill.cli.invocation import Invocation, invocation_of
 from tidemill.cli.output import say
 
 if TYPE_CHECKING:
+    from tidemill.control.plane import ControlPlane
     from tidemill.control.stream_request import Verb
 
 # Seconds until a proof is given up, beside the grace period that a drain may take: a cold start takes 10-20,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 START_TIMEOUT_SECONDS = 120.0
 
 Name = Annotated[str, typer.Argument(help="Name of the pipeline.")]
+NameOrNone = Annotated[str | None, typer.Argument(help="Name of the pipeline.", show_default=False)]
 Reason = Annotated[str, typer.Option(help="Why; kept with the request.")]
 Timeout = Annotated[
     float | None,
@@ -43,9 +45,20 @@ def start(context: typer.Context, pipeline: Name, reason: Reason = "", timeout: 
     _carry_out(invocation_of(context), "start", pipeline, reason, timeout)
 
 
-def stop(context: typer.Context, pipeline: Name, reason: Reason = "", timeout: Timeout = None) -> None:
+def stop(
+    context: typer.Context,
+    pipeline: NameOrNone = None,
+    every: Annotated[bool, typer.Option("--all", help="All streams, side by side.")] = False,
+    reason: Reason = "",
+    timeout: Timeout = None,
+) -> None:
     """Stop a stream after its running batch."""
-    _carry_out(invocation_of(context), "stop", pipeline, reason, timeout)
+    if (pipeline is None) != every:
+        raise typer.BadParameter("name one pipeline, or all of them with --all")
+    if pipeline is not None:
+        _carry_out(invocation_of(context), "stop", pipeline, reason, timeout)
+    else:
+        _stop_all(invocation_of(context), reason, timeout)
 
 
 def restart(context: typer.Context, pipeline: Name, reason: Reason = "", timeout: Timeout = None) -> None:
@@ -62,12 +75,46 @@ def _carry_out(invocation: Invocation, verb: Verb, pipeline: str, reason: str, t
     invocation.project().pipeline_file(pipeline)
     request = StreamRequest(pipeline, verb, new_run_id("stream", now), now, getpass.getuser(), reason)
     plane = invocation.control_plane()
-    if timeout is None:
-        timeout = plane.environment.spec.grace_period.total_seconds() + START_TIMEOUT_SECONDS
-    proof = carry_out(plane, request, timeout, _tell)
+    proof = carry_out(plane, request, timeout or _patience(plane), _tell)
     say(f"{pipeline}: {proof.message}")
     if proof.state != "done":
         raise typer.Exit(1)
+
+
+def _stop_all(invocation: Invocation, reason: str, timeout: float | None) -> None:
+    """Ask all streams to stop, then wait for each: they drain at the same time.
+
+    One that cannot be asked keeps no other from stopping.
+    """
+    from tidemill.control.run_id import new_run_id
+    from tidemill.control.stream_request import StreamRequest, begin, carry_out
+    from tidemill.control.streams import known_streams
+    from tidemill.errors import UnavailableError, UsageError
+
+    now = datetime.now(UTC)
+    plane = invocation.control_plane()
+    requests = [
+        StreamRequest(name, "stop", new_run_id("stream", now), now, getpass.getuser(), reason)
+        for name in known_streams(plane)
+    ]
+    asked, failed = [], False
+    for request in requests:
+        try:
+            begin(plane, request)
+            asked.append(request)
+        except (UnavailableError, UsageError) as error:
+            failed = True
+            say(f"{request.pipeline}: {error}")
+    for request in asked:
+        proof = carry_out(plane, request, timeout or _patience(plane), _tell)
+        failed = failed or proof.state != "done"
+        say(f"{request.pipeline}: {proof.message}")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _patience(plane: ControlPlane) -> float:
+    return plane.environment.spec.grace_period.total_seconds() + START_TIMEOUT_SECONDS
 
 
 def _tell(message: str) -> None:

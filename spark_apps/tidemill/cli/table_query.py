@@ -5,21 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidemill.errors import DataError, UsageError
 from tidemill.ledger.read import open_table
-from tidemill.names import Layout
+from tidemill.names import ASIDE_OUTPUTS, ZONES, Layout
 from tidemill.spec.near_key import near_key
 from tidemill.storage.store import Store
 
-ZONES = ("bronze", "silver", "gold")
-QUARANTINE = "quarantine"
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # Texts, quoted names and comments stay as they are; only names outside of them are tables'.
 _PARTS = re.compile(
     r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/"
-    rf"|\b(?P<zone>{'|'.join((*ZONES, QUARANTINE))})\.(?P<name>[a-z][a-z0-9_]*)\b",
+    rf"|\b(?P<zone>{'|'.join((*ZONES, *ASIDE_OUTPUTS))})\.(?P<name>[a-z][a-z0-9_]*)\b",
     re.DOTALL,
 )
 _QUERY = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*(?:SELECT|WITH|VALUES)\b", re.IGNORECASE | re.DOTALL)
@@ -31,19 +31,24 @@ class Result:
 
     Args:
         rows: As dictionaries.
-        columns: Their names.
         more: Whether there are more rows.
         versions: Version of each table that was read.
+        schema: Of the columns.
     """
 
     rows: list[dict[str, Any]]
-    columns: list[str]
     more: bool
     versions: Mapping[str, int]
+    schema: pa.Schema
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return list(self.schema.names)
 
 
 def run_query(layout: Layout, text: str, limit: int) -> Result:
-    """Run one SELECT; tables are `<zone>.<table>`, rejected records `quarantine.<pipeline>`.
+    """Run one SELECT; tables are `<zone>.<table>`, `quarantine.<pipeline>` and `late.<pipeline>`.
 
     Raises:
         UsageError: TIDE-QUERY-001 for what is no query, -002 for a table that does not exist, -004 for
@@ -96,7 +101,7 @@ def _first_rows(reader: Any, limit: int, versions: Mapping[str, int]) -> Result:
             rows += stream.read_next_batch().to_pylist()
         except StopIteration:
             break
-    return Result(rows[:limit], list(stream.schema.names), len(rows) > limit, versions)
+    return Result(rows[:limit], len(rows) > limit, versions, stream.schema)
 
 
 def _names(text: str) -> list[str]:
@@ -115,7 +120,7 @@ def _registered(name: str) -> str:
 
 def _path(layout: Layout, name: str) -> str:
     zone, _, table = name.partition(".")
-    return layout.quarantine(table) if zone == QUARANTINE else layout.table(f"{zone}/{table}")
+    return layout.aside(zone, table) if zone in ASIDE_OUTPUTS else layout.table(f"{zone}/{table}")
 
 
 def _unknown(layout: Layout, name: str) -> UsageError:
@@ -132,5 +137,5 @@ def _unknown(layout: Layout, name: str) -> UsageError:
 def _known(layout: Layout) -> list[str]:
     store = Store(layout.root)
     folders = {zone: f"{layout.root}/tables/{zone}" for zone in ZONES}
-    folders[QUARANTINE] = f"{layout.root}/quarantine"
+    folders |= {output: f"{layout.root}/{output}" for output in ASIDE_OUTPUTS}
     return [f"{zone}.{table}" for zone, folder in folders.items() for table in store.list_names(folder)]

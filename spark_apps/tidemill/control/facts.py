@@ -24,6 +24,7 @@ class Facts:
         mode: Mode that conf declares; None if its file is gone.
         digest: Digest of the definition; None without one.
         problem: Why the declaration cannot be used.
+        by_hand: Whether it runs only when somebody has asked for it: it is for trying out, or not for here.
         grace_period: How long a driver may drain before it is killed.
         on_change: What the environment wants done about a running stream whose definition changed.
         objection: Why the changed definition could not go on from the checkpoint; None if it can, or if
@@ -45,6 +46,7 @@ class Facts:
     mode: Literal["stream", "incremental"] | None = "stream"
     digest: str | None = None
     problem: TidemillError | None = None
+    by_hand: bool = False
     grace_period: timedelta = timedelta(seconds=120)
     on_change: Literal["leave", "restart"] = "leave"
     objection: TidemillError | None = None
@@ -60,8 +62,10 @@ class Facts:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether it should run: declared a stream, and stopped by nobody."""
-        return self.mode == "stream" and (self.desired is None or self.desired.state == "running")
+        """Whether it should run: declared a stream, and stopped by nobody, or started by somebody."""
+        if self.desired is None:
+            return self.mode == "stream" and not self.by_hand
+        return self.mode == "stream" and self.desired.state == "running"
 
     @property
     def counted_endings(self) -> list[Ending]:

@@ -53,7 +53,7 @@ class Reconciler:
         """What to do now."""
         if facts.running is not None:
             return _unless_stuck(facts.running, self._about_running(facts, facts.running))
-        if facts.problem is not None:
+        if facts.problem is not None and (facts.is_wanted or not facts.by_hand):
             return Decision("refused", str(facts.problem), runbook=facts.problem.runbook)
         if not facts.is_wanted:
             return Decision("leave", _why_not_wanted(facts))
@@ -153,7 +153,8 @@ def _about_changed(facts: Facts) -> Decision:
 def _why_not_wanted(facts: Facts) -> str:
     if facts.mode != "stream":
         return f"declared {facts.mode}, not stream"
-    assert facts.desired is not None  # noqa: S101  # a stream without a wish is wanted
+    if facts.desired is None:
+        return str(facts.problem or f"for trying out; to start it: tidemill start {facts.pipeline}")
     reason = f": {facts.desired.reason}" if facts.desired.reason else ""
     return f"stopped by {facts.desired.by}{reason}"
 

@@ -20,6 +20,7 @@ from tidemill.control.plane import ControlPlane, open_control_plane
 from tidemill.control.runtime import StartedDriver
 from tidemill.engine.part_result import PartResult, drop_part_result, read_part_result
 from tidemill.errors import UnavailableError
+from tidemill.names import ASIDE_OUTPUTS
 from tidemill.spec.project import Pipeline
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def _run_of(pipeline: Pipeline, module: str, arguments: Sequence[str]) -> Driver
 
 def _tables(pipeline: Pipeline) -> list[str]:
     tables = [pipeline.layout.table(sink.table) for sink in pipeline.spec.delta_sinks]
-    return [*tables, pipeline.layout.quarantine(pipeline.name)]
+    return [*tables, *(pipeline.layout.aside(output, pipeline.name) for output in ASIDE_OUTPUTS)]
 
 
 def _needs_spark(path: str) -> bool:

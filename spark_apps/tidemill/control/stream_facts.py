@@ -17,6 +17,7 @@ from tidemill.control.plane import ControlPlane
 from tidemill.control.restart_history import endings_in, with_ending
 from tidemill.control.runtime import MainSlot, StartedDriver
 from tidemill.errors import TidemillError
+from tidemill.spec.capabilities import ELSEWHERE
 from tidemill.spec.project import Pipeline, resolve_pipeline
 
 
@@ -45,6 +46,7 @@ def gather_facts(plane: ControlPlane, name: str, now: datetime, slot: MainSlot |
         mode=_mode_of(pipeline, problem),
         digest=None if pipeline is None else pipeline.definition_digest,
         problem=problem,
+        by_hand=_by_hand(pipeline, problem),
         grace_period=plane.environment.spec.grace_period,
         on_change=plane.environment.spec.on_change,
         objection=_objection(plane, pipeline, running),
@@ -88,6 +90,12 @@ def _resolve(plane: ControlPlane, name: str) -> tuple[Pipeline | None, TidemillE
         return resolve_pipeline(plane.environment, name), None
     except TidemillError as error:
         return None, error
+
+
+def _by_hand(pipeline: Pipeline | None, problem: TidemillError | None) -> bool:
+    if pipeline is not None:
+        return not pipeline.spec.is_replayable
+    return problem is not None and problem.error_id in ELSEWHERE
 
 
 def _mode_of(

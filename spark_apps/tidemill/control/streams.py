@@ -10,7 +10,7 @@ from tidemill.control.reconcile import Decision, Reconciler
 from tidemill.control.runtime import MainSlot, is_held
 from tidemill.control.side_by_side import Limits, side_by_side
 from tidemill.control.visit import Outcome, Visitor, insist, undecided, utc_now
-from tidemill.errors import UnavailableError
+from tidemill.errors import TidemillError, UnavailableError
 
 # A visit waits for storage and API server most of its time. All visits together must end before the DAG run
 # is given up (dags/tidemill_streams.py: 5 minutes). One takes milliseconds, or up to half a minute where a
@@ -48,6 +48,26 @@ def reconcile_streams(
         tell(outcome)
         outcomes.append(outcome)
     return sorted(outcomes, key=lambda outcome: outcome.pipeline)
+
+
+def known_streams(plane: ControlPlane) -> list[str]:
+    """All streams, by name: declared ones, running ones, and what cannot be read and may be one."""
+    running = [name for name, slot in plane.runtime.main_slots().items() if _may_be_stream(slot)]
+    declared = [name for name in plane.environment.project.pipeline_names() if _is_declared(plane, name)]
+    return sorted({*running, *declared})
+
+
+def _may_be_stream(slot: MainSlot | TidemillError) -> bool:
+    return is_held(slot) and (
+        isinstance(slot, TidemillError) or slot.start is None or slot.start.mode == "stream"
+    )
+
+
+def _is_declared(plane: ControlPlane, name: str) -> bool:
+    try:
+        return plane.environment.project.load_pipeline(name).run.mode == "stream"
+    except TidemillError:
+        return True
 
 
 def _visit_all(visitor: Visitor, limits: Limits) -> Iterator[Outcome]:

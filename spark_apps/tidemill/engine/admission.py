@@ -6,9 +6,13 @@ from dataclasses import replace
 
 import structlog
 
+from tidemill.checkpoint.current import begin_anew, read_or_create_current
 from tidemill.checkpoint.gate import CheckpointFacts, check, check_holds, examine, gather_facts
 from tidemill.engine.run_context import RunContext
+from tidemill.names import SOURCE_NAME
 from tidemill.sources.topic_facts import with_topics
+from tidemill.spec.project import Pipeline
+from tidemill.storage.store import Store
 
 log = structlog.get_logger()
 
@@ -31,8 +35,14 @@ def admit(run: RunContext) -> RunContext:
     facts = with_topics(facts, run.pipeline)
     check(facts)
     _say(run, facts)
-    topics = facts.source.topics
-    return run if topics is None else replace(run, topic_ids=topics.ids, cluster=topics.cluster)
+    told = {stream.stream or SOURCE_NAME: stream.source.topics for stream in facts.each_stream()}
+    return replace(run, topics={name: topics for name, topics in told.items() if topics is not None})
+
+
+def generation_to_run(store: Store, pipeline: Pipeline) -> str:
+    """The checkpoint that a start goes on with: a new one if the source cannot be read again."""
+    begin = read_or_create_current if pipeline.spec.is_replayable else begin_anew
+    return begin(store, pipeline.layout, pipeline.name).generation
 
 
 def _say(run: RunContext, facts: CheckpointFacts) -> None:

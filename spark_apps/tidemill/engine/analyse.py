@@ -17,7 +17,7 @@ from tidemill.engine.flow import build_flow
 from tidemill.engine.verb_process import run_part
 from tidemill.errors import SpecError
 from tidemill.payload.quarantine import Quarantine
-from tidemill.sources.read import read_stream
+from tidemill.sources.read import read_streams
 from tidemill.spec.project import Pipeline, find_project, load_environment, resolve_pipeline
 from tidemill.storage.store import Store
 
@@ -30,7 +30,7 @@ def analyse(spark: SparkSession, pipeline: Pipeline) -> list[dict[str, Any]]:
     """
     layout = pipeline.layout
     quarantine = Quarantine.at(spark.sparkContext, layout.quarantine(pipeline.name), "analysis")
-    flow = build_flow(pipeline, read_stream(spark, pipeline), quarantine)
+    flow = build_flow(pipeline, read_streams(spark, pipeline), quarantine)
     keep_origin(Store(layout.root), pipeline, flow.origin)
     return [{**finding.error.as_document(), "warns": finding.rule.warns} for finding in flow.findings]
 

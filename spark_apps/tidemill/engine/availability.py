@@ -6,8 +6,9 @@ import random
 
 from tidemill.engine.drain import Drain
 from tidemill.engine.reporter import Reporter
-from tidemill.errors import UnavailableError
+from tidemill.errors import SpecError, UnavailableError
 from tidemill.ledger.read import open_table
+from tidemill.names import CHANGE_FEED
 from tidemill.sources.kafka_clients import kafka_client
 from tidemill.sources.offsets import KafkaOffsets
 from tidemill.sources.read import files_path
@@ -57,15 +58,23 @@ def check_source(pipeline: Pipeline) -> None:
     Raises:
         UnavailableError: TIDE-SRC-001 or -002 for brokers and topics, TIDE-SRC-005 for a table or folder
             that nobody has made yet.
+        SpecError: TIDE-CDC-005 for a table without the change feed that is to be read.
     """
     for table in pipeline.spec.tables.values():
         _check_table(pipeline, table)
+    for stream in pipeline.streams.values():
+        _check_stream(stream)
+
+
+def _check_stream(pipeline: Pipeline) -> None:
     source = pipeline.spec.source
     if source.is_kafka:
         with KafkaOffsets(kafka_client(pipeline)) as offsets:
             offsets.partitions(offsets.matching(source.topics_or_pattern))
     elif source.delta is not None:
         _check_table(pipeline, source.delta.table)
+        if source.delta.read_changes:
+            _check_change_feed(pipeline, source.delta.table)
     elif source.files is not None and not _has_files(pipeline, files_path(pipeline, source.files)):
         raise _not_there_yet("folder", files_path(pipeline, source.files), "put the first file there")
 
@@ -73,6 +82,18 @@ def check_source(pipeline: Pipeline) -> None:
 def _check_table(pipeline: Pipeline, table: str) -> None:
     if open_table(pipeline.layout.table(table)) is None:
         raise _not_there_yet("table", table, "run the pipeline that writes it")
+
+
+def _check_change_feed(pipeline: Pipeline, name: str) -> None:
+    table = open_table(pipeline.layout.table(name))
+    if table is not None and table.metadata().configuration.get(CHANGE_FEED) != "true":
+        raise SpecError(
+            "TIDE-CDC-005",
+            "The table to read keeps no change feed.",
+            facts={"pipeline": pipeline.name, "table": name},
+            fix="set `change_feed: true` of the sink that makes it; of a table that exists, set its property "
+            f"{CHANGE_FEED} to true: changes are kept from then on",
+        )
 
 
 def _has_files(pipeline: Pipeline, path: str) -> bool:

@@ -27,13 +27,14 @@ from tidemill.engine.sink_rows import SinkRows, sink_rows
 from tidemill.engine.task_watch import TaskWatch, looking, work_of
 from tidemill.engine.turn import turn
 from tidemill.ledger.entry import LedgerEntry, OffsetRange
-from tidemill.names import QUARANTINE_OUTPUT
+from tidemill.names import LATE_OUTPUT, QUARANTINE_OUTPUT, SOURCE_NAME
+from tidemill.payload.late_rows import LATE_SCHEMA
 from tidemill.payload.quarantine import Quarantine
 from tidemill.sinks.batch_commit import StepDone, Written, nothing_more
 from tidemill.sinks.range_writer import KeyedTable, RangeTarget, prepare_table, replace_rows
 from tidemill.sinks.table_log import TableLog
 from tidemill.sources.joined_tables import newest_versions
-from tidemill.sources.read import SOURCE_NAME, read_batch
+from tidemill.sources.read import read_batch
 
 
 def run_backfill(
@@ -53,7 +54,8 @@ def run_backfill(
     3. The offsets of the records, where they were chosen by time.
     4. Rows. Rejected records that the quarantine does not hold yet are added to it.
     5. Each table: the rows of the range are replaced, in one commit.
-    6. Records that are in the tables now leave the quarantine.
+    6. Records that are in the tables now leave the quarantine and the table of late ones: nothing of a range
+       is late.
 
     Raises:
         UsageError: TIDE-BACK-016, if the plan does not hold any more.
@@ -131,12 +133,14 @@ class _Attempt:
     def write(self) -> BatchResult:
         """Compute the rows and write them."""
         files = self._files()
-        rows = flow_of(self._pipeline, self._chosen(files), self._joined).frame
+        rows = flow_of(self._pipeline, {SOURCE_NAME: self._chosen(files)}, self._joined).frame
         targets = self._targets(rows)
         for target, taken in targets:
             prepare_table(taken.of(rows), target)
         if not self._pipeline.spec.rejects_records:
-            return BatchResult(None, self._replace_all(rows, targets), 0)
+            written = self._replace_all(rows, targets)
+            self._drop_late()
+            return BatchResult(None, written, 0)
         lines = broken_lines(self._spark, self._pipeline, files)
         table = KeyedTable(TableLog(files.path), self._entry(QUARANTINE_OUTPUT), self._turn)
         quarantine = QuarantineRange(self._spark, files, lines, self._records, table)
@@ -151,6 +155,7 @@ class _Attempt:
             rows.unpersist()
         self._drop_accepted(quarantine)
         self._step_done("quarantine_dropped")
+        self._drop_late()
         return BatchResult(None, written, added)
 
     @property
@@ -209,8 +214,16 @@ class _Attempt:
         self._step_done(f"replaced {name}")
         return written
 
+    def _drop_late(self) -> None:
+        """Late records that are in the tables now leave theirs, also if `late` has been changed since."""
+        layout, name = self._pipeline.layout, self._pipeline.name
+        files = Quarantine.at(self._spark.sparkContext, layout.late(name), self._run.run_id, LATE_SCHEMA)
+        table = KeyedTable(TableLog(files.path), self._entry(LATE_OUTPUT), self._turn)
+        self._drop_accepted(QuarantineRange(self._spark, files, None, self._records, table))
+        self._step_done("late_dropped")
+
     def _drop_accepted(self, quarantine: QuarantineRange) -> None:
-        """Of windows, only events whose windows are all in the range leave the quarantine."""
+        """Of windows, only events whose windows are all in the range leave the table."""
         accepted = quarantine.accepted_now()
         if accepted is not None and self._plan.condition is not None:
             # They were accepted, so this reads them once more for their times.

@@ -1,4 +1,4 @@
-"""Writing one micro-batch: rejected records first, then every output, each once."""
+"""Writing one micro-batch: records that are set aside first, then every output, each once."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
 from tidemill.engine.half_written import check_same_code, check_same_tables
+from tidemill.engine.late_split import LateSplit, check_none_dropped
 from tidemill.engine.outputs import Output
-from tidemill.engine.rejected_records import RejectedRecords
+from tidemill.engine.records_aside import RecordsAside
 from tidemill.engine.state_operators import StateOperators, late_rows
 from tidemill.ledger.entry import LedgerEntry
-from tidemill.names import QUARANTINE_OUTPUT
+from tidemill.names import ASIDE_OUTPUTS, LATE_OUTPUT, QUARANTINE_OUTPUT
 from tidemill.sinks.batch_commit import BatchCommit, Staged, Written
 
 
 @dataclass(frozen=True)
 class BatchResult:
-    """What one batch wrote, by output, and how many records it rejected or dropped as late."""
+    """What one batch wrote, by output, and how many records it rejected, or left out as late."""
 
     batch_id: int | None
     written: dict[str, Written]
@@ -33,24 +34,27 @@ class BatchWriter:
 
     Args:
         outputs: Tables are written first, then the others, each in order.
-        rejected: The quarantine; None for a pipeline that rejects no record.
+        asides: Tables of records that are set aside: the quarantine, late rows.
         state: Finds the stateful operators.
         tables_read: Tells which version of each joined table the rows of a batch were made with; None for a
             pipeline that joins none.
+        late_split: Tells which rows are late; None where Spark drops them.
     """
 
     def __init__(
         self,
         outputs: Sequence[Output],
-        rejected: RejectedRecords | None,
+        asides: Sequence[RecordsAside],
         state: StateOperators,
         tables_read: Callable[[DataFrame], dict[str, int]] | None = None,
+        late_split: LateSplit | None = None,
     ) -> None:
         # Tables first: they tell a later driver what a batch was begun with; topics and files cannot.
         self._outputs = sorted(outputs, key=lambda output: output.log is None)
-        self._rejected = rejected
+        self._asides = asides
         self._state = state
         self._tables_read = tables_read
+        self._late_split = late_split
         # Spark repeats a batch only as the first one of a query.
         self._may_be_repeated = True
 
@@ -60,8 +64,8 @@ class BatchWriter:
         1. Look which outputs hold the batch already; a driver that must not write ends here.
         2. Read all rows, once: into files of the arrow writer, else into the cache. Rejected records, late
            rows and the state of stateful operators come into being by reading.
-        3. Commit the rejected records. As they are first, a table that holds a batch proves that nothing of
-           it is missing in the quarantine.
+        3. Commit the rejected records, and the late ones. As they are first, a table that holds a batch
+           proves that nothing of it is missing there.
         4. Commit each output, in order. After a crash in between the batch is repeated: what is there is
            left alone, and only the same code, with the same versions of joined tables, may write the rest.
         """
@@ -74,13 +78,19 @@ class BatchWriter:
         if self._tables_read is not None:
             entry = entry.model_copy(update={"tables_read": self._tables_read(frame)})
             check_same_tables(entry, held, unwritten)
-        written = {name: Written(False) for name in held if name != QUARANTINE_OUTPUT}
+        written = {name: Written(False) for name in held if name not in ASIDE_OUTPUTS}
         if not left and not dropped:
             return BatchResult(entry.batch_id, written, 0, 0)
+        if self._late_split is not None:
+            self._late_split.begin(frame, len(dropped))
         with self._read(frame, left, bool(dropped)) as staged:
-            # 3.
-            rejected = Written(False, 0) if self._rejected is None else self._rejected.commit(entry)
             late = late_rows(dropped)
+            if self._late_split is not None:
+                check_none_dropped(entry, late)
+            # 3.
+            aside = {aside.output: aside.commit(entry) for aside in self._asides}
+            rejected = aside.get(QUARANTINE_OUTPUT, Written(False, 0))
+            late += aside.get(LATE_OUTPUT, Written(False, 0)).rows or 0
             # 4.
             complete = entry.model_copy(update={"quarantined_rows": rejected.rows, "late_rows": late})
             for name, commit in staged.items():
@@ -95,18 +105,19 @@ class BatchWriter:
             o.name: o.log.look(BatchCommit.of(entry, o.name)) for o in self._outputs if o.log is not None
         }
         held = {name: commit.entry for name, commit in found.items() if commit and commit.entry}
-        if self._may_be_repeated and self._rejected is not None:
-            rejected = self._rejected.look(entry)
-            held |= {} if rejected is None else {QUARANTINE_OUTPUT: rejected}
+        if self._may_be_repeated:
+            looked = ((aside.output, aside.look(entry)) for aside in self._asides)
+            held |= {name: commit for name, commit in looked if commit is not None}
         self._may_be_repeated = False
         return held
 
     @contextmanager
     def _read(self, frame: DataFrame, left: Sequence[Output], stateful: bool) -> Iterator[dict[str, Staged]]:
         """Step 2; what is ready to be committed, by output, in order."""
-        if self._rejected is not None:
-            self._rejected.forget()
-        extra = (stateful or self._rejected is not None) and not any(o.reads_when_staging for o in left)
+        for aside in self._asides:
+            aside.forget()
+        needed = stateful or any(aside.may_come for aside in self._asides)
+        extra = needed and not any(o.reads_when_staging for o in left)
         # State must be computed exactly once, and reading twice costs twice.
         shared = sum(max(1, output.passes) for output in left) + extra > 1
         rows = frame.persist(StorageLevel.MEMORY_AND_DISK) if shared else frame

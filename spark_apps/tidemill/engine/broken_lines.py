@@ -29,9 +29,18 @@ _PART_SCHEMA = "name string, size long, rows long, statistics string"
 
 
 def broken_lines(spark: SparkSession, pipeline: Pipeline, quarantine: Quarantine) -> BrokenLines | None:
-    """What finds the lines of broken records; None if the source has none."""
-    files = pipeline.spec.source.files
-    return BrokenLines(spark, files, quarantine) if files is not None and files.has_lines else None
+    """What finds the lines of broken records; None if no source has lines.
+
+    Streams of one format whose options differ would need their files told apart: their lines are not told.
+    """
+    found: dict[str, FilesSource | None] = {}
+    for stream in pipeline.spec.streams.values():
+        files = stream.source.files
+        if files is not None and files.has_lines:
+            other = found.setdefault(files.format, files)
+            found[files.format] = other if other is not None and other.options == files.options else None
+    told = tuple(files for files in found.values() if files is not None)
+    return BrokenLines(spark, told, quarantine) if told else None
 
 
 @dataclass(frozen=True)
@@ -40,22 +49,28 @@ class BrokenLines:
 
     Args:
         spark: The session.
-        files: The source.
+        files: The sources, one for each format.
         quarantine: Where the records are.
     """
 
     spark: SparkSession
-    files: FilesSource
+    files: tuple[FilesSource, ...]
     quarantine: Quarantine
 
     def told(self, parts: Sequence[PartFile]) -> list[PartFile]:
         """The parts made anew with lines; as they are if no line can be told."""
-        options = {name.lower(): value for name, value in self.files.options.items()}
+        for files in self.files:
+            parts = self._told_of(files, parts)
+        return list(parts)
+
+    def _told_of(self, source: FilesSource, parts: Sequence[PartFile]) -> list[PartFile]:
+        options = {name.lower(): value for name, value in source.options.items()}
         if not parts or options.keys() & _OTHER_LINES:
             return list(parts)
         paths = [f"{self.quarantine.path}/{part.name}" for part in parts]
         rejected = self.spark.read.schema(from_arrow_schema(QUARANTINE_SCHEMA)).parquet(*paths)
-        is_line = F.col("reason") == f"malformed_{self.files.format}"
+        # Another stream's payload can be malformed in the same way; its records are in no file.
+        is_line = (F.col("reason") == f"malformed_{source.format}") & F.col("file").isNotNull()
         broken, others = rejected.where(is_line), rejected.where(~is_line)
         if broken.isEmpty():
             return list(parts)

@@ -106,6 +106,13 @@ _KNOWN = (
         "retention-expired",
     ),
     _Known(
+        r"(?s)Connection refused.*TextSocket|TextSocket.*Connection refused",
+        UnavailableError,
+        "TIDE-SRC-007",
+        "No server listens at the socket that is read.",
+        "start it first, e.g. `nc -lk 9999`, then the pipeline: each start begins anew",
+    ),
+    _Known(
         r"UnknownTopicOrPartition|Timed out waiting for a node assignment|DisconnectException|"
         r"org\.apache\.kafka\.common\.errors\.TimeoutException|BrokerNotAvailable|"
         r"Failed to (?:construct|create new) (?:kafka|Kafka)|KAFKA_\w*TIMEOUT|NetworkException|"
@@ -117,8 +124,8 @@ _KNOWN = (
         "source-unavailable",
     ),
     _Known(
-        # Of a joined table, which Spark knows by its columns at the start.
-        r"DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS",
+        # Of a joined table, or of one that is a stream: Spark knows both by their columns at the start.
+        r"DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS|DELTA_SCHEMA_CHANGED",
         UnavailableError,
         "TIDE-SRC-006",
         "The columns of a table that is read have changed.",

@@ -17,14 +17,14 @@ from pydantic import ValidationError
 from pyspark.sql import SparkSession
 
 from tidemill.backfill.plan import hold_of, load_plan
-from tidemill.checkpoint.current import read_or_create_current
 from tidemill.checkpoint.epochs import claim_epoch
 from tidemill.checkpoint.gate import check, check_holds, gather_facts
 from tidemill.checkpoint.last_ending import read_last_ending
+from tidemill.checkpoint.query_report import QueryReport, write_query_report
 from tidemill.checkpoint.receipts import write_receipt
 from tidemill.checkpoint.root_owner import CONTROL_PLANE_VARIABLE, check_started_by_owner
 from tidemill.checkpoint.status import Status, read_status
-from tidemill.engine.admission import admit
+from tidemill.engine.admission import admit, generation_to_run
 from tidemill.engine.arguments import parse_arguments
 from tidemill.engine.availability import Backoff, check_source
 from tidemill.engine.backfill import run_backfill
@@ -36,13 +36,16 @@ from tidemill.engine.driver_pod import check_first_pod, check_not_fenced, mark_f
 from tidemill.engine.heartbeat import Heartbeat
 from tidemill.engine.jvm_process import check_jvm, jvm_has_ended
 from tidemill.engine.log_lines import log_json_lines
+from tidemill.engine.query_reporter import Addresses, QueryReporter
 from tidemill.engine.receipt import make_receipt
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
 from tidemill.engine.session import start_session
+from tidemill.engine.spark_ui import ui_address
 from tidemill.engine.streaming import Ending, run_query
 from tidemill.errors import FencedError, TidemillError, UnavailableError
 from tidemill.ledger.code import code_of
+from tidemill.spec.combinations import check_here
 from tidemill.spec.pod import HTTP_PORT
 from tidemill.spec.project import Pipeline, Project, find_project, load_environment, resolve_pipeline
 from tidemill.storage.access import open_storage
@@ -59,6 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         project: Project = find_project(arguments.project)
         pipeline = resolve_pipeline(load_environment(project, arguments.env), arguments.pipeline)
+        if arguments.mode != "backfill":
+            check_here(pipeline, arguments.mode)
         pod = this_pod()
         check_first_pod(pod, arguments.mode)
         check_not_fenced(pod)
@@ -103,7 +108,7 @@ def _run(pipeline: Pipeline, arguments: argparse.Namespace, drain: Drain, heartb
             run = replace(run, own_hold=hold_of(arguments.plan))
         check_holds(store, pipeline.layout, pipeline.name, run.own_hold)
         if run.mode != "backfill":
-            generation = read_or_create_current(store, pipeline.layout, pipeline.name).generation
+            generation = generation_to_run(store, pipeline)
             check(gather_facts(store, pipeline, generation))
             # 4.
             epoch = claim_epoch(store, pipeline.layout, pipeline.name, arguments.run_id)
@@ -154,7 +159,11 @@ def _reporter(
     path = pipeline.layout.status(pipeline.name)
     if arguments.mode == "backfill":
         path = pipeline.layout.backfill_status(pipeline.name, arguments.plan)
-    return Reporter(store, path, status, heartbeat.beat)
+
+    def keep(report: QueryReport) -> None:
+        write_query_report(store, pipeline.layout, report)
+
+    return Reporter(store, path, status, heartbeat.beat, QueryReporter(keep))
 
 
 def _serve(pipeline: Pipeline, reporter: Reporter, arguments: argparse.Namespace) -> None:
@@ -163,8 +172,10 @@ def _serve(pipeline: Pipeline, reporter: Reporter, arguments: argparse.Namespace
     port = arguments.http_port or (HTTP_PORT if pod is not None else None)
     if port is not None:
         trigger = pipeline.spec.run.trigger if arguments.mode == "stream" else None
-        view = DriverView(lambda: reporter.status, reporter.silence, trigger)
-        serve((pod.ip if pod is not None else "127.0.0.1", port), view)
+        view = DriverView(lambda: reporter.status, reporter.silence, trigger, lambda: reporter.query.report)
+        server = serve((pod.ip if pod is not None else "127.0.0.1", port), view)
+        if server is not None:
+            reporter.query.addresses = Addresses(http=server.url)
 
 
 def _run_mode(run: RunContext, reporter: Reporter, arguments: argparse.Namespace) -> Ending:
@@ -179,6 +190,8 @@ def _run_mode(run: RunContext, reporter: Reporter, arguments: argparse.Namespace
                 if spark is None:
                     spark = start_session(run.pipeline, this_pod(), run.mode)
                     spark.streams.addListener(reporter)
+                    ui = ui_address(spark.sparkContext.uiWebUrl, this_pod())
+                    reporter.query.addresses = replace(reporter.query.addresses, spark_ui=ui)
                 if run.mode == "backfill":
                     plan = load_plan(run.store, run.pipeline.layout, run.pipeline.name, arguments.plan)
                     run_backfill(spark, run, reporter, plan)
@@ -190,7 +203,9 @@ def _run_mode(run: RunContext, reporter: Reporter, arguments: argparse.Namespace
                 if spark is not None:
                     check_jvm(spark, error)
                 unavailable = classify(error)
-                if not isinstance(unavailable, UnavailableError):
+                # What cannot be read again begins anew, in a driver and a generation of its own.
+                may_repeat = run.pipeline.spec.is_replayable
+                if not isinstance(unavailable, UnavailableError) or not may_repeat:
                     raise
                 log.warning(
                     "unavailable",
@@ -198,6 +213,7 @@ def _run_mode(run: RunContext, reporter: Reporter, arguments: argparse.Namespace
                     error=unavailable.error_id,
                     reason=str(unavailable),
                 )
+                reporter.query.ends()
                 if reporter.progressed():
                     backoff.succeeded()
                 backoff.wait(unavailable)
@@ -222,6 +238,8 @@ def _finish(
     # The status is the newer driver's by now.
     if not isinstance(failure, FencedError):
         reporter.state("stopped" if failure is None else "failed", failure)
+        # Once more: Spark may have reported the last batch after its query ended.
+        reporter.query.ends()
     log.info("stopped", pipeline=pipeline.name, result=receipt.result, exit_code=receipt.exit_code)
     return receipt.exit_code
 

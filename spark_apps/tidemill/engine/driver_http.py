@@ -1,4 +1,4 @@
-"""The driver's HTTP port: probes, status and metrics. It only tells; there is no verb here.
+"""The driver's HTTP port: probes, status, metrics and its query. It only tells; there is no verb here.
 
 A daemon thread serves it, from what the reporter holds in memory: it reads no storage, asks neither Spark nor
 the broker, and cannot fail, delay or outlive the stream.
@@ -17,6 +17,7 @@ from typing import Any
 
 import structlog
 
+from tidemill.checkpoint.query_report import QueryReport
 from tidemill.checkpoint.status import Status
 from tidemill.engine.liveness import Verdict, alive, ready
 from tidemill.engine.metrics_text import CONTENT_TYPE, metrics_text
@@ -49,11 +50,13 @@ class DriverView:
         status: Gives the newest status.
         silence: Gives the time since the last sign of life.
         trigger: A stream's trigger; None for a bounded run.
+        query: Gives the newest report of the query; None before the first one, and in a backfill.
     """
 
     status: Callable[[], Status]
     silence: Callable[[], timedelta]
     trigger: timedelta | None
+    query: Callable[[], QueryReport | None] = lambda: None
 
 
 def answer(path: str, view: DriverView) -> Answer:
@@ -64,10 +67,21 @@ def answer(path: str, view: DriverView) -> Answer:
     if path == "/readyz":
         return _probe(ready(status))
     if path == "/status":
-        return Answer(200, "application/json", json.dumps(status.model_dump(mode="json")) + "\n")
+        return _json(status.model_dump(mode="json"))
     if path == "/metrics":
         return Answer(200, CONTENT_TYPE, metrics_text(status, datetime.now(UTC) - silence))
-    return _text(404, "there are /healthz, /readyz, /status and /metrics")
+    report = view.query()
+    if path == "/queries":
+        return _json([] if report is None else [report.summary()])
+    if path == "/progress":
+        return _json([] if report is None else list(report.recent_progress))
+    if path == "/explain":
+        return _text(200, "" if report is None else report.explain)
+    return _text(404, "there are /healthz, /readyz, /status, /metrics, /queries, /progress and /explain")
+
+
+def _json(document: Any) -> Answer:
+    return Answer(200, "application/json", json.dumps(document) + "\n")
 
 
 def _probe(verdict: Verdict) -> Answer:
@@ -88,6 +102,12 @@ class DriverHttp(ThreadingHTTPServer):
         self.view = view
         self._free = threading.BoundedSemaphore(MOST_REQUESTS)
         super().__init__(address, _Handler)
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        host, port = self.server_address[:2]
+        return f"http://{host!s}:{port}"
 
     def process_request(self, request: socket | tuple[bytes, socket], client_address: Any) -> None:
         """Serve it in a thread, if one is free."""

@@ -24,6 +24,8 @@ def claim_folders(spark: SparkSession, run: RunContext, outputs: Sequence[Output
     Raises:
         GateRefusedError: TIDE-SINK-008 to -011.
     """
+    if not any(sink.files for sink in run.pipeline.spec.sinks):
+        return
     newest = CheckpointBatches(run.store, run.checkpoint).last_committed()
     for sink, output in zip(run.pipeline.spec.sinks, outputs, strict=True):
         if sink.files is not None:

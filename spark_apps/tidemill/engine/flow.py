@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -14,7 +14,9 @@ from tidemill.engine.plan_check.check import Finding, check_stream
 from tidemill.engine.row_origin import find_origin
 from tidemill.engine.sink_rows import sink_origins
 from tidemill.engine.transform import apply_transform, check_event_time
+from tidemill.names import SOURCE_NAME
 from tidemill.payload.decode import Decoding, Stage, payload_decoding
+from tidemill.payload.late_rows import LateRows
 from tidemill.payload.quarantine import Quarantine
 from tidemill.payload.typed_rows import typed_rows
 from tidemill.sinks.table_columns import table_columns
@@ -43,61 +45,85 @@ class Flow:
 
 def build_flow(
     pipeline: Pipeline,
-    records: DataFrame,
+    streams: Mapping[str, DataFrame],
     quarantine: Quarantine,
     versions: Mapping[str, int] | None = None,
+    late_rows: LateRows | None = None,
 ) -> Flow:
-    """Rows of the sinks, lazily; `records` may be a stream or a batch.
+    """Rows of the sinks, lazily.
 
     Args:
         pipeline: What runs.
-        records: What the source gives.
+        streams: What each stream gives, by name.
         quarantine: Takes records that cannot be decoded.
         versions: Of the tables that are joined, in the place of the newest ones.
+        late_rows: Sets late rows aside; None where they go on.
     """
-    decoding = _decoding(pipeline, records, quarantine)
-    if decoding is not None and records.isStreaming and decodes_while_writing(pipeline):
-        if pipeline.spec.event_time is not None:
-            check_event_time(pipeline, pipeline.spec.event_time, _decoded(records, decoding))
-        return Flow(records, decoding.arrow_schema, decoding.stage, plain_origin(pipeline))
-    return flow_of(pipeline, decoded_rows(pipeline, records, quarantine), versions)
+    if decodes_while_writing(pipeline):
+        records = streams[SOURCE_NAME]
+        decoding = _decoding(pipeline, records, quarantine, None)
+        if decoding is not None:
+            if pipeline.spec.event_time is not None:
+                check_event_time(pipeline, pipeline.spec.event_time, _decoded(records, decoding))
+            return Flow(records, decoding.arrow_schema, decoding.stage, plain_origin(pipeline))
+    rows = {
+        name: decoded_rows(stream, streams[name], replace(quarantine, stream=name), late_rows)
+        for name, stream in pipeline.streams.items()
+    }
+    return flow_of(pipeline, rows, versions)
 
 
-def decoded_rows(pipeline: Pipeline, records: DataFrame, quarantine: Quarantine) -> DataFrame:
-    """What the transform is given, lazily."""
-    decoding = _decoding(pipeline, records, quarantine)
+def decoded_rows(
+    pipeline: Pipeline, records: DataFrame, quarantine: Quarantine, late_rows: LateRows | None = None
+) -> DataFrame:
+    """What the transform is given of the one stream, lazily."""
+    decoding = _decoding(pipeline, records, quarantine, late_rows)
     return records if decoding is None else _decoded(records, decoding)
 
 
-def flow_of(pipeline: Pipeline, rows: DataFrame, versions: Mapping[str, int] | None = None) -> Flow:
-    """The rest of the way, for decoded rows."""
+def flow_of(
+    pipeline: Pipeline, rows: Mapping[str, DataFrame], versions: Mapping[str, int] | None = None
+) -> Flow:
+    """The rest of the way, for decoded rows: streams or batches, by name."""
+    some = next(iter(rows.values()))
     calls = CallSites(pipeline.environment.project.transforms)
-    result = apply_transform(pipeline, rows, read_tables(rows.sparkSession, pipeline, versions), calls)
+    result = apply_transform(pipeline, rows, read_tables(some.sparkSession, pipeline, versions), calls)
     columns = table_columns(result.schema)
-    if not rows.isStreaming:
+    if not some.isStreaming:
         return Flow(result, columns)
-    findings = check_stream(pipeline, rows, result, calls)
-    event_time = pipeline.spec.event_time
-    if pipeline.spec.transform is None:
-        origin = plain_origin(pipeline)
-    else:
-        origin = find_origin(rows, result, None if event_time is None else event_time.column)
+    origin = _origin(pipeline, rows, result)
+    findings = check_stream(pipeline, rows, result, calls, origin.window)
     sinks = dict(sink_origins(pipeline, result))
     return Flow(result, columns, origin=origin.model_copy(update={"sinks": sinks}), findings=findings)
 
 
-def _decoding(pipeline: Pipeline, records: DataFrame, quarantine: Quarantine) -> Decoding | None:
+def _origin(pipeline: Pipeline, rows: Mapping[str, DataFrame], result: DataFrame) -> RowOrigin:
+    if pipeline.spec.has_named_streams:
+        return RowOrigin(stateful=True, reason="rows are made of several streams")
+    event_time = pipeline.spec.event_time
+    if pipeline.spec.transform is None:
+        return plain_origin(pipeline)
+    return find_origin(rows[SOURCE_NAME], result, None if event_time is None else event_time.column)
+
+
+def _decoding(
+    pipeline: Pipeline, records: DataFrame, quarantine: Quarantine, late_rows: LateRows | None
+) -> Decoding | None:
     payload = pipeline.spec.payload
     if payload is not None:
-        return payload_decoding(pipeline, payload, quarantine)
-    return typed_rows(pipeline, records.schema, quarantine) if pipeline.spec.rejects_records else None
+        return payload_decoding(pipeline, payload, quarantine, late_rows)
+    if not pipeline.spec.sets_aside:
+        return None
+    return typed_rows(pipeline, records.schema, quarantine, late_rows)
 
 
 def decodes_while_writing(pipeline: Pipeline) -> bool:
     """Whether decoding and writing are one pass: nothing stands between records and one plain append."""
-    if pipeline.spec.transform is not None or len(pipeline.spec.sinks) != 1:
+    spec = pipeline.spec
+    # A watermark is of columns, which records have once they are decoded.
+    if spec.transform is not None or spec.keeps_late or len(spec.sinks) != 1:
         return False
-    sink = pipeline.spec.sinks[0].delta
+    sink = spec.sinks[0].delta
     if sink is None or sink.transform is not None or sink.where is not None:
         return False
     return sink.writer_and_reason[0] == "arrow"

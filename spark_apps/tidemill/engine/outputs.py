@@ -11,14 +11,27 @@ from pyspark.sql import DataFrame
 from tidemill.checkpoint.retention.rule import retention_of, table_properties
 from tidemill.engine.flow import Flow
 from tidemill.engine.sink_rows import SinkRows, sink_rows
+from tidemill.engine.transform import load_code
+from tidemill.names import CHANGE_FEED
 from tidemill.sinks.batch_commit import BatchCommit, Staged, StepDone, Written, nothing_more
 from tidemill.sinks.files_sink import check_columns, write_files
+from tidemill.sinks.foreach_sink import call_with_batch, write_rows
 from tidemill.sinks.kafka_sink import send_rows
+from tidemill.sinks.memory_sink import MemoryTable
 from tidemill.sinks.table_log import TableLog
 from tidemill.sinks.table_writer import table_writer
 from tidemill.sources.kafka_clients import environment_client
 from tidemill.spec.project import Pipeline
-from tidemill.spec.sinks import ConsoleSink, DeltaSink, FilesSink, KafkaSink, Sink
+from tidemill.spec.sinks import (
+    ConsoleSink,
+    DeltaSink,
+    FilesSink,
+    ForeachBatchSink,
+    ForeachSink,
+    KafkaSink,
+    MemorySink,
+    Sink,
+)
 
 
 @dataclass(frozen=True)
@@ -26,13 +39,14 @@ class Output:
     """One sink of one pipeline.
 
     Args:
-        name: Table, `kafka:<topic>`, `files:<path>` or `console`; the `output` of its ledger entries.
+        name: Table, `kafka:<topic>`, `files:<path>`, `console` and so on; the `output` of its ledger entries.
         rows: What it takes of the result.
         stage: Makes the rows of a batch ready; the commit follows when all outputs are.
         log: Of a table, which tells whether it holds a batch; None for others, which cannot tell.
         passes: How often staging and committing read all rows: a merge looks for repeated keys first, the
             console stops after a few rows, and a transform may use its rows several times.
         reads_when_staging: Whether staging reads all rows; a transform may need but a few.
+        check: Refuses, before the first batch, a table that does not fit.
     """
 
     name: str
@@ -41,6 +55,7 @@ class Output:
     log: TableLog | None = None
     passes: int = 1
     reads_when_staging: bool = False
+    check: Callable[[], None] = lambda: None
 
 
 def build_outputs(pipeline: Pipeline, flow: Flow, step_done: StepDone = nothing_more) -> list[Output]:
@@ -50,7 +65,10 @@ def build_outputs(pipeline: Pipeline, flow: Flow, step_done: StepDone = nothing_
 
 def table_log(pipeline: Pipeline, sink: DeltaSink) -> TableLog:
     """The log of a sink's table, which is made so that it can be brought back as far as the checkpoint."""
-    return TableLog(pipeline.layout.table(sink.table), table_properties(retention_of(pipeline.spec)))
+    properties = table_properties(retention_of(pipeline.spec))
+    if sink.change_feed:
+        properties[CHANGE_FEED] = "true"
+    return TableLog(pipeline.layout.table(sink.table), properties)
 
 
 def _output(pipeline: Pipeline, flow: Flow, place: int, step_done: StepDone) -> Output:
@@ -66,11 +84,18 @@ def _plain_output(pipeline: Pipeline, flow: Flow, sink: Sink, rows: SinkRows, st
     if sink.delta is not None:
         log = table_log(pipeline, sink.delta)
         writer = table_writer(sink.delta, log, rows.columns, flow.before, step_done)
-        return Output(sink.delta.table, rows, writer.stage, log, writer.passes, writer.reads_when_staging)
+        reads = writer.reads_when_staging
+        return Output(sink.delta.table, rows, writer.stage, log, writer.passes, reads, writer.check)
     if sink.kafka is not None:
         return _topic_output(pipeline, sink.kafka, rows, step_done)
     if sink.files is not None:
         return _files_output(pipeline, sink.files, rows, step_done)
+    if sink.foreach_batch is not None:
+        return _function_output(pipeline, sink.foreach_batch, rows, step_done)
+    if sink.foreach is not None:
+        return _writer_output(pipeline, sink.foreach, rows)
+    if sink.memory is not None:
+        return _memory_output(pipeline, flow, sink.memory, rows)
     return _console_output(sink.chosen, rows)
 
 
@@ -116,3 +141,43 @@ def _console_output(sink: ConsoleSink, rows: SinkRows) -> Output:
         return show
 
     return Output("console", rows, stage, passes=0)
+
+
+def _memory_output(pipeline: Pipeline, flow: Flow, sink: MemorySink, rows: SinkRows) -> Output:
+    is_whole = pipeline.spec.output_mode == "complete"
+    table = MemoryTable(flow.frame.sparkSession, sink, rows.columns, is_whole=is_whole)
+
+    def stage(frame: DataFrame) -> Staged:
+        return lambda commit: Written(True, table.put(frame, commit.batch_id))
+
+    return Output(f"memory:{sink.name}", rows, stage)
+
+
+def _writer_output(pipeline: Pipeline, sink: ForeachSink, rows: SinkRows) -> Output:
+    writer = load_code(pipeline, sink.writer)
+
+    def stage(frame: DataFrame) -> Staged:
+        def write(commit: BatchCommit) -> Written:
+            write_rows(frame, writer, commit.batch_id)
+            return Written(True)
+
+        return write
+
+    return Output(f"foreach:{sink.writer}", rows, stage)
+
+
+def _function_output(
+    pipeline: Pipeline, sink: ForeachBatchSink, rows: SinkRows, step_done: StepDone
+) -> Output:
+    function = load_code(pipeline, sink.function)
+
+    def stage(frame: DataFrame) -> Staged:
+        def call(commit: BatchCommit) -> Written:
+            call_with_batch(frame, function, commit)
+            step_done("function_called")
+            return Written(True)
+
+        return call
+
+    # The function may use its rows several times.
+    return Output(f"foreach_batch:{sink.function}", rows, stage, passes=2)

@@ -10,8 +10,7 @@ from tidemill.checkpoint.reading.batches import CheckpointBatches, PlannedBatch
 from tidemill.checkpoint.receipts import Receipt
 from tidemill.checkpoint.status import Status
 from tidemill.errors import FencedError, TidemillError
-from tidemill.names import Layout
-from tidemill.sources.read import source_name
+from tidemill.names import Layout, source_name
 from tidemill.storage.store import Store
 
 
@@ -64,4 +63,4 @@ def _position(batches: CheckpointBatches) -> _Position:
 
 
 def _ends(batch: PlannedBatch) -> dict[str, Any]:
-    return {source_name(place): end for place, end in enumerate(batch.ends)}
+    return {source_name(key): end for key, end in batch.ends.items()}

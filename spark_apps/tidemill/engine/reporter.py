@@ -20,8 +20,10 @@ from pyspark.sql.streaming.listener import (
 
 from tidemill.checkpoint.status import DriverState, Status, write_status
 from tidemill.engine.batch_writer import BatchResult
+from tidemill.engine.query_reporter import QueryReporter
 from tidemill.errors import TidemillError
 from tidemill.names import query_name
+from tidemill.spec.secret_mask import mask_document
 from tidemill.storage.store import Store
 
 # How often the status is written while one batch is worked on, in seconds: who reads it elsewhere then knows
@@ -32,11 +34,20 @@ log = structlog.get_logger()
 
 
 class Reporter(StreamingQueryListener):
-    """Keeps `status.json` up to date from the batches' results and Spark's progress events."""
+    """Keeps `status.json` up to date from the batches' results and Spark's progress events.
+
+    `query` hears of the same batches and events, and says more of them.
+    """
 
     def __init__(
-        self, store: Store, path: str, status: Status, sign_of_life: Callable[[], None] = lambda: None
+        self,
+        store: Store,
+        path: str,
+        status: Status,
+        sign_of_life: Callable[[], None] = lambda: None,
+        query: QueryReporter | None = None,
     ) -> None:
+        self.query = query or QueryReporter()
         self._store = store
         self._sign_of_life = sign_of_life
         self._path = path
@@ -51,10 +62,14 @@ class Reporter(StreamingQueryListener):
         self.last_progress: int | None = None
         self._seen_progress: int | None = None
         self._query_id: str | None = None
+        # Until Spark has reported the end of the batch.
+        self._late_by_batch: dict[int, int] = {}
 
     def state(self, state: DriverState, error: TidemillError | None = None, **changes: Any) -> None:
         """Change the state and say so."""
-        self._update(state=state, error=None if error is None else error.as_document(), **changes)
+        # Some of its facts are Spark's or a client's own words.
+        told = None if error is None else mask_document(error.as_document())
+        self._update(state=state, error=told, **changes)
 
     def works(self) -> None:
         """Count a sign of life that changes nothing in the status: a task of a long batch ended."""
@@ -79,9 +94,12 @@ class Reporter(StreamingQueryListener):
 
     def batch(self, result: BatchResult) -> None:
         """Count what a batch wrote."""
+        self.query.wrote(result)
         rows = dict(self.status.rows_by_output)
         for output, written in result.written.items():
             rows[output] = rows.get(output, 0) + (written.rows or 0)
+        if result.batch_id is not None:
+            self._late_by_batch[result.batch_id] = result.late
         now = datetime.now(UTC)
         self._update(
             batch_id=result.batch_id,
@@ -104,6 +122,7 @@ class Reporter(StreamingQueryListener):
             progress = json.loads(event.progress.json)
             if progress.get("name") == query_name(self.status.pipeline):
                 self._hear()
+                self.query.progressed(progress)
                 self._take_over(progress)
         except Exception as error:  # noqa: BLE001  # reporting must never stop a stream
             log.warning("progress_not_reported", reason=f"{type(error).__name__}: {error}")
@@ -132,7 +151,6 @@ class Reporter(StreamingQueryListener):
         self.heard_at = self._lived_at
 
     def _take_over(self, progress: dict[str, Any]) -> None:
-        late = sum(op.get("numRowsDroppedByWatermark", 0) for op in progress.get("stateOperators", []))
         watermark = progress.get("eventTime", {}).get("watermark")
         lag = _lag(progress)
         milliseconds = progress.get("durationMs", {}).get("triggerExecution")
@@ -153,7 +171,7 @@ class Reporter(StreamingQueryListener):
             rows=progress.get("numInputRows"),
             milliseconds=milliseconds,
             lag=lag,
-            late_rows=late,
+            late_rows=self._late_by_batch.pop(self.last_progress, 0),
         )
 
     def _update(self, **changes: Any) -> None:

@@ -10,6 +10,8 @@ from pyspark.sql import DataFrame
 from tidemill.backfill.analysed_plan import Input, kept_columns, origin_of
 from tidemill.backfill.plan_tree import Document
 from tidemill.backfill.row_origin import RowOrigin, SinkOrigin
+from tidemill.engine.plan_check.analysed import plan_of
+from tidemill.engine.scala import items
 
 
 def find_origin(rows: DataFrame, result: DataFrame, event_time: str | None) -> RowOrigin:
@@ -36,11 +38,9 @@ def find_sink_origin(result: DataFrame, transform: Callable[[DataFrame], DataFra
 
 
 def _analysed(frame: DataFrame) -> Document:
-    document: Document = json.loads(frame._jdf.queryExecution().analyzed().toJSON())
+    document: Document = json.loads(plan_of(frame).toJSON())
     return document
 
 
 def _columns(frame: DataFrame) -> list[tuple[str, int]]:
-    output = frame._jdf.queryExecution().analyzed().output()
-    attributes = (output.apply(place) for place in range(output.size()))
-    return [(attribute.name(), attribute.exprId().id()) for attribute in attributes]
+    return [(attribute.name(), attribute.exprId().id()) for attribute in items(plan_of(frame).output())]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from tidemill.checkpoint.epochs import newest_epoch
+from tidemill.checkpoint.gate import TopicFacts
 from tidemill.checkpoint.reading.batches import CheckpointBatches, PlannedBatch
 from tidemill.engine.drain import Drain
 from tidemill.errors import FencedError
 from tidemill.ledger.entry import Code, LedgerEntry, OffsetRange
 from tidemill.ledger.shape import shape_of
-from tidemill.sources.read import source_name
+from tidemill.names import source_name
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
@@ -31,8 +32,7 @@ class RunContext:
         generation: Live checkpoint generation; empty for a backfill, which has no checkpoint.
         epoch: Claimed by this driver; 0 for a backfill.
         own_hold: Id of the hold that a backfill may have taken.
-        topic_ids: Ids that the broker gave the topics, as far as it tells.
-        cluster: Whose offsets these are, as far as it tells.
+        topics: What the broker said at the start, for each stream that is Kafka's, by its name in the ledger.
     """
 
     pipeline: Pipeline
@@ -44,8 +44,7 @@ class RunContext:
     generation: str = ""
     epoch: int = 0
     own_hold: str = ""
-    topic_ids: Mapping[str, str] = field(default_factory=dict)
-    cluster: str | None = None
+    topics: Mapping[str, TopicFacts] = field(default_factory=dict)
 
     @property
     def checkpoint(self) -> str:
@@ -79,14 +78,16 @@ class RunContext:
         )
 
     def _sources(self, batches: CheckpointBatches, planned: PlannedBatch | None) -> dict[str, OffsetRange]:
-        """What the batch read; a join of the source with itself reads it once for each side."""
-        if planned is None:
-            return {}
-        ids = dict(self.topic_ids) or None
-        return {
-            source_name(place): OffsetRange(start=start, end=end, topic_ids=ids, cluster=self.cluster)
-            for place, (start, end) in enumerate(batches.ranges_of(planned))
-        }
+        """What the batch read; a join of the one stream with itself reads it once for each side."""
+        ranges = {} if planned is None else batches.ranges_of(planned)
+        return {source_name(key): self._range(source_name(key), *read) for key, read in ranges.items()}
+
+    def _range(self, name: str, start: Any, end: Any) -> OffsetRange:
+        # Uses of the one stream are `source`, `source.1`, and so on.
+        topics = self.topics.get(name.partition(".")[0])
+        if topics is None:
+            return OffsetRange(start=start, end=end)
+        return OffsetRange(start=start, end=end, topic_ids=dict(topics.ids) or None, cluster=topics.cluster)
 
     def _check_epoch(self) -> None:
         newest = newest_epoch(self.store, self.pipeline.layout, self.pipeline.name)

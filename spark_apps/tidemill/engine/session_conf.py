@@ -7,6 +7,7 @@ from typing import Literal
 from tidemill.checkpoint.retention.rule import retention_of
 from tidemill.engine.driver_pod import DriverPod
 from tidemill.engine.kubernetes_conf import executor_slots, kubernetes_conf, uses_executors
+from tidemill.engine.spark_ui import ui_conf
 from tidemill.spec.project import Pipeline
 from tidemill.spec.units import format_size
 
@@ -49,8 +50,8 @@ def session_conf(pipeline: Pipeline, pod: DriverPod | None = None, mode: Mode = 
     return {
         "spark.app.name": f"tidemill-{pipeline.name}",
         "spark.driver.memory": format_size(pipeline.size.driver.memory),
-        "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        **ui_conf(pipeline, pod),
         **_place_conf(pipeline, pod),
         **_sql_conf(),
         **_state_conf(),

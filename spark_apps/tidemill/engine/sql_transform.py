@@ -9,6 +9,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tidemill.engine.scala import items
+
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 
 
@@ -53,6 +55,5 @@ def _check_is_query(session: SparkSession, text: str) -> None:
 
 def _nodes(plan: Any) -> Iterator[Any]:
     yield plan
-    children = plan.children()
-    for place in range(children.size()):
-        yield from _nodes(children.apply(place))
+    for child in items(plan.children()):
+        yield from _nodes(child)

@@ -11,6 +11,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tidemill.engine.scala import items
+
 # Name of a metric that every stateful operator has (StateStoreWriter of Spark 4.2), and no other.
 _DROPPED = "numRowsDroppedByWatermark"
 
@@ -48,6 +50,5 @@ def _metrics(plan: Any) -> Iterator[Any]:
     metric = plan.metrics().get(_DROPPED)
     if metric.isDefined():
         yield metric.get()
-    children = plan.children()
-    for place in range(children.size()):
-        yield from _metrics(children.apply(place))
+    for child in items(plan.children()):
+        yield from _metrics(child)

@@ -7,17 +7,19 @@ from typing import Literal
 import structlog
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tidemill.backfill.row_origin import check_declared, keep_origin
 from tidemill.engine.batch import BatchProcessor, DrainedError
 from tidemill.engine.batch_writer import BatchWriter
 from tidemill.engine.broken_lines import broken_lines
 from tidemill.engine.file_sinks import claim_folders
-from tidemill.engine.flow import build_flow
+from tidemill.engine.flow import Flow, build_flow
 from tidemill.engine.half_written import Begun, StartAgainError
+from tidemill.engine.late_split import LateSplit
 from tidemill.engine.outputs import build_outputs
 from tidemill.engine.plan_check.check import refuse_or_warn
-from tidemill.engine.rejected_records import RejectedRecords
+from tidemill.engine.records_aside import RecordsAside
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
 from tidemill.engine.running_query import RunningQuery, drain_queries, log_ends_of_queries
@@ -26,10 +28,12 @@ from tidemill.engine.state_operators import StateOperators
 from tidemill.engine.tables_read import TablesRead
 from tidemill.engine.task_watch import TaskWatch, work_of
 from tidemill.engine.turn import Waiting
-from tidemill.names import query_name
+from tidemill.names import LATE_OUTPUT, QUARANTINE_OUTPUT, query_name
+from tidemill.payload.late_rows import LATE_SCHEMA, LateRows
 from tidemill.payload.quarantine import Quarantine
 from tidemill.sinks.batch_commit import StepDone, nothing_more
-from tidemill.sources.read import read_stream
+from tidemill.sources.read import read_streams
+from tidemill.spec.project import Pipeline
 from tidemill.spec.units import format_duration
 
 # How often the driver looks whether the query ended or a stop was asked for, in seconds: the wait that
@@ -69,6 +73,7 @@ def _run_once(
     ending: Ending = "finished"
     stopped = False
     try:
+        reporter.query.begins(running.query, run.pipeline.name, run.pipeline.spec, run.run_id)
         while ending == "finished" and running.query.isActive:
             if run.drain.requested:
                 ending = drain_queries([running], run.pipeline.environment.spec.drain_time)
@@ -76,6 +81,7 @@ def _run_once(
                 running.query.awaitTermination(POLL_SECONDS)  # type: ignore[arg-type]  # may be a fraction
                 source.look()
                 tasks.look()
+                reporter.query.look(running.query)
     except StreamingQueryException:
         pass  # raised below, as what caused it
     finally:
@@ -103,23 +109,20 @@ def start_query(
 
     Raises:
         SpecError: TIDE-PLAN-…, before anything is started.
+        DataError: TIDE-SINK-001, if a table cannot take the rows; nothing was read or written then.
     """
     pipeline = run.pipeline
     quarantine = Quarantine.at(spark.sparkContext, pipeline.layout.quarantine(pipeline.name), run.run_id)
+    late = Quarantine.at(spark.sparkContext, pipeline.layout.late(pipeline.name), run.run_id, LATE_SCHEMA)
     versions = None if begun is None else begun.versions
-    flow = build_flow(pipeline, read_stream(spark, pipeline), quarantine, versions)
+    late_rows = _late_rows(pipeline, late)
+    flow = build_flow(pipeline, read_streams(spark, pipeline), quarantine, versions, late_rows)
     for warning in refuse_or_warn(flow.findings):
         log.warning("transform", **warning.error.as_document())
     check_declared(pipeline, flow.origin)
     keep_origin(run.store, pipeline, flow.origin)
-    rejected = None
-    if pipeline.spec.rejects_records:
-        lines = broken_lines(spark, pipeline, quarantine)
-        rejected = RejectedRecords(quarantine, lines, step_done)
-    outputs = build_outputs(pipeline, flow, step_done)
-    claim_folders(spark, run, outputs)
-    tables = TablesRead(spark, pipeline) if pipeline.spec.tables else None
-    writer = BatchWriter(outputs, rejected, StateOperators(spark), tables)
+    asides = _asides(spark, pipeline, quarantine, late, step_done)
+    writer = _batch_writer(spark, run, flow, asides, step_done)
     others = Waiting(run.store, pipeline.layout.turn(pipeline.name), run.drain)
     processor = BatchProcessor(writer, run.entry, run.drain, others, reporter.batch)
     processor.begun = begun
@@ -130,8 +133,43 @@ def start_query(
         .option("checkpointLocation", run.checkpoint)
         .foreachBatch(processor)
     )
-    if run.mode == "incremental":
-        query = query.trigger(availableNow=True)
-    else:
-        query = query.trigger(processingTime=format_duration(pipeline.spec.run.trigger))
-    return RunningQuery(query.start(), processor, reporter)
+    return RunningQuery(_with_trigger(query, run).start(), processor, reporter)
+
+
+def _with_trigger(query: DataStreamWriter, run: RunContext) -> DataStreamWriter:
+    declared = run.pipeline.spec.run
+    kind = declared.trigger_of(run.mode)
+    if kind == "once":
+        return query.trigger(once=True)
+    if kind == "available_now":
+        return query.trigger(availableNow=True)
+    return query.trigger(processingTime=format_duration(declared.trigger))
+
+
+def _late_rows(pipeline: Pipeline, table: Quarantine) -> LateRows | None:
+    event_time = pipeline.spec.event_time if pipeline.spec.keeps_late else None
+    return None if event_time is None else LateRows(event_time.column, table)
+
+
+def _asides(
+    spark: SparkSession, pipeline: Pipeline, quarantine: Quarantine, late: Quarantine, step_done: StepDone
+) -> list[RecordsAside]:
+    """What takes the records that are set aside."""
+    lines = broken_lines(spark, pipeline, quarantine)
+    rejected = RecordsAside(QUARANTINE_OUTPUT, quarantine, lines=lines, step_done=step_done)
+    behind = RecordsAside(LATE_OUTPUT, late, may_come=pipeline.spec.keeps_late, step_done=step_done)
+    return [aside for aside in (rejected, behind) if aside.output in pipeline.spec.asides]
+
+
+def _batch_writer(
+    spark: SparkSession, run: RunContext, flow: Flow, asides: list[RecordsAside], step_done: StepDone
+) -> BatchWriter:
+    """What writes the batches: all tables fit, and the folders that it writes files into are claimed."""
+    pipeline = run.pipeline
+    outputs = build_outputs(pipeline, flow, step_done)
+    for output in outputs:
+        output.check()
+    claim_folders(spark, run, outputs)
+    tables = TablesRead(spark, pipeline) if pipeline.spec.tables else None
+    late = LateSplit(spark, flow.origin.window) if pipeline.spec.keeps_late else None
+    return BatchWriter(outputs, asides, StateOperators(spark), tables, late)

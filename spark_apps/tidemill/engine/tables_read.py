@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tidemill.engine.scala import items
 from tidemill.engine.state_operators import running_execution
 from tidemill.spec.project import Pipeline
 from tidemill.spec.transform_rules import wrong_call
@@ -51,7 +52,7 @@ class TablesRead:
 
 def _leaves(plan: Any) -> list[Any]:
     """What a plan and its subqueries read."""
-    return [leaf for part in (plan, *_each(plan.subqueriesAll())) for leaf in _each(part.collectLeaves())]
+    return [leaf for part in (plan, *items(plan.subqueriesAll())) for leaf in items(part.collectLeaves())]
 
 
 def _indexes(leaves: list[Any]) -> Iterator[Any]:
@@ -60,11 +61,6 @@ def _indexes(leaves: list[Any]) -> Iterator[Any]:
         relation = leaf.relation() if _is(leaf, "LogicalRelation") else None
         if relation is not None and _is(relation, "HadoopFsRelation") and _is(relation.location(), _CHOSEN):
             yield relation.location()
-
-
-def _each(sequence: Any) -> list[Any]:
-    """The items of one of Scala's."""
-    return [sequence.apply(place) for place in range(sequence.size())]
 
 
 def _is(part: Any, name: str) -> bool:

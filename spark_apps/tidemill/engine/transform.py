@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Mapping
+from importlib.machinery import SourceFileLoader
+from types import CodeType
+from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
@@ -12,7 +15,7 @@ from pyspark.sql.types import TimestampType
 from tidemill.engine.plan_check.call_sites import CallSites, failed_call
 from tidemill.engine.sql_transform import sql_transform
 from tidemill.errors import DataError, SpecError, TidemillError
-from tidemill.sources.read import SOURCE_NAME
+from tidemill.names import SOURCE_NAME
 from tidemill.spec.event_time import EventTime
 from tidemill.spec.project import Pipeline
 from tidemill.spec.transform_rules import wrong_call
@@ -29,14 +32,14 @@ _RUNS_THE_STREAM = (
 
 
 def apply_transform(
-    pipeline: Pipeline, rows: DataFrame, tables: Mapping[str, DataFrame], calls: CallSites
+    pipeline: Pipeline, rows: Mapping[str, DataFrame], tables: Mapping[str, DataFrame], calls: CallSites
 ) -> DataFrame:
-    """Rows of the source -> rows of the result; the same call for streams and batches.
+    """Rows of the sources -> rows of the result; the same call for streams and batches.
 
     Args:
         pipeline: Whose transform is applied.
-        rows: Of the source that is a stream.
-        tables: What it is joined with, by name.
+        rows: Of each stream, by name.
+        tables: What they are joined with, by name.
         calls: Takes which line made what.
 
     Raises:
@@ -44,19 +47,27 @@ def apply_transform(
             transform may call.
         DataError: TIDE-DATA-002, if the function fails or returns no DataFrame.
     """
-    if pipeline.spec.event_time is not None:
-        check_event_time(pipeline, pipeline.spec.event_time, rows)
+    for name, stream in pipeline.streams.items():
+        if stream.spec.event_time is not None:
+            check_event_time(stream, stream.spec.event_time, rows[name])
+    if pipeline.spec.transform is None and not pipeline.spec.keeps_late:
+        return rows[SOURCE_NAME]
+    clocked = {name: _with_watermark(stream, rows[name]) for name, stream in pipeline.streams.items()}
     if pipeline.spec.transform is None:
-        return rows
-    if pipeline.spec.event_time is not None:
-        delay = format_duration(pipeline.spec.event_time.watermark)
-        rows = rows.withWatermark(pipeline.spec.event_time.column, delay)
+        return clocked[SOURCE_NAME]
     transform = load_transform(pipeline, pipeline.spec.transform)
     try:
         with calls.watched():
-            return check_frame(_call(pipeline, transform, rows, tables))
+            return check_frame(_call(pipeline, transform, clocked, tables))
     except Exception as error:  # a user's function can fail in any way
         raise _not_applicable(pipeline, error) from error
+
+
+def _with_watermark(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
+    event_time = pipeline.spec.event_time
+    if event_time is None:
+        return rows
+    return rows.withWatermark(event_time.column, format_duration(event_time.watermark))
 
 
 def check_frame(result: object) -> DataFrame:
@@ -71,13 +82,17 @@ def check_frame(result: object) -> DataFrame:
 
 
 def _call(
-    pipeline: Pipeline, transform: Transform, rows: DataFrame, tables: Mapping[str, DataFrame]
+    pipeline: Pipeline,
+    transform: Transform,
+    rows: Mapping[str, DataFrame],
+    tables: Mapping[str, DataFrame],
 ) -> DataFrame:
     """A function of one source calls it as it likes; several are known by their names, as in a query."""
     spec = pipeline.spec
     if spec.sources is None and not (spec.transform or "").endswith(".sql"):
-        return transform(rows)
-    return transform(**{spec.stream_name or SOURCE_NAME: rows, **tables})
+        return transform(rows[SOURCE_NAME])
+    streams = rows if spec.has_named_streams else {spec.parameter: rows[SOURCE_NAME]}
+    return transform(**streams, **tables)
 
 
 def _not_applicable(pipeline: Pipeline, error: Exception) -> TidemillError:
@@ -124,7 +139,7 @@ def cannot_be_applied(pipeline: Pipeline, key: str, reference: str, error: Excep
 
 
 def load_transform(pipeline: Pipeline, reference: str) -> Transform:
-    """Import a function, or read a query; nothing of the file is cached between drivers.
+    """Import a function, or read a query.
 
     Args:
         pipeline: Whose.
@@ -136,22 +151,47 @@ def load_transform(pipeline: Pipeline, reference: str) -> Transform:
     path = pipeline.environment.project.transform_file(reference)
     if path.suffix == ".sql":
         return sql_transform(path)
-    function = reference.partition(":")[2]
-    spec = importlib.util.spec_from_file_location(f"tidemill_transform_{path.stem}", path)
+    loaded: Transform = load_code(pipeline, reference)
+    return loaded
+
+
+def load_code(pipeline: Pipeline, reference: str) -> Any:
+    """Import a function or class of the project; nothing of the file is cached between drivers.
+
+    Args:
+        pipeline: Whose.
+        reference: As `file:name`.
+
+    Raises:
+        SpecError: TIDE-SPEC-016, if the file does not define it or fails to load.
+    """
+    path = pipeline.environment.project.transform_file(reference)
+    name = reference.partition(":")[2]
+    module_name = f"tidemill_transform_{path.stem}"
+    loader = _FreshLoader(module_name, str(path))
+    spec = importlib.util.spec_from_file_location(module_name, path, loader=loader)
     try:
         if spec is None or spec.loader is None:
             raise ImportError(f"{path} is not a Python file")
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        loaded: Transform = getattr(module, function)
+        return getattr(module, name)
     except Exception as error:  # a user's file can fail in any way
         raise SpecError(
             "TIDE-SPEC-016",
-            "The transform cannot be loaded.",
-            facts={"file": path, "function": function, "reason": f"{type(error).__name__}: {error}"},
-            fix=f"define `def {function}(rows: DataFrame) -> DataFrame` in the file",
+            "The transform file cannot be loaded.",
+            facts={"file": path, "name": name, "reason": f"{type(error).__name__}: {error}"},
+            fix=f"define `{name}` in the file: of a transform, `def {name}(rows: DataFrame) -> DataFrame`",
         ) from error
-    return loaded
+
+
+class _FreshLoader(SourceFileLoader):
+    """Compiles the file at each load: to Python's cache, another of the same size and second is the same."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The code of the file as it is now."""
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
 
 
 def check_event_time(pipeline: Pipeline, event_time: EventTime, rows: DataFrame) -> None:

@@ -58,60 +58,78 @@ class Code(BaseModel):
     rules: str = ""
 
 
-class SinkShape(BaseModel):
-    """How one sink takes the result. A value that an entry does not have was not known, as in `Shape`."""
+class _Known(BaseModel):
+    """What an entry lacks was not known when it was written; what is empty was not declared."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    mode: str = ""
-    key: tuple[str, ...] = ()
-    where: str = ""
-    transform: str = ""
-
     @model_serializer(mode="wrap")
     def _what_is_known(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """An entry that carries another one's shape over knows no more than that one."""
         return {name: value for name, value in dump(self).items() if name in self.model_fields_set}
 
 
-class Shape(BaseModel):
-    """What of the declaration checkpoint and tables depend on: Spark goes on with the old one, or wrongly.
+class SinkShape(_Known):
+    """How one sink takes the result."""
 
-    A value that an entry does not have was not known when it was written; one that is empty was not declared.
+    mode: str = ""
+    key: tuple[str, ...] = ()
+    cdc: str = ""
+    where: str = ""
+    transform: str = ""
+
+
+class StreamShape(_Known):
+    """What one stream is declared like.
 
     Args:
         source: Kind of the source.
         event_time: Column of the watermark.
-        output_mode: Spark's.
-        shuffle_partitions: Partitions of stateful operators.
-        tables: Tables that are written.
         path: Folder of a files source.
-        format: Format of its files.
+        format: Format of its files; `changes` of a table whose change feed is read.
         columns: Their columns.
         payload: How the records of a topic are decoded.
         watermark: How late an event may be.
         window: Length of the result's windows, as it is declared.
-        sinks: By name.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    source: str
+    source: str = ""
     event_time: str | None = None
-    output_mode: str
-    shuffle_partitions: int
-    tables: tuple[str, ...] = ()
     path: str = ""
     format: str = ""
     columns: str = ""
     payload: str = ""
     watermark: str = ""
     window: str = ""
-    sinks: dict[str, SinkShape] = {}
 
-    @model_serializer(mode="wrap")
-    def _what_is_known(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """An entry that carries another one's shape over knows no more than that one."""
-        return {name: value for name, value in dump(self).items() if name in self.model_fields_set}
+
+class Shape(StreamShape):
+    """What of the declaration checkpoint and tables depend on: Spark goes on with the old one, or wrongly.
+
+    Args:
+        output_mode: Spark's.
+        shuffle_partitions: Partitions of stateful operators.
+        tables: Tables that are written.
+        sinks: By name.
+        streams: Each of several streams, by name; then the shape's own values say nothing of a stream.
+    """
+
+    output_mode: str
+    shuffle_partitions: int
+    tables: tuple[str, ...] = ()
+    sinks: dict[str, SinkShape] = {}
+    streams: dict[str, StreamShape] = {}
+
+    def of_stream(self, name: str) -> Shape | None:
+        """What concerns one of several streams; None if it was not declared."""
+        stream = self.streams.get(name)
+        if stream is None:
+            return None
+        known = {key: getattr(stream, key) for key in stream.model_fields_set}
+        whole = {
+            key: getattr(self, key) for key in self.model_fields_set - {"streams", *StreamShape.model_fields}
+        }
+        return Shape(**known, **whole)
 
 
 class LedgerEntry(BaseModel):
@@ -123,6 +141,7 @@ class LedgerEntry(BaseModel):
 
     `quarantined_rows` and `late_rows` are the batch's, the same in the entry of each of its outputs.
     `tables_read` has the version of each table that the batch was joined with, by the source's name.
+    `columns_added` names the columns that the commit added to its table.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -142,6 +161,7 @@ class LedgerEntry(BaseModel):
     rows: int | None = None
     quarantined_rows: int | None = None
     late_rows: int | None = None
+    columns_added: tuple[str, ...] | None = None
     watermark: datetime | None = None
     event_time: dict[Literal["min", "max"], datetime] | None = None
     code: Code

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tidemill.ledger.read import Commit
 from tidemill.ledger.standing import standing_commits
-from tidemill.names import QUARANTINE_OUTPUT
+from tidemill.names import ASIDE_OUTPUTS
 
 
 class UntoldError(LookupError):
@@ -79,8 +79,8 @@ def why_unproven(newest_first: Sequence[Commit], side: Side, batch_id: int, outp
     """Why a log does not prove that its table stands exactly after a batch; empty if it does.
 
     It does if every logged batch of the side up to this one stands, nothing else of the pipeline's later
-    ones does, and the newest batch is this one. The quarantine gets only batches with rejected records:
-    there nothing of the side may have been taken back.
+    ones does, and the newest batch is this one. A table of records that were set aside gets only batches
+    with such records: there nothing of the side may have been taken back.
 
     Args:
         newest_first: All commits that the log has up to the version in question.
@@ -102,7 +102,7 @@ def why_unproven(newest_first: Sequence[Commit], side: Side, batch_id: int, outp
     if (late := _late(newest_first, there, side)) is not None:
         return f"version {late.version} was written by a generation that had been left"
     newest = max((n for c in standing if (n := side.batch_of(c)) is not None), default=None)
-    if newest == batch_id or (output == QUARANTINE_OUTPUT and (newest is None or newest < batch_id)):
+    if newest == batch_id or (output in ASIDE_OUTPUTS and (newest is None or newest < batch_id)):
         return ""
     return f"its newest batch is {'none' if newest is None else newest}, not {batch_id}"
 

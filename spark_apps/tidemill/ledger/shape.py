@@ -3,56 +3,75 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
-from tidemill.ledger.entry import Shape, SinkShape
+from tidemill.ledger.entry import Shape, SinkShape, StreamShape
+from tidemill.names import SOURCE_NAME
 from tidemill.spec.payload import Payload
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.sinks import Sink
+from tidemill.spec.sources import Source
 from tidemill.spec.units import format_duration
 
 
 def shape_of(spec: PipelineSpec) -> Shape:
     """What of the declaration checkpoint and tables depend on."""
-    time, files = spec.event_time, spec.source.files
+    streams = {name: _stream(stream) for name, stream in spec.streams.items()}
+    shapes = {name: StreamShape(**found) for name, found in streams.items()}
+    several: dict[str, Any] = {"source": "several", "streams": shapes}
     return Shape(
-        source=spec.source.kind,
-        event_time=None if time is None else time.column,
+        **(several if spec.has_named_streams else streams[SOURCE_NAME]),
         output_mode=spec.output_mode,
         shuffle_partitions=spec.run.shuffle_partitions,
         tables=tuple(sorted(sink.table for sink in spec.delta_sinks)),
-        path="" if files is None else files.path,
-        format="" if files is None else files.format,
-        columns="" if files is None else files.schema_ or "",
-        payload=_payload(spec.payload),
-        watermark=_duration(None if time is None else time.watermark),
-        window=_duration(None if time is None else time.window),
-        sinks={_name(sink): _sink(sink) for sink in spec.sinks},
+        sinks={sink.place: _sink(sink) for sink in spec.sinks},
     )
+
+
+def _stream(spec: PipelineSpec) -> dict[str, Any]:
+    time, files = spec.event_time, spec.source.files
+    return {
+        "source": spec.source.kind,
+        "event_time": None if time is None else time.column,
+        "path": "" if files is None else files.path,
+        "format": _format(spec.source),
+        "columns": "" if files is None else files.schema_ or "",
+        "payload": _payload(spec.payload),
+        "watermark": _duration(None if time is None else time.watermark),
+        "window": _duration(None if time is None else time.window),
+    }
+
+
+def _format(source: Source) -> str:
+    if source.delta is not None and source.delta.read_changes:
+        return "changes"
+    return "" if source.files is None else source.files.format
 
 
 def _payload(payload: Payload | None) -> str:
     """What decides how a record is read beside its schema files, whose contents are in the code's digest."""
     if payload is None:
         return ""
+    kept = " with tombstones" if payload.chosen.tombstones == "keep" else ""
     if payload.csv is not None:
-        return f"csv separated by {payload.csv.separator!r}"
+        return f"csv separated by {payload.csv.separator!r}{kept}"
     framing = "" if payload.avro is None else f" {payload.avro.framing}"
-    return f"{payload.format}{framing}"
+    return f"{payload.format}{framing}{kept}"
 
 
 def _duration(declared: timedelta | None) -> str:
     return "" if declared is None else format_duration(declared)
 
 
-def _name(sink: Sink) -> str:
-    if sink.delta is not None:
-        return sink.delta.table
-    if sink.files is not None:
-        return f"files {sink.files.path}"
-    return sink.kind if sink.kafka is None else f"topic {sink.kafka.topic}"
-
-
 def _sink(sink: Sink) -> SinkShape:
     mode, key = ("", ()) if sink.delta is None else (sink.delta.mode, tuple(sink.delta.key))
+    feed = None if sink.delta is None else sink.delta.cdc
     chosen = sink.chosen
-    return SinkShape(mode=mode, key=key, where=chosen.where or "", transform=chosen.transform or "")
+    return SinkShape(
+        mode=mode,
+        key=key,
+        # How long deletes are remembered may change at any time.
+        cdc="" if feed is None else feed.model_dump_json(exclude={"forget_deletes_after"}),
+        where=chosen.where or "",
+        transform=chosen.transform or "",
+    )

@@ -32,13 +32,11 @@ import pyarrow as pa
 from fastavro.schema import SchemaParseException, expand_schema, parse_schema
 
 from tidemill.errors import SpecError
+from tidemill.payload.decimals import MAX_DIGITS
 from tidemill.payload.json_schema import EACH_ITEM, Path, path_text
 from tidemill.payload.timestamps import INSTANT
 
 MILLISECONDS = pa.timestamp("ms", tz="UTC")
-
-# Digits of a decimal that Spark and Arrow hold.
-MAX_DIGITS = 38
 
 _ALLOW_NON_FINITE = "x-allow-non-finite"
 

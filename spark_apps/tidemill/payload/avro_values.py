@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from decimal import Context, Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.payload.avro_schema import MAX_DIGITS, MILLISECONDS, AvroSchema
+from tidemill.payload.avro_schema import MILLISECONDS, AvroSchema
+from tidemill.payload.decimals import MAX_DIGITS
 from tidemill.payload.leaves import Broken, Place, convert_leaves, reject_non_finite
 from tidemill.payload.timestamps import FIRST, INSTANT, LAST
 
@@ -22,12 +24,15 @@ _EXACT = Context(prec=MAX_DIGITS)
 
 def raw_type(wire: pa.DataType) -> pa.DataType:
     """What fastavro gives for a type: the number or bytes below a logical type."""
-    if pa.types.is_struct(wire):
-        return pa.struct([pa.field(field.name, raw_type(field.type)) for field in wire])
-    if pa.types.is_map(wire):
-        return pa.map_(wire.key_type, raw_type(wire.item_type))
-    if pa.types.is_list(wire):
-        return pa.list_(raw_type(wire.value_type))
+    return _with_leaves(wire, _raw_leaf)
+
+
+def column_type(wire: pa.DataType) -> pa.DataType:
+    """What becomes a column: timestamps in microseconds."""
+    return _with_leaves(wire, lambda leaf: INSTANT if pa.types.is_timestamp(leaf) else leaf)
+
+
+def _raw_leaf(wire: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(wire):
         return pa.int64()
     if pa.types.is_date(wire):
@@ -35,15 +40,13 @@ def raw_type(wire: pa.DataType) -> pa.DataType:
     return pa.binary() if pa.types.is_decimal(wire) else wire
 
 
-def column_type(wire: pa.DataType) -> pa.DataType:
-    """What becomes a column: timestamps in microseconds."""
+def _with_leaves(wire: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """The type with other plain types in it."""
     if pa.types.is_struct(wire):
-        return pa.struct([pa.field(field.name, column_type(field.type)) for field in wire])
+        return pa.struct([pa.field(field.name, _with_leaves(field.type, leaf)) for field in wire])
     if pa.types.is_map(wire):
-        return pa.map_(wire.key_type, column_type(wire.item_type))
-    if pa.types.is_list(wire):
-        return pa.list_(column_type(wire.value_type))
-    return INSTANT if pa.types.is_timestamp(wire) else wire
+        return pa.map_(wire.key_type, _with_leaves(wire.item_type, leaf))
+    return pa.list_(_with_leaves(wire.value_type, leaf)) if pa.types.is_list(wire) else leaf(wire)
 
 
 def converted(raw: pa.RecordBatch, schema: AvroSchema, columns: pa.Schema) -> tuple[pa.RecordBatch, Broken]:

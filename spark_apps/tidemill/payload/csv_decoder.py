@@ -13,8 +13,11 @@ r"""CSV records become typed columns, or a reason. A record is one line without 
 | `number`: decimal digits, with or without an exponent      | good; anything else `wrong_type:<field>`      |
 | `number`: NaN, Infinity, Inf, too large for float64        | `not_finite:<field>`, as for JSON             |
 | `boolean`: `true`, `false`                                 | good; anything else `wrong_type:<field>`      |
-| `date-time`                                                | as for JSON: `wrong_type`, `no_offset`        |
+| `date-time`, `date`                                        | as for JSON: `wrong_type`, `no_offset`        |
+| a decimal with too many digits that are no zeros           | before the point `out_of_range:<field>`,      |
+|                                                            | behind it `wrong_type:<field>`                |
 | a required field that is empty, unless it may be null      | `missing_required:<field>`                    |
+| a condition of the schema                                  | as for JSON: `breaks_minimum:<field>`         |
 
 In quotes a field may hold separators and line breaks, and a quote as two. There is no other escape.
 """
@@ -29,10 +32,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.errors import SpecError
+from tidemill.payload.decimals import decimal_of
 from tidemill.payload.decoder import Decoded, check_record_limit, decode_in_pieces
 from tidemill.payload.json_rules import apply_rules, textual_schema
 from tidemill.payload.json_schema import PayloadSchema
 from tidemill.payload.readable import drop_invalid_utf8, drop_null_and_oversized
+from tidemill.payload.schema_conditions import Conditions
 from tidemill.payload.sieve import Sieve
 
 MALFORMED_CSV = "malformed_csv"
@@ -40,6 +45,7 @@ WRONG_FIELD_COUNT = "wrong_field_count"
 
 _INTEGER = r"^-?\d+$"
 _NUMBER = r"^-?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|NaN|Infinity|Inf)$"
+_DECIMAL = r"^-?(?:\d+\.?\d*|\.\d+)$"
 _BOOLEAN = r"^(?:true|false)$"
 
 
@@ -68,6 +74,7 @@ class CsvDecoder:
         missing = tuple(path for path in schema.required if path not in schema.required_nullable)
         self._schema = replace(schema, required=missing, required_nullable=frozenset())
         self._textual = textual_schema(schema.arrow_schema)
+        self._conditions = Conditions.of(schema)
         self._separator = separator
         self._quoted_field = _quoted_field(separator)
         self._max_record_bytes = check_record_limit(max_record_bytes)
@@ -91,7 +98,12 @@ class CsvDecoder:
         typed = typed if stays is None else typed.filter(stays)
         rows, broken = apply_rules(typed, sieve.records, self._schema)
         stays = sieve.drop(broken)
-        return rows if stays is None else rows.filter(stays), sieve
+        if stays is not None:
+            typed, rows = typed.filter(stays), rows.filter(stays)
+        if self._conditions is not None:
+            stays = sieve.drop(self._conditions.broken_rows(typed))
+            rows = rows if stays is None else rows.filter(stays)
+        return rows, sieve
 
     def _fields(self, sieve: Sieve) -> list[pa.StringArray]:
         """One array of texts for each field; what has no such fields falls out of the sieve."""
@@ -166,6 +178,8 @@ def _parse(texts: pa.StringArray, declared: pa.DataType) -> pa.Array:
     if pa.types.is_boolean(declared):
         known = _matching(texts, _BOOLEAN)
         return pc.equal(known, "true")
+    if pa.types.is_decimal(declared):
+        return _decimals(_matching(texts, _DECIMAL), declared)
     is_integer = pa.types.is_integer(declared)
     known = _matching(texts, _INTEGER if is_integer else _NUMBER)
     try:
@@ -174,6 +188,15 @@ def _parse(texts: pa.StringArray, declared: pa.DataType) -> pa.Array:
         # One is too large for the type.
         read = _integer if is_integer else float
         return pa.array([None if text is None else read(text) for text in known.to_pylist()], declared)
+
+
+def _decimals(texts: pa.StringArray, declared: pa.Decimal128Type) -> pa.Array:
+    try:
+        return texts.cast(declared)
+    except pa.ArrowInvalid:
+        # One has too many digits.
+        read = [None if text is None else decimal_of(text, declared) for text in texts.to_pylist()]
+        return pa.array(read, declared)
 
 
 def _matching(texts: pa.StringArray, pattern: str) -> pa.StringArray:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,8 +17,9 @@ from pyspark.sql.types import StructType
 
 from tidemill.payload.decoders import decoder_of
 from tidemill.payload.event_time import EventTimeLimit
+from tidemill.payload.late_rows import LateRows
 from tidemill.payload.quarantine import Quarantine
-from tidemill.payload.rejections import Rejections
+from tidemill.payload.rejections import Rejections, kafka_records
 from tidemill.payload.source_columns import BATCH_TIME
 from tidemill.spec.payload import Payload
 from tidemill.spec.project import Pipeline
@@ -53,8 +55,16 @@ class Decoding:
         return from_arrow_schema(self.arrow_schema)
 
 
-def payload_decoding(pipeline: Pipeline, payload: Payload, quarantine: Quarantine) -> Decoding:
+def payload_decoding(
+    pipeline: Pipeline, payload: Payload, quarantine: Quarantine, late_rows: LateRows | None = None
+) -> Decoding:
     """Decode the records of a topic; rejected ones go to the quarantine or stop the batch, as declared.
+
+    Args:
+        pipeline: Whose records.
+        payload: How they are decoded.
+        quarantine: Takes rejected ones.
+        late_rows: Sets late ones aside; None where they go on.
 
     Raises:
         SpecError: If a schema file is not one that Tidemill can enforce.
@@ -64,10 +74,16 @@ def payload_decoding(pipeline: Pipeline, payload: Payload, quarantine: Quarantin
     lineage = [name for name in columns.names if name in _LINEAGE]
     limit = event_time_limit(pipeline)
     stops = payload.chosen.on_invalid == "fail"
+    keeps_tombstones = payload.chosen.tombstones == "keep"
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rejections = Rejections(quarantine, stops)
-        for batch in batches:
+        late = None if late_rows is None else late_rows.begin()
+        for records in batches:
+            batch = records
+            if keeps_tombstones and batch["kafka_value"].null_count:
+                yield _tombstones(batch.filter(pc.is_null(batch["kafka_value"])), columns)
+                batch = batch.filter(pc.is_valid(batch["kafka_value"]))
             decoded = decoder.decode(batch.column("kafka_value"))
             rejections.add_kafka(batch, decoded.rejected, decoded.reasons)
             kept = batch.take(decoded.kept) if len(decoded.rejected) else batch
@@ -78,11 +94,22 @@ def payload_decoding(pipeline: Pipeline, payload: Payload, quarantine: Quarantin
                 if ahead is not None:
                     places = pc.indices_nonzero(ahead)
                     rejections.add_kafka(kept, places, [limit.reason] * len(places))
-                    rows = rows.filter(pc.invert(ahead))
-            yield rows
+                    rows, kept = rows.filter(pc.invert(ahead)), kept.filter(pc.invert(ahead))
+            yield rows if late is None else late.passed(rows, partial(kafka_records, kept))
         rejections.hand_in()
+        if late is not None:
+            late.hand_in()
 
     return Decoding(decode, columns)
+
+
+def _tombstones(records: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
+    """Records without a value as rows: where they come from, and nulls."""
+    arrays = [
+        records[field.name].cast(field.type) if field.name in _LINEAGE else pa.nulls(len(records), field.type)
+        for field in columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=columns)
 
 
 def event_time_limit(pipeline: Pipeline) -> EventTimeLimit | None:

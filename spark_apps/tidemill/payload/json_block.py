@@ -41,6 +41,7 @@ _WRONG_START_BY_KIND = {
     "integer": r"(?:[^-0-9n\s]|-?\d+[.eE]|-?\d{19})",
     "number": r"[^-0-9n\s]",
     "boolean": r"[^tfn\s]",
+    "decimal": r'[^-0-9"n\s]',
     "array": r"[^\[n\s]",
     "object": r"[^{n\s]",
 }

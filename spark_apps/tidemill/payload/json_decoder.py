@@ -27,10 +27,16 @@ What is accepted and refused (pinned by `tests/unit/payload/test_json_semantics.
 | any number with an exponent above 308, also undeclared         | `not_decodable`                           |
 | date-time that is not an instant (`timestamps.py`)             | `wrong_type:<path>`                       |
 | date-time without offset; the same with `x-allow-no-offset`    | `no_offset:<path>`; taken as UTC          |
+| date that is no day of the calendar                            | `wrong_type:<path>`                       |
+| a map: a name twice, a value of another type, NaN              | the same reasons with `<path>[]`          |
+| decimal: a number or a string with digits                      | good, exactly                             |
+| decimal: more digits than declared that are not zeros          | `out_of_range:<path>`                     |
 | required and missing, or null where the type forbids it        | `missing_required:<path>`                 |
+| a condition of the schema: `minimum`, `enum`, `if` and others  | `breaks_minimum:<path>`                   |
 
 A record has one reason, the first of: null, size, encoding, braces, JSON and types (`malformed_json`,
-`duplicate_field`, `wrong_type`), instants and numbers, required fields; within a step, the schema's order.
+`duplicate_field`, `wrong_type`), instants and numbers, required fields, conditions; within a step, the
+schema's order.
 """
 
 from __future__ import annotations
@@ -40,8 +46,10 @@ import pyarrow as pa
 from tidemill.payload.decoder import Decoded, check_record_limit, decode_in_pieces
 from tidemill.payload.json_block import BlockDecoder
 from tidemill.payload.json_framing import frame
+from tidemill.payload.json_maps import MapReader
 from tidemill.payload.json_rules import apply_rules, textual_schema
 from tidemill.payload.json_schema import PayloadSchema
+from tidemill.payload.schema_conditions import Conditions
 from tidemill.payload.sieve import Sieve
 
 
@@ -53,13 +61,15 @@ class JsonDecoder:
         max_record_bytes: A longer record is refused before it is parsed; at most `MAX_BLOCK_BYTES`.
 
     Raises:
-        SpecError: TIDE-SPEC-025, if the limit is not usable.
+        SpecError: TIDE-SPEC-025, if the limit is not usable; 070, if a condition of the schema is not.
     """
 
     def __init__(self, schema: PayloadSchema, max_record_bytes: int) -> None:
         self.schema = schema
         self._max_record_bytes = check_record_limit(max_record_bytes)
-        self._blocks = BlockDecoder(textual_schema(schema.arrow_schema))
+        self._maps = MapReader(textual_schema(schema.arrow_schema))
+        self._blocks = BlockDecoder(self._maps.others)
+        self._conditions = Conditions.of(schema)
 
     @property
     def columns(self) -> pa.Schema:
@@ -74,7 +84,14 @@ class JsonDecoder:
         # The order of these steps is the precedence of the reasons.
         sieve = Sieve(values)
         frame(sieve, self._max_record_bytes)
-        parsed = self._blocks.decode(sieve)
+        parsed, reasons = self._maps.added(self._blocks.decode(sieve), sieve.records)
+        stays = sieve.drop(reasons)
+        parsed = parsed if stays is None else parsed.filter(stays)
         rows, reasons = apply_rules(parsed, sieve.records, self.schema)
         stays = sieve.drop(reasons)
-        return rows if stays is None else rows.filter(stays), sieve
+        if stays is not None:
+            parsed, rows = parsed.filter(stays), rows.filter(stays)
+        if self._conditions is not None:
+            stays = sieve.drop(self._conditions.broken_records(parsed, sieve.records))
+            rows = rows if stays is None else rows.filter(stays)
+        return rows, sieve

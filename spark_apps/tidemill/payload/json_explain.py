@@ -11,9 +11,11 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 
 import pyarrow as pa
 
+from tidemill.payload.decimals import DECIMAL_TEXT, loses_digits
 from tidemill.payload.json_framing import MALFORMED_JSON
 from tidemill.payload.json_schema import EACH_ITEM, Path, path_text
 
@@ -25,11 +27,13 @@ _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 # What json.loads makes of each kind of value.
 _PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
     "object": (dict,),
+    "map": (dict,),
     "array": (list,),
     "string": (str,),
     "integer": (int,),
-    "number": (int, float),
+    "number": (int, float, Decimal),
     "boolean": (bool,),
+    "decimal": (int, float, Decimal, str),
 }
 
 
@@ -41,13 +45,15 @@ class Expected:
         kind: The type's name in JSON Schema.
         path: Where the value stands.
         properties: Of an object, in the schema's order.
-        item: Of an array.
+        item: Of an array or a map.
+        decimal: Of a decimal.
     """
 
     kind: str
     path: Path
     properties: Mapping[str, Expected]
     item: Expected | None
+    decimal: pa.Decimal128Type | None = None
 
     @classmethod
     def of(cls, declared: pa.DataType, path: Path = ()) -> Expected:
@@ -55,8 +61,12 @@ class Expected:
         if pa.types.is_struct(declared):
             properties = {field.name: cls.of(field.type, (*path, field.name)) for field in declared}
             return cls("object", path, properties, None)
+        if pa.types.is_map(declared):
+            return cls("map", path, {}, cls.of(declared.item_type, (*path, EACH_ITEM)))
         if pa.types.is_list(declared):
             return cls("array", path, {}, cls.of(declared.value_type, (*path, EACH_ITEM)))
+        if pa.types.is_decimal(declared):
+            return cls("decimal", path, {}, None, declared)
         kinds = {pa.int64(): "integer", pa.float64(): "number", pa.bool_(): "boolean"}
         return cls(kinds.get(declared, "string"), path, {}, None)
 
@@ -70,13 +80,13 @@ class _Object(dict[str, object]):
 def explain(text: str, expected: Expected) -> str | None:
     """Return why a framed record is refused, None if that is not proven here.
 
-    Reasons: `malformed_json`, `duplicate_field:<path>`, `wrong_type:<path>`; of several wrong fields the
-    first in the schema's order.
+    Reasons: `malformed_json`, `duplicate_field:<path>`, `wrong_type:<path>`, `out_of_range:<path>`; of
+    several wrong fields the first in the schema's order.
     """
     try:
-        document = json.loads(text, object_pairs_hook=_object, parse_int=_integer)
+        document = json.loads(text, object_pairs_hook=_object, parse_int=read_integer, parse_float=_fraction)
         if _SURROGATE_ESCAPE.search(text):
-            json.dumps(document, ensure_ascii=False).encode()
+            json.dumps(document, ensure_ascii=False, default=str).encode()
     except RecursionError:
         return None
     except ValueError:  # includes UnicodeEncodeError: half of a surrogate pair
@@ -93,10 +103,18 @@ def lacks_required(text: str, path: Path) -> bool:
     return _lacks(document, path)
 
 
-def _integer(digits: str) -> int:
+def read_integer(digits: str) -> int:
+    """An integer; one beyond int64 may come as another one beyond it."""
     # Python refuses to read thousands of digits, pyarrow does not mind them in undeclared fields. Any
     # integer of more characters than int64's longest (20) is beyond int64, and so is this one.
     return int(digits) if len(digits) <= 20 else 2**64
+
+
+def _fraction(digits: str) -> Decimal | float:
+    try:
+        return Decimal(digits)
+    except ArithmeticError:  # an exponent of many digits
+        return float(digits)
 
 
 def _object(pairs: list[tuple[str, object]]) -> _Object:
@@ -112,6 +130,8 @@ def _violation(expected: Expected, value: object) -> str | None:
         return None
     if not _fits(expected.kind, value):
         return f"wrong_type:{path_text(expected.path)}"
+    if expected.decimal is not None and _loses_digits(value, expected.decimal):
+        return f"out_of_range:{path_text(expected.path)}"
     if isinstance(value, _Object):
         return _violation_inside(expected, value)
     if isinstance(value, list) and expected.item is not None:
@@ -121,6 +141,10 @@ def _violation(expected: Expected, value: object) -> str | None:
 
 
 def _violation_inside(expected: Expected, value: _Object) -> str | None:
+    if expected.item is not None:
+        if value.repeated:
+            return f"duplicate_field:{path_text(expected.item.path)}"
+        return next(filter(None, (_violation(expected.item, item) for item in value.values())), None)
     for name, inner in expected.properties.items():
         if name in value.repeated:
             return f"duplicate_field:{path_text(inner.path)}"
@@ -133,7 +157,14 @@ def _violation_inside(expected: Expected, value: _Object) -> str | None:
 def _fits(kind: str, value: object) -> bool:
     if not isinstance(value, _PYTHON_TYPES[kind]) or (isinstance(value, bool) and kind != "boolean"):
         return False
+    if kind == "decimal" and isinstance(value, str):
+        return DECIMAL_TEXT.fullmatch(value) is not None
     return kind != "integer" or (isinstance(value, int) and -(2**63) <= value < 2**63)
+
+
+def _loses_digits(value: object, declared: pa.Decimal128Type) -> bool:
+    # A float is one of the constants that only pyarrow judges, or has an exponent that it refuses.
+    return not isinstance(value, float) and loses_digits(str(value), declared)
 
 
 def _lacks(value: object, path: Path) -> bool:

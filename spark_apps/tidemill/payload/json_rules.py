@@ -1,4 +1,4 @@
-"""What the schema asks beyond types: instants that exist, finite numbers, required fields that are there."""
+"""What the decoder asks beyond types: instants and days that exist, finite numbers, required fields."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import functools
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.payload.decimals import out_of_range, parsed_type
 from tidemill.payload.json_explain import lacks_required
 from tidemill.payload.json_schema import EACH_ITEM, Path, PayloadSchema, path_text
 from tidemill.payload.leaves import Broken, Convert, Place, convert_leaves, reject_non_finite
-from tidemill.payload.timestamps import INSTANT, read_instants, without_offset
+from tidemill.payload.timestamps import INSTANT, read_days, read_instants, without_offset
 
 Reasons = dict[int, str]
 
+_TEXTUAL = (INSTANT, pa.date32())
+
 
 def textual_schema(schema: pa.Schema) -> pa.Schema:
-    """`schema` with strings where instants are: what the JSON parser is asked for."""
+    """What a parser is asked for: strings where instants and days are, and decimals of any size."""
     return pa.schema([pa.field(field.name, _textual(field.type)) for field in schema])
 
 
@@ -25,7 +28,9 @@ def _textual(declared: pa.DataType) -> pa.DataType:
         return pa.struct([pa.field(field.name, _textual(field.type)) for field in declared])
     if pa.types.is_list(declared):
         return pa.list_(_textual(declared.value_type))
-    return pa.string() if declared == INSTANT else declared
+    if pa.types.is_decimal(declared):
+        return parsed_type(declared)
+    return pa.string() if declared in _TEXTUAL else declared
 
 
 def apply_rules(
@@ -58,15 +63,19 @@ def _has_rules(declared: pa.DataType) -> bool:
         return any(_has_rules(field.type) for field in declared)
     if pa.types.is_list(declared):
         return _has_rules(declared.value_type)
-    return bool(declared == INSTANT or pa.types.is_floating(declared))
+    return bool(declared in _TEXTUAL or pa.types.is_floating(declared) or pa.types.is_decimal(declared))
 
 
 def _leaf(schema: PayloadSchema, broken: Broken) -> Convert:
-    """What becomes of strings that are declared instants, and of numbers."""
+    """What becomes of strings that are declared instants or days, of decimals, and of numbers."""
 
     def convert(array: pa.Array, declared: pa.DataType, place: Place) -> pa.Array:
         if declared == INSTANT:
             return _instants(array, place, schema, broken)
+        if declared == pa.date32():
+            return _known(array, read_days(array), place, broken)
+        if pa.types.is_decimal(declared):
+            return _decimals(array, declared, place, broken)
         if place.path not in schema.non_finite:
             reject_non_finite(array, place, broken)
         return array
@@ -77,12 +86,25 @@ def _leaf(schema: PayloadSchema, broken: Broken) -> Convert:
 def _instants(
     texts: pa.StringArray, place: Place, schema: PayloadSchema, broken: Broken
 ) -> pa.TimestampArray:
-    instants = read_instants(texts)
-    if instants.null_count != texts.null_count:
-        broken.reject("wrong_type", place, pc.and_(texts.is_valid(), instants.is_null()))
+    instants = _known(texts, read_instants(texts), place, broken)
     if place.path not in schema.no_offset and (lacking := without_offset(texts)) is not None:
         broken.reject("no_offset", place, lacking)
     return instants
+
+
+def _decimals(values: pa.Array, declared: pa.Decimal128Type, place: Place, broken: Broken) -> pa.Array:
+    wrong = out_of_range(values, declared)
+    if pc.any(wrong).as_py():
+        broken.reject("out_of_range", place, wrong)
+        values = pc.if_else(wrong, pa.scalar(None, values.type), values)
+    return values.cast(declared)
+
+
+def _known(texts: pa.StringArray, values: pa.Array, place: Place, broken: Broken) -> pa.Array:
+    """The values; a row is rejected whose text is none."""
+    if values.null_count != texts.null_count:
+        broken.reject("wrong_type", place, pc.and_(texts.is_valid(), values.is_null()))
+    return values
 
 
 def _check_required(

@@ -1,8 +1,9 @@
-"""Rejected records: written by the tasks that reject them, handed to the driver, committed before the batch.
+"""Records that are set aside: written by the tasks, handed to the driver, committed before the batch.
 
-A record is decoded once. The task that finds it invalid writes it to a data file of the quarantine
-table, under a name of its own; the file becomes part of the table only by the driver's commit. So no attempt,
-stage or start replaces the file of another one; which of them count is decided by `rejected_files`.
+A record is decoded once. The task that finds it invalid writes it to a data file of the quarantine table, or,
+if it is late (`late_rows.py`), to one of another table, under a name of its own; the file becomes part of the
+table only by the driver's commit. So no attempt, stage or start replaces the file of another one; which of
+them count is decided by `rejected_files`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pyarrow as pa
 from pyspark import SparkContext, TaskContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
-from tidemill.payload.rejected_files import EachOnce, RejectedFile, stretches_of
+from tidemill.payload.rejected_files import EachOnce, RejectedFile, TaskTrace, content_of, stretches_of
 from tidemill.storage.access import access_to
 from tidemill.storage.object_stores import NO_ACCESS, Access
 from tidemill.storage.parquet_part import PartFile, write_part
@@ -41,6 +42,10 @@ QUARANTINE_SCHEMA = pa.schema(
 )
 
 
+# Columns that say when and by whom a record was set aside.
+_BY_WHOM = ("quarantined_at", "batch_id", "run_id")
+
+
 class _Union(AccumulatorParam[dict[str, RejectedFile]]):
     """Files by name."""
 
@@ -55,24 +60,30 @@ class _Union(AccumulatorParam[dict[str, RejectedFile]]):
 
 @dataclass(frozen=True)
 class Quarantine:
-    """Both ends of the way of rejected records: tasks add, the driver takes.
+    """Both ends of the way of records that are set aside: tasks add, the driver takes.
 
     Args:
-        path: The quarantine table.
+        path: The table.
         run_id: Names the driver's run.
         handed_in: Carries the files from the tasks to the driver.
         access: To the table's storage, for the tasks.
+        schema: Its columns, for records that are set aside for another reason than being invalid.
+        stream: Whose records the tasks add: of several streams, each may have equal ones.
     """
 
     path: str
     run_id: str
     handed_in: Accumulator[dict[str, RejectedFile]]
     access: Access = NO_ACCESS
+    schema: pa.Schema = QUARANTINE_SCHEMA
+    stream: str = ""
 
     @staticmethod
-    def at(context: SparkContext, path: str, run_id: str) -> Quarantine:
-        """The quarantine of one start of a query, or of a backfill."""
-        return Quarantine(path, run_id, context.accumulator({}, _Union()), access_to(path))
+    def at(
+        context: SparkContext, path: str, run_id: str, schema: pa.Schema = QUARANTINE_SCHEMA
+    ) -> Quarantine:
+        """The table of one start of a query, or of a backfill."""
+        return Quarantine(path, run_id, context.accumulator({}, _Union()), access_to(path), schema)
 
     def take(self) -> list[PartFile]:
         """On the driver: files of what was handed in since the last call, each record once."""
@@ -85,13 +96,15 @@ class Quarantine:
         self.handed_in.value = {}
 
     def write(self, rejected: Sequence[pa.RecordBatch]) -> None:
-        """In a task: write its rejected records, if any, and hand the file in."""
-        part = write_part(self.path, f"part-{uuid4().hex}.parquet", QUARANTINE_SCHEMA, rejected, self.access)
+        """In a task: write the records that it sets aside, if any, and hand the file in."""
+        part = write_part(self.path, f"part-{uuid4().hex}.parquet", self.schema, rejected, self.access)
         if part is not None:
-            self.handed_in.add({part.name: RejectedFile(part, stretches_of(rejected))})
+            stretches = stretches_of(rejected)
+            task = None if stretches else _trace_of(rejected)
+            self.handed_in.add({part.name: RejectedFile(part, stretches, task, self.stream)})
 
     def rows(self, records: Mapping[str, pa.Array], reasons: Sequence[str]) -> pa.RecordBatch:
-        """In a task: rejected records in the table's columns.
+        """In a task: records in the table's columns.
 
         Args:
             records: Those of the columns that the source knows.
@@ -109,6 +122,12 @@ class Quarantine:
         }
         arrays = [
             told[field.name].cast(field.type) if field.name in told else pa.nulls(count, field.type)
-            for field in QUARANTINE_SCHEMA
+            for field in self.schema
         ]
-        return pa.RecordBatch.from_arrays(arrays, schema=QUARANTINE_SCHEMA)
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _trace_of(rejected: Sequence[pa.RecordBatch]) -> TaskTrace:
+    task = TaskContext.get()
+    content = content_of(rejected, _BY_WHOM)
+    return TaskTrace(task.taskAttemptId() if task else 0, task.partitionId() if task else 0, content)

@@ -2,13 +2,18 @@
 
 A record is handed in more than once where a stage runs twice, where a transform uses its source twice
 (`union`, a join with itself: Spark reads the same offsets for each use), or where another attempt takes the
-place of a lost one. A record is its place: topic, partition and offset. Each file says which stretches of
+place of a lost one. A record is its place: topic, partition and offset, within one stream: two event hubs of
+one name, in two namespaces, have the same places. Each file says which stretches of
 which partitions it holds, so files that share nothing, the usual case, are not opened.
+
+Records of other sources have no place. There, what a task hands in again is known by its content: of several
+tasks for the same partition that hand in equal files, those of one count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -28,16 +33,35 @@ Partition = tuple[str, int]
 
 
 @dataclass(frozen=True)
+class TaskTrace:
+    """Which task handed a file in, and what is the same when another one does so again.
+
+    Args:
+        attempt: Id of the task, unlike that of any other.
+        partition: Number of the task in its stage.
+        content: Digest of the records, without when and by whom they were set aside.
+    """
+
+    attempt: int
+    partition: int
+    content: str
+
+
+@dataclass(frozen=True)
 class RejectedFile:
     """One handed-in file.
 
     Args:
         part: The file.
         stretches: First offset, and end, of the records of each partition.
+        task: Of records without a place: which task it came from.
+        stream: Whose records they are.
     """
 
     part: PartFile
     stretches: Mapping[Partition, range]
+    task: TaskTrace | None = None
+    stream: str = ""
 
 
 def stretches_of(batches: Iterable[pa.RecordBatch]) -> dict[Partition, range]:
@@ -63,17 +87,19 @@ class EachOnce:
     def __init__(self, folder: str, access: Access = NO_ACCESS) -> None:
         self._folder = folder
         self._access = access
-        self._seen: dict[Partition, pa.Array] = {}
+        self._seen: dict[tuple[str, Partition], pa.Array] = {}
 
     def files(self, handed_in: Sequence[RejectedFile]) -> list[PartFile]:
         """The files to commit, some of them made anew; what is left out stays without a version."""
-        kept = (self._kept(file) if self._is_suspect(file, handed_in) else file.part for file in handed_in)
+        files = _of_one_task(handed_in)
+        kept = (self._kept(file) if self._is_suspect(file, files) else file.part for file in files)
         return [part for part in kept if part is not None]
 
     def _is_suspect(self, file: RejectedFile, handed_in: Sequence[RejectedFile]) -> bool:
         """Whether it may hold a record that another file holds."""
+        near = [other for other in handed_in if other is not file and other.stream == file.stream]
         for partition, stretch in file.stretches.items():
-            others = [f.stretches[partition] for f in handed_in if f is not file and partition in f.stretches]
+            others = [other.stretches[partition] for other in near if partition in other.stretches]
             if any(max(o.start, stretch.start) < min(o.stop, stretch.stop) for o in others):
                 return True
         return False
@@ -83,23 +109,43 @@ class EachOnce:
         # A file holds what one task could keep in memory.
         content = obstore.get(objects, file.part.name).bytes()
         with pq.ParquetFile(pa.BufferReader(content)) as source:
-            fresh = self._fresh(source.read(PLACE), file.stretches)
+            fresh = self._fresh(source.read(PLACE), file)
             if pc.all(fresh).as_py():
                 return file.part
             name = f"part-{uuid4().hex}.parquet"
             return write_part(self._folder, name, source.schema_arrow, _rows(source, fresh), self._access)
 
-    def _fresh(self, places: pa.Table, partitions: Iterable[Partition]) -> pa.BooleanArray:
+    def _fresh(self, places: pa.Table, file: RejectedFile) -> pa.BooleanArray:
         """Which rows are of records that were met in no file before."""
         topics, numbers, offsets = (column.combine_chunks() for column in places.columns)
         repeated = pa.array([False] * len(offsets))
-        for partition in partitions:
+        for partition in file.stretches:
             here = pc.and_(pc.equal(topics, partition[0]), pc.equal(numbers, partition[1]))
-            met = self._seen.get(partition, pa.array([], pa.int64()))
+            met = self._seen.get((file.stream, partition), pa.array([], pa.int64()))
             again = pc.is_in(offsets, value_set=met)
             repeated = pc.or_(repeated, pc.and_(here, again))
-            self._seen[partition] = pa.concat_arrays([met, offsets.filter(here)])
+            self._seen[file.stream, partition] = pa.concat_arrays([met, offsets.filter(here)])
         return pc.invert(repeated)
+
+
+def _of_one_task(handed_in: Sequence[RejectedFile]) -> list[RejectedFile]:
+    """The files without those that other tasks handed in alike; one task may have equal records twice."""
+    alike: dict[tuple[str, int, str], dict[int, list[RejectedFile]]] = {}
+    for file in handed_in:
+        if (task := file.task) is not None:
+            tasks = alike.setdefault((file.stream, task.partition, task.content), {})
+            tasks.setdefault(task.attempt, []).append(file)
+    chosen = {file.part.name for tasks in alike.values() for file in max(tasks.values(), key=len)}
+    return [file for file in handed_in if file.task is None or file.part.name in chosen]
+
+
+def content_of(batches: Iterable[pa.RecordBatch], but: Collection[str]) -> str:
+    """Digest of records, whatever batches they come in; `but` names columns that do not count."""
+    rows = pa.Table.from_batches(batches)
+    digest = hashlib.sha256()
+    for row in rows.drop_columns(list(but)).to_pylist():
+        digest.update(repr(row).encode())
+    return digest.hexdigest()
 
 
 def _rows(source: pq.ParquetFile, chosen: pa.BooleanArray) -> Iterator[pa.RecordBatch]:

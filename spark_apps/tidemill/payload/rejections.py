@@ -53,13 +53,18 @@ class Rejections:
     def add_kafka(self, records: pa.RecordBatch, places: pa.Array, reasons: Sequence[str]) -> None:
         """Reject the Kafka records in these places of a batch."""
         if reasons:
-            taken = records.take(places)
-            self.add({name: taken.column(column) for name, column in _OF_KAFKA.items()}, reasons)
+            self.add(kafka_records(records, places), reasons)
 
     def hand_in(self) -> None:
         """At the end of the pass."""
         if self._rows:
             self._quarantine.write(self._rows)
+
+
+def kafka_records(records: pa.RecordBatch, places: pa.Array) -> dict[str, pa.Array]:
+    """Columns of the quarantine of the Kafka records in these places of a batch."""
+    taken = records.take(places)
+    return {name: taken.column(column) for name, column in _OF_KAFKA.items()}
 
 
 def _invalid_record(records: Mapping[str, pa.Array], reason: str) -> DataError:

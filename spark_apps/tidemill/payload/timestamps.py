@@ -17,6 +17,8 @@ import pyarrow.compute as pc
 
 INSTANT = pa.timestamp("us", tz="UTC")
 
+_DAY_SHAPE = r"^\d{4}-\d{2}-\d{2}$"
+
 _SHAPE = (
     r"^(\d{4}-\d{2}-\d{2})[Tt ]"
     r"((?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d)"
@@ -46,6 +48,12 @@ def read_instants(texts: pa.StringArray) -> pa.TimestampArray:
     if pc.all(in_range).as_py() is False:
         instants = pc.if_else(in_range, instants, pa.scalar(None, INSTANT))
     return instants
+
+
+def read_days(texts: pa.StringArray) -> pa.Date32Array:
+    """Return the day of each text (`2026-01-31`), null where the text is null or not a day."""
+    texts = pc.if_else(pc.match_substring_regex(texts, _DAY_SHAPE), texts, pa.scalar(None, pa.string()))
+    return pc.if_else(_on_calendar(texts), texts, pa.scalar(None, pa.string())).cast(pa.date32())
 
 
 def without_offset(texts: pa.StringArray) -> pa.BooleanArray | None:

@@ -1,13 +1,14 @@
 """Rows that come with their columns: from files, tables, or undecoded from a topic.
 
 They pass the same door as decoded records: lines that do not fit the schema, and events from the future, go
-to the quarantine or stop the batch.
+to the quarantine or stop the batch; late rows may go into a table of their own.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,19 +17,23 @@ from pyspark.sql.types import StructType
 
 from tidemill.payload.decode import Decoding, event_time_limit
 from tidemill.payload.event_time import EventTimeLimit
+from tidemill.payload.late_rows import LateRows
 from tidemill.payload.quarantine import Quarantine
-from tidemill.payload.rejections import Rejections
+from tidemill.payload.rejections import Rejections, kafka_records
 from tidemill.payload.source_columns import BATCH_TIME, BROKEN_LINE, FILE, FILE_TIME, HIDDEN_COLUMNS
 from tidemill.spec.project import Pipeline
 
 
-def typed_rows(pipeline: Pipeline, records: StructType, quarantine: Quarantine) -> Decoding:
+def typed_rows(
+    pipeline: Pipeline, records: StructType, quarantine: Quarantine, late_rows: LateRows | None = None
+) -> Decoding:
     """What becomes of the rows of a source without a payload.
 
     Args:
         pipeline: Whose source.
         records: Columns of the source with those that no row keeps.
         quarantine: Takes what is rejected.
+        late_rows: Sets late rows aside; None where they go on.
     """
     files = pipeline.spec.source.files
     stops = files is not None and files.on_invalid == "fail"
@@ -36,17 +41,24 @@ def typed_rows(pipeline: Pipeline, records: StructType, quarantine: Quarantine) 
     kept = StructType([field for field in records if field.name not in HIDDEN_COLUMNS])
     columns = to_arrow_schema(kept, timezone="UTC")
     limit = event_time_limit(pipeline)
+    records_of = partial(_records, pipeline.spec.source.is_kafka)
 
     def sift(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rejections = Rejections(quarantine, stops)
+        late = None if late_rows is None else late_rows.begin()
         for batch in batches:
             reasons = _reasons(batch, limit, broken)
             rows = batch.select(columns.names)
             if reasons is not None:
-                _reject(rejections, batch, rows, reasons)
-                rows = rows.filter(reasons.is_null())
+                places = pc.indices_nonzero(reasons.is_valid())
+                rejections.add(records_of(batch, rows, places), reasons.take(places).to_pylist())
+                rows, batch = rows.filter(reasons.is_null()), batch.filter(reasons.is_null())  # noqa: PLW2901
+            if late is not None:
+                rows = late.passed(rows, partial(records_of, batch, rows))
             yield rows if rows.schema.equals(columns) else rows.cast(columns)
         rejections.hand_in()
+        if late is not None:
+            late.hand_in()
 
     return Decoding(sift, columns)
 
@@ -65,19 +77,17 @@ def _reasons(batch: pa.RecordBatch, limit: EventTimeLimit | None, broken: str) -
     return None if reasons.null_count == batch.num_rows else reasons
 
 
-def _reject(
-    rejections: Rejections, batch: pa.RecordBatch, rows: pa.RecordBatch, reasons: pa.StringArray
-) -> None:
-    places = pc.indices_nonzero(reasons.is_valid())
-    told = reasons.take(places).to_pylist()
-    if "kafka_topic" in batch.schema.names:
-        rejections.add_kafka(batch, places, told)
-        return
+def _records(
+    of_topic: bool, batch: pa.RecordBatch, rows: pa.RecordBatch, places: pa.Array
+) -> dict[str, pa.Array]:
+    """Columns of the quarantine of the records in these places."""
+    if of_topic:
+        return kafka_records(batch, places)
     taken = batch.take(places)
     records = {"value": pa.array(_values(taken, rows.take(places)), pa.binary())}
     if FILE in taken.schema.names:
         records |= {"file": taken[FILE], "arrived_at": taken[FILE_TIME]}
-    rejections.add(records, told)
+    return records
 
 
 def _values(taken: pa.RecordBatch, rows: pa.RecordBatch) -> list[bytes]:

@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from tidemill.payload.decode import Stage
 from tidemill.sinks.batch_commit import BatchCommit, Staged, StepDone, Written, nothing_more
+from tidemill.sinks.spark_writer import SparkWriter
 from tidemill.sinks.table_log import TableLog
+from tidemill.spec.sinks import DeltaSink
 from tidemill.storage.access import access_to
 from tidemill.storage.parquet_part import PartFile, write_part
 
@@ -31,9 +34,13 @@ class ArrowWriter:
     2. Commit: files, transaction version, ledger entry at once. After a crash before this step, step 1 is
        repeated under new file names; what the first attempt left is for VACUUM.
 
+    A batch that adds columns to the table is committed by Spark, which writes the rows of those files once
+    more: delta-rs cannot add columns, data files and a transaction version in one commit.
+
     Args:
         log: The table's log.
         arrow_schema: Columns of the table.
+        sink: The declaration.
         before: Stage that makes rows of `arrow_schema` out of the frame's batches, run in the same pass
             as the writing; None if the frame has those columns already.
         step_done: Told of each step.
@@ -41,6 +48,7 @@ class ArrowWriter:
 
     log: TableLog
     arrow_schema: pa.Schema
+    sink: DeltaSink
     before: Stage | None = None
     step_done: StepDone = nothing_more
 
@@ -54,13 +62,21 @@ class ArrowWriter:
         """Files are written before the commit."""
         return True
 
+    def check(self) -> None:
+        """Refuse other columns."""
+        self.log.refresh()
+        self.log.check_appendable(self.arrow_schema, self.sink.adds_columns)
+
     def stage(self, frame: DataFrame) -> Staged:
         """Write the data files; makes the table, refuses other columns."""
         self.log.create(self.arrow_schema)
-        self.log.check_appendable(self.arrow_schema)
+        lacking = self.log.check_appendable(self.arrow_schema, self.sink.adds_columns)
         parts = self._write_parts(frame)
         self.step_done("files_written")
-        return partial(self._commit, parts)
+        if not lacking:
+            return partial(self._commit, parts)
+        by_spark = SparkWriter(self.log, self.arrow_schema, self.sink, self.step_done)
+        return partial(by_spark.commit, self._read_parts(frame.sparkSession, parts), lacking)
 
     def _commit(self, parts: Sequence[PartFile], commit: BatchCommit) -> Written:
         written = self.log.commit(parts, commit, self.arrow_schema)
@@ -74,6 +90,12 @@ class ArrowWriter:
         task = _part_task(self.log.path, self.arrow_schema, self.before)
         parts = frame.coalesce(tasks).mapInArrow(task, _PART_SCHEMA)
         return [PartFile(**row.asDict()) for row in parts.collect()]
+
+    def _read_parts(self, session: SparkSession, parts: Sequence[PartFile]) -> DataFrame:
+        columns = from_arrow_schema(self.arrow_schema)
+        if not parts:
+            return session.createDataFrame([], columns)
+        return session.read.schema(columns).parquet(*(f"{self.log.path}/{part.name}" for part in parts))
 
 
 def _part_task(path: str, schema: pa.Schema, before: Stage | None) -> Stage:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, Self
 
 from tidemill.ledger.entry import LedgerEntry
@@ -45,6 +45,10 @@ class BatchCommit:
         app_id = transaction_id(entry.pipeline, entry.generation or "", output)
         return cls(app_id, entry.batch_id, entry.model_copy(update={"output": output}))
 
+    def adding(self, columns: tuple[str, ...]) -> Self:
+        """The same commit, which adds columns to the table."""
+        return replace(self, entry=self.entry.model_copy(update={"columns_added": columns or None}))
+
 
 @dataclass(frozen=True)
 class Written:
@@ -71,8 +75,8 @@ class TableWriter(Protocol):
 
     All writers promise the same: after a commit the batch is in the table once, whether or not this
     call, an earlier one that crashed, or a racing driver put it there; data, transaction version and
-    ledger entry are in one commit; a table whose columns are not those of the frame is refused before
-    anything is written.
+    ledger entry are in one commit, and so are columns that it adds to the table; a table whose columns do not
+    fit those of the frame is refused before anything is written.
     """
 
     @property
@@ -90,6 +94,9 @@ class TableWriter(Protocol):
     @property
     def reads_when_staging(self) -> bool:
         """Whether staging reads all rows."""
+
+    def check(self) -> None:
+        """Refuse a table with other columns, before a query starts."""
 
     def stage(self, frame: DataFrame) -> Staged:
         """Make ready what a commit of these rows needs: belongs to no version yet.

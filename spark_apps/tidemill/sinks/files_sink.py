@@ -103,8 +103,7 @@ def claim_folder(spark: SparkSession, path: str, mine: Claim) -> None:
     # 4.
     began_after = min(claim.after_batch for claim in found.claims)
     if found.newest_batch <= began_after:
-        interval = int(spark.conf.get(_INTERVAL) or 0)
-        for entry in entries_before(began_after, interval):
+        for entry in entries_before(began_after, int(str(spark.conf.get(_INTERVAL)))):
             store.write(f"{_LOG}/{entry}", _NOTHING)
 
 

@@ -14,7 +14,7 @@ from delta.exceptions.captured import (
     ConcurrentDeleteReadException,
     ConcurrentWriteException,
 )
-from delta.tables import DeltaMergeBuilder, DeltaTable
+from delta.tables import DeltaMergeBuilder
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j ships no types
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -24,7 +24,7 @@ from tidemill.ledger.entry import LedgerEntry
 from tidemill.ledger.lost_race import Race
 from tidemill.ledger.read import read_ledger
 from tidemill.sinks.batch_commit import Written
-from tidemill.sinks.spark_writer import create_table
+from tidemill.sinks.spark_writer import create_table, merge_on
 from tidemill.sinks.table_log import TableLog
 from tidemill.spec.sinks import DeltaSink
 
@@ -81,12 +81,16 @@ def replace_rows(
         check: Raises if the rows must not be written any more; called before each attempt.
 
     Raises:
-        DataError: TIDE-BACK-014, if a row does not match.
+        DataError: TIDE-BACK-014, if a row does not match; TIDE-SINK-001, if the table was changed meanwhile.
     """
+    target.log.refresh()
+    lacking = target.log.check_columns(target.columns, target.sink.adds_columns)
+    entry = entry.model_copy(update={"columns_added": lacking or None})
     writer = (
         rows.write.format("delta")
         .mode("overwrite")
         .options(**target.sink.options)
+        .option("mergeSchema", bool(lacking))
         .option("userMetadata", entry.to_text())
     )
     if condition is not None:
@@ -132,13 +136,11 @@ class KeyedTable:
         self, rows: DataFrame, key: list[str], act: Callable[[DeltaMergeBuilder], DeltaMergeBuilder]
     ) -> None:
         session = rows.sparkSession
-        condition = " AND ".join(f"t.`{column}` <=> s.`{column}`" for column in key)
 
         def merge() -> None:
             session.conf.set("spark.databricks.delta.commitInfo.userMetadata", self.entry.to_text())
             try:
-                table = DeltaTable.forPath(session, self.log.path).alias("t")
-                act(table.merge(rows.alias("s"), condition)).execute()
+                act(merge_on(rows, self.log.path, key)).execute()
             finally:
                 session.conf.unset("spark.databricks.delta.commitInfo.userMetadata")
 
@@ -154,7 +156,7 @@ def prepare_table(rows: DataFrame, target: RangeTarget) -> None:
     if target.log.refresh() is None:
         create_table(rows, target.log, target.sink)
         target.log.refresh()
-    target.log.check_columns(target.columns)
+    target.log.check_columns(target.columns, target.sink.adds_columns)
 
 
 def _until_committed(write: Callable[[], None], log: TableLog, turn: TakeTurn) -> None:

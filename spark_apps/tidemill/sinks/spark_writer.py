@@ -1,4 +1,4 @@
-"""The spark writer: Delta's own, for merge, replace and tables with features that delta-rs does not write."""
+"""The spark writer: Delta's own, for merges, replaced tables and features that delta-rs lacks."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-from delta.tables import DeltaTable
+from delta.tables import DeltaMergeBuilder, DeltaTable
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemill.errors import DataError
+from tidemill.sinks.apply_changes import changed_history, merge_newer, newest_changes
 from tidemill.sinks.batch_commit import BatchCommit, Staged, StepDone, Written, nothing_more
+from tidemill.sinks.change_rows import VALID_FROM, change_rows, check_sequence
 from tidemill.sinks.table_log import TableLog
 from tidemill.spec.sinks import DeltaSink
 
@@ -52,27 +54,42 @@ class SparkWriter:
 
     @property
     def passes(self) -> int:
-        """A merge looks for repeated keys first."""
-        return 2 if self.sink.mode == "merge" else 1
+        """A merge looks first for repeated keys, or for changes without a sequence."""
+        return 2 if self.sink.merges else 1
 
     @property
     def reads_when_staging(self) -> bool:
         """Delta's writer reads the rows when it commits."""
-        return self.sink.mode == "merge"
+        return self.sink.merges
+
+    def check(self) -> None:
+        """Refuse other columns."""
+        self.log.refresh()
+        self.log.check_columns(self.arrow_schema, self.sink.adds_columns)
 
     def stage(self, frame: DataFrame) -> Staged:
-        """Make the table, refuse other columns and, for a merge, several rows for one key."""
+        """Make the table, refuse other columns and what a merge cannot decide."""
+        rows = change_rows(frame, self.sink)
         if self.log.refresh() is None:
-            create_table(frame, self.log, self.sink)
+            create_table(rows, self.log, self.sink)
             self.log.refresh()
-        self.log.check_columns(self.arrow_schema)
+        lacking = self.log.check_columns(self.arrow_schema, self.sink.adds_columns)
         if self.sink.mode == "merge":
-            check_keys(frame, self.log.path, self.sink.key)
-        return partial(self._commit, frame)
+            check_keys(rows, self.log.path, self.sink.key)
+        elif self.sink.merges:
+            check_sequence(rows, self.log.path, self.sink)
+        return partial(self.commit, rows, lacking)
 
-    def _commit(self, frame: DataFrame, commit: BatchCommit) -> Written:
-        """One Delta transaction; Delta skips, without a word, a batch that a racing driver committed."""
-        if self.sink.mode == "merge":
+    def commit(self, frame: DataFrame, lacking: tuple[str, ...], wanted: BatchCommit) -> Written:
+        """One Delta transaction; Delta skips, without a word, a batch that a racing driver committed.
+
+        Args:
+            frame: The rows.
+            lacking: Columns that the table lacks: it gets them in the same transaction.
+            wanted: The batch.
+        """
+        commit = wanted.adding(lacking)
+        if self.sink.merges:
             self._merge(frame, commit)
         else:
             self._save(frame, commit)
@@ -87,6 +104,7 @@ class SparkWriter:
             frame.write.format("delta")
             .mode("overwrite" if self.sink.mode == "replace" else "append")
             .options(**self.sink.options)
+            .option("mergeSchema", bool(commit.entry.columns_added))
             .option("txnAppId", commit.app_id)
             .option("txnVersion", commit.batch_id)
             .option("userMetadata", commit.entry.to_text())
@@ -95,14 +113,19 @@ class SparkWriter:
 
     def _merge(self, frame: DataFrame, commit: BatchCommit) -> None:
         # MERGE takes its transaction only from the session; the version resets itself after one use.
-        session = frame.sparkSession
-        session.conf.set(_TXN_APP_ID, commit.app_id)
-        session.conf.set(_TXN_VERSION, str(commit.batch_id))
+        conf = frame.sparkSession.conf
+        settings = {
+            _TXN_APP_ID: commit.app_id,
+            _TXN_VERSION: str(commit.batch_id),
+            _USER_METADATA: commit.entry.to_text(),
+        }
+        for name, value in settings.items():
+            conf.set(name, value)
         try:
-            merge_by_key(session, frame, self.log.path, self.sink.key, commit.entry.to_text())
+            merge_rows(frame, self.log.path, self.sink, bool(commit.entry.columns_added))
         finally:
-            session.conf.unset(_TXN_APP_ID)
-            session.conf.unset(_TXN_VERSION)
+            for name in settings:
+                conf.unset(name)
 
 
 def create_table(frame: DataFrame, log: TableLog, sink: DeltaSink) -> None:
@@ -169,20 +192,21 @@ def check_keys(frame: DataFrame, path: str, key: list[str]) -> None:
         )
 
 
-def merge_by_key(
-    session: SparkSession, frame: DataFrame, path: str, key: list[str], user_metadata: str
-) -> None:
-    """Update the rows whose key is in the table, insert the others; call `check_keys` before."""
+def merge_rows(rows: DataFrame, path: str, sink: DeltaSink, adds_columns: bool = False) -> None:
+    """Merge rows of which no two have one key, or changes, of which any may; check them before."""
+    if sink.mode == "scd1":
+        merge_newer(merge_on(newest_changes(rows, sink), path, sink.key), rows.columns, sink).execute()
+        return
+    key = sink.key
+    if sink.mode == "scd2":
+        rows, key = changed_history(rows, path, sink), [*sink.key, VALID_FROM]
+    merge = merge_on(rows, path, key)
+    if adds_columns:
+        merge = merge.withSchemaEvolution()
+    merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+
+
+def merge_on(rows: DataFrame, path: str, key: list[str]) -> DeltaMergeBuilder:
+    """A merge of rows (`s`) into a table (`t`) by their key, to which clauses are added; null equals null."""
     condition = " AND ".join(f"t.`{column}` <=> s.`{column}`" for column in key)
-    session.conf.set(_USER_METADATA, user_metadata)
-    try:
-        (
-            DeltaTable.forPath(session, path)
-            .alias("t")
-            .merge(frame.alias("s"), condition)
-            .whenMatchedUpdateAll()
-            .whenNotMatchedInsertAll()
-            .execute()
-        )
-    finally:
-        session.conf.unset(_USER_METADATA)
+    return DeltaTable.forPath(rows.sparkSession, path).alias("t").merge(rows.alias("s"), condition)

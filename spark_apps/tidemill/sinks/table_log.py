@@ -18,6 +18,7 @@ from deltalake.transaction import AddAction
 from tidemill.errors import DataError, UnavailableError
 from tidemill.ledger.lost_race import LostRaceError, Race
 from tidemill.ledger.read import Commit, commits_of
+from tidemill.payload.column_changes import ColumnChanges, column_changes
 from tidemill.sinks.batch_commit import BatchCommit, Written
 from tidemill.sinks.repeated_batch import check_transaction, newest_own, same_batch, taken_back
 from tidemill.sinks.row_rules import row_rules
@@ -151,46 +152,51 @@ class TableLog:
         restores = [commit.restored_to for commit in commits if commit.operation == "RESTORE"]
         return any(version is None or version < self._held_version for version in restores)
 
-    def check_columns(self, expected: pa.Schema) -> None:
+    def check_columns(self, expected: pa.Schema, adds_columns: bool = False) -> tuple[str, ...]:
         """Refuse a table whose columns are not those that the pipeline writes.
+
+        Args:
+            expected: Columns that the pipeline writes.
+            adds_columns: Whether the table may lack some.
+
+        Returns:
+            Those that it lacks, by their paths.
 
         Raises:
             DataError: TIDE-SINK-001, naming each column that differs. Nothing was written.
         """
         if self._table is None:
-            return
-        wanted = _columns(Schema.from_arrow(expected))
-        found = _columns(self._table.schema())
-        if wanted == found:
-            return
+            return ()
+        changes = column_changes(self._table.schema(), Schema.from_arrow(expected))
+        if changes.nothing or (adds_columns and changes.only_adds):
+            return changes.added
         raise DataError(
             "TIDE-SINK-001",
             "The table's columns are not those that the pipeline writes. Nothing was written.",
             facts={
                 "table": self.path,
                 "table_version": self._table.version(),
-                "missing_in_table": sorted(wanted.keys() - found.keys()),
-                "unknown_in_table": sorted(found.keys() - wanted.keys()),
-                "other_type": {
-                    name: f"{found[name]} instead of {wanted[name]}"
-                    for name in sorted(wanted.keys() & found.keys())
-                    if wanted[name] != found[name]
-                },
+                "missing_in_table": list(changes.added),
+                "unknown_in_table": list(changes.removed),
+                "other_type": dict(changes.other_type),
             },
-            fix="if the table was changed by hand, change it back; if the pipeline changed, write to a new "
-            "table and backfill it",
+            fix=_way_out(changes),
             runbook="table-schema-changed",
         )
 
-    def check_appendable(self, expected: pa.Schema) -> None:
+    def check_appendable(self, expected: pa.Schema, adds_columns: bool = False) -> tuple[str, ...]:
         """Refuse a table to which files of rows of `expected` cannot simply be added.
+
+        Returns:
+            The columns that the table lacks, as `check_columns`.
 
         Raises:
             DataError: TIDE-SINK-001 for other columns, TIDE-SINK-003 for rules that only Spark applies.
         """
-        self.check_columns(expected)
+        lacking = self.check_columns(expected, adds_columns)
         if self._table is not None and (rules := row_rules(self._table)):
             raise self._unwritable("; ".join(rules))
+        return lacking
 
     def commit(self, parts: Sequence[PartFile], commit: BatchCommit, columns: pa.Schema) -> Written:
         """Commit data files with transaction version and ledger entry, unless the batch is there.
@@ -271,5 +277,15 @@ class TableLog:
         )
 
 
-def _columns(schema: Schema) -> dict[str, str]:
-    return {field.name: str(field.type) for field in schema.fields}
+def _way_out(changes: ColumnChanges) -> str:
+    ways = ["if the table was changed by hand, change it back"]
+    if changes.only_adds:
+        ways.append("to add the columns to the table, set `schema_evolution: add_columns` for this sink")
+    if changes.removed:
+        ways.append("a column that the pipeline no longer fills can stay in its result as a null of its type")
+    if changes.other_type:
+        ways.append(
+            "a type is never changed in place, not to a wider one either, since readers of the platform do "
+            "not know Delta's type widening: cast it to the table's, or give it a new name"
+        )
+    return "; ".join([*ways, "else write to a new table and backfill it"])

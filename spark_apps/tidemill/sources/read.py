@@ -7,34 +7,48 @@ from datetime import datetime, timedelta
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from tidemill.errors import SpecError
 from tidemill.ledger.entry import Positions
-from tidemill.names import consumer_group_prefix
+from tidemill.names import SOURCE_NAME, consumer_group_prefix
 from tidemill.payload.source_columns import BATCH_TIME, BROKEN_LINE, FILE, FILE_TIME
 from tidemill.sources.kafka_clients import kafka_client
 from tidemill.spec.project import Pipeline
-from tidemill.spec.sources import DeltaSource, EventHubsSource, FilesSource, KafkaSource, StartingOffsets
-
-SOURCE_NAME = "source"
+from tidemill.spec.sources import (
+    DeltaSource,
+    EventHubsSource,
+    FilesSource,
+    KafkaSource,
+    RatePerBatchSource,
+    RateSource,
+    SocketSource,
+    StartingOffsets,
+)
 
 # Age limit of files where none is wanted. Spark's default is a week: older files would be skipped unsaid.
 _NO_LIMIT = timedelta(days=365_000)
 
 
-def source_name(place: int) -> str:
-    """Name in ledger entries of the source at a place in Spark's plan: `source`, `source.1`, and so on."""
-    return SOURCE_NAME if place == 0 else f"{SOURCE_NAME}.{place}"
+def read_streams(spark: SparkSession, pipeline: Pipeline) -> dict[str, DataFrame]:
+    """Each stream by its name, with what the door needs; Kafka records come with their lineage columns.
+
+    Several have their names in the checkpoint, too.
+    """
+    named = pipeline.spec.has_named_streams
+    # Either both or none: named offsets need format 2, and then every stream needs a name.
+    spark.conf.set("spark.sql.streaming.queryEvolution.enableSourceEvolution", str(named).lower())
+    spark.conf.set("spark.sql.streaming.offsetLog.formatVersion", "2" if named else "1")
+    if not named:
+        return {SOURCE_NAME: _with_arrival(pipeline, _stream(spark.readStream, pipeline))}
+    return {
+        name: _with_arrival(stream, _stream(spark.readStream.name(name), stream))
+        for name, stream in pipeline.streams.items()
+    }
 
 
-def read_stream(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
-    """The source as a stream, with what the door needs; Kafka records come with their lineage columns."""
-    return _with_arrival(pipeline, _stream(spark, pipeline))
-
-
-def _stream(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
+def _stream(reader: DataStreamReader, pipeline: Pipeline) -> DataFrame:
     source = pipeline.spec.source
-    reader = spark.readStream
     if source.is_kafka:
         options = {**_kafka_options(pipeline), **_kafka_limits(source.chosen)}
         return with_lineage(reader.format("kafka").options(**options).load(), source.chosen.headers)
@@ -51,9 +65,10 @@ def _stream(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
             .load(pipeline.layout.table(source.delta.table))
         )
     if source.rate is not None:
-        return reader.format("rate").option("rowsPerSecond", source.rate.rows_per_second).load()
-    rows = source.rate_per_batch.rows_per_batch if source.rate_per_batch else 0
-    return reader.format("rate-micro-batch").option("rowsPerBatch", rows).load()
+        return reader.format("rate").options(**_rate_options(source.rate)).load()
+    if source.socket is not None:
+        return reader.format("socket").options(**_socket_options(source.socket)).load()
+    return reader.format("rate-micro-batch").options(**_rate_per_batch_options(source.chosen)).load()
 
 
 def read_batch(
@@ -118,7 +133,7 @@ def _with_arrival(pipeline: Pipeline, records: DataFrame) -> DataFrame:
     columns = []
     if pipeline.spec.max_ahead is not None:
         columns.append(F.current_timestamp().alias(BATCH_TIME))
-    if pipeline.spec.source.files is not None and pipeline.spec.rejects_records:
+    if pipeline.spec.source.files is not None and pipeline.spec.sets_aside:
         columns.append(F.col("_metadata.file_path").alias(FILE))
         columns.append(F.col("_metadata.file_modification_time").alias(FILE_TIME))
     return records.select("*", *columns) if columns else records
@@ -196,6 +211,24 @@ def _beginning(start: StartingOffsets) -> dict[str, str]:
     }
 
 
+def _rate_options(source: RateSource) -> dict[str, str]:
+    seconds = source.ramp_up // timedelta(seconds=1)
+    return {"rowsPerSecond": str(source.rows_per_second), "rampUpTime": f"{seconds}s"}
+
+
+def _rate_per_batch_options(source: RatePerBatchSource) -> dict[str, str]:
+    return {
+        "rowsPerBatch": str(source.rows_per_batch),
+        "startTimestamp": str(int(source.starting_at.timestamp() * 1000)),
+        "advanceMillisPerBatch": str(source.advance_per_batch // timedelta(milliseconds=1)),
+    }
+
+
+def _socket_options(source: SocketSource) -> dict[str, str]:
+    times = str(source.arrival_time).lower()
+    return {"host": source.host, "port": str(source.port), "includeTimestamp": times}
+
+
 def _delta_options(source: DeltaSource) -> dict[str, str]:
     options = dict(source.options)
     if source.starting_version is not None:
@@ -206,4 +239,8 @@ def _delta_options(source: DeltaSource) -> dict[str, str]:
         options["maxFilesPerTrigger"] = str(source.max_files_per_batch)
     if source.changes == "skip":
         options["skipChangeCommits"] = "true"
+    if source.changes == "skip_deletes":
+        options["ignoreDeletes"] = "true"
+    if source.read_changes:
+        options["readChangeFeed"] = "true"
     return options

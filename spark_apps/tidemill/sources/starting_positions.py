@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from tidemill.errors import UsageError
 from tidemill.ledger.entry import Positions
+from tidemill.names import SOURCE_NAME
 from tidemill.sources.kafka_clients import kafka_client
 from tidemill.sources.offsets import KafkaOffsets
 from tidemill.spec.project import Pipeline
@@ -20,8 +23,10 @@ _EARLIEST, _LATEST = -2, -1
 MAX_TEXT = 1_000_000
 
 
-def starting_positions(pipeline: Pipeline, wanted: str) -> Positions | None:
-    """First offset of each partition; None for a source that has none and begins as it is declared.
+def starting_positions(pipeline: Pipeline, wanted: str) -> dict[str, Positions | None]:
+    """For each stream, by name: the first offset of each partition; None for one that begins as declared.
+
+    Offsets as JSON are each stream's of its own topics.
 
     Asks the broker unless every offset is named.
 
@@ -29,6 +34,34 @@ def starting_positions(pipeline: Pipeline, wanted: str) -> Positions | None:
         UsageError: TIDE-CKPT-044, if one cannot begin there.
         UnavailableError: TIDE-SRC-001, TIDE-SRC-002, if the broker must be asked and does not answer.
     """
+    if not pipeline.spec.has_named_streams:
+        return {SOURCE_NAME: _of_stream(pipeline, wanted)}
+    if not wanted.lstrip().startswith("{"):
+        return {name: _of_stream(stream, wanted) for name, stream in pipeline.streams.items()}
+    given = _parsed(wanted)
+    found = {name: _own(stream, given) for name, stream in pipeline.streams.items()}
+    unread = sorted(set(given) - {topic for topics in found.values() for topic in topics or {}})
+    if unread:
+        _refuse(wanted, f"no stream reads {', '.join(unread)}")
+    return {
+        name: None if topics is None else _of_stream(pipeline.streams[name], json.dumps(topics))
+        for name, topics in found.items()
+    }
+
+
+def _own(stream: Pipeline, given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Those of the topics that one of several streams reads; None for another kind of source."""
+    if not stream.spec.source.is_kafka:
+        return None
+    named = stream.spec.source.topics_or_pattern
+    mine = named.fullmatch if isinstance(named, re.Pattern) else frozenset(named).__contains__
+    topics = {topic: partitions for topic, partitions in given.items() if mine(topic)}
+    if not topics:
+        _refuse(json.dumps(given), f"name offsets for each stream; {stream.spec.parameter} has none")
+    return topics
+
+
+def _of_stream(pipeline: Pipeline, wanted: str) -> Positions | None:
     if not pipeline.spec.source.is_kafka:
         if wanted == "earliest":
             return None
@@ -50,13 +83,18 @@ def _ask(pipeline: Pipeline, wanted: str | datetime) -> Positions:
     return _of_assigned(pipeline, found)
 
 
-def _named(pipeline: Pipeline, wanted: str) -> Positions:
+def _parsed(wanted: str) -> dict[str, Any]:
     try:
         given = check_starting_offsets(json.loads(wanted[:MAX_TEXT]))
     except ValueError as error:
         _refuse(wanted, str(error))
     if not isinstance(given, dict):
         _refuse(wanted, "expected {topic: {partition: offset}}")
+    return given
+
+
+def _named(pipeline: Pipeline, wanted: str) -> Positions:
+    given = _parsed(wanted)
     positions: Positions = {topic: {str(p): o for p, o in parts.items()} for topic, parts in given.items()}
     if all(offset >= 0 for partitions in positions.values() for offset in partitions.values()):
         return positions

@@ -10,7 +10,9 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, TopicDescription  # type: ignore[attr-defined]  # no __all__
 
 from tidemill.checkpoint.gate import CheckpointFacts, TopicFacts
+from tidemill.checkpoint.gate.facts import SourceFacts
 from tidemill.errors import TidemillError
+from tidemill.names import SOURCE_NAME
 from tidemill.sources.kafka_clients import KafkaClient, kafka_client
 from tidemill.sources.offsets import ANSWER_TIMEOUT_SECONDS, KafkaOffsets
 from tidemill.spec.project import Pipeline
@@ -20,14 +22,19 @@ _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 def with_topics(facts: CheckpointFacts, pipeline: Pipeline) -> CheckpointFacts:
-    """The gate's facts with what the broker says; as they are if the source is not Kafka's.
+    """The gate's facts with what the broker says; as they are if no source is Kafka's.
 
     Raises:
         UnavailableError: If no broker answers, or a topic is missing: a reason to wait, not to refuse.
     """
-    if not pipeline.spec.source.is_kafka:
-        return facts
-    return replace(facts, source=replace(facts.source, topics=ask_topics(pipeline)))
+    told = {
+        name: ask_topics(stream) for name, stream in pipeline.streams.items() if stream.spec.source.is_kafka
+    }
+    if not pipeline.spec.has_named_streams:
+        return replace(facts, source=replace(facts.source, topics=told.get(SOURCE_NAME)))
+    known = {name: facts.sources.get(name, SourceFacts()) for name in pipeline.streams}
+    sources = {name: replace(found, topics=told.get(name)) for name, found in known.items()}
+    return replace(facts, sources=sources)
 
 
 def with_topics_if_told(facts: CheckpointFacts, pipeline: Pipeline) -> tuple[CheckpointFacts, str]:

@@ -139,6 +139,12 @@ class EnvironmentSpec(Strict):
         description="Access to a root on an object store; else the machine's own role or identity.",
     )
     protected: bool = Field(False, description="Destructive verbs need approval.")
+    spark_ui: bool = Field(
+        False,
+        description="Whether drivers serve Spark's own UI: on the loopback interface of their machine or pod "
+        "only, without kill. `tidemill queries show` says how it is reached. `run.spark_ui` of a pipeline "
+        "may say otherwise.",
+    )
     secrets: Secrets = Field(Secrets(), description="Where drivers find the values of secrets.")
     sizes: dict[SizeName, DriverSize] = Field({"small": DriverSize()}, description="Driver sizes by name.")
 

@@ -1,8 +1,9 @@
-"""When things happened: `event_time: {column: …, watermark: …}`."""
+"""When things happened: `event_time: {column: …, watermark: …, late: drop | table}`."""
 
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Literal
 
 from pydantic import Field, field_validator
 
@@ -22,6 +23,12 @@ class EventTime(Strict):
         "never later than the clock); one that is further goes to the quarantine, because it would make "
         "all others late. `off` accepts every event.",
         validate_default=True,
+    )
+    late: Literal["drop", "table"] = Field(
+        "drop",
+        description="What becomes of rows that come behind the watermark. drop: stateful steps leave them "
+        "out, and they are counted. table: each is set aside once, before the transform, into the table "
+        "late/<pipeline>.",
     )
     window: Duration | None = Field(
         None,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from tidemill.errors import SpecError
+from tidemill.spec.capabilities import RefusedError
 from tidemill.spec.near_key import near_key
 
 if TYPE_CHECKING:
@@ -35,6 +37,13 @@ def explain(file: YamlFile, model: type[BaseModel], error: ValidationError) -> S
         key=lambda detail: detail["type"] != "extra_forbidden",
     )
     first = details[0]
+    refused = first.get("ctx", {}).get("error")
+    if isinstance(refused, RefusedError):
+        where = {
+            "file": f"{file.path}:{file.line_of(tuple(first['loc']))}",
+            "key": _key_path(first["loc"]) or "(file)",
+        }
+        return refused.refusal.error(where | refused.found)
     near = _near(first, model)
     fix = (
         f"write `{near}` instead of `{_shown(first['loc'][-1])}`"
@@ -82,7 +91,7 @@ def _near(detail: ErrorDetails, model: type[BaseModel]) -> str | None:
 
 def _keys_at(model: type[BaseModel], parents: Iterable[int | str]) -> list[str]:
     """The keys that are allowed at a place, found by walking the model's JSON Schema."""
-    schema = model.model_json_schema(by_alias=True)
+    schema = _json_schema(model)
     definitions = schema.get("$defs", {})
     node = schema
     for part in parents:
@@ -91,6 +100,12 @@ def _keys_at(model: type[BaseModel], parents: Iterable[int | str]) -> list[str]:
             child = node.get("additionalProperties") or {}
         node = _resolve(child, definitions)
     return list(node.get("properties", {}))
+
+
+@cache
+def _json_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """To read only. It takes longer than all else that is done with a file."""
+    return model.model_json_schema(by_alias=True)
 
 
 def _resolve(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidemill.errors import SpecError
+from tidemill.spec.combinations import check_here
 from tidemill.spec.near_key import near_key
+from tidemill.spec.sink_code import check_sink_code
 from tidemill.spec.transform_file import check_sink_transform, check_transform
 
 if TYPE_CHECKING:
@@ -22,10 +24,12 @@ def check_named_parts(pipeline: Pipeline) -> None:
     """
     spec, project = pipeline.spec, pipeline.environment.project
     _check_size(pipeline)
-    if spec.source.kafka is not None or any(sink.kafka for sink in spec.sinks):
+    check_here(pipeline)
+    streams = spec.streams.values()
+    if any(stream.source.kafka for stream in streams) or any(sink.kafka for sink in spec.sinks):
         _ = pipeline.environment.kafka
-    if spec.payload is not None:
-        for key, name in spec.payload.schema_files.items():
+    for stream in streams:
+        for key, name in stream.payload.schema_files.items() if stream.payload is not None else ():
             _check_file(pipeline, key, project.schemas / name)
     if spec.transform is not None:
         file = _transform_file(pipeline, "transform", spec.transform)
@@ -37,12 +41,15 @@ def check_named_parts(pipeline: Pipeline) -> None:
         file = _transform_file(pipeline, key, reference)
         if file.suffix == ".py":
             check_sink_transform(file, reference.partition(":")[2], key)
+    for key, reference in spec.sink_code.items():
+        check_sink_code(_transform_file(pipeline, key, reference), reference.partition(":")[2], key)
 
 
 def _check_folders(pipeline: Pipeline) -> None:
     layout, spec = pipeline.layout, pipeline.spec
     folders = [layout.folder_parts(sink.files.path) for sink in spec.sinks if sink.files is not None]
-    read = [layout.folder_parts(spec.source.files.path)] if spec.source.files is not None else []
+    sources = [stream.source for stream in spec.streams.values()]
+    read = [layout.folder_parts(source.files.path) for source in sources if source.files is not None]
     for place, folder in enumerate(folders):
         others = [*folders[:place], *read]
         if any(_overlap(folder, other) for other in others):

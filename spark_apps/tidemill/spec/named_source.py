@@ -6,6 +6,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
+from tidemill.spec.capabilities import NOT_A_TABLE, RefusedError
 from tidemill.spec.event_time import EventTime
 from tidemill.spec.payload import Payload
 from tidemill.spec.sources import Source
@@ -32,16 +33,15 @@ class NamedSource(Source):
     def _a_table_is_read_whole(self) -> Self:
         if self.as_ == "stream":
             return self
-        if self.delta is None:
-            raise ValueError(
-                f"`as: table` reads a Delta table anew at each batch, which a {self.kind} source cannot do: "
-                "write its records into a table by a pipeline of their own"
-            )
+        if self.delta is None or not self.facts.as_table:
+            raise RefusedError(NOT_A_TABLE, source=self.kind)
         for key in ("starting_version", "starting_at", "max_files_per_batch"):
             if getattr(self.delta, key) is not None:
                 raise ValueError(f"`{key}` is for a stream; `as: table` reads the whole table")
-        if self.delta.options or self.delta.changes != "fail":
-            raise ValueError("`changes` and `options` are for a stream; `as: table` reads the whole table")
+        if self.delta.options or self.delta.changes != "fail" or self.delta.read_changes:
+            raise ValueError(
+                "`changes`, `read_changes` and `options` are for a stream; `as: table` reads the whole table"
+            )
         if self.payload is not None or self.event_time is not None:
             raise ValueError(
                 "`payload` and `event_time` are for a stream; `as: table` has columns, and no late rows"

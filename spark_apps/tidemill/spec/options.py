@@ -49,7 +49,7 @@ _OWNED = {
     "startingversion": "write `starting_version:`",
     "skipchangecommits": "write `changes: skip`",
     "ignorechanges": "write `changes: skip`",
-    "ignoredeletes": "write `changes: skip`",
+    "ignoredeletes": "write `changes: skip_deletes`",
     "failondataloss": "stays true: losing data is never silent",
     "groupidprefix": "derived from the pipeline's name",
     "topic": "write `topic:`",
@@ -87,8 +87,8 @@ _OWNED_OF_FILES = {
 # Kafka's `startingTimestamp` is refused with another fix.
 _OWNED_OF_DELTA = {
     "startingtimestamp": "write `starting_at:`",
-    "readchangefeed": "a change feed has other columns, which no gate and no backfill knows yet",
-    "readchangedata": "a change feed has other columns, which no gate and no backfill knows yet",
+    "readchangefeed": "write `read_changes:`",
+    "readchangedata": "write `read_changes:`",
 }
 # Log entries that expire take files away from readers.
 _OWNED_OF_FILES_SINK = {"retention": "a file that was written stays"}

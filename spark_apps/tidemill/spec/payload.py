@@ -25,6 +25,13 @@ MaxRecordBytes = Annotated[
     ),
 ]
 KeepRaw = Annotated[bool, Field(description="Keep the undecoded record as the column kafka_value.")]
+Tombstones = Annotated[
+    Literal["reject", "keep"],
+    Field(
+        description="Records without a value, by which compacted topics delete a key. reject: they are "
+        "invalid. keep: rows whose decoded columns are null; `kafka_key` says whose they are."
+    ),
+]
 JsonSchemaFile = Annotated[str, Field(pattern=SCHEMA_FILE_PATTERN)]
 AvroFile = Annotated[str, Field(pattern=AVRO_FILE_PATTERN)]
 # Registries count up from 1, in four bytes.
@@ -40,6 +47,7 @@ class JsonPayload(Strict):
     on_invalid: OnInvalid = "quarantine"
     max_record_bytes: MaxRecordBytes = 2**20
     keep_raw: KeepRaw = False
+    tombstones: Tombstones = "reject"
 
 
 class TextPayload(Strict):
@@ -48,6 +56,7 @@ class TextPayload(Strict):
     on_invalid: OnInvalid = "quarantine"
     max_record_bytes: MaxRecordBytes = 2**20
     keep_raw: KeepRaw = False
+    tombstones: Tombstones = "reject"
 
 
 class CsvPayload(Strict):
@@ -62,6 +71,7 @@ class CsvPayload(Strict):
     on_invalid: OnInvalid = "quarantine"
     max_record_bytes: MaxRecordBytes = 2**20
     keep_raw: KeepRaw = False
+    tombstones: Tombstones = "reject"
 
     @field_validator("separator")
     @classmethod
@@ -92,6 +102,7 @@ class AvroPayload(Strict):
     on_invalid: OnInvalid = "quarantine"
     max_record_bytes: MaxRecordBytes = 2**20
     keep_raw: KeepRaw = False
+    tombstones: Tombstones = "reject"
 
     @model_validator(mode="after")
     def _writers_are_known(self) -> Self:

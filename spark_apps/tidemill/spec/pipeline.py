@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import permutations
 from keyword import iskeyword
 from typing import Literal, Self, cast
 
 from pydantic import Field, field_validator, model_validator
 
+from tidemill.names import LATE_OUTPUT, QUARANTINE_OUTPUT, SOURCE_NAME
+from tidemill.spec.capabilities import NO_RECORDS, OutputMode, RefusedError
+from tidemill.spec.combinations import check_combinations, check_sinks, modes_needed
 from tidemill.spec.event_time import EventTime
 from tidemill.spec.named_source import NamedSource
 from tidemill.spec.payload import Payload
@@ -22,19 +26,19 @@ from tidemill.spec.text import (
     SizeName,
     SourceName,
 )
+from tidemill.spec.trigger import DeclaredTrigger, Trigger
 from tidemill.spec.units import Count, Duration, Patience
-
-OutputMode = Literal["append", "update", "complete"]
-
-_OUTPUT_MODE_OF: dict[str, OutputMode] = {"append": "append", "merge": "update", "replace": "complete"}
 
 
 class Run(Strict):
     """How the pipeline runs."""
 
     mode: Literal["stream", "incremental"] = Field("stream", description="Long-running, or by schedule.")
-    trigger: Duration = Field(
-        timedelta(seconds=10), description="Shortest time between the starts of two batches of a stream."
+    trigger_: DeclaredTrigger = Field(
+        Trigger(),
+        alias="trigger",
+        description="Of a stream: shortest time between the starts of two batches. Of mode incremental: "
+        "available_now, the default there, or once.",
     )
     progress_within: Patience | None = Field(
         None,
@@ -52,6 +56,10 @@ class Run(Strict):
         description="Partitions of stateful operators. Fixed when the checkpoint is born: Spark ignores a "
         "later change.",
     )
+    spark_ui: bool | None = Field(
+        None,
+        description="Whether its drivers serve Spark's own UI. Default: as the environment says.",
+    )
     rewindable: Duration | None = Field(
         None,
         description="How far back the pipeline can be rewound, e.g. `3 days`. Default: 4 hours, or less "
@@ -63,6 +71,17 @@ class Run(Strict):
         if self.schedule is not None and self.mode != "incremental":
             raise ValueError("`schedule` is for mode incremental; a stream runs all the time")
         return self
+
+    @property
+    def trigger(self) -> timedelta:
+        """Shortest time between the starts of two batches of a stream."""
+        return self.trigger_.interval
+
+    def trigger_of(self, mode: str) -> str:
+        """When batches are made if it runs as a stream or incrementally, perhaps other than declared."""
+        if mode == self.mode and "trigger_" in self.model_fields_set:
+            return self.trigger_.kind
+        return "interval" if mode == "stream" else "available_now"
 
 
 class PipelineSpec(Strict):
@@ -79,8 +98,9 @@ class PipelineSpec(Strict):
     )
     sources: dict[SourceName, NamedSource] | None = Field(
         None,
-        description="In the place of `source`, `payload` and `event_time`: a stream and the tables that it "
-        "is joined with, by name. The names are the transform's parameters.",
+        description="In the place of `source`, `payload` and `event_time`: streams, and the tables that they "
+        "are joined with, by name. The names are the transform's parameters. Several streams are in the "
+        "checkpoint by their names.",
         min_length=1,
         max_length=20,
     )
@@ -120,11 +140,8 @@ class PipelineSpec(Strict):
         if self.sources is None:
             return self
         streams = [name for name, source in self.sources.items() if source.as_ == "stream"]
-        if len(streams) != 1:
-            raise ValueError(
-                f"one of `sources` is a stream, the others are tables (`as: table`); found "
-                f"{', '.join(streams) or 'no stream'}"
-            )
+        if not streams:
+            raise ValueError("one of `sources` is a stream; only tables (`as: table`) were found")
         for key, value in (("payload", self.payload_), ("event_time", self.event_time_)):
             if value is not None:
                 raise ValueError(f"`{key}` belongs to the source: sources.{streams[0]}.{key}")
@@ -134,47 +151,79 @@ class PipelineSpec(Strict):
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
-        tables = [sink.table for sink in self.delta_sinks]
-        repeated = sorted({table for table in tables if tables.count(table) > 1})
-        if repeated:
-            raise ValueError(f"two sinks write the same table: {', '.join(repeated)}")
-        modes = {sink.mode for sink in self.delta_sinks}
-        if len(modes) > 1:
+        for stream in self.streams.values():
+            if stream.payload is not None and not stream.source.facts.has_records:
+                raise RefusedError(NO_RECORDS, source=stream.source.kind)
+        check_sinks(self.sinks)
+        check_combinations(self)
+        return self
+
+    @model_validator(mode="after")
+    def _topics_are_read_once(self) -> Self:
+        sources = {name: stream.source for name, stream in self.streams.items()}
+        for (name, source), (other, beside) in permutations(sources.items(), 2):
+            if shared := source.topics_shared(beside):
+                raise ValueError(
+                    f"{name} and {other} read the same topic, {shared[0]}: read it once, and take it "
+                    "apart in the transform"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _late_rows_are_left_out(self) -> Self:
+        if self.keeps_late and self.has_named_streams:
             raise ValueError(
-                "sinks of one pipeline share one result, so their modes must agree; "
-                f"found {', '.join(sorted(modes))}"
+                "`late: table` is for one stream: several share one watermark, that of the slowest. Leave "
+                "`late` out, or give each stream a pipeline of its own that writes a table, and join those"
             )
-        if len(self._output_modes) > 1:
-            found = ", ".join(f"{name} needs {mode}" for mode, name in sorted(self._output_modes.items()))
+        if self.keeps_late and self.output_mode == "complete":
+            place = modes_needed(self.sinks)["complete"]
             raise ValueError(
-                "sinks of one pipeline share one result, which Spark gives in one output mode; "
-                f"{found}. Leave `mode` of a console out, or give one of them a pipeline of its own"
+                f"`late: table` does not go with {place}: in complete mode Spark keeps every window and "
+                "takes late rows into it. Leave `late` out, or write with `mode: merge` or `append`"
             )
-        if self.payload is not None and not self.source.is_kafka:
-            raise ValueError("`payload` decodes Kafka or Event Hubs records; a files source has `format`")
         return self
 
     @model_validator(mode="after")
     def _output_is_not_input(self) -> Self:
-        read = {*self.tables.values(), *([self.source.delta.table] if self.source.delta else [])}
+        sources = [stream.source for stream in self.streams.values()]
+        read = {*self.tables.values(), *(source.delta.table for source in sources if source.delta)}
         both = [sink.table for sink in self.delta_sinks if sink.table in read]
         if both:
             raise ValueError(f"the pipeline would read what it writes: table {both[0]}")
-        topics = self.source.kafka.named_topics if self.source.kafka else []
+        topics = {topic for source in sources if source.kafka for topic in source.kafka.named_topics}
         looped = [sink.kafka.topic for sink in self.sinks if sink.kafka and sink.kafka.topic in topics]
         if looped:
             raise ValueError(f"the pipeline would read what it writes: topic {looped[0]}")
         return self
 
     @property
-    def stream_name(self) -> str | None:
-        """Name of the source that is the stream; None where the only source has none."""
-        named = self.sources or {}
-        return next((name for name, source in named.items() if source.as_ == "stream"), None)
+    def streams(self) -> dict[str, PipelineSpec]:
+        """For each source that is a stream, by its name in the ledger: this declaration with no other one."""
+        names = self._stream_names
+        if len(names) < 2:
+            return {SOURCE_NAME: self}
+        sources = self.sources or {}
+        return {name: self.model_copy(update={"sources": {name: sources[name]}}) for name in names}
+
+    @property
+    def has_named_streams(self) -> bool:
+        """Whether it has several streams, which are in the checkpoint by their names."""
+        return len(self._stream_names) > 1
+
+    @property
+    def is_replayable(self) -> bool:
+        """Whether a batch can be read again; else each start begins anew."""
+        return all(stream.source.facts.replayable for stream in self.streams.values())
+
+    @property
+    def parameter(self) -> str:
+        """The transform's parameter for the one stream."""
+        return next(iter(self._stream_names), SOURCE_NAME)
 
     @property
     def source(self) -> Source:
-        """The source whose records are read, each once."""
+        """The one stream's source, whose records are read, each once."""
         # `_sources_fit` has seen to it that there is one.
         return cast("Source", self._stream or self.source_)
 
@@ -195,8 +244,18 @@ class PipelineSpec(Strict):
         return {name: source.delta.table for name, source in named if source.as_ == "table" and source.delta}
 
     @property
+    def _stream_names(self) -> list[str]:
+        return [name for name, source in (self.sources or {}).items() if source.as_ == "stream"]
+
+    @property
     def _stream(self) -> NamedSource | None:
-        return None if self.sources is None else self.sources[self.stream_name or ""]
+        if self.sources is None:
+            return None
+        names = self._stream_names
+        if len(names) > 1:
+            # Whoever asks would do for the first what all of them need.
+            raise LookupError(f"the pipeline has several streams, {', '.join(names)}: ask each of `streams`")
+        return self.sources[names[0]]
 
     @property
     def delta_sinks(self) -> list[DeltaSink]:
@@ -212,29 +271,48 @@ class PipelineSpec(Strict):
     @property
     def rejects_records(self) -> bool:
         """Whether records can be rejected, so that the pipeline has a quarantine."""
-        return self.payload is not None or self.source.has_broken_lines or self.max_ahead is not None
+        return any(
+            stream.payload is not None or stream.source.has_broken_lines or stream.max_ahead is not None
+            for stream in self.streams.values()
+        )
+
+    @property
+    def keeps_late(self) -> bool:
+        """Whether late records are set aside, into a table of their own."""
+        times = [stream.event_time for stream in self.streams.values()]
+        return any(event_time is not None and event_time.late == "table" for event_time in times)
+
+    @property
+    def sets_aside(self) -> bool:
+        """Whether any record can be set aside, as rejected or as late."""
+        return self.rejects_records or self.keeps_late
+
+    @property
+    def asides(self) -> tuple[str, ...]:
+        """The tables of records that were set aside which the pipeline may have.
+
+        That of late ones may be of an earlier declaration: `late` can change between two starts.
+        """
+        quarantine = (QUARANTINE_OUTPUT,) if self.rejects_records else ()
+        timed = any(stream.event_time is not None for stream in self.streams.values())
+        return (*quarantine, LATE_OUTPUT) if timed else quarantine
 
     @property
     def max_ahead(self) -> timedelta | None:
-        """How far an event may be ahead of its arrival; None without a limit."""
+        """How far an event of the one stream may be ahead of its arrival; None without a limit."""
         limit = "off" if self.event_time is None else self.event_time.max_ahead
         return limit if isinstance(limit, timedelta) else None
 
     @property
-    def output_mode(self) -> OutputMode:
-        """Spark's output mode, as the sinks need it; append where none says so."""
-        return next(iter(self._output_modes), "append")
+    def sink_code(self) -> dict[str, str]:
+        """Classes and functions that sinks hand rows to, by their keys in the file."""
+        return {
+            f"sinks[{place}].{sink.kind}": sink.code
+            for place, sink in enumerate(self.sinks)
+            if sink.code is not None
+        }
 
     @property
-    def _output_modes(self) -> dict[OutputMode, str]:
-        """Each output mode that a sink needs, with the first one that does."""
-        found: dict[OutputMode, str] = {}
-        for sink in self.sinks:
-            if sink.delta is not None:
-                found.setdefault(_OUTPUT_MODE_OF[sink.delta.mode], f"{sink.delta.table} ({sink.delta.mode})")
-            elif sink.files is not None:
-                # A file cannot be taken back, so it holds rows that do not change any more.
-                found.setdefault("append", f"files {sink.files.path}")
-            elif sink.console is not None and sink.console.mode is not None:
-                found.setdefault(sink.console.mode, "the console")
-        return found
+    def output_mode(self) -> OutputMode:
+        """Spark's output mode, as the sinks need it; append where none says so."""
+        return next(iter(modes_needed(self.sinks)), "append")

@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
@@ -172,6 +172,11 @@ class Pipeline:
         """Paths below the storage root."""
         return self.environment.layout
 
+    @cached_property
+    def streams(self) -> dict[str, Pipeline]:
+        """For each stream, by its name in the ledger: this pipeline as it would be without the others."""
+        return {name: replace(self, spec=spec) for name, spec in self.spec.streams.items()}
+
     @property
     def size(self) -> DriverSize:
         """Resources of the driver."""
@@ -182,6 +187,12 @@ class Pipeline:
         """How long it may run as a stream without progress."""
         own, usual = self.spec.run.progress_within, self.environment.spec.progress_within
         return own if own is not None else max(usual, PATIENT_TRIGGERS * self.spec.run.trigger)
+
+    @property
+    def spark_ui(self) -> bool:
+        """Whether its drivers serve Spark's own UI."""
+        own = self.spec.run.spark_ui
+        return self.environment.spec.spark_ui if own is None else own
 
     @cached_property
     def digest(self) -> str:
@@ -214,11 +225,9 @@ class Pipeline:
     def named_files(self) -> list[Path]:
         """Files beside the declaration that decide what a driver does: payload schemas, transforms."""
         project = self.environment.project
-        files = []
-        if self.spec.payload is not None:
-            names = dict.fromkeys(self.spec.payload.schema_files.values())
-            files += [project.schemas / name for name in names]
-        transforms = [self.spec.transform, *self.spec.sink_transforms.values()]
+        payloads = [stream.payload for stream in self.spec.streams.values() if stream.payload is not None]
+        files = [project.schemas / name for payload in payloads for name in payload.schema_files.values()]
+        transforms = [self.spec.transform, *self.spec.sink_transforms.values(), *self.spec.sink_code.values()]
         files += [project.transform_file(reference) for reference in transforms if reference is not None]
         return list(dict.fromkeys(files))
 

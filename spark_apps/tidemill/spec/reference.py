@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from tidemill.spec.capabilities_reference import capabilities_reference
 from tidemill.spec.environment import EnvironmentSpec
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.transform_rules import rules_reference
@@ -56,17 +57,30 @@ of an Avro schema |
 | `text` | a text in UTF-8 | `value` |
 | none | bytes | `kafka_value` |
 
-The schema of JSON and CSV is JSON Schema (draft 2020-12), as far as Tidemill enforces it; any other keyword
-is refused:
+The schema of JSON and CSV is JSON Schema (draft 2020-12). Types become columns:
 
 | declared | column |
 |---|---|
 | `string`, `integer`, `number`, `boolean` | string, int64, float64, boolean |
-| `string` with `format: date-time` | timestamp in UTC |
+| `string` with `format: date-time`, with `format: date` | timestamp in UTC, date |
+| `number` with `x-decimal: [10, 2]` | decimal(10, 2), exact, also of `"19.99"`; more digits are rejected |
 | `object` with `properties`, `array` with `items` | struct, list |
+| `object` with a plain schema as `additionalProperties` alone, at the top | map of texts to its values |
 | `[X, "null"]`, `required` | may be null; must be there |
 | `x-allow-non-finite: true` on a `number` | keeps NaN and infinity, `2e308` too; else it is rejected |
 | `x-allow-no-offset: true` on a `date-time` | takes a time without offset as UTC; else it is rejected |
+
+What else a schema asks is checked record by record, after the types, and only where it asks: `enum`, `const`,
+`pattern`, `minLength`, `maxLength`, `format` (uuid, email, ipv4, uri and others of the draft), `minimum`,
+`maximum`, `exclusiveMinimum`, `exclusiveMaximum`, `multipleOf`, `minItems`, `maxItems`, `uniqueItems`,
+`contains`, `minProperties`, `maxProperties`, `propertyNames`, `patternProperties`, `dependentRequired`,
+`dependentSchemas`, `allOf`, `anyOf`, `oneOf`, `not`, `if`/`then`/`else`. A record that breaks one is rejected
+with keyword and place: `breaks_minimum:temperature`. A property that is null counts as missing. Any other
+keyword is refused, `$ref` too.
+
+A property that the schema does not declare is ignored (`keep_raw: true` keeps the record as it came); with
+`additionalProperties: false` a record that has one is rejected. `tidemill schema check OLD NEW` says whether
+the records and tables of one schema go on with another.
 
 An Avro schema is a record; any other union or logical type is refused:
 
@@ -154,7 +168,7 @@ def _reference() -> str:
         schema = json_schema(model)
         parts.append(f"## {title}\n\n{schema['description']}\n")
         parts += _sections(schema, _Definitions(schema["$defs"]), "")
-    parts.append(rules_reference())
+    parts += [capabilities_reference(), rules_reference()]
     return "\n".join(parts)
 
 

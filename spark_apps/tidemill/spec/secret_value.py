@@ -7,14 +7,23 @@ from collections.abc import Mapping
 
 from tidemill.errors import SpecError
 from tidemill.spec.project import Environment
+from tidemill.spec.secret_mask import remember_secret
 
 
 def read_secret(environment: Environment, name: str, variables: Mapping[str, str] = os.environ) -> str:
     """Read a mounted file, or the variable TIDEMILL_SECRET_<NAME>. A relative folder is the project's.
 
+    Whatever this process shows of Spark's own words hides the value from now on.
+
     Raises:
         SpecError: TIDE-SPEC-030, naming where was looked; never the value.
     """
+    value = _find(environment, name, variables)
+    remember_secret(value)
+    return value
+
+
+def _find(environment: Environment, name: str, variables: Mapping[str, str]) -> str:
     variable = "TIDEMILL_SECRET_" + name.upper().replace("-", "_")
     looked_in = [f"variable {variable}"]
     if environment.secrets_folder is not None:

@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from tidemill.names import TABLE_PATTERN
+from tidemill.spec.capabilities import Cell, OutputMode, RefusedError, refusal_of
+from tidemill.spec.change_feed import OWN_COLUMNS, ChangeFeed, ScdMode
 from tidemill.spec.location import Folder
 from tidemill.spec.options import DeltaSinkOptions, FilesSinkOptions, KafkaSinkOptions
 from tidemill.spec.strict import OneOf, Strict
-from tidemill.spec.text import TRANSFORM_PATTERN, Column, Expression, Topic
+from tidemill.spec.text import CODE_PATTERN, SOURCE_NAME_PATTERN, TRANSFORM_PATTERN, Column, Expression, Topic
 from tidemill.spec.units import Count
+
+
+def _mode_of(sink: str) -> BeforeValidator:
+    """Refuses the modes that this kind of sink cannot have, with the reason and what to write instead."""
+
+    def check(mode: object) -> object:
+        refusal = refusal_of(Cell(sink=sink, mode=mode)) if isinstance(mode, str) else None
+        if refusal is not None:
+            raise RefusedError(refusal)
+        return mode
+
+    return BeforeValidator(check)
+
+
+FollowedMode = Annotated[
+    OutputMode | None,
+    Field(
+        description="What of the result each batch gives it. append: rows that do not change any more. "
+        "update: "
+        "those that changed. complete: all of it. By default as the pipeline's tables need it, and append "
+        "without a table.",
+    ),
+]
 
 Where = Annotated[
     Expression | None,
@@ -36,21 +61,40 @@ class DeltaSink(Strict):
     """A Delta table, written exactly once."""
 
     table: Annotated[str, Field(pattern=f"^{TABLE_PATTERN}$", description="Table as <zone>/<name>.")]
-    mode: Literal["append", "merge", "replace"] = Field(
+    mode: Annotated[Literal["append", "merge", "replace", "scd1", "scd2"], _mode_of("delta")] = Field(
         "append",
         description="append: rows never change. merge: a row replaces the one with the same key. "
-        "replace: each batch writes the whole result.",
+        "replace: each batch writes the whole result. scd1, scd2: the result is a feed of changes by key; "
+        "scd1 keeps the newest row of each key (where `_deleted_at` is null), scd2 every one with "
+        "`valid_from`, `valid_to` and `is_current`.",
     )
-    key: list[Column] = Field([], description="Columns that identify a row; required for merge.")
+    key: list[Column] = Field(
+        [], description="Columns that identify a row; required for merge, scd1 and scd2."
+    )
+    cdc: ChangeFeed | None = Field(
+        None, description="How a feed of changes is read; required for scd1 and scd2."
+    )
     time: Column | None = Field(
         None,
         description="Column that says when a row happened; by default the event-time column. Of windows it "
         "is their start, which is found in the transform; what is written here must agree.",
     )
+    change_feed: bool = Field(
+        False,
+        description="Make the table so that its changes can be read (`read_changes` of a delta source). Of a "
+        "table that exists, set its property delta.enableChangeDataFeed.",
+    )
     partition_by: list[Column] = Field([], description="Columns to partition the table by.")
     cluster_by: list[Column] = Field([], description="Columns for liquid clustering.")
     writer: Literal["arrow", "spark"] | None = Field(
         None, description="Writer to use instead of the one chosen by what the table needs."
+    )
+    schema_evolution: Literal["none", "add_columns"] = Field(
+        "none",
+        description="What becomes of a table that lacks columns of the result. none: refused at the start. "
+        "add_columns: the first batch with more columns, also inside of structs, adds them to the table; in "
+        "older rows they are null. A column that is gone, renamed or of another type is refused with both. "
+        "Not for scd1 and scd2.",
     )
     transform: SinkTransform = None
     where: Where = None
@@ -60,11 +104,12 @@ class DeltaSink(Strict):
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
-        if (self.mode == "merge") != bool(self.key):
+        if self.merges != bool(self.key):
             raise ValueError(
-                "`key` names the columns that identify a row: merge needs it, other modes refuse it"
+                "`key` names the columns that identify a row: scd1, scd2 and merge need it, "
+                "other modes refuse it"
             )
-        if self.mode == "merge" and self.options:
+        if self.merges and self.options:
             raise ValueError("a merge would ignore `options` in silence: Delta's MERGE takes none")
         if self.partition_by and self.cluster_by:
             raise ValueError(
@@ -81,6 +126,50 @@ class DeltaSink(Strict):
             raise ValueError(f"the arrow writer cannot be used here: {needs}")
         return self
 
+    @model_validator(mode="after")
+    def _feed_fits(self) -> Self:
+        if (self.mode in get_args(ScdMode)) != (self.cdc is not None):
+            raise ValueError(
+                "`cdc` says how changes are ordered: scd1 and scd2 need it, other modes refuse it"
+            )
+        if self.cdc is None:
+            return self
+        if self.adds_columns:
+            raise ValueError(
+                "`schema_evolution` is not for scd1 and scd2: old rows would be compared by columns that "
+                "they never had; write the changes into a new table"
+            )
+        dropped = {column.lower() for column in self.cdc.except_columns}
+        for name in ("key", "partition_by", "cluster_by"):
+            lost = [column for column in getattr(self, name) if column.lower() in dropped]
+            if lost:
+                raise ValueError(f"a column of `{name}` is among `except_columns`: {lost[0]}")
+        if self.mode == "scd2" and self.cdc.forget_deletes_after != "off":
+            raise ValueError(
+                "`forget_deletes_after` is for scd1: a history keeps its deletes, as they end its intervals"
+            )
+        return self
+
+    @property
+    def named_columns(self) -> dict[str, list[str]]:
+        """Columns of the rows that the declaration names, by key; not those that the table adds."""
+        added = OWN_COLUMNS.get(self.mode, ())
+        named = {
+            name: [column for column in getattr(self, name) if column not in added]
+            for name in ("key", "partition_by", "cluster_by")
+        }
+        if self.cdc is not None:
+            named |= {
+                "cdc.sequence_by": [self.cdc.sequence_by],
+                "cdc.except_columns": self.cdc.except_columns,
+            }
+        return named
+
+    @property
+    def merges(self) -> bool:
+        """Whether rows are told by a key."""
+        return self.mode in ("merge", *get_args(ScdMode))
+
     @property
     def needs_spark_writer(self) -> str:
         """Why only Spark's Delta writer can write this table; empty if the arrow writer can."""
@@ -93,6 +182,11 @@ class DeltaSink(Strict):
         if self.options:
             return "options are Spark's own"
         return ""
+
+    @property
+    def adds_columns(self) -> bool:
+        """Whether its table takes new columns."""
+        return self.schema_evolution == "add_columns"
 
     @property
     def writer_and_reason(self) -> tuple[Literal["arrow", "spark"], str]:
@@ -109,6 +203,7 @@ class KafkaSink(Strict):
 
     topic: Topic = Field(description="Topic to write to; it must exist.")
     key: Column | None = Field(None, description="Column that becomes the record key.")
+    mode: FollowedMode = None
     transform: SinkTransform = None
     where: Where = None
     options: KafkaSinkOptions = Field({}, description="The Kafka producer's own options.")
@@ -123,6 +218,9 @@ class FilesSink(Strict):
     )
     format: Literal["parquet", "json", "csv", "orc"] = Field(description="Format of every file.")
     partition_by: list[Column] = Field([], description="Columns that become folders, such as a date.")
+    mode: Annotated[Literal["append"], _mode_of("files")] = Field(
+        "append", description="Only rows that do not change any more: a file cannot be taken back."
+    )
     transform: SinkTransform = None
     where: Where = None
     options: FilesSinkOptions = Field({}, description="Spark's own write options of the format.")
@@ -141,15 +239,74 @@ class FilesSink(Strict):
 class ConsoleSink(Strict):
     """The driver's standard output, for trying out."""
 
-    mode: Literal["append", "update", "complete"] | None = Field(
-        None,
-        description="What of the result each batch shows. append: rows that do not change any more. update: "
-        "those that changed. complete: all of it. By default as the pipeline's tables need it, and append "
-        "without a table.",
-    )
+    mode: FollowedMode = None
     rows: Count = Field(20, description="Most rows shown of each batch.")
     transform: SinkTransform = None
     where: Where = None
+
+
+class MemorySink(Strict):
+    """A table in the driver's memory, for tests and for trying out: gone when the driver ends.
+
+    Spark's SQL knows it by its name, in the driver's session. With mode complete it holds the newest result,
+    else the rows of all batches since the driver started.
+    """
+
+    name: str = Field(pattern=SOURCE_NAME_PATTERN, description="Name of the table in SQL.")
+    mode: FollowedMode = None
+    max_rows: Count = Field(
+        100_000, description="Most rows that it holds; a batch that would bring more stops the pipeline."
+    )
+    transform: SinkTransform = None
+    where: Where = None
+
+
+class ForeachSink(Strict):
+    """A row writer of your own, at least once: a class with `process(row)`, and `open` and `close` as needed.
+
+    Each task makes one and calls `open(partition_id, batch_id)`, which says whether it wants the rows, then
+    `process(row)` for each, then `close(error)`. A repeated batch has the same number and the same rows,
+    but perhaps in other partitions: to write a row once, replace it by its key.
+    """
+
+    writer: str = Field(pattern=CODE_PATTERN, description="file:Class in spark_apps/transforms.")
+    mode: FollowedMode = None
+    transform: SinkTransform = None
+    where: Where = None
+
+
+class ForeachBatchSink(Strict):
+    """A function of your own for each batch, `def write(rows, token)`; at least once.
+
+    A batch that is repeated after a crash brings its rows again, with the same token: its `stream` names
+    pipeline and checkpoint, its `batch_id` the batch. To write them once, replace rows by key, or let
+    `token.once(connection)` keep the token in the transaction that writes them. After a rewind, a reset or a
+    restore the stream is another one, and what is read again is handed over again.
+    """
+
+    function: str = Field(
+        pattern=CODE_PATTERN,
+        description="file:function in spark_apps/transforms, `def write(rows: DataFrame, token: BatchToken) "
+        "-> "
+        "None` (tidemill.sinks.batch_token). It runs on the driver, after the tables are written.",
+    )
+    mode: FollowedMode = None
+    transform: SinkTransform = None
+    where: Where = None
+
+
+# What a sink's mode needs of the result.
+_OUTPUT_MODE_OF: dict[str | None, OutputMode | None] = {
+    None: None,
+    "append": "append",
+    "merge": "update",
+    "replace": "complete",
+    # A feed of changes, each once.
+    "scd1": "append",
+    "scd2": "append",
+    "update": "update",
+    "complete": "complete",
+}
 
 
 class Sink(OneOf):
@@ -158,4 +315,34 @@ class Sink(OneOf):
     delta: DeltaSink | None = Field(None, description="A Delta table, exactly once.")
     kafka: KafkaSink | None = Field(None, description="A topic, at least once.")
     files: FilesSink | None = Field(None, description="Files in a folder, exactly once by Spark's log of it.")
+    foreach_batch: ForeachBatchSink | None = Field(
+        None, description="A function of your own for each batch, at least once."
+    )
+    foreach: ForeachSink | None = Field(None, description="A row writer of your own, at least once.")
     console: ConsoleSink | None = Field(None, description="The driver's output, for trying out.")
+    memory: MemorySink | None = Field(None, description="A table in the driver's memory, for trying out.")
+
+    @property
+    def place(self) -> str:
+        """Where it writes to, in a word or two."""
+        if self.delta is not None:
+            return self.delta.table
+        if self.kafka is not None:
+            return f"topic {self.kafka.topic}"
+        if self.files is not None:
+            return f"files {self.files.path}"
+        if self.memory is not None:
+            return f"memory {self.memory.name}"
+        return self.kind if self.code is None else f"{self.kind} {self.code}"
+
+    @property
+    def code(self) -> str | None:
+        """The class or function that it hands rows to."""
+        if self.foreach is not None:
+            return self.foreach.writer
+        return None if self.foreach_batch is None else self.foreach_batch.function
+
+    @property
+    def output_mode(self) -> OutputMode | None:
+        """What it needs of the result; None if it takes what there is."""
+        return _OUTPUT_MODE_OF[self.chosen.mode]

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from tidemill.names import TABLE_PATTERN
+from tidemill.spec.capabilities import SOURCES, SourceFacts
 from tidemill.spec.location import Folder
 from tidemill.spec.options import DeltaSourceOptions, FilesOptions, KafkaSourceOptions
 from tidemill.spec.starting_offsets import CheckedStartingOffsets, Moment
 from tidemill.spec.starting_offsets import StartingOffsets as StartingOffsets
 from tidemill.spec.strict import OneOf, Strict
-from tidemill.spec.text import HUB_PATTERN, NAMESPACE_PATTERN, Expression, SecretName, Servers, Topic
-from tidemill.spec.units import Count, DurationOrOff, NonNegative, Size
+from tidemill.spec.text import (
+    HOST_PATTERN,
+    HUB_PATTERN,
+    NAMESPACE_PATTERN,
+    Expression,
+    SecretName,
+    Servers,
+    Topic,
+)
+from tidemill.spec.units import Count, Duration, DurationOrOff, NonNegative, Size
 
 Isolation = Annotated[
     Literal["read_committed", "read_uncommitted"],
@@ -169,7 +179,7 @@ class FilesSource(Strict):
 
 
 class DeltaSource(Strict):
-    """A Delta table of this platform, read as a stream of its appends."""
+    """A Delta table of this platform, read as a stream of its appends, or of all its changes."""
 
     table: Annotated[str, Field(pattern=f"^{TABLE_PATTERN}$", description="Table as <zone>/<name>.")]
     starting_version: NonNegative | None = Field(
@@ -180,10 +190,17 @@ class DeltaSource(Strict):
         description="In the place of starting_version: a new checkpoint starts with the first commit that is "
         "not before this moment. One after the newest commit is an error.",
     )
-    changes: Literal["fail", "skip"] = Field(
+    changes: Literal["fail", "skip", "skip_deletes"] = Field(
         "fail",
-        description="What to do when rows of the table were updated or deleted: stop with the reason, or "
-        "skip those commits.",
+        description="What to do when rows of the table were updated or deleted: stop with the reason, "
+        "skip those commits, or skip only those that delete whole files and stop at others.",
+    )
+    read_changes: bool = Field(
+        False,
+        description="Read the table's change feed: each row that a commit inserted, updated (before and "
+        "after) or deleted, with `_change_type`, `_commit_version` and `_commit_timestamp`. The sink that "
+        "writes the table needs `change_feed: true`. A new checkpoint begins with all rows of the table as "
+        "inserts, unless it starts elsewhere.",
     )
     max_files_per_batch: Count | None = Field(None, description="Most data files in one batch.")
     options: DeltaSourceOptions = Field({}, description="Delta's own options.")
@@ -192,6 +209,8 @@ class DeltaSource(Strict):
     def _starts_at_one_place(self) -> Self:
         if self.starting_version is not None and self.starting_at is not None:
             raise ValueError("a table is read from a version or from a moment: remove one of the two")
+        if self.read_changes and self.changes != "fail":
+            raise ValueError("`read_changes` reads updates and deletes: remove `changes`, which skips them")
         return self
 
 
@@ -199,12 +218,35 @@ class RateSource(Strict):
     """Rows made from the clock, for trying out."""
 
     rows_per_second: Count = Field(1, description="Rows per second.")
+    ramp_up: Duration = Field(
+        timedelta(0), description="Time in which the rate grows to that, from nothing; whole seconds."
+    )
 
 
 class RatePerBatchSource(Strict):
     """The same number of rows in every batch, for tests and benchmarks."""
 
     rows_per_batch: Count = Field(1000, description="Rows in each batch.")
+    starting_at: Moment = Field(
+        datetime(1970, 1, 1, tzinfo=UTC), description="The `timestamp` of all rows of the first batch."
+    )
+    advance_per_batch: Duration = Field(
+        timedelta(seconds=1), description="How much later that of each next batch is."
+    )
+
+
+class SocketSource(Strict):
+    """Lines of text from a TCP server, for trying out on one machine: `nc -lk 9999`.
+
+    A socket keeps nothing, so nothing is promised: lines that a stopped or failed driver had read are gone,
+    and each start begins anew, counts included. The server must listen before the driver starts.
+    """
+
+    host: str = Field("localhost", pattern=HOST_PATTERN, description="Where the server is.")
+    port: int = Field(gt=0, le=65535, description="Its port.")
+    arrival_time: bool = Field(
+        False, description="Keep when a line came as the column `timestamp`, beside its text in `value`."
+    )
 
 
 class Source(OneOf):
@@ -218,6 +260,12 @@ class Source(OneOf):
     rate_per_batch: RatePerBatchSource | None = Field(
         None, description="A fixed number of rows in every batch."
     )
+    socket: SocketSource | None = Field(None, description="Lines from a TCP server, for trying out.")
+
+    @property
+    def facts(self) -> SourceFacts:
+        """What a source of this kind is."""
+        return SOURCES[self.kind]
 
     @property
     def is_kafka(self) -> bool:
@@ -228,6 +276,17 @@ class Source(OneOf):
     def has_broken_lines(self) -> bool:
         """Whether it reads files whose lines can be broken."""
         return self.files is not None and self.files.has_lines
+
+    def topics_shared(self, other: Source) -> list[str]:
+        """Topics that this source reads by name and the other one reads as well."""
+        if self.eventhubs is not None and other.eventhubs is not None:
+            mine, theirs = self.eventhubs, other.eventhubs
+            return [mine.hub] if (mine.namespace, mine.hub) == (theirs.namespace, theirs.hub) else []
+        if self.kafka is None or other.kafka is None:
+            return []
+        read = other.topics_or_pattern
+        matches = read.fullmatch if isinstance(read, re.Pattern) else frozenset(read).__contains__
+        return [topic for topic in self.kafka.named_topics if matches(topic)]
 
     @property
     def topics_or_pattern(self) -> list[str] | re.Pattern[str]:

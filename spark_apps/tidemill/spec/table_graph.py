@@ -75,7 +75,8 @@ def build_graph(pipelines: Mapping[str, PipelineSpec]) -> TableGraph:
 
 def _reads(spec: PipelineSpec) -> tuple[str, ...]:
     joined = dict.fromkeys(f"table {table}" for table in spec.tables.values())
-    return tuple(dict.fromkeys((*_stream_reads(spec.source), *joined)))
+    streamed = (read for stream in spec.streams.values() for read in _stream_reads(stream.source))
+    return tuple(dict.fromkeys((*streamed, *joined)))
 
 
 def _stream_reads(source: Source) -> tuple[str, ...]:

@@ -21,6 +21,8 @@ MAX_EXPRESSION = 10_000
 TOPIC_PATTERN = r"^[a-zA-Z0-9._-]{1,249}$"
 HUB_PATTERN = r"^[a-zA-Z0-9](?:[a-zA-Z0-9._-]{0,254}[a-zA-Z0-9])?$"
 NAMESPACE_PATTERN = r"^[a-zA-Z][a-zA-Z0-9-]{0,49}$"
+# A name or an address, such as localhost, 10.0.0.7 or ::1.
+HOST_PATTERN = r"^[A-Za-z0-9](?:[A-Za-z0-9.:-]{0,252}[A-Za-z0-9])?$|^::1$"
 SERVERS_PATTERN = r"^\s*[^\s,:/@]+:[0-9]{1,5}(?:\s*,\s*[^\s,:/@]+:[0-9]{1,5})*\s*$"
 # Names of secrets and of sizes.
 REFERENCE_PATTERN = r"^[a-z][a-z0-9_-]{0,63}$"
@@ -29,6 +31,8 @@ AVRO_FILE_PATTERN = r"^[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,90}\.avsc$"
 # A Python name: the parameter of a transform.
 SOURCE_NAME_PATTERN = r"^[a-z][a-z0-9_]{0,39}$"
 TRANSFORM_PATTERN = r"^[a-z][a-z0-9_]{0,63}(?::[A-Za-z_][A-Za-z0-9_]{0,63}|\.sql)$"
+# A class or function of the project's own.
+CODE_PATTERN = r"^[a-z][a-z0-9_]{0,63}:[A-Za-z_][A-Za-z0-9_]{0,63}$"
 # Delta and Parquet refuse ` ,;{}()\n\t=` in a column's name; a backtick ends a quoted name in Spark.
 COLUMN_PATTERN = r"^[^ ,;{}()=`\x00-\x1f\x7f]{1,255}$"
 

@@ -86,11 +86,21 @@ def _check_body(
         raise NOTHING_RETURNED.refusal({"file": f"{file}:{transform.lineno}", "function": function})
 
 
-@lru_cache(maxsize=_KEPT_FILES)
-def _functions(file: Path, _modified: int) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
+def _functions(file: Path, modified: int) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
     """The functions at the top level of a file."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return {node.name: node for node in parse_code(file, modified).body if isinstance(node, kinds)}
+
+
+@lru_cache(maxsize=_KEPT_FILES)
+def parse_code(file: Path, _modified: int) -> ast.Module:
+    """A Python file of the project, which is not run.
+
+    Raises:
+        SpecError: TIDE-SPEC-018, if it is not Python.
+    """
     try:
-        module = ast.parse(file.read_bytes(), filename=file.name)
+        return ast.parse(file.read_bytes(), filename=file.name)
     except (SyntaxError, ValueError, OSError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None)
         raise SpecError(
@@ -102,8 +112,6 @@ def _functions(file: Path, _modified: int) -> dict[str, ast.FunctionDef | ast.As
             },
             fix="correct the file",
         ) from error
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return {node.name: node for node in module.body if isinstance(node, kinds)}
 
 
 def _wrong_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef, sources: Sequence[str]) -> str:

@@ -61,6 +61,18 @@ OWN_SOURCE = Rule(
     "The transform reads what the pipeline file does not declare: no offset, digest or gate knows of it.",
     "declare the stream as the pipeline's source; put constants into the transform file",
 )
+TWICE = Rule(
+    "TIDE-PLAN-005",
+    "one of several streams used twice, as in a join with itself",
+    "The checkpoint knows each of several streams by its name, which only one use can have.",
+    "write the stream into a table by a pipeline of its own, and name it twice, as two sources",
+)
+UNUSED = Rule(
+    "TIDE-PLAN-006",
+    "one of several streams not used at all",
+    "Spark would not read it, and the checkpoint would hold no place in it.",
+    "take it out of the pipeline's `sources`, or use it",
+)
 SORT = Rule(
     "TIDE-PLAN-010",
     "`orderBy`, `sort`; allowed after an aggregation into a table with `mode: replace`",
@@ -171,6 +183,24 @@ RANDOM = Rule(
     "make it from the record: xxhash64 or sha2 of its key, or of kafka_topic, kafka_partition and "
     "kafka_offset",
 )
+OWN_WATERMARK = Rule(
+    "TIDE-PLAN-026",
+    "`withWatermark`, with `late: table`",
+    "Rows that are late by a watermark of the transform's own would be dropped, and be in no table.",
+    "leave it out: the rows come with the watermark of `event_time`; or set `late: drop`",
+)
+READ_TWICE = Rule(
+    "TIDE-PLAN-027",
+    "its stream twice (`union`, a join with itself), with `late: table`, of files, a table or a rate source",
+    "Each use reads the rows again, and without offsets nothing tells that a late row is the same one.",
+    "use the stream once, for instance with explode in the place of a union; or set `late: drop`",
+)
+RANGES = Rule(
+    "TIDE-PLAN-028",
+    "`repartitionByRange`, with `late: table`",
+    "Spark looks for the ranges in the rows before the batch begins, when nothing tells yet which are late.",
+    "use repartition, or leave it out; or set `late: drop`",
+)
 OTHERWISE = Rule(
     "TIDE-PLAN-029",
     "anything else that Spark 4.2 refuses in a stream",
@@ -203,6 +233,13 @@ ROW_ORDER = Rule(
     "`first`, `last`, `any_value`, `collect_list`, `collect_set`",
     "The result depends on the order in which rows arrive: a backfill may give another.",
     "use min_by or max_by with the event time; sort_array around a collected list",
+    warns=True,
+)
+OWN_TIME = Rule(
+    "TIDE-PLAN-045",
+    "an aggregation by anything but tumbling windows, with `late: table`",
+    "A row is late by its own time there, so it is set aside although Spark would still have counted it.",
+    "group by tumbling windows, where the end of the window counts; or set `late: drop`",
     warns=True,
 )
 UNSURE_FUNCTION = Rule(

@@ -28,7 +28,7 @@ _MILLISECONDS = {
 _BYTES = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 # A plural of a word has an s, an abbreviation has none: `5 ms` are milliseconds.
-_DURATION_PATTERN = r"^\s*([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*([a-zA-Z]{1,12})\s*$"
+DURATION_PATTERN = r"^\s*([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*([a-zA-Z]{1,12})\s*$"
 _SIZE_PATTERN = r"^\s*([0-9]{1,16}(?:\.[0-9]{1,9})?)\s*([bkmgtBKMGT])(?:i?[bB])?\s*$"
 
 # Nothing waits or looks back longer than ten years, and nothing here is larger than 1,024 TB: a larger
@@ -47,7 +47,7 @@ def parse_duration(text: object) -> timedelta:
     """
     if isinstance(text, timedelta):
         return text
-    match = re.match(_DURATION_PATTERN, text) if isinstance(text, str) else None
+    match = re.match(DURATION_PATTERN, text) if isinstance(text, str) else None
     unit = match.group(2).lower() if match else ""
     factor = _MILLISECONDS.get(unit) or _MILLISECONDS.get(unit.removesuffix("s"))
     if match is None or factor is None:
@@ -118,7 +118,7 @@ def _is_count(value: object) -> object:
 
 _READ = BeforeValidator(parse_duration)
 _WRITE = PlainSerializer(format_duration, return_type=str)
-_SCHEMA = WithJsonSchema({"type": "string", "pattern": _DURATION_PATTERN, "examples": ["10 minutes"]})
+_SCHEMA = WithJsonSchema({"type": "string", "pattern": DURATION_PATTERN, "examples": ["10 minutes"]})
 
 Duration = Annotated[timedelta, _READ, _WRITE, _SCHEMA]
 DurationOrOff = Annotated[
@@ -128,7 +128,7 @@ DurationOrOff = Annotated[
     WithJsonSchema(
         {
             "type": "string",
-            "pattern": f"^off$|{_DURATION_PATTERN}",
+            "pattern": f"^off$|{DURATION_PATTERN}",
             "examples": ["1 hour", "off"],
         }
     ),

@@ -66,7 +66,7 @@ def test_files_that_are_no_batches_are_ignored(batches: CheckpointBatches, folde
 def test_a_planned_batch_has_its_ends_and_watermark(batches: CheckpointBatches, folder: Path) -> None:
     write_planned(folder, 4, {"orders": {"0": 5}}, None, 17, watermark_ms=1_700_000_000_123)
     watermark = datetime(2023, 11, 14, 22, 13, 20, 123_000, tzinfo=UTC)
-    assert batches.planned(4) == PlannedBatch(4, watermark, ({"orders": {"0": 5}}, None, 17))
+    assert batches.planned(4) == PlannedBatch(4, watermark, {"0": {"orders": {"0": 5}}, "1": None, "2": 17})
 
 
 def test_before_the_first_event_there_is_no_watermark(batches: CheckpointBatches, folder: Path) -> None:
@@ -92,10 +92,10 @@ def test_each_source_of_a_batch_has_its_own_range(batches: CheckpointBatches, fo
         )
     planned = batches.planned(1)
     assert planned is not None
-    assert batches.ranges_of(planned) == [
-        ({"orders": {"0": 5}}, {"orders": {"0": 8}}),
-        ({"orders": {"0": 3}}, {"orders": {"0": 7}}),
-    ]
+    assert batches.ranges_of(planned) == {
+        "0": ({"orders": {"0": 5}}, {"orders": {"0": 8}}),
+        "1": ({"orders": {"0": 3}}, {"orders": {"0": 7}}),
+    }
 
 
 @pytest.mark.parametrize(

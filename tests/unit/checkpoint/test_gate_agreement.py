@@ -12,6 +12,9 @@ from tests.support.gate_facts import SHAPE, TABLES, errors_of, facts_of, refusal
 from tidemill.checkpoint.current import Base
 from tidemill.checkpoint.gate import TableFacts, check, examine
 from tidemill.checkpoint.gate.facts import Declared, DriverFacts, SourceFacts
+from tidemill.checkpoint.reading.log_files import OffsetsFile
+from tidemill.ledger.entry import Shape
+from tidemill.names import ASIDE_OUTPUTS
 
 
 @pytest.mark.parametrize(
@@ -80,21 +83,21 @@ def test_a_table_more_than_one_ahead_or_behind_is_always_refused(
         check(facts)
 
 
-@pytest.mark.parametrize(
-    ("planned", "committed", "quarantine"), [(3, 3, None), (3, 3, 0), (3, 2, 3), (3, 3, 3)]
-)
-def test_the_quarantine_has_some_batches_and_none_too_many(
-    planned: int, committed: int, quarantine: int | None
+@pytest.mark.parametrize("aside", ASIDE_OUTPUTS)
+@pytest.mark.parametrize(("planned", "committed", "last"), [(3, 3, None), (3, 3, 0), (3, 2, 3), (3, 3, 3)])
+def test_a_table_of_records_set_aside_has_some_batches_and_none_too_many(
+    planned: int, committed: int, last: int | None, aside: str
 ) -> None:
-    check(facts_of(planned, committed, committed, quarantine=table_of(quarantine, query_id=None)))
+    check(facts_of(planned, committed, committed, asides={aside: table_of(last, query_id=None)}))
 
 
-@pytest.mark.parametrize(("planned", "committed", "quarantine"), [(3, 3, 4), (4, 3, 5), (None, None, 0)])
-def test_a_quarantine_ahead_of_the_checkpoint_is_refused(
-    planned: int | None, committed: int | None, quarantine: int
+@pytest.mark.parametrize("aside", ASIDE_OUTPUTS)
+@pytest.mark.parametrize(("planned", "committed", "last"), [(3, 3, 4), (4, 3, 5), (None, None, 0)])
+def test_one_ahead_of_the_checkpoint_is_refused(
+    planned: int | None, committed: int | None, last: int, aside: str
 ) -> None:
-    error = refusal_of(facts_of(planned, committed, quarantine=table_of(quarantine)))
-    assert (error.error_id, error.facts["table"]) == ("TIDE-CKPT-004", "quarantine")
+    error = refusal_of(facts_of(planned, committed, asides={aside: table_of(last)}))
+    assert (error.error_id, error.facts["table"]) == ("TIDE-CKPT-004", aside)
 
 
 @pytest.mark.parametrize("last", [3, None])
@@ -109,10 +112,11 @@ def table_of_transaction(last: int | None, transaction: int) -> TableFacts:
     return table_of(last, transaction=transaction)
 
 
-def test_rows_taken_back_from_the_quarantine_are_refused() -> None:
-    facts = facts_of(7, 7, 7, quarantine=table_of(3, transaction=6))
+@pytest.mark.parametrize("aside", ASIDE_OUTPUTS)
+def test_rows_taken_back_from_those_set_aside_are_refused(aside: str) -> None:
+    facts = facts_of(7, 7, 7, asides={aside: table_of(3, transaction=6)})
     error = refusal_of(facts)
-    assert (error.error_id, error.facts["table"]) == ("TIDE-CKPT-018", "quarantine")
+    assert (error.error_id, error.facts["table"]) == ("TIDE-CKPT-018", aside)
 
 
 def test_the_running_batch_taken_back_by_hand_is_refused() -> None:
@@ -124,7 +128,7 @@ def test_the_running_batch_taken_back_by_hand_is_refused() -> None:
 
 def test_offsets_other_than_the_written_ones_are_refused() -> None:
     """A driver that was fenced off has overwritten `offsets/7`."""
-    ends = {7: {"orders": {"0": 80}}, 6: {"orders": {"0": 71}}}
+    ends = {7: {"source": {"orders": {"0": 80}}}, 6: {"source": {"orders": {"0": 71}}}}
     facts = facts_of(7, 7, tables={TABLES[0]: table_of(7, ends=ends)})
     error = refusal_of(facts)
     assert (error.error_id, error.runbook) == ("TIDE-CKPT-017", "checkpoint-offsets-differ")
@@ -136,7 +140,7 @@ def test_offsets_other_than_the_written_ones_are_refused() -> None:
 
 
 def test_offsets_of_batches_that_were_purged_are_not_compared() -> None:
-    ends = {7: {"orders": {"0": 80}}, 2: {"orders": {"0": 31}}}
+    ends = {7: {"source": {"orders": {"0": 80}}}, 2: {"source": {"orders": {"0": 31}}}}
     check(facts_of(7, 7, tables={TABLES[0]: table_of(7, ends=ends)}))
 
 
@@ -208,3 +212,23 @@ def test_a_driver_heard_of_a_moment_ago_is_a_warning(state: str, age: float, war
     facts = facts_of(7, 7, 7, last_driver=DriverFacts("run-1", state, "g0001", 7, age))
     check(facts)
     assert [(f.finding_id, f.severity) for f in examine(facts)] == [("TIDE-CKPT-090", "warning")] * warned
+
+
+@pytest.mark.parametrize(("checkpoint", "refuses"), [(7, True), (None, False)])
+def test_a_stream_that_the_newest_batch_did_not_read_has_no_offsets_in_it(
+    checkpoint: int | None, refuses: bool
+) -> None:
+    """A driver that was fenced off had the stream declared, and planned the batch again."""
+    ends = {"north": {"logOffset": 3}, "south": None if checkpoint is None else {"logOffset": checkpoint}}
+    streams = {name: Declared(Shape(**{**SHAPE.model_dump(), "source": "files"})) for name in ends}
+    table = table_of(7, ends={7: {"north": {"logOffset": 3}}})
+    facts = facts_of(
+        7,
+        6,
+        declared=Declared(SHAPE, streams=streams),
+        planned_batches={7: OffsetsFile(7, 2, ends)},
+        sources={name: SourceFacts(log=True) for name in ends},
+    )
+    facts = replace(facts, tables=dict.fromkeys(TABLES, table))
+    found = [(f.finding_id, f.facts["stream"]) for f in errors_of(facts) if f.finding_id == "TIDE-CKPT-017"]
+    assert found == ([("TIDE-CKPT-017", "south")] * 2 if refuses else [])

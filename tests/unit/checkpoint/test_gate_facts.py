@@ -58,7 +58,7 @@ def checkpoint_of(pipeline: Pipeline, generation: str = "g0001") -> Path:
 
 
 def ends(*batch_ids: int) -> dict[int, Any]:
-    return {batch_id: {"orders": {"0": 10 * (batch_id + 1)}} for batch_id in batch_ids}
+    return {batch_id: {"source": {"orders": {"0": 10 * (batch_id + 1)}}} for batch_id in batch_ids}
 
 
 def test_a_new_pipeline_has_nothing_and_may_start(pipeline: Pipeline, store: Store) -> None:

@@ -51,7 +51,7 @@ def test_the_files_of_a_history_say_what_happened_and_start(tmp_path: Path) -> N
             declared,
         )
         assert (found.next_start, found.source.log) == (expected.next_start, expected.source.log)
-        assert (found.tables, found.quarantine) == (expected.tables, expected.quarantine), f"seed {seed}"
+        assert (found.tables, found.asides) == (expected.tables, expected.asides), f"seed {seed}"
 
 
 def last(facts: Iterator[CheckpointFacts]) -> CheckpointFacts:

@@ -16,6 +16,7 @@ from tests.support.declared import declared
 from tests.support.gate_facts import TABLES, errors_of, facts_of, refusal_of, table_of
 from tidemill.checkpoint.gate import CheckpointFacts, TopicFacts, check, gather_facts
 from tidemill.checkpoint.gate.facts import SourceFacts
+from tidemill.names import CHANGE_FEED
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
@@ -94,11 +95,10 @@ def test_partitions_that_are_gone_are_refused_and_new_ones_are_not() -> None:
     assert (error.error_id, error.facts["partitions"]) == ("TIDE-CKPT-022", ["orders-0"])
 
 
-def reading_table(folder: Path) -> Pipeline:
+def reading_table(folder: Path, **keys: Any) -> Pipeline:
     """A pipeline that reads `bronze/orders`, which has versions 0 to 4."""
-    pipeline = declared(
-        folder, source={"delta": {"table": "bronze/orders"}}, sinks=[{"delta": {"table": "silver/orders"}}]
-    )
+    source = {"delta": {"table": "bronze/orders", **keys}}
+    pipeline = declared(folder, source=source, sinks=[{"delta": {"table": "silver/orders"}}])
     for number in range(5):
         write_deltalake(pipeline.layout.table("bronze/orders"), pa.table({"id": [number]}), mode="append")
     return pipeline
@@ -183,9 +183,35 @@ def test_files_that_vacuum_took_from_a_lagging_stream_are_refused(tmp_path: Path
     added = [json.loads(line) for line in log_file(pipeline, 3).read_text().splitlines()]
     name = next(action["add"]["path"] for action in added if "add" in action)
     (Path(pipeline.layout.table("bronze/orders")) / name).unlink()
+    assert missing_files(pipeline) == [name]
+
+
+def test_changes_that_vacuum_took_from_a_lagging_stream_are_refused(tmp_path: Path) -> None:
+    """Of a commit that kept its changes only these are read; of another one the files that it touched."""
+    pipeline = reading_table(tmp_path, read_changes=True)
+    path = Path(pipeline.layout.table("bronze/orders"))
+    DeltaTable(str(path)).alter.set_table_properties({CHANGE_FEED: "true"})
+    DeltaTable(str(path)).update({"id": "10"}, predicate="id = 4")
+    read_to(pipeline, 6)
+    actions = [json.loads(line) for line in log_file(pipeline, 6).read_text().splitlines()]
+    kept, added = (
+        next(action[kind]["path"] for action in actions if kind in action) for kind in ("cdc", "add")
+    )
+    (path / added).unlink()
+    assert source_errors(pipeline) == []
+    (path / kept).unlink()
+    assert missing_files(pipeline) == [kept]
+    read_to(pipeline, 7)
+    # Removes whole files, and keeps no changes.
+    DeltaTable(str(path)).delete()
+    assert missing_files(pipeline) == [added]
+
+
+def missing_files(pipeline: Pipeline) -> object:
     facts = gather_facts(Store(pipeline.layout.root), pipeline, "g0001")
     error = refusal_of(replace(facts, tables={}))
-    assert (error.error_id, error.facts["missing_files"]) == ("TIDE-CKPT-023", [name])
+    assert error.error_id == "TIDE-CKPT-023"
+    return error.facts["missing_files"]
 
 
 def reading_files(folder: Path) -> Pipeline:

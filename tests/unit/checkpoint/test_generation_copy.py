@@ -159,6 +159,16 @@ def test_a_source_that_is_read_twice_has_one_log(copying: Copying) -> None:
     ]
 
 
+def test_of_several_streams_each_must_have_its_log(copying: Copying) -> None:
+    """Spark would read all files of the other one again."""
+    copying.put("sources/north/0", content=b"v1\n" + json.dumps(entry(0)).encode())
+    planned = write_planned(copying.folder, 3)
+    head = planned.read_text().replace("v1", "v2", 1)
+    planned.write_text(f'{head}\nnorth:{{"logOffset":0}}\nsouth:{{"logOffset":0}}')
+    with pytest.raises(LookupError, match="sources/south"):
+        copying.after(3)
+
+
 def test_a_files_source_without_its_log_is_not_copied(copying: Copying) -> None:
     (copying.folder / "sources/0/0").unlink()
     write_planned(copying.folder, 3, {"logOffset": 3})

@@ -16,7 +16,7 @@ from tidemill.checkpoint.procedure.carry_out import Request, carry_out, plan_of,
 from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.checkpoint.verbs.repair import RepairFacts, gather_repair, plan_repair, repair_steps
 from tidemill.errors import GateRefusedError
-from tidemill.ledger.entry import LedgerEntry
+from tidemill.ledger.entry import LedgerEntry, OffsetRange
 
 
 def offsets(end: int) -> bytes:
@@ -42,8 +42,8 @@ def test_overwritten_offsets_are_written_as_the_ledger_has_them() -> None:
     [file] = planned({1: offsets(20), 2: offsets(35)}, 2, 1)
     assert (file["batch_id"], file["found"], file["ledger"]) == (
         2,
-        [{"orders": {"0": 35}}],
-        [{"orders": {"0": 30}}],
+        {"source": {"orders": {"0": 35}}},
+        {"source": {"orders": {"0": 30}}},
     )
     assert file["content"].encode() == offsets(30)
 
@@ -54,6 +54,16 @@ def test_a_source_that_the_ledger_does_not_know_keeps_its_offsets() -> None:
     assert planned({1: offsets(20) + second, 2: offsets(30) + second}, 2, 1) == []
     [file] = planned({1: offsets(20) + second, 2: offsets(35) + second}, 2, 1)
     assert file["content"].encode() == offsets(30) + second
+
+
+def test_a_stream_that_the_batch_did_not_read_is_taken_out() -> None:
+    """A driver that was fenced off had it declared."""
+    named = offsets(30).replace(b"v1", b"v2", 1).replace(b'\n{"orders"', b'\nnorth:{"orders"')
+    read = OffsetRange(end={"orders": {"0": 30}})
+    entry = commit_of(2).entry.model_copy(update={"sources": {"north": read}})
+    files = {2: named + b'\nsouth:{"logOffset":7}'}
+    [file] = plan_repair(RepairFacts("g0001", files, (entry,)))["files"]
+    assert file["content"].encode() == named
 
 
 @pytest.mark.parametrize("torn", [b"", b"v1", offsets(30)[:23], offsets(30)[:-3]])

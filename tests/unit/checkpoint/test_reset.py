@@ -80,7 +80,8 @@ def orders(store_place: StorePlace) -> PipelineOnDisk:
 
 def plan_of_reset(orders: PipelineOnDisk) -> dict[str, Any]:
     start = {"orders": {"0": 17}}
-    return plan_reset(orders.store, orders.resolved, (start, False), lambda facts, _: (facts, "away"))
+    begins = ({"source": start}, False)
+    return plan_reset(orders.store, orders.resolved, begins, lambda facts, _: (facts, "away"))
 
 
 def reset(orders: PipelineOnDisk, kill_at: str = "") -> None:

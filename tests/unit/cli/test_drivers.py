@@ -272,3 +272,122 @@ def test_an_impossible_range_ends_with_2(tidemill: CommandLine, drivers: SmallPr
     drivers.declare("readings", FILES)
     assert tidemill("backfill", "plan", "readings", "--from", "tomorrow", "--to", "2026-01-02") == 2
     assert tidemill.err.startswith("TIDE-BACK-001")
+
+
+def test_queries_are_listed_found_by_id_and_shown(tidemill: CommandLine, drivers: SmallProject) -> None:
+    for name in ("orders", "payments"):
+        drivers.declare(name)
+    assert tidemill.json("queries") == []
+    assert tidemill("start", "orders") == 0
+    eventually(lambda: tidemill.json("queries")[0]["query"], "the driver tells of its query", 10)
+    (listed,) = tidemill.json("queries")
+    assert (listed["pipeline"], listed["state"], listed["active"]) == ("orders", "running", True)
+    assert "explain" not in listed["query"]
+    assert [query["state"] for query in tidemill.json("queries", "--all")] == ["running", "never ran"]
+    whole = tidemill.json("queries", "show", listed["query"]["id"][:8])
+    assert (whole["pipeline"], whole["query"]["explain"]) == ("orders", "== Physical Plan ==")
+
+    assert tidemill("queries") == 0
+    line = " ".join(tidemill.out.splitlines()[-1].split())
+    short = [listed["query"][key][:8] for key in ("id", "query_run_id")]
+    told = "running 0 no 1.5 6.0 source bronze/orders (3) Waiting for data to arrive"
+    assert line == f"orders {' '.join(short)} {told}"
+    assert tidemill("queries", "show", "orders") == 0
+    lines = [" ".join(line.split()) for line in tidemill.out.splitlines()]
+    assert f"id {listed['query']['id']}" in lines
+    assert "bronze/orders 0 yes 3 3" in lines
+    assert "0 2026-11-23 01:02:03 3 1.5 6.0 500 7" in lines
+    assert lines[-1] == "== Physical Plan =="
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "fix"),
+    [("order", "TIDE-SPEC-011", "did you mean orders?"), ("0f0f0f0f-12", "TIDE-CTRL-033", "--json")],
+)
+def test_a_query_that_nobody_knows_is_named_with_a_near_one(
+    tidemill: CommandLine, drivers: SmallProject, name: str, error: str, fix: str
+) -> None:
+    drivers.declare("orders")
+    for verb in ("show", "wait"):
+        assert tidemill("queries", verb, name) == 2
+        assert tidemill.err.startswith(error)
+        assert fix in tidemill.err
+
+
+def test_a_damaged_report_hides_no_other_query(tidemill: CommandLine, drivers: SmallProject) -> None:
+    for name in ("orders", "payments"):
+        drivers.declare(name)
+        assert tidemill("start", name) == 0
+    layout, store = drivers.environment.layout, drivers.plane().store
+    eventually(lambda: len([q for q in tidemill.json("queries") if q["query"]]) == 2, "both tell", 10)
+    store.write(layout.query_report("orders"), b"{")
+    store.write_json(layout.query_report("payments"), {"v": 1})
+    assert [(q["pipeline"], q["query"]) for q in tidemill.json("queries")] == [
+        ("orders", None),
+        ("payments", None),
+    ]
+
+
+def test_a_killed_query_does_not_run_whatever_it_said(tidemill: CommandLine, drivers: SmallProject) -> None:
+    drivers.declare("orders")
+    assert tidemill("start", "orders") == 0
+    eventually(lambda: tidemill.json("queries")[0]["query"], "the driver tells of its query", 10)
+    running = drivers.plane().running("orders")
+    assert running is not None
+    assert drivers.plane().runtime.kill(running)
+    assert tidemill("queries") == 0
+    assert tidemill.out.startswith("No query runs here.")
+    (query,) = tidemill.json("queries", "--all")
+    assert (query["state"], query["active"], query["driver"]) == ("running, but not here", False, None)
+
+
+def test_waiting_for_a_query_tells_how_it_ended(tidemill: CommandLine, drivers: SmallProject) -> None:
+    drivers.declare("orders")
+    assert tidemill("queries", "wait", "orders") == 1
+    assert tidemill.out == "orders: it never ran here\n"
+    assert tidemill("start", "orders") == 0
+    assert tidemill("queries", "wait", "orders", "--timeout", "1ms") == 1
+    assert tidemill.out == "orders: still runs after 1ms\n"
+    assert tidemill("queries", "wait", "orders", "--timeout", "soon") == 2
+    running = drivers.plane().running("orders")
+    assert running is not None
+    assert drivers.plane().runtime.drain(running)
+    assert tidemill("queries", "wait", "orders", "--timeout", "1m") == 0
+    assert tidemill.out == f"orders: ended well (run {running.run_id})\n"
+    assert tidemill("queries", "wait", "orders") == 0
+    drivers.behave("orders", "exit 65")
+    assert tidemill("start", "orders") == 1
+    assert tidemill("queries", "wait", "orders") == 1
+    assert tidemill.out.startswith("orders: exit 65, TIDE-TEST-001")
+
+
+def test_all_streams_are_stopped_at_once_and_stay_stopped(
+    tidemill: CommandLine, drivers: SmallProject
+) -> None:
+    for name in ("orders", "payments"):
+        drivers.declare(name)
+        assert tidemill("start", name) == 0
+    drivers.declare("refunds")
+    drivers.declare("daily", INCREMENTAL)
+    (drivers.folder / "conf/pipelines/payments.yaml").write_text("sinks: {")
+    assert tidemill("stop", "--all", "--reason", "the house burns") == 0, tidemill.out
+    assert [line.partition(":")[0] for line in tidemill.out.splitlines()] == ["orders", "payments", "refunds"]
+    plane = drivers.plane()
+    assert plane.held_pipelines() == []
+    wishes = {
+        name: read_desired(plane.store, plane.layout, name)
+        for name in ("orders", "payments", "refunds", "daily")
+    }
+    assert {name: wish and (wish.state, wish.reason) for name, wish in wishes.items()} == {
+        **dict.fromkeys(("orders", "payments", "refunds"), ("stopped", "the house burns")),
+        "daily": None,
+    }
+
+
+@pytest.mark.parametrize("words", [(), ("orders", "--all")])
+def test_stop_needs_one_stream_or_all(
+    tidemill: CommandLine, drivers: SmallProject, words: tuple[str, ...]
+) -> None:
+    drivers.declare("orders")
+    assert tidemill("stop", *words) == 2
+    assert read_desired(drivers.plane().store, drivers.plane().layout, "orders") is None

@@ -27,9 +27,17 @@ def test_the_plan_says_what_would_run(tidemill: CommandLine, project: ConfProjec
     assert plan["run"] == {"mode": "stream", "trigger": "5 seconds", "size": "small", "shuffle_partitions": 2}
     assert plan["output_mode"] == "append"
     assert plan["paths"]["quarantine"] == f"{root}/quarantine/orders"
+    assert "late" not in plan["paths"]
     assert plan["checkpoint"] is None
     assert plan["digest"] == project.resolve().digest
     assert plan["session_conf"] == session_conf(project.resolve())
+
+
+def test_the_plan_names_the_table_of_late_rows(tidemill: CommandLine, project: ConfProject) -> None:
+    project.replace("10 minutes}", "10 minutes, late: table}")
+    plan = tidemill.json("plan", "orders")
+    assert plan["paths"]["late"] == f"{project.folder}/.data/late/orders"
+    assert plan["event_time"]["late"] == "table"
 
 
 def test_each_sink_tells_its_writer_the_reason_and_the_guarantee(
@@ -52,6 +60,19 @@ def test_each_sink_tells_its_writer_the_reason_and_the_guarantee(
     assert console["kind"] == "console"
 
 
+def test_of_a_source_that_cannot_be_read_again_nothing_is_promised(
+    tidemill: CommandLine, project: ConfProject
+) -> None:
+    project.write(
+        "conf/pipelines/trial.yaml",
+        "description: d\nowner: o\nsource: {socket: {port: 9999}}\nsinks: [{console: {mode: complete}}]\n",
+    )
+    plan = tidemill.json("plan", "trial")
+    assert plan["source"]["repeated_batch"].startswith("nothing")
+    assert [sink["delivery"].partition(":")[0] for sink in plan["sinks"]] == ["nothing is promised"]
+    assert (plan["output_mode"], plan["decoded_columns"]) == ("complete", {"value": "string"})
+
+
 def test_the_plan_tells_where_the_checkpoint_stands(tidemill: CommandLine, project: ConfProject) -> None:
     layout = project.load().layout
     read_or_create_current(Store(layout.root), layout, "orders")
@@ -64,7 +85,7 @@ def test_the_plan_tells_where_the_checkpoint_stands(tidemill: CommandLine, proje
         "path": f"{project.folder}/{state}",
         "planned_batch": 1,
         "committed_batch": 0,
-        "offsets": [{"orders": {"0": 20}}],
+        "offsets": {"source": {"orders": {"0": 20}}},
         "watermark": None,
     }
 

@@ -29,6 +29,7 @@ def tables(project: ConfProject) -> ConfProject:
         layout.table("silver/customers"), pa.table({"customer": ["c"], "name": ["Cy"]}), mode="append"
     )
     write_deltalake(layout.quarantine("orders"), pa.table({"reason": ["not JSON"]}))
+    write_deltalake(layout.late("orders"), pa.table({"reason": ["behind_watermark:at"]}))
     return project
 
 
@@ -69,8 +70,9 @@ def test_every_type_is_printed(tidemill: CommandLine, tables: ConfProject) -> No
     assert tidemill.json("query", sql) == [{"x": "nan", "y": "-inf"}]
 
 
-def test_rejected_records_are_a_table(tidemill: CommandLine, tables: ConfProject) -> None:
-    assert tidemill.json("query", "SELECT reason FROM quarantine.orders") == [{"reason": "not JSON"}]
+def test_records_that_were_set_aside_are_tables(tidemill: CommandLine, tables: ConfProject) -> None:
+    sql = "SELECT q.reason, l.reason AS late FROM quarantine.orders q CROSS JOIN late.orders l"
+    assert tidemill.json("query", sql) == [{"reason": "not JSON", "late": "behind_watermark:at"}]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -92,7 +93,7 @@ def test_a_circle_between_pipelines_is_a_finding(tidemill: CommandLine, project:
         ("{", "TIDE-SPEC-028"),
         ("[]", "TIDE-SPEC-028"),
         ("[" * 100_000, "TIDE-SPEC-028"),
-        ('{"type": "object", "properties": {"id": {"type": "string", "maxLength": 5}}}', "TIDE-SPEC-020"),
+        ('{"type": "object", "properties": {"id": {"type": "string", "maxLenght": 5}}}', "TIDE-SPEC-020"),
         ('{"type": "array"}', "TIDE-SPEC-021"),
         ('{"type": "object", "properties": {"id": {"type": "string"}}, "required": ["di"]}', "TIDE-SPEC-023"),
     ],
@@ -112,6 +113,23 @@ def test_the_event_time_column_must_be_a_timestamp_of_the_payload(
     tidemill: CommandLine, project: ConfProject, column: str, says: str
 ) -> None:
     project.replace("{column: at,", f"{{column: {column},")
+    assert tidemill("validate") == 2
+    assert "TIDE-SPEC-026" in tidemill.err
+    assert says in tidemill.err
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ("cdc: {sequence_by: kafka_ofset}", "did you mean kafka_offset?"),
+        ("cdc: {sequence_by: at, except_columns: [op]}", "no such column"),
+    ],
+)
+def test_the_columns_of_a_change_feed_must_be_the_payloads(
+    tidemill: CommandLine, project: ConfProject, keys: str, says: str
+) -> None:
+    sink = "{table: bronze/orders, mode: scd2, key: [id], partition_by: [is_current], " + keys + "}"
+    project.replace("{table: bronze/orders}", sink)
     assert tidemill("validate") == 2
     assert "TIDE-SPEC-026" in tidemill.err
     assert says in tidemill.err
@@ -182,3 +200,25 @@ def test_secrets_for_a_pipeline_that_is_not_declared_are_told(
     assert "TIDE-SPEC-046" in tidemill.err
     assert "kubernetes.pipelines.order" in tidemill.err
     assert "did you mean orders?" in tidemill.err
+
+
+def test_a_pipeline_of_another_environment_is_no_mistake_of_this_one(
+    tidemill: CommandLine, project: ConfProject
+) -> None:
+    project.write(
+        "conf/environments/local.yaml",
+        "runtime: kubernetes\nroot: abfss://lake@account.dfs.core.windows.net/\n"
+        'kubernetes: {namespace: streams, image: "registry.local/tidemill:1"}\n'
+        'kafka: {bootstrap_servers: "b:1"}\n',
+    )
+    project.write(
+        "conf/pipelines/trial.yaml",
+        "description: d\nowner: o\nsource: {socket: {port: 9999}}\nsinks: [{console: {}}]\n",
+    )
+    assert tidemill("validate") == 0
+    assert re.search(r"^other  trial: .*TIDE-MODE-001", tidemill.out, re.MULTILINE)
+    assert "1 right, 0 wrong, 1 for other environments" in tidemill.out
+    found = {finding["name"]: finding["elsewhere"] for finding in tidemill.json("validate")["findings"]}
+    assert found == {"orders": False, "trial": True}
+    # Asked for by name, it is.
+    assert tidemill("validate", "trial") == 2

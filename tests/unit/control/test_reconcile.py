@@ -134,6 +134,14 @@ def test_a_broken_declaration_is_refused_with_its_own_words() -> None:
         assert "orders.yaml" in decision.reason
 
 
+def test_what_is_for_trying_out_is_started_by_hand_and_refused_elsewhere_only_then() -> None:
+    assert decide(by_hand=True).action == "leave"
+    assert decide(by_hand=True, desired=wish("running")).action == "start"
+    elsewhere = SpecError("TIDE-MODE-001", "A socket is for trying out on one machine.")
+    assert decide(by_hand=True, problem=elsewhere, digest=None).action == "leave"
+    assert decide(by_hand=True, problem=elsewhere, digest=None, desired=wish("running")).action == "refused"
+
+
 def test_a_drained_driver_is_started_at_once() -> None:
     assert decide(endings=(ending(0, ago(seconds=1)),)).action == "start"
     assert decide(endings=(ending(1, ago(seconds=1), result="forced"),)).action == "start"

@@ -30,6 +30,18 @@ def test_all_declared_streams_are_started_and_then_left(project: SmallProject) -
     assert by_name(reconcile_streams(project.plane())) == {"orders": "leave", "returns": "leave"}
 
 
+def test_a_stream_for_trying_out_is_started_by_hand(project: SmallProject) -> None:
+    text = STREAM.replace("rate: {}", "socket: {port: 9999}").replace(
+        "delta: {table: bronze/%(name)s}", "console: {}"
+    )
+    plane = project.plane()
+    project.declare("trial", text)
+    [outcome] = reconcile_streams(plane)
+    assert (outcome.decision.action, outcome.decision.needs_human) == ("leave", False)
+    assert outcome.decision.reason.endswith("tidemill start trial")
+    assert carry_out(plane, request("start", "trial"), 30, lambda _: None).state == "done"
+
+
 def test_one_broken_pipeline_stops_no_other(project: SmallProject) -> None:
     project.declare("orders")
     project.declare("broken", "descripton: a typo")

@@ -47,6 +47,15 @@ Caused by: {cause}
 """
 
 CASES = {
+    "the table of a stream has a column more": (
+        StreamingQueryException(
+            "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "
+            "[DELTA_SCHEMA_CHANGED_WITH_VERSION] Detected schema change in version 7:\nstreaming source schema: root\n"
+        ),
+        UnavailableError,
+        "TIDE-SRC-006",
+        "Detected schema change in version 7",
+    ),
     "a mount of the storage root is gone": (
         # As obstore words it.
         OSError(

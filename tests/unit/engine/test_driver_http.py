@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tidemill.checkpoint.query_report import QueryReport
 from tidemill.checkpoint.status import Status
 from tidemill.engine.driver_http import MOST_REQUESTS, DriverHttp, DriverView, serve
 
@@ -30,6 +31,7 @@ class Driver:
             pipeline="orders", mode="stream", state="starting", run_id="r", started_at=NOW, updated_at=NOW
         )
         self.silence = timedelta(0)
+        self.query: QueryReport | None = None
 
     def says(self, **changes: Any) -> None:
         self.status = self.status.model_copy(update=changes)
@@ -48,7 +50,9 @@ def driver(any_driver: Driver) -> Driver:
 
 @pytest.fixture(scope="module")
 def server(any_driver: Driver) -> Iterator[DriverHttp]:
-    view = DriverView(lambda: any_driver.status, lambda: any_driver.silence, 10 * SECOND)
+    view = DriverView(
+        lambda: any_driver.status, lambda: any_driver.silence, 10 * SECOND, lambda: any_driver.query
+    )
     server = serve(("127.0.0.1", 0), view)
     assert server is not None
     yield server
@@ -78,6 +82,30 @@ def test_status_is_the_status_file(server: DriverHttp, driver: Driver) -> None:
     driver.says(state="running", batch_id=3, lag=12)
     code, body = ask(server, "/status?pretty")
     assert (code, json.loads(body)) == (200, driver.status.model_dump(mode="json"))
+
+
+def test_the_query_is_shown_in_three_parts_once_there_is_one(server: DriverHttp, driver: Driver) -> None:
+    assert [ask(server, path) for path in ("/queries", "/progress", "/explain")] == [
+        (200, "[]\n"),
+        (200, "[]\n"),
+        (200, "\n"),
+    ]
+    driver.query = QueryReport(
+        pipeline="orders",
+        run_id="r",
+        id="i",
+        query_run_id="q",
+        name="orders",
+        started_at=NOW,
+        updated_at=NOW,
+        recent_progress=({"batchId": 3},),
+        explain="== Physical Plan ==",
+    )
+    (query,) = json.loads(ask(server, "/queries")[1])
+    assert (query["id"], query["active"]) == ("i", True)
+    assert not {"explain", "recent_progress"} & set(query)
+    assert json.loads(ask(server, "/progress")[1]) == [{"batchId": 3}]
+    assert ask(server, "/explain") == (200, "== Physical Plan ==\n")
 
 
 def test_metrics_are_prometheus_text(server: DriverHttp, driver: Driver) -> None:

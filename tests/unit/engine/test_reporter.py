@@ -47,6 +47,12 @@ def test_a_source_that_answers_again_without_news_is_no_error_any_more(reporter:
     assert (reporter.status.state, reporter.status.error) == ("waiting", None)
 
 
+def test_an_error_is_told_without_secrets(reporter: Reporter) -> None:
+    reporter.state("waiting", UnavailableError("TIDE-SRC-001", "Away.", facts={"reason": "password=c4n4ry;"}))
+    assert reporter.status.error is not None
+    assert reporter.status.error["facts"] == {"reason": "password=***;"}
+
+
 def test_an_empty_source_is_progress_and_a_source_that_is_away_is_none(reporter: Reporter) -> None:
     reporter.onQueryStarted(started("orders", "1"))
     assert (reporter.status.progressed_at, reporter.status.source_empty_at) == (None, None)

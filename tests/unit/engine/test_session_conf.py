@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.declared import declared
+from tidemill.engine.driver_pod import DriverPod
 from tidemill.engine.session_conf import REDACTION_PATTERN, session_conf
+from tidemill.engine.spark_ui import ui_address, ui_variables
+
+POD = DriverPod("orders-0", "4d5e6f70", "10.1.2.3", "tides", "0a1b2c3d")
 
 
 @pytest.fixture
@@ -52,6 +57,30 @@ def test_nothing_is_downloaded_or_opened_to_the_network(conf: dict[str, str]) ->
     assert not [name for name in conf if name in ("spark.jars.packages", "spark.jars.repositories")]
     assert conf["spark.ui.enabled"] == "false"
     assert conf["spark.driver.bindAddress"] == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("environment", "run", "is_on"),
+    [({}, {}, False), ({"spark_ui": True}, {}, True), ({"spark_ui": True}, {"spark_ui": False}, False)],
+)
+def test_sparks_ui_is_served_where_it_is_asked_for_on_the_loopback_interface_without_kill(
+    tmp_path: Path, environment: dict[str, Any], run: dict[str, Any], is_on: bool
+) -> None:
+    pipeline = declared(tmp_path, "orders", environment, run=run)
+    conf = session_conf(pipeline)
+    assert conf["spark.ui.enabled"] == str(is_on).lower()
+    assert ui_variables(pipeline) == ({"SPARK_LOCAL_IP": "127.0.0.1"} if is_on else {})
+    if is_on:
+        assert (conf["spark.ui.port"], conf["spark.ui.killEnabled"]) == ("0", "false")
+        assert session_conf(pipeline, POD)["spark.ui.port"] == "4040"
+
+
+def test_how_sparks_ui_is_reached() -> None:
+    told = "http://10.1.2.3:4040"
+    assert ui_address(None, POD) == ""
+    assert ui_address(told, None) == "http://127.0.0.1:4040"
+    forward = "kubectl -n tides port-forward pod/orders-0 4040, then http://127.0.0.1:4040"
+    assert ui_address(told, POD) == forward
 
 
 def test_the_declaration_decides_cores_memory_and_partitions(tmp_path: Path) -> None:

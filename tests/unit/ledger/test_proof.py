@@ -10,7 +10,7 @@ from tests.support.commits import TABLE, commit_of
 from tidemill.ledger.entry import LedgerEntry
 from tidemill.ledger.proof import Side, Undo, UnprovenError, UntoldError, way_to, why_unproven
 from tidemill.ledger.read import Commit
-from tidemill.names import QUARANTINE_OUTPUT
+from tidemill.names import ASIDE_OUTPUTS, QUARANTINE_OUTPUT
 
 FIRST = Side("orders", {"g0001": None})
 # g0002 goes on from batch 1 of g0001.
@@ -85,11 +85,12 @@ def test_a_log_proves_where_its_table_stands_or_does_not(
     assert (why_unproven(log(*commits), side, batch_id, TABLE) == "") == proven
 
 
-def test_the_quarantine_needs_no_batch_but_all_that_it_had() -> None:
+@pytest.mark.parametrize("aside", ASIDE_OUTPUTS)
+def test_records_set_aside_need_no_batch_but_all_that_they_had(aside: str) -> None:
     commits = log("CREATE", entry(0), entry(3))
-    assert why_unproven(commits, FIRST, 5, QUARANTINE_OUTPUT) == ""
+    assert why_unproven(commits, FIRST, 5, aside) == ""
     taken = log("CREATE", entry(0), entry(3), 1, entry(5))
-    assert "batches 3-3 were written and taken back" in why_unproven(taken, FIRST, 5, QUARANTINE_OUTPUT)
+    assert "batches 3-3 were written and taken back" in why_unproven(taken, FIRST, 5, aside)
 
 
 def test_the_version_before_the_first_later_batch_is_brought_back() -> None:

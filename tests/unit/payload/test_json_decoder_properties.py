@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
 
 import pyarrow as pa
 from hypothesis import given, settings
@@ -37,6 +38,8 @@ SCHEMA = load_payload_schema(
             "l": {"type": "array", "items": {"type": "integer"}},
             "m": {"type": "array", "items": DEVICE},
             "r": {"type": ["integer", "null"]},
+            "d": {"type": "number", "x-decimal": [12, 3]},
+            "e": {"type": "string", "format": "date"},
         },
         "required": ["r"],
     },
@@ -47,7 +50,7 @@ DECODER = JsonDecoder(SCHEMA, max_record_bytes=300)
 # A pyarrow call can wait for a thread on a busy machine; no example is judged by its time.
 PATIENT = settings(deadline=None)
 
-NAMES = ["s", "i", "f", "b", "t", "o", "l", "m", "r", "x", "u", "S", ""]
+NAMES = ["s", "i", "f", "b", "t", "o", "l", "m", "r", "d", "e", "x", "u", "S", ""]
 SCALARS = st.one_of(
     st.none(),
     st.booleans(),
@@ -74,6 +77,8 @@ LIKELY = st.fixed_dictionaries(
         "o": DEVICES | VALUES,
         "l": st.lists(st.integers(0, 9) | st.none(), max_size=3) | VALUES,
         "m": st.lists(DEVICES | st.none(), max_size=3) | VALUES,
+        "d": st.decimals(allow_nan=False, places=3).map(str) | st.floats(-1e10, 1e10) | SCALARS,
+        "e": st.dates().map(date.isoformat) | SCALARS,
         "u": VALUES,
     },
 )
@@ -88,8 +93,9 @@ def json_texts(draw: st.DrawFn) -> str:
 
 PUNCTUATION = [*'{}[]:,"\\ \n\r\t\0-é\ufeff']
 WORDS = ["null", "true", "1", "1.0", "1e999", "NaN", "Inf", "}{", "} null {", r"\ud800", r"\u0000"]
+NUMBERS = ["1e9", "0.0001", "1234567890", "-1e-3"]
 MEMBERS = ['"s"', '"i":', '"s":"a",', '"l":[', '"o":{', r'"\u0069":1,']
-TOKENS = st.sampled_from([*PUNCTUATION, *WORDS, *MEMBERS])
+TOKENS = st.sampled_from([*PUNCTUATION, *WORDS, *NUMBERS, *MEMBERS])
 
 
 @st.composite
@@ -147,7 +153,9 @@ def same(decoded: object, read: object) -> bool:
         return len(decoded) == len(read) and all(map(same, decoded, read))
     if isinstance(decoded, float) and isinstance(read, int | float):
         return decoded == float(read) or (math.isnan(decoded) and math.isnan(read))
-    if isinstance(decoded, datetime):
+    if isinstance(decoded, Decimal) and not isinstance(read, bool):
+        return decoded == Decimal(str(read))
+    if isinstance(decoded, date):
         return isinstance(read, str)
     return decoded == read and type(decoded) is type(read)
 

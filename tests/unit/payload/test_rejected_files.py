@@ -10,7 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tidemill.payload.rejected_files import PLACE, EachOnce, RejectedFile, stretches_of
+from tidemill.payload.rejected_files import (
+    PLACE,
+    EachOnce,
+    RejectedFile,
+    TaskTrace,
+    content_of,
+    stretches_of,
+)
 from tidemill.storage.parquet_part import PartFile, write_part
 
 SCHEMA = pa.schema(
@@ -24,13 +31,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "quarantine"
 
 
-def hand_in(folder: Path, name: str, places: Places) -> RejectedFile:
+def hand_in(folder: Path, name: str, places: Places, stream: str = "") -> RejectedFile:
     """A file with one row of each place, in batches of two."""
     rows = [dict(zip(["reason", *PLACE], ("malformed_json", *place), strict=True)) for place in places]
     batches = pa.Table.from_pylist(rows, schema=SCHEMA).to_batches(max_chunksize=2)
     part = write_part(str(folder), f"{name}.parquet", SCHEMA, batches)
     assert part is not None
-    return RejectedFile(part, stretches_of(batches))
+    return RejectedFile(part, stretches_of(batches), stream=stream)
 
 
 def places_in(folder: Path, parts: list[PartFile]) -> Counter[tuple[str, int, int]]:
@@ -67,6 +74,16 @@ def test_of_two_equal_files_one_is_committed(folder: Path) -> None:
     assert EachOnce(str(folder)).files(files) == [files[0].part]
 
 
+def test_hubs_of_one_name_in_two_namespaces_have_records_of_their_own(folder: Path) -> None:
+    files = [
+        hand_in(folder, "a", offsets(1, 2), "north"),
+        hand_in(folder, "b", offsets(1, 2, 3), "south"),
+        hand_in(folder, "c", offsets(2, 3), "south"),
+    ]
+    parts = EachOnce(str(folder)).files(files)
+    assert parts == [files[0].part, files[1].part]
+
+
 def test_of_files_that_share_some_records_the_rest_is_made_anew(folder: Path) -> None:
     files = [
         hand_in(folder, "a", offsets(1, 4) + offsets(4, partition=1)),
@@ -90,3 +107,31 @@ def test_whatever_is_shared_each_record_is_committed_once(folder: Path, seed: in
     sent = {tuple(place) for file in files for place in places_in(folder, [file.part])}
     parts = EachOnce(str(folder)).files(files)
     assert places_in(folder, parts) == Counter(sent)
+
+
+def test_records_without_a_place_count_once_however_often_their_task_runs(folder: Path) -> None:
+    """Task 1 is run anew as task 4; task 2 hands in two equal files, of two parts of its input."""
+    runs = [(1, 0, "a"), (2, 1, "b"), (2, 1, "b"), (3, 2, "b"), (4, 0, "a"), (5, 1, "b"), (5, 1, "b")]
+    files = [
+        RejectedFile(PartFile(f"{place}.parquet", 1, 1, "{}"), {}, TaskTrace(*run))
+        for place, run in enumerate(runs)
+    ]
+    kept = [part.name for part in EachOnce(str(folder)).files(files)]
+    assert kept == ["0.parquet", "1.parquet", "2.parquet", "3.parquet"]
+
+
+def test_records_without_a_place_that_two_streams_have_alike_are_both_kept(folder: Path) -> None:
+    """Each stream has a stage of its own, whose tasks begin with number 0."""
+    files = [
+        RejectedFile(PartFile(f"{attempt}.parquet", 1, 1, "{}"), {}, TaskTrace(attempt, 0, "a"), stream)
+        for attempt, stream in enumerate(("north", "south", "north"))
+    ]
+    kept = [part.name for part in EachOnce(str(folder)).files(files)]
+    assert kept == ["0.parquet", "1.parquet"]
+
+
+def test_the_content_of_records_does_not_depend_on_batches_or_on_who_set_them_aside() -> None:
+    rows = pa.table({"value": ["x", "y"], "run_id": ["a", "a"]}).to_batches()
+    again = pa.table({"value": ["x", "y"], "run_id": ["b", "b"]}).to_batches(max_chunksize=1)
+    other = pa.table({"value": ["x", "x"], "run_id": ["a", "a"]}).to_batches()
+    assert content_of(rows, ["run_id"]) == content_of(again, ["run_id"]) != content_of(other, ["run_id"])

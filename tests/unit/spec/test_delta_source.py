@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from tests.support.conf_project import ConfProject
+from tests.support.declared import declared
+from tidemill.ledger.shape import shape_of
 
 KAFKA = (
     "kafka:\n    topic: orders\npayload:\n  json: {schema: order.json}\n"
@@ -25,7 +28,8 @@ KAFKA = (
             "from a version or from a moment",
         ),
         ("options: {startingTimestamp: '2026-01-01'}", "source.delta.options", "write `starting_at:`"),
-        ("options: {readChangeFeed: true}", "source.delta.options", "no gate and no backfill knows"),
+        ("options: {readChangeFeed: true}", "source.delta.options", "write `read_changes:`"),
+        ("read_changes: true, changes: skip", "source.delta", "remove `changes`"),
     ],
 )
 def test_a_wrong_delta_source_is_refused_with_its_key(
@@ -35,6 +39,14 @@ def test_a_wrong_delta_source_is_refused_with_its_key(
     error = project.refusal()
     assert (error.error_id, error.facts["key"]) == ("TIDE-SPEC-003", key)
     assert says in error.problem
+
+
+def test_the_gate_tells_a_change_feed_from_the_table_that_it_is_of(tmp_path: Path) -> None:
+    formats = [
+        shape_of(declared(tmp_path, source={"delta": {"table": "bronze/raw", **keys}}).spec).format
+        for keys in ({}, {"read_changes": True})
+    ]
+    assert formats == ["", "changes"]
 
 
 def test_a_moment_without_a_zone_is_in_utc(project: ConfProject) -> None:

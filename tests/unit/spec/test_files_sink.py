@@ -25,7 +25,9 @@ def test_what_a_files_sink_cannot_promise_is_refused(project: ConfProject, sink:
     assert says in str(project.refusal())
 
 
-@pytest.mark.parametrize("path", ["tables/bronze/x", "./state", "audit", "quarantine//x", "backfills/x", "."])
+@pytest.mark.parametrize(
+    "path", ["tables/bronze/x", "./state", "audit", "quarantine//x", "late/x", "backfills/x", "."]
+)
 def test_tidemills_own_folders_are_refused(project: ConfProject, path: str) -> None:
     for location in (path, f"file://{project.folder.resolve()}/.data/{path}"):
         project.replace("delta: {table: bronze/orders}", f"files: {{path: '{location}', format: json}}")

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
+from pydantic import ValidationError
 
 from tests.support.conf_project import ConfProject
 from tidemill.cli.plan import plan_document
 from tidemill.ledger.code import code_of
+from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.table_graph import build_graph
 
 JOINED = """
@@ -39,7 +42,7 @@ def joined(project: ConfProject) -> ConfProject:
 
 def test_what_belongs_to_the_stream_is_its_own(joined: ConfProject) -> None:
     spec = joined.resolve().spec
-    assert (spec.stream_name, spec.source.topics_or_pattern) == ("orders", ["orders"])
+    assert (spec.parameter, spec.source.topics_or_pattern) == ("orders", ["orders"])
     assert spec.payload is not None
     assert spec.payload.chosen.schema_ == "order.json"
     assert spec.event_time is not None
@@ -69,9 +72,7 @@ def test_another_table_is_other_code(joined: ConfProject) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "key", "says"),
     [
-        ("    as: table\n", "", "", "one of `sources` is a stream"),
         ("    kafka: {topic: orders}", "    delta: {table: gold/b}\n    as: table", "sources.orders", "late"),
-        ("delta: {table: silver/customers}", "kafka: {topic: x}", "sources.customers", "reads a Delta table"),
         ("customers}", "customers, starting_version: 1}", "sources.customers", "starting_version"),
         ("silver/customers}", "silver/customers, changes: skip}", "sources.customers", "changes"),
         ("    as: table", "    as: view", "sources.customers.as", "stream"),
@@ -130,3 +131,33 @@ def test_an_action_on_any_source_is_refused(joined: ConfProject, parameters: str
     call = wrong.rpartition(".")[2].removesuffix("()")
     assert (error.error_id, error.facts["call"]) == ("TIDE-PLAN-001", call)
     assert str(error.facts["file"]).endswith("orders.py:2")
+
+
+HUB = "eventhubs: {namespace: plant-north, hub: readings, connection_string: hub}"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "topic"),
+    [
+        ("kafka: {topic: orders}", "kafka: {topics: [payments, orders]}", "orders"),
+        ("kafka: {topic: orders}", "kafka: {pattern: 'ord.*'}", "orders"),
+        ("kafka: {pattern: 'ord.*'}", "kafka: {topic: orders}", "orders"),
+        ("kafka: {topic: orders}", "kafka: {pattern: 'ord'}", ""),
+        (HUB, HUB, "readings"),
+        (HUB, HUB.replace("north", "south"), ""),
+        (HUB, "kafka: {pattern: '.*'}", ""),
+    ],
+)
+def test_no_two_streams_read_the_same_topic(one: str, other: str, topic: str) -> None:
+    document = {
+        "description": "A test.",
+        "owner": "tests",
+        "sources": {"one": yaml.safe_load(one), "other": yaml.safe_load(other)},
+        "transform": "orders:transform",
+        "sinks": [{"delta": {"table": "bronze/orders"}}],
+    }
+    if not topic:
+        assert list(PipelineSpec.model_validate(document).streams) == ["one", "other"]
+        return
+    with pytest.raises(ValidationError, match=f"read the same topic, {topic}"):
+        PipelineSpec.model_validate(document)

@@ -146,8 +146,8 @@ def test_a_console_beside_a_table_follows_it_or_agrees_with_it(project: ConfProj
         assert project.resolve().spec.output_mode == "complete"
     project.replace("delta: {table: bronze/orders}", f"{table}\n  - console: {{mode: update}}")
     error = project.refusal()
-    assert error.error_id == "TIDE-SPEC-003"
-    assert "bronze/orders (replace) needs complete, the console needs update" in str(error)
+    assert error.error_id == "TIDE-MODE-020"
+    assert error.facts["found"] == "bronze/orders (replace) needs complete, console needs update"
 
 
 def test_a_batch_may_take_the_grace_period_but_for_the_drivers_way_out(project: ConfProject) -> None:

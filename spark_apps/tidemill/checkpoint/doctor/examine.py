@@ -31,6 +31,7 @@ from tidemill.checkpoint.retention.clock import (
     SourceRetention,
     clock_findings,
     of_table,
+    shortest,
 )
 from tidemill.checkpoint.retention.policy import policy_findings, reach_findings
 from tidemill.checkpoint.retention.rule import retention_of
@@ -119,7 +120,8 @@ class _Round:
             if name not in self.declared:
                 return folder, [] if folder is None else [orphaned_folder(folder)]
             pipeline = resolve_pipeline(self.environment, name)
-            broker = self.ask_broker(pipeline) if pipeline.spec.source.is_kafka else None
+            kafka = [s for s in pipeline.streams.values() if s.spec.source.is_kafka]
+            broker = shortest(found for stream in kafka if (found := self.ask_broker(stream)) is not None)
             findings = policy_findings(pipeline, broker)
             if self.store is not None and folder is not None:
                 findings += _state_findings(self.store, pipeline, folder, broker)
@@ -133,7 +135,9 @@ def _state_findings(
 ) -> list[Finding]:
     now = datetime.now(UTC)
     severity: Severity = "warning" if pipeline.environment.spec.protected else "note"
-    source = _source_retention(pipeline, broker)
+    source = shortest(
+        found for s in pipeline.streams.values() if (found := _source_retention(s, broker)) is not None
+    )
     return [
         *folder_findings(folder, now),
         *backup_findings(folder, now, severity),

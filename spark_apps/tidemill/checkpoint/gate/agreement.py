@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.gate.facts import CheckpointFacts, TableFacts
 from tidemill.ledger.table_restore import CLOSED
-from tidemill.names import QUARANTINE_OUTPUT
 
 
 def agreement(facts: CheckpointFacts) -> Iterator[Finding]:
@@ -17,12 +16,14 @@ def agreement(facts: CheckpointFacts) -> Iterator[Finding]:
         yield from _first_start(facts, table, found)
         yield from _base(facts, table, found) if facts.base is not None and not found.begun else ()
         yield from _sink(facts, table, found)
-    yield from _quarantine(facts)
+    yield from _asides(facts)
     yield from _driver(facts)
     for table, found in facts.all_tables().items():
         yield from _hole(facts, table, found)
         yield from _skipped(facts, table, found)
-        yield from _offsets(facts, table, found)
+    for stream in facts.each_stream():
+        for table, found in stream.all_tables().items():
+            yield from _offsets(stream, table, found)
 
 
 def _unreadable(facts: CheckpointFacts) -> Iterator[Finding]:
@@ -85,11 +86,12 @@ def _sink(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[Fin
         yield _ahead(facts, table, found, f"batches {last + 1}-{committed} are not in it")
 
 
-def _quarantine(facts: CheckpointFacts) -> Iterator[Finding]:
-    """Only batches with rejected records write to the quarantine: it is never behind."""
-    last = _number(facts.quarantine.last_batch)
-    if last > _number(facts.committed) + 1 or last > _number(facts.planned):
-        yield _behind(facts, QUARANTINE_OUTPUT, facts.quarantine)
+def _asides(facts: CheckpointFacts) -> Iterator[Finding]:
+    """Only batches with rejected, or late, records write to their tables: those are never behind."""
+    for table, found in facts.asides.items():
+        last = _number(found.last_batch)
+        if last > _number(facts.committed) + 1 or last > _number(facts.planned):
+            yield _behind(facts, table, found)
 
 
 def _driver(facts: CheckpointFacts) -> Iterator[Finding]:
@@ -150,8 +152,9 @@ def _skipped(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[
 
 def _offsets(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[Finding]:
     """Spark's own files are not exclusive: a driver that was fenced off can have overwritten one."""
-    for batch_id, end in found.ends.items():
-        planned = facts.end_of(batch_id)
+    for batch_id, ends in found.ends.items():
+        # Uses of one stream beside the first may differ; see `changes`.
+        planned, end = facts.end_of(batch_id), next(iter(ends.values()), None)
         if batch_id in facts.planned_batches and planned != end:
             yield facts.error(
                 "TIDE-CKPT-017",

@@ -12,14 +12,15 @@ from collections.abc import Iterator
 from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.gate.facts import CheckpointFacts
 from tidemill.checkpoint.gate.source import kind_of_offsets
-from tidemill.ledger.entry import Shape
+from tidemill.checkpoint.reading.log_files import OffsetsFile
+from tidemill.ledger.entry import Shape, StreamShape
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
 
 # Values of a shape whose change nobody can accept for a stateful query; those that somebody must accept, for
 # any query and for a stateful one; and those by which records become rows.
 _CLOCK = ("event_time", "output_mode")
-_ANY = ("path", "format")
+_ANY = ("path", "format", "streams")
 _READING = ("code", "columns", "payload")
 _STATEFUL = (*_READING, "watermark", "window")
 
@@ -29,7 +30,9 @@ _OF_A_SINK = ("where of ", "transform of ")
 
 def changes(facts: CheckpointFacts) -> Iterator[Finding]:
     """Declaration and code against what checkpoint and tables were written with."""
-    yield from _source(facts)
+    yield from _streams(facts)
+    for stream in facts.each_stream():
+        yield from _source(stream)
     if facts.state.operators:
         yield from _shuffle_partitions(facts)
         yield from _clock(facts)
@@ -51,7 +54,7 @@ def unaccepted(facts: CheckpointFacts) -> dict[str, str]:
     if accepted is not None and accepted.code == now.code and _is_same(accepted.shape, now.shape):
         return {}
     names = (*_ANY, *_STATEFUL) if facts.state.operators else _ANY
-    found = {name: change for name, change in _changed(facts).items() if name in names}
+    found = {name: change for name, change in _changed(facts).items() if _key(name) in names}
     return {**found, **{n: c for n, c in _changed_sinks(facts).items() if not n.startswith(_OF_A_SINK)}}
 
 
@@ -60,9 +63,46 @@ def _is_same(accepted: Shape, now: Shape) -> bool:
     return all(getattr(accepted, name) == getattr(now, name) for name in accepted.model_fields_set)
 
 
+def _streams(facts: CheckpointFacts) -> Iterator[Finding]:
+    """Several streams are in a checkpoint by their names, from its birth on."""
+    newest, declared = _newest(facts), facts.declared.streams
+    if newest is None or (newest.is_named and set(newest.ends) == set(declared)):
+        return
+    if not newest.is_named and not declared:
+        return
+    added, gone = sorted(set(declared) - set(newest.ends)), sorted(set(newest.ends) - set(declared))
+    if newest.is_named and declared and not gone and not facts.state.operators:
+        # It begins with the next batch, if that is accepted.
+        return
+    problem = "Streams were added or renamed, or are gone. Spark would never read the rest of those."
+    if not newest.is_named or not declared:
+        problem = "A pipeline of one stream has several now, or one of several has one. Spark would fail."
+    elif not gone:
+        problem = (
+            "A stream was added, and the state was made without it. Spark could take other state for its."
+        )
+    yield facts.error(
+        "TIDE-CKPT-096",
+        problem,
+        facts.about(
+            checkpoint_streams=sorted(newest.ends) if newest.is_named else "one",
+            pipeline_streams=sorted(declared) or "one",
+            added=added if newest.is_named else None,
+            gone=gone if newest.is_named else None,
+        ),
+        "take the change back, give the new flow a new name, "
+        f"or tidemill checkpoint reset {facts.pipeline} --from earliest",
+        runbook="pipeline-changed",
+    )
+
+
+def _newest(facts: CheckpointFacts) -> OffsetsFile | None:
+    return facts.planned_batches.get(-1 if facts.planned is None else facts.planned)
+
+
 def _source(facts: CheckpointFacts) -> Iterator[Finding]:
-    newest = facts.planned_batches.get(-1 if facts.planned is None else facts.planned)
-    if newest is None:
+    newest = _newest(facts)
+    if newest is None or newest.is_named != bool(facts.stream) or (facts.stream and not newest.ends):
         return
     # A transform that joins its source with itself has a line for each use. Their offsets may differ, because
     # Spark asks for each use by itself; their number Spark compares by itself.
@@ -84,7 +124,7 @@ def _source(facts: CheckpointFacts) -> Iterator[Finding]:
 
 
 def _shuffle_partitions(facts: CheckpointFacts) -> Iterator[Finding]:
-    newest = facts.planned_batches.get(-1 if facts.planned is None else facts.planned)
+    newest = _newest(facts)
     pinned = None if newest is None else newest.conf.get(_PARTITIONS)
     declared = facts.declared.shape.shuffle_partitions
     if pinned is not None and pinned != str(declared):
@@ -100,7 +140,7 @@ def _shuffle_partitions(facts: CheckpointFacts) -> Iterator[Finding]:
 
 def _clock(facts: CheckpointFacts) -> Iterator[Finding]:
     """What a person cannot accept: the state would be wrong."""
-    found = {n: change for n, change in _changed(facts).items() if n in _CLOCK}
+    found = {n: change for n, change in _changed(facts).items() if _key(n) in _CLOCK}
     if found:
         yield facts.error(
             "TIDE-CKPT-027",
@@ -130,7 +170,7 @@ def _to_accept(facts: CheckpointFacts) -> Iterator[Finding]:
 def _worth_a_word(facts: CheckpointFacts) -> Iterator[Finding]:
     """What changes rows from now on, as it was meant to."""
     sinks = {name: change for name, change in _changed_sinks(facts).items() if name.startswith(_OF_A_SINK)}
-    code = {name: change for name, change in _changed(facts).items() if name in _READING}
+    code = {name: change for name, change in _changed(facts).items() if _key(name) in _READING}
     told = sinks if facts.state.operators else {**code, **sinks}
     if told:
         yield Finding(
@@ -145,14 +185,30 @@ def _worth_a_word(facts: CheckpointFacts) -> Iterator[Finding]:
         )
 
 
+def _key(name: str) -> str:
+    return name.partition(" of ")[0]
+
+
 def _changed(facts: CheckpointFacts) -> dict[str, str]:
     """What one value was and is now; what was not known then is not compared."""
+    found = _changed_values(facts)
+    for stream in facts.each_stream() if facts.declared.streams else ():
+        of_stream = _changed_values(stream)
+        keys = of_stream.keys() & StreamShape.model_fields.keys()
+        found |= {f"{key} of {stream.stream}": of_stream[key] for key in sorted(keys)}
+    return found
+
+
+def _changed_values(facts: CheckpointFacts) -> dict[str, str]:
     now = facts.declared
     newest = next((found for found in facts.tables.values() if found.shape is not None), None)
     if newest is None or newest.shape is None:
         return {}
     known = {*_CLOCK, *newest.shape.model_fields_set} & {*_CLOCK, *_ANY, *_STATEFUL}
     pairs = {name: (getattr(newest.shape, name), getattr(now.shape, name)) for name in known}
+    if now.streams:
+        # Each is compared by itself; here, which there are.
+        pairs["streams"] = (", ".join(sorted(newest.shape.streams)), ", ".join(sorted(now.shape.streams)))
     if newest.code is not None and now.code:
         pairs["code"] = (newest.code, now.code)
     return {
@@ -168,7 +224,7 @@ def _changed_sinks(facts: CheckpointFacts) -> dict[str, str]:
     found = {}
     for sink, old in ({} if shape is None else shape.sinks).items():
         new = facts.declared.shape.sinks.get(sink)
-        for name in ("mode", "key", "where", "transform"):
+        for name in ("mode", "key", "cdc", "where", "transform"):
             if new is None or name not in old.model_fields_set:
                 continue
             before, after = getattr(old, name), getattr(new, name)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidemill.checkpoint.current import Accepted, Base
 from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.reading.log_files import CommitsFile, OffsetsFile
 from tidemill.ledger.entry import Positions, Shape
-from tidemill.names import QUARANTINE_OUTPUT
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class TableFacts:
         begun: Whether the log shows the generation itself: a batch, or the commit with which a verb began it.
         query_id: Query that wrote the newest ledger entry of this generation.
         transaction: Newest batch that Delta holds for written, whatever became of its rows.
-        ends: End offsets of the newest batches, by batch.
+        ends: End offsets of the newest batches, by batch and name of the source.
         hole: Why older batches of the generation do not stand, although the newest one does.
         written_by: Generation that has written to the table after this one had, or after it was made.
         traced: Whether the table's log shows anything of this pipeline.
@@ -54,6 +53,7 @@ class TableFacts:
         code: Digest of the code that it ran with.
         topic_ids: Ids that the topics had for the newest batch.
         cluster: Whose offsets it has.
+        clusters: The same for each of several streams, by name.
         backfilled_to: Where the backfills of this pipeline ended, if a first start would append their rows
             again; empty if no offset says that.
         unreadable: Why the table's log cannot be read; nothing else is known then.
@@ -63,7 +63,7 @@ class TableFacts:
     begun: bool = False
     query_id: str | None = None
     transaction: int | None = None
-    ends: Mapping[int, Any] = field(default_factory=dict)
+    ends: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     hole: str | None = None
     written_by: str | None = None
     traced: bool = False
@@ -73,8 +73,16 @@ class TableFacts:
     code: str | None = None
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     cluster: str | None = None
+    clusters: Mapping[str, str | None] = field(default_factory=dict)
     backfilled_to: Positions | None = None
     unreadable: str | None = None
+
+    def of_stream(self, name: str) -> TableFacts:
+        """What concerns one of several streams."""
+        # A batch that did not read the stream has no end of it.
+        ends = {batch: {name: found.get(name)} for batch, found in self.ends.items() if found}
+        shape = None if self.shape is None else self.shape.of_stream(name)
+        return replace(self, ends=ends, cluster=self.clusters.get(name), shape=shape)
 
 
 @dataclass(frozen=True)
@@ -133,7 +141,7 @@ class SourceFacts:
     """What is there of the source; the parts that the kind of source has.
 
     Args:
-        log: Whether `sources/0` holds anything.
+        log: Whether the stream's folder below `sources/` holds anything.
         initial: Where the source began when the checkpoint was born, if a batch needs that.
         topics: What the broker says; None if nobody asked it.
         table: What the table to read says.
@@ -155,11 +163,13 @@ class Declared:
         shape: As it stands in ledger entries.
         topics: Topics that are read by name; empty for others and for a pattern.
         code: Digest of the code; empty if nobody asks.
+        streams: What they say of each of several streams, by name; empty for one.
     """
 
     shape: Shape
     topics: frozenset[str] = frozenset()
     code: str = ""
+    streams: Mapping[str, Declared] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -198,9 +208,11 @@ class CheckpointFacts:
         newest_commit: The newest file of `commits`.
         damaged: Files that Spark needs and whose content is not what it wrote, with the reason.
         state: The state stores.
-        source: What is there of the source.
+        source: What is there of the one stream's source.
+        sources: The same for each of several streams, by name.
+        stream: Name of the stream that these facts are narrowed to; empty if they are not.
         tables: By table name.
-        quarantine: The quarantine table.
+        asides: Tables of records that were set aside, by output.
         last_driver: What the last driver said of itself.
         told_batch: Newest batch of this generation that receipts tell of, for a pipeline without tables.
     """
@@ -218,8 +230,10 @@ class CheckpointFacts:
     damaged: Mapping[str, str] = field(default_factory=dict)
     state: StateFacts = StateFacts()
     source: SourceFacts = SourceFacts()
+    sources: Mapping[str, SourceFacts] = field(default_factory=dict)
+    stream: str = ""
     tables: Mapping[str, TableFacts] = field(default_factory=dict)
-    quarantine: TableFacts = TableFacts()
+    asides: Mapping[str, TableFacts] = field(default_factory=dict)
     last_driver: DriverFacts | None = None
     told_batch: int | None = None
 
@@ -235,7 +249,8 @@ class CheckpointFacts:
 
     def about(self, **found: object) -> dict[str, object]:
         """The facts of a finding."""
-        return {"pipeline": self.pipeline, "generation": self.generation, **found}
+        stream = {"stream": self.stream} if self.stream else {}
+        return {"pipeline": self.pipeline, "generation": self.generation, **stream, **found}
 
     def error(
         self, finding_id: str, problem: str, found: Mapping[str, object], fix: str, runbook: str
@@ -244,15 +259,43 @@ class CheckpointFacts:
         return Finding(finding_id, "error", self.pipeline, problem, found, fix, runbook)
 
     def all_tables(self) -> dict[str, TableFacts]:
-        """The sinks' tables and the quarantine, by name."""
-        return {**self.tables, QUARANTINE_OUTPUT: self.quarantine}
+        """The sinks' tables and those of records that were set aside, by name."""
+        return {**self.tables, **self.asides}
+
+    def each_stream(self) -> list[CheckpointFacts]:
+        """These facts as far as they concern one stream, for each: of one stream, they themselves."""
+        return [self._of_stream(name) for name in self.declared.streams] or [self]
+
+    def _of_stream(self, name: str) -> CheckpointFacts:
+        planned = {
+            batch: replace(file, ends={key: end for key, end in file.ends.items() if key == name})
+            for batch, file in self.planned_batches.items()
+        }
+        return replace(
+            self,
+            stream=name,
+            declared=self.declared.streams[name],
+            planned_batches=planned,
+            source=self.sources.get(name, SourceFacts()),
+            sources={},
+            tables={table: found.of_stream(name) for table, found in self.tables.items()},
+            asides={output: found.of_stream(name) for output, found in self.asides.items()},
+        )
 
     def end_of(self, batch_id: int | None) -> Any:
-        """End offsets of the one source after a batch; None if its file was not read."""
+        """End offsets of the one stream after a batch; None if its file was not read."""
         file = None if batch_id is None else self.planned_batches.get(batch_id)
         return None if file is None else next(iter(file.ends.values()), None)
 
     @property
     def next_start(self) -> Any:
         """Offsets from which the next batch reads; None if they are the source's beginning or unknown."""
-        return self.source.initial if self.committed is None else self.end_of(self.committed)
+        return self.end_of(self.committed) if self.has_begun else self.source.initial
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a finished batch has read the stream; one of several can have been declared since."""
+        is_new = (
+            self.stream and self.committed in self.planned_batches and self.end_of(self.committed) is None
+        )
+        return self.committed is not None and not is_new

@@ -34,9 +34,10 @@ from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.status import read_status
 from tidemill.errors import DataError, GateRefusedError
 from tidemill.ledger.code import code_of
+from tidemill.ledger.entry import Positions
 from tidemill.ledger.read import History, open_table
 from tidemill.ledger.shape import shape_of
-from tidemill.names import QUARANTINE_OUTPUT, transaction_id
+from tidemill.names import SOURCE_NAME, transaction_id
 from tidemill.spec.project import Pipeline
 from tidemill.spec.sinks import DeltaSink
 from tidemill.storage.store import Store
@@ -82,7 +83,8 @@ def gather_settled(store: Store, pipeline: Pipeline, generation: str) -> Checkpo
     facts = gather_source(_read(reader, pipeline, generation, until=_number(finished)), reader, pipeline)
     facts = _with_tables(store, pipeline, facts)
     tables = {name: as_of(found, finished) for name, found in facts.tables.items()}
-    return replace(facts, tables=tables, quarantine=as_of(facts.quarantine, finished), last_driver=None)
+    asides = {name: as_of(found, finished) for name, found in facts.asides.items()}
+    return replace(facts, tables=tables, asides=asides, last_driver=None)
 
 
 def _number(batch_id: int | None) -> int:
@@ -108,8 +110,8 @@ def _with_tables(store: Store, pipeline: Pipeline, facts: CheckpointFacts) -> Ch
         facts,
         base=record.base,
         accepted=record.accepted,
-        tables=_tables(pipeline, record, facts.source.initial),
-        quarantine=_quarantine(pipeline, record),
+        tables=_tables(pipeline, record, facts),
+        asides=_asides(pipeline, record),
         last_driver=_last_driver(store, pipeline),
         told_batch=_told_batch(store, pipeline, facts.generation),
     )
@@ -152,7 +154,7 @@ def _read(
     return CheckpointFacts(
         pipeline.name,
         generation,
-        Declared(shape_of(pipeline.spec), _named_topics(pipeline), code_of(pipeline).digest),
+        declared_by(pipeline),
         query_id=_unless_torn(lambda: reader.query_id, "metadata", damaged),
         offsets=offsets,
         commits=commits,
@@ -161,6 +163,18 @@ def _read(
         damaged=damaged,
         state=state if until is None else replace(state, left_behind=()),
     )
+
+
+def declared_by(pipeline: Pipeline) -> Declared:
+    """What the pipeline's files say that a checkpoint depends on."""
+    whole = Declared(shape_of(pipeline.spec), code=code_of(pipeline).digest)
+    streams = {
+        name: replace(whole, shape=shape_of(stream.spec), topics=_named_topics(stream))
+        for name, stream in pipeline.streams.items()
+    }
+    if pipeline.spec.has_named_streams:
+        return replace(whole, streams=streams)
+    return streams[SOURCE_NAME]
 
 
 def _record(store: Store, pipeline: Pipeline, generation: str) -> Current:
@@ -188,11 +202,15 @@ def _log(reader: CheckpointReader, name: str, until: int | None = None) -> Batch
 def _planned_batches(
     reader: CheckpointReader, log: BatchLog, damaged: dict[str, str]
 ) -> dict[int, OffsetsFile]:
-    found = {}
+    found: dict[int, OffsetsFile] = {}
     for number in log.numbers[-COMPARED_BATCHES:]:
         file = _unless_torn(partial(reader.offsets, number), f"offsets/{number}", damaged)
         _check_twin(reader, "offsets", number, damaged)
         if file is not None:
+            before = found.get(number - 1)
+            # No stream is ever taken away, so what lacks one was cut between two.
+            if before is not None and file.is_named and before.ends.keys() - file.ends.keys():
+                damaged.setdefault(f"offsets/{number}", "it lacks a stream that the batch before it has")
             found[number] = file
     return found
 
@@ -248,20 +266,23 @@ def _state(
     return StateFacts(tuple(sorted(operators)), version, tuple(missing), tuple(left_behind))
 
 
-def _tables(pipeline: Pipeline, record: Current, born: Any) -> dict[str, TableFacts]:
+def _tables(pipeline: Pipeline, record: Current, facts: CheckpointFacts) -> dict[str, TableFacts]:
+    begins = _begins(pipeline, facts)
+
     def look(sink: DeltaSink) -> TableFacts:
-        begins = _begins(pipeline, sink, born)
-        return _table(pipeline.layout.table(sink.table), _reader(record, sink.table, begins))
+        begins_at = begins if sink.mode == "append" else None
+        return _table(pipeline.layout.table(sink.table), _reader(record, sink.table, begins_at))
 
     sinks = pipeline.spec.delta_sinks
     with ThreadPoolExecutor(TABLES_AT_ONCE) as threads:
         return dict(zip((sink.table for sink in sinks), threads.map(look, sinks), strict=True))
 
 
-def _quarantine(pipeline: Pipeline, record: Current) -> TableFacts:
-    if not pipeline.spec.rejects_records:
-        return TableFacts()
-    return _table(pipeline.layout.quarantine(pipeline.name), _reader(record, QUARANTINE_OUTPUT))
+def _asides(pipeline: Pipeline, record: Current) -> dict[str, TableFacts]:
+    return {
+        output: _table(pipeline.layout.aside(output, pipeline.name), _reader(record, output))
+        for output in pipeline.spec.asides
+    }
 
 
 def _reader(record: Current, output: str, begins: Begins | None = None) -> Reader:
@@ -287,19 +308,21 @@ def _table(path: str, reader: Reader) -> TableFacts:
         return TableFacts(unreadable=str(error.facts["reason"]))
 
 
-def _begins(pipeline: Pipeline, sink: DeltaSink, born: Any) -> Begins | None:
-    """Where a first start begins to append; None for other sinks, and for the end.
+def _begins(pipeline: Pipeline, facts: CheckpointFacts) -> Begins | None:
+    """Where a first start begins to append; None for the end.
 
     A checkpoint begins where it was born, whatever is declared by now. A moment counts as the beginning:
     where it lies, only the broker knows.
     """
-    source = pipeline.spec.source
-    start = (born or source.chosen.starting_offsets) if source.is_kafka else "earliest"
-    if sink.mode != "append":
-        return None
-    if isinstance(start, dict):
-        return {topic: {str(p): offset for p, offset in found.items()} for topic, found in start.items()}
-    return None if start == "latest" else "earliest"
+    begins: Positions = {}
+    for stream in facts.each_stream():
+        source = pipeline.streams[stream.stream or SOURCE_NAME].spec.source
+        start = (stream.source.initial or source.chosen.starting_offsets) if source.is_kafka else "earliest"
+        if isinstance(start, dict):
+            begins |= {topic: {str(p): offset for p, offset in ps.items()} for topic, ps in start.items()}
+        elif start != "latest":
+            return "earliest"
+    return begins or None
 
 
 def _last_driver(store: Store, pipeline: Pipeline) -> DriverFacts | None:

@@ -11,7 +11,8 @@ from tidemill.checkpoint.gate.facts import CheckpointFacts
 def identity(facts: CheckpointFacts) -> Iterator[Finding]:
     """Query, topics and generation against what the tables were written by."""
     yield from _query(facts)
-    yield from _topics(facts)
+    for stream in facts.each_stream():
+        yield from _topics(stream)
     yield from _generation(facts)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.gate.facts import BatchLog, CheckpointFacts
 
-# Kinds of source that note in `sources/0` where they began, or what they have read.
+# Kinds of source that note in their folder below `sources/` where they began, or what they have read.
 _SOURCES_WITH_LOG = frozenset({"kafka", "eventhubs", "files"})
 
 
@@ -22,7 +22,8 @@ def integrity(facts: CheckpointFacts) -> Iterator[Finding]:
     for name, log in (("offsets", facts.offsets), ("commits", facts.commits)):
         yield from _foreign(facts, name, log)
     yield from _gaps(facts)
-    yield from _source_log(facts)
+    for stream in facts.each_stream():
+        yield from _source_log(stream)
     yield from _old_gaps(facts)
 
 
@@ -123,11 +124,14 @@ def _gap(facts: CheckpointFacts, missing: list[str]) -> Finding:
 def _source_log(facts: CheckpointFacts) -> Iterator[Finding]:
     if facts.planned is None or facts.source.log or facts.declared.shape.source not in _SOURCES_WITH_LOG:
         return
+    if facts.stream and facts.end_of(facts.planned) is None:
+        # Declared since, or without data so far.
+        return
     yield facts.error(
         "TIDE-CKPT-015",
         "The checkpoint has lost what the source noted in it. "
         "Spark would read files again that it has read, or begin somewhere else.",
-        facts.about(folder="sources/0", checkpoint_batch=facts.committed),
+        facts.about(folder=f"sources/{facts.stream or 0}", checkpoint_batch=facts.committed),
         f"tidemill checkpoint restore {facts.pipeline} BACKUP",
         runbook="checkpoint-damaged",
     )

@@ -13,6 +13,11 @@ from tidemill.ledger.entry import Positions
 
 def source(facts: CheckpointFacts) -> Iterator[Finding]:
     """Offsets against what the broker, the table or the folder has."""
+    for stream in facts.each_stream():
+        yield from _of_stream(stream)
+
+
+def _of_stream(facts: CheckpointFacts) -> Iterator[Finding]:
     if facts.source.topics is not None:
         yield from _cluster(facts, facts.source.topics)
         yield from _topic_ids(facts, facts.source.topics)

@@ -24,6 +24,7 @@ from tidemill.checkpoint.reading.source_logs import (
     source_names,
 )
 from tidemill.ledger.read import open_table
+from tidemill.names import SOURCE_NAME
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
@@ -63,7 +64,7 @@ def gather_source(
     pipeline: Pipeline,
     read_since: ReadSince | None = None,
 ) -> CheckpointFacts:
-    """The facts with what storage says of the source.
+    """The facts with what storage says of the source, or of each of several.
 
     Args:
         facts: What the checkpoint says.
@@ -71,36 +72,70 @@ def gather_source(
         pipeline: What is to go on from it.
         read_since: What must be read again: all of it is looked for, else a sample of what comes next.
     """
-    log = bool(source_names(reader.path, reader.files))
-    # Only a query without finished batches begins where the source's own log says.
-    begins = facts.committed is None and pipeline.spec.source.is_kafka
-    initial = reader.batches.initial_offset() if begins else None
+    found = {
+        stream.stream: _gather_stream(
+            stream, reader, pipeline.streams[stream.stream or SOURCE_NAME], read_since
+        )
+        for stream in facts.each_stream()
+    }
+    return replace(facts, source=found[""]) if "" in found else replace(facts, sources=found)
+
+
+def _gather_stream(
+    facts: CheckpointFacts, reader: CheckpointReader, pipeline: Pipeline, read_since: ReadSince | None
+) -> SourceFacts:
+    """The same for one stream: facts, pipeline and result are of no other one."""
+    # A source that is used twice has a folder for each use.
+    folders = source_names(reader.path, reader.files)
+    log = facts.stream in folders if facts.stream else bool(folders)
+    # Only a stream that no finished batch has read begins where the source's own log says.
+    begins = not facts.has_begun and pipeline.spec.source.is_kafka
+    initial = reader.batches.initial_offset(_folder(facts)) if begins else None
     missing = _missing_files(facts, reader)
     if read_since is not None:
         missing = _missing_since(facts, reader, read_since)
-    facts = replace(facts, source=SourceFacts(log, initial, missing=missing))
-    if pipeline.spec.source.delta is None:
-        return facts
-    path = pipeline.layout.table(pipeline.spec.source.delta.table)
-    start = parse_delta_offset(facts.next_start) or parse_delta_offset(facts.end_of(facts.planned))
-    table = _table(reader.store, path, start, whole=read_since is not None)
-    return replace(facts, source=replace(facts.source, table=table))
+        if begins and initial is None and _end_since(facts, read_since) is not None:
+            # Added in another generation: it would begin as declared, perhaps after rows that are taken back.
+            missing = (f"sources/{_folder(facts)}/0",)
+    source = SourceFacts(log, initial, missing=missing)
+    delta = pipeline.spec.source.delta
+    if delta is None:
+        return source
+    path = pipeline.layout.table(delta.table)
+    next_start = replace(facts, source=source).next_start
+    start = parse_delta_offset(next_start) or parse_delta_offset(facts.end_of(facts.planned))
+    look = _Look(delta.read_changes, whole=read_since is not None)
+    return replace(source, table=_table(reader.store, path, start, look))
+
+
+def _folder(facts: CheckpointFacts) -> str:
+    """The stream's folder below `sources/`."""
+    return facts.stream or "0"
 
 
 def _missing_since(facts: CheckpointFacts, reader: CheckpointReader, since: ReadSince) -> tuple[str, ...]:
     """Files whose rows are taken back and that are gone."""
-    newest = since.reader.offsets(since.batch_id)
-    until = None if newest is None else file_log_id(next(iter(newest.ends.values()), None))
-    last = file_log_id(facts.end_of(facts.committed))
+    until, last = file_log_id(_end_since(facts, since)), file_log_id(facts.end_of(facts.committed))
+    if facts.stream and not facts.has_begun:
+        # It was added since: all that was read of it is read again.
+        last = -1
     if last is None or until is None:
         return ()
     try:
-        stays, read = (read_file_log(r.store, r.path, r.files) for r in (reader, since.reader))
+        readers = (reader, since.reader)
+        stays, read = (read_file_log(r.store, r.path, r.files, _folder(facts)) for r in readers)
     except TornFileError as error:
         return (str(error),)
     known = {entry.path for entry in stays if entry.log_id <= last}
     wanted = sorted({entry.path for entry in read if entry.log_id <= until} - known)
     return _gone(since.reader.store, wanted)
+
+
+def _end_since(facts: CheckpointFacts, since: ReadSince) -> Any:
+    """How far the stream was read when the newest rows that are taken back were written."""
+    newest = since.reader.offsets(since.batch_id)
+    ends = {} if newest is None else newest.ends
+    return ends.get(facts.stream) if facts.stream else next(iter(ends.values()), None)
 
 
 def files_gone(reader: CheckpointReader) -> tuple[str, ...]:
@@ -123,15 +158,17 @@ def _missing_files(facts: CheckpointFacts, reader: CheckpointReader) -> tuple[st
     last = file_log_id(facts.end_of(facts.planned))
     if last is None:
         return ()
-    gaps = gaps_in_file_log(reader.path, reader.files)
+    folder = _folder(facts)
+    gaps = gaps_in_file_log(reader.path, reader.files, folder)
     if gaps or facts.planned == facts.committed:
-        return tuple(f"sources/0/{number}" for number in gaps if number <= last)
+        return tuple(f"sources/{folder}/{number}" for number in gaps if number <= last)
     before = file_log_id(facts.end_of(facts.committed))
     first = 0 if before is None else before + 1
-    prefix = f"{reader.path}/sources/"
-    wanted = {f"{prefix}0/{number}{end}" for number in range(first, last + 1) for end in ("", ".compact")}
+    prefix = f"{reader.path}/sources/{folder}/"
+    wanted = {f"{prefix}{number}{end}" for number in range(first, last + 1) for end in ("", ".compact")}
     try:
-        entries = read_file_log(reader.store, reader.path, [f for f in reader.files if f.path in wanted])
+        files = [file for file in reader.files if file.path in wanted]
+        entries = read_file_log(reader.store, reader.path, files, folder)
     except TornFileError as error:
         return (str(error),)
     paths = [entry.path for entry in entries if first <= entry.log_id <= last]
@@ -149,7 +186,20 @@ def _is_there(store: Store, uri: str) -> bool:
     return _PLAIN.fullmatch(name) is None or store.identity(f"{store.root}/{name}") is not None
 
 
-def _table(store: Store, path: str, start: DeltaOffset | None, *, whole: bool) -> TableSourceFacts:
+@dataclass(frozen=True)
+class _Look:
+    """How a table is looked at.
+
+    Args:
+        changes: Whether the pipeline reads its change feed.
+        whole: Whether all is looked for that comes next, else a sample.
+    """
+
+    changes: bool
+    whole: bool
+
+
+def _table(store: Store, path: str, start: DeltaOffset | None, look: _Look) -> TableSourceFacts:
     from deltalake.exceptions import DeltaError
 
     try:
@@ -164,11 +214,12 @@ def _table(store: Store, path: str, start: DeltaOffset | None, *, whole: bool) -
         return facts
     if start.is_snapshot:
         return replace(facts, missing=() if _has_version(table, start.version) else (start.version,))
-    looked_at = range(start.version, facts.version + 1)[: None if whole else VERSIONS_LOOKED_AT]
+    looked_at = range(start.version, facts.version + 1)[: None if look.whole else VERSIONS_LOOKED_AT]
     commits = {v: store.read(f"{path}/_delta_log/{v:020}.json") for v in looked_at}
     missing = tuple(version for version, content in commits.items() if content is None)
-    files = list(_added_files(content for content in commits.values() if content is not None))
-    plain = [file for file in files[: None if whole else LOOKED_AT] if _PLAIN.fullmatch(file)]
+    read = _changed_files if look.changes else _added_files
+    files = list(read(content for content in commits.values() if content is not None))
+    plain = [file for file in files[: None if look.whole else LOOKED_AT] if _PLAIN.fullmatch(file)]
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
         there = threads.map(lambda file: store.identity(f"{path}/{file}") is not None, plain)
         gone = tuple(file for file, is_there in zip(plain, there, strict=True) if not is_there)
@@ -188,9 +239,19 @@ def _has_version(table: DeltaTable, version: int) -> bool:
 def _added_files(commits: Iterable[bytes]) -> Iterator[str]:
     """Data files that commits add, as the log writes them: relative and percent-encoded."""
     for content in commits:
-        for line in content.splitlines():
-            action: dict[str, Any] = json.loads(line)
-            add = action.get("add")
-            # What a commit only moved (OPTIMIZE) a stream does not read.
-            if add is not None and add.get("dataChange", True):
-                yield str(add["path"])
+        yield from _files(content, "add")
+
+
+def _changed_files(commits: Iterable[bytes]) -> Iterator[str]:
+    """Files that a change feed is read from: what a commit kept of its changes, else all that it touched."""
+    for content in commits:
+        kept = list(_files(content, "cdc"))
+        yield from kept or [*_files(content, "add"), *_files(content, "remove")]
+
+
+def _files(content: bytes, kind: str) -> Iterator[str]:
+    for line in content.splitlines():
+        action: dict[str, Any] | None = json.loads(line).get(kind)
+        # What a commit only moved (OPTIMIZE) a stream does not read.
+        if action is not None and (kind == "cdc" or action.get("dataChange", True)):
+            yield str(action["path"])

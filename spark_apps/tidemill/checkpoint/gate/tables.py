@@ -125,10 +125,11 @@ def _told_by(own: Sequence[LedgerEntry]) -> dict[str, Any]:
         "last_batch": newest.batch_id,
         "begun": True,
         "query_id": newest.query_id,
-        "ends": {e.batch_id: next(iter(e.ends.values()), None) for e in own if e.batch_id is not None},
+        "ends": {e.batch_id: e.ends for e in own if e.batch_id is not None},
         "shape": newest.shape,
         "code": newest.code.digest,
         "cluster": newest.cluster,
+        "clusters": {name: read.cluster for name, read in newest.sources.items()},
         "topic_ids": newest.topic_ids,
     }
 

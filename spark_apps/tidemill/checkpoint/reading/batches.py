@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
@@ -29,12 +29,13 @@ class PlannedBatch:
     Args:
         batch_id: Its number.
         watermark: Event-time watermark that the batch runs with; None before the first event.
-        ends: End offset document of each source, in order; None for a source without data.
+        ends: End offset document of each source, by its key in the file: a place in the plan, or a name. None
+            for a source without data.
     """
 
     batch_id: int
     watermark: datetime | None
-    ends: tuple[Any, ...]
+    ends: Mapping[str, Any]
 
 
 class CheckpointBatches:
@@ -78,9 +79,9 @@ class CheckpointBatches:
     def planned(self, batch_id: int) -> PlannedBatch | None:
         """What the ledger needs of `offsets/<batch_id>`; None if it is not there."""
         found = self.offsets(batch_id)
-        return None if found is None else PlannedBatch(batch_id, found.watermark, tuple(found.ends.values()))
+        return None if found is None else PlannedBatch(batch_id, found.watermark, found.ends)
 
-    def initial_offset(self, source: int | str = 0) -> Any:
+    def initial_offset(self, source: str = "0") -> Any:
         """Where a source, by place or name, began at the checkpoint's birth; None if it kept no such file."""
         content = self._store.read(f"{self.path}/sources/{source}/0")
         if content is None:
@@ -91,17 +92,17 @@ class CheckpointBatches:
         except (ValueError, IndexError):
             return None
 
-    def ranges_of(self, batch: PlannedBatch) -> list[tuple[Any, Any]]:
-        """Start and end offset document of each source of a batch, in order.
+    def ranges_of(self, batch: PlannedBatch) -> dict[str, tuple[Any, Any]]:
+        """Start and end offset document of each source of a batch, by its key in the file.
 
         A source of which the batch before had no data yet starts where it began at the checkpoint's birth.
         """
         before = self.planned(batch.batch_id - 1) if batch.batch_id > 0 else None
-        starts = dict(enumerate(() if before is None else before.ends))
-        return [
-            (self.initial_offset(place) if starts.get(place) is None else starts[place], end)
-            for place, end in enumerate(batch.ends)
-        ]
+        starts = {} if before is None else before.ends
+        return {
+            key: (self.initial_offset(key) if starts.get(key) is None else starts[key], end)
+            for key, end in batch.ends.items()
+        }
 
     def _parsed(self, name: str, parse: Callable[[bytes], Parsed]) -> Parsed | None:
         content = self._store.read(f"{self.path}/{name}")

@@ -45,6 +45,11 @@ class OffsetsFile:
     planned_at: datetime | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def is_named(self) -> bool:
+        """Whether its sources are known by names."""
+        return self.version == _NAMED_SOURCES
+
 
 @dataclass(frozen=True)
 class CommitsFile:
@@ -119,6 +124,9 @@ def parse_commits(batch_id: int, content: bytes) -> CommitsFile:
 _OFFSETS_VERSIONS = (1, 2)
 _COMMITS_VERSIONS = (1, 2, 3)
 _NAMED_SOURCES = 2
+
+# First line of such a file.
+NAMED_HEAD = f"v{_NAMED_SOURCES}"
 
 # Latest moment that a datetime can hold, in milliseconds. A watermark beyond it comes of a broken event,
 # not of a broken file.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -35,6 +36,11 @@ class SourceRetention:
 
 
 ASSUMED_BROKER = SourceRetention("Kafka's default; --broker asks the broker", ASSUMED_BROKER_RETENTION, False)
+
+
+def shortest(found: Iterable[SourceRetention]) -> SourceRetention | None:
+    """What forgets first of what a pipeline reads; None if nothing tells."""
+    return min(found, key=lambda source: source.keeps or timedelta.max, default=None)
 
 
 def of_table(table: TableRetention) -> SourceRetention:

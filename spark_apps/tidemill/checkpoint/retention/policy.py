@@ -43,8 +43,7 @@ def policy_findings(pipeline: Pipeline, broker: SourceRetention | None) -> list[
     """What of the retention policy cannot hold: TIDE-CKPT-060 to -063. Reads the tables' properties."""
     kept = retention_of(pipeline.spec)
     paths = [pipeline.layout.table(sink.table) for sink in pipeline.spec.delta_sinks]
-    if pipeline.spec.rejects_records:
-        paths.append(pipeline.layout.quarantine(pipeline.name))
+    paths += [pipeline.layout.aside(output, pipeline.name) for output in pipeline.spec.asides]
     tables = [table for path in paths if (table := read_table_retention(path)) is not None]
     return [
         *retention_findings(pipeline.name, kept),

@@ -34,6 +34,7 @@ from tidemill.ledger.shape import shape_of
 from tidemill.ledger.table_copy import TableCopy, copy_table, size_of
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.project import Pipeline
+from tidemill.spec.sources import Source
 from tidemill.storage.store import Store
 
 # A copied table's version: 0 creates it, 1 adds the rows.
@@ -134,15 +135,19 @@ def _check_declarations(origin: Pipeline, fork: Pipeline) -> None:
         )
 
 
+def _sources(spec: PipelineSpec) -> dict[str, Source]:
+    return {name: stream.source for name, stream in spec.streams.items()}
+
+
 def _problems(old: PipelineSpec, new: PipelineSpec) -> list[str]:
-    problems = ["the sources differ"] if old.source != new.source else []
+    problems = ["the sources differ"] if _sources(old) != _sources(new) else []
     shared = sorted({s.table for s in old.delta_sinks} & {s.table for s in new.delta_sinks})
     problems += [f"both write {table}" for table in shared]
     topics = {sink.kafka.topic for sink in old.sinks if sink.kafka}
     problems += [f"both send to {s.kafka.topic}" for s in new.sinks if s.kafka and s.kafka.topic in topics]
     folders = {sink.files.path for sink in old.sinks if sink.files}
     problems += [f"both write {s.files.path}" for s in new.sinks if s.files and s.files.path in folders]
-    modes = [[(sink.mode, tuple(sink.key)) for sink in spec.delta_sinks] for spec in (old, new)]
+    modes = [[(sink.mode, tuple(sink.key), sink.cdc) for sink in spec.delta_sinks] for spec in (old, new)]
     if modes[0] != modes[1]:
         problems.append(f"tables and modes differ: {_shown(old)} and {_shown(new)}")
     return problems

@@ -132,8 +132,9 @@ def _file_logs(reader: CheckpointReader, offsets: OffsetsFile) -> dict[str, int]
     logs = {
         source: last for source, last in ends.items() if source in source_names(reader.path, reader.files)
     }
-    if ends and not logs:
-        raise LookupError(f"sources/{min(ends)}")
+    lost = sorted(ends.keys() - logs.keys())
+    if lost and (offsets.is_named or not logs):
+        raise LookupError(f"sources/{lost[0]}")
     return logs
 
 

@@ -35,7 +35,7 @@ from tidemill.ledger.entry import LedgerEntry, OffsetRange
 from tidemill.ledger.proof import Side
 from tidemill.ledger.shape import shape_of
 from tidemill.ledger.table_restore import RestoreTable, TableRestore, written_by_others
-from tidemill.names import Layout, transaction_id
+from tidemill.names import Layout, source_name, transaction_id
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
@@ -330,6 +330,7 @@ def _table_facts(batch_id: int, told: LedgerEntry) -> TableFacts:
         code=told.code.digest,
         topic_ids=told.topic_ids,
         cluster=told.cluster,
+        clusters={name: read.cluster for name, read in told.sources.items()},
     )
 
 
@@ -399,4 +400,6 @@ def _carried(prospect: Prospect, way: Way) -> dict[str, Any]:
     found = next((entry for entry in told if entry.batch_id == prospect.batch_id), None)
     if found is not None:
         return carried_over(found)
-    return {"sources": {"source": OffsetRange(end=prospect.facts.end_of(prospect.batch_id))}}
+    file = prospect.facts.planned_batches.get(prospect.batch_id)
+    ends = {} if file is None else file.ends
+    return {"sources": {source_name(key): OffsetRange(end=end) for key, end in ends.items()}}

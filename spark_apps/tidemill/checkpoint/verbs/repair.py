@@ -19,12 +19,17 @@ from tidemill.checkpoint.gate.tables import COMPARED_BATCHES
 from tidemill.checkpoint.procedure.carry_out import Request, Step
 from tidemill.checkpoint.procedure.journal import Notes
 from tidemill.checkpoint.procedure.trash import trash_folder
-from tidemill.checkpoint.reading.log_files import TornFileError, parse_offsets
+from tidemill.checkpoint.reading.log_files import (
+    NAMED_HEAD,
+    OffsetsFile,
+    TornFileError,
+    parse_offsets,
+)
 from tidemill.checkpoint.verbs.tables import Table, read_tables
 from tidemill.errors import GateRefusedError
 from tidemill.ledger.entry import LedgerEntry
 from tidemill.ledger.standing import standing_commits
-from tidemill.names import FIRST_GENERATION, Layout
+from tidemill.names import FIRST_GENERATION, Layout, source_name
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
@@ -94,27 +99,32 @@ def _plan_batch(facts: RepairFacts, batch_id: int) -> dict[str, Any] | None:
     ends = _ends(facts.entries, batch_id)
     content = facts.files[batch_id]
     try:
-        found: Mapping[str, Any] | None = parse_offsets(batch_id, content).ends
+        found: OffsetsFile | None = parse_offsets(batch_id, content)
     except TornFileError:
         found = None
-    if found is not None:
-        # The ledger may know less: entries named only the first of several sources once.
-        ends = [*ends, *list(found.values())[len(ends) :]]
-    if found is not None and list(found.values()) == ends:
+    told = None if found is None else {source_name(key): end for key, end in found.ends.items()}
+    # The ledger may know less of one stream: entries named only its first use once.
+    wanted = ends if found is None or found.is_named else {**(told or {}), **ends}
+    if told == wanted:
         return None
-    head = _head(facts, batch_id, torn=found is None)
-    lines = [*head, *("-" if end is None else json.dumps(end, separators=(",", ":")) for end in ends)]
+    head = _head(facts, batch_id, torn=told is None)
+    is_named = head[0] == NAMED_HEAD
+    lines = [f"{name}:{_line(end)}" if is_named else _line(end) for name, end in wanted.items()]
     return {
         "batch_id": batch_id,
-        "found": None if found is None else list(found.values()),
-        "ledger": ends,
-        "content": "\n".join(lines),
+        "found": told,
+        "ledger": wanted,
+        "content": "\n".join([*head, *lines]),
     }
 
 
-def _ends(entries: Iterable[LedgerEntry], batch_id: int) -> list[Any]:
-    """What the batch read to, by all tables that have it."""
-    told = [[read.end for read in e.sources.values()] for e in entries if e.batch_id == batch_id]
+def _line(end: Any) -> str:
+    return "-" if end is None else json.dumps(end, separators=(",", ":"))
+
+
+def _ends(entries: Iterable[LedgerEntry], batch_id: int) -> dict[str, Any]:
+    """What the batch read to, by name of the source, by all tables that have it."""
+    told = [e.ends for e in entries if e.batch_id == batch_id]
     if any(ends != told[0] for ends in told):
         raise GateRefusedError(
             "TIDE-CKPT-083",

@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tidemill.checkpoint.current import Current, read_current
 from tidemill.checkpoint.gate import CheckpointFacts, TopicFacts
-from tidemill.checkpoint.gate.facts import Declared, SourceFacts
+from tidemill.checkpoint.gate.facts import SourceFacts
+from tidemill.checkpoint.gate.gather import declared_by
 from tidemill.checkpoint.procedure.carry_out import Request, Step
 from tidemill.checkpoint.verbs.go_back import (
     AskBroker,
@@ -28,9 +29,9 @@ from tidemill.checkpoint.verbs.go_back import (
 from tidemill.checkpoint.verbs.tables import Table, read_tables
 from tidemill.errors import UsageError
 from tidemill.ledger.entry import LedgerEntry, Positions
-from tidemill.ledger.shape import shape_of
 from tidemill.ledger.standing import standing_commits
 from tidemill.ledger.table_restore import RestoreTable
+from tidemill.names import SOURCE_NAME
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
@@ -58,14 +59,17 @@ class Beginning:
 
 
 def plan_reset(
-    store: Store, pipeline: Pipeline, start: tuple[Positions | None, bool], ask_broker: AskBroker
+    store: Store,
+    pipeline: Pipeline,
+    start: tuple[Mapping[str, Positions | None], bool],
+    ask_broker: AskBroker,
 ) -> dict[str, Any]:
     """The new generation, and for each table and partition what the new beginning means.
 
     Args:
         store: The storage.
         pipeline: What begins anew.
-        start: First offset of each partition, and whether the broker told it.
+        start: First offset of each partition, by stream, and whether the broker told it.
         ask_broker: What the source still has.
 
     Raises:
@@ -79,12 +83,12 @@ def plan_reset(
             "This pipeline has never run; there is nothing to reset.",
             fix="name starting_offsets in its file, and start it",
         )
-    named = pipeline.spec.source.topics_or_pattern
-    beginning = Beginning(*start, None if isinstance(named, re.Pattern) else frozenset(named))
+    starts, asked = start
+    beginning = Beginning(_together(starts), asked, _topics(pipeline))
     tables = read_tables(pipeline)
     stands = {name: _positions(_stands(table, pipeline.name)) for name, table in tables.items()}
     partitions = compare(beginning, stands)
-    facts, unanswered = ask_broker(_facts(pipeline, beginning), pipeline)
+    facts, unanswered = ask_broker(_facts(pipeline, starts), pipeline)
     check_prospect(facts, None)
     state = f"{pipeline.layout.checkpoint(pipeline.name, live.generation)}/state"
     return {
@@ -96,9 +100,8 @@ def plan_reset(
         "begins_after": None,
         "lineage": {},
         "start": beginning.start,
-        "tables": {
-            name: _table(pipeline, live, table, facts.source.topics) for name, table in tables.items()
-        },
+        "folders": {_folder(pipeline, name): start for name, start in starts.items() if start is not None},
+        "tables": {name: _table(pipeline, live, table, facts) for name, table in tables.items()},
         "absent": sorted({sink.table for sink in pipeline.spec.delta_sinks} - tables.keys()),
         "partitions": partitions,
         "never_read": sum(row["never_read"] for row in partitions),
@@ -114,10 +117,10 @@ def reset_steps(
     """The core's steps, with a checkpoint that holds nothing but its beginning."""
 
     def fill(folder: str, _: str) -> None:
-        if plan["start"] is not None:
+        for source, start in plan["folders"].items():
             # As Spark's KafkaSourceInitialOffsetWriter does: a NUL, the version, then the offsets.
-            offsets = json.dumps(plan["start"], separators=(",", ":"))
-            store.write(f"{folder}/sources/0/0", b"\0v1\n" + offsets.encode())
+            offsets = json.dumps(start, separators=(",", ":"))
+            store.write(f"{folder}/sources/{source}/0", b"\0v1\n" + offsets.encode())
 
     return NewGeneration(store, pipeline.layout, request, plan).steps(fill, restoring(restore))
 
@@ -180,18 +183,43 @@ def _positions(entry: LedgerEntry | None) -> Positions:
     }
 
 
-def _facts(pipeline: Pipeline, beginning: Beginning) -> CheckpointFacts:
+def _together(starts: Mapping[str, Positions | None]) -> Positions | None:
+    """The beginnings of all streams that are Kafka's; None if none is."""
+    known = [start for start in starts.values() if start is not None]
+    return {topic: partitions for start in known for topic, partitions in start.items()} if known else None
+
+
+def _topics(pipeline: Pipeline) -> frozenset[str] | None:
+    """Topics that the pipeline reads by name; None if a pattern says it."""
+    named = [stream.source.topics_or_pattern for stream in pipeline.spec.streams.values()]
+    if any(isinstance(topics, re.Pattern) for topics in named):
+        return None
+    return frozenset(topic for topics in named if not isinstance(topics, re.Pattern) for topic in topics)
+
+
+def _folder(pipeline: Pipeline, stream: str) -> str:
+    """A stream's folder below `sources/` of a checkpoint to come."""
+    return stream if pipeline.spec.has_named_streams else "0"
+
+
+def _facts(pipeline: Pipeline, starts: Mapping[str, Positions | None]) -> CheckpointFacts:
     """The checkpoint as it will be."""
-    begins = SourceFacts(log=True, initial=beginning.start)
-    return CheckpointFacts(pipeline.name, "", Declared(shape_of(pipeline.spec)), source=begins)
+    facts = CheckpointFacts(pipeline.name, "", declared_by(pipeline))
+    begin = {name: SourceFacts(log=True, initial=start) for name, start in starts.items()}
+    if pipeline.spec.has_named_streams:
+        return replace(facts, sources=begin)
+    return replace(facts, source=begin[SOURCE_NAME])
 
 
-def _table(pipeline: Pipeline, live: Current, table: Table, topics: TopicFacts | None) -> dict[str, Any]:
+def _table(pipeline: Pipeline, live: Current, table: Table, facts: CheckpointFacts) -> dict[str, Any]:
     told = _stands(table, pipeline.name)
     # Where the table stands; a topic may be another one by now.
     sources = {} if told is None else told.sources
-    now = {"topic_ids": None if topics is None else dict(topics.ids), "cluster": topics and topics.cluster}
-    read = {name: source.model_copy(update=now) for name, source in sources.items()}
+    by_stream = {stream.stream or SOURCE_NAME: stream.source.topics for stream in facts.each_stream()}
+    read = {
+        name: source.model_copy(update=_of_topics(by_stream.get(name.partition(".")[0])))
+        for name, source in sources.items()
+    }
     return {
         "path": table.path,
         "id": table.table_id,
@@ -200,3 +228,7 @@ def _table(pipeline: Pipeline, live: Current, table: Table, topics: TopicFacts |
         "closes": closed_ids(live, table.name),
         "base": base_entry(pipeline, table.name, None, {"sources": read}),
     }
+
+
+def _of_topics(topics: TopicFacts | None) -> dict[str, Any]:
+    return {"topic_ids": None if topics is None else dict(topics.ids), "cluster": topics and topics.cluster}

@@ -166,10 +166,11 @@ def _readers(project: Project) -> tuple[dict[str, list[str]], list[str]]:
     unknown = []
     for name in project.pipeline_names():
         try:
-            source = project.load_pipeline(name).source
+            streams = project.load_pipeline(name).streams.values()
         except SpecError:
             unknown.append(name)
             continue
-        if source.delta is not None:
-            readers.setdefault(source.delta.table, []).append(name)
+        for stream in streams:
+            if stream.source.delta is not None:
+                readers.setdefault(stream.source.delta.table, []).append(name)
     return readers, unknown

@@ -14,7 +14,7 @@ from tidemill.ledger.read import History, open_table, unreadable_log
 from tidemill.ledger.standing import standing_commits
 from tidemill.ledger.table_restore import version_is_gone
 from tidemill.ledger.undone_files import undone_event_times, why_not_restorable
-from tidemill.names import QUARANTINE_OUTPUT
+from tidemill.names import ASIDE_OUTPUTS
 from tidemill.spec.project import Pipeline
 
 
@@ -23,7 +23,7 @@ class Table:
     """One table that a pipeline writes, as it is now.
 
     Args:
-        name: As in ledger entries; `quarantine` is the one of rejected records.
+        name: As in ledger entries; `quarantine` and `late` are those of records that were set aside.
         path: Of the table.
         table_id: Its id.
         commits: Newest first, read as far back as somebody looks.
@@ -66,7 +66,7 @@ class Way:
 def table_paths(pipeline: Pipeline) -> dict[str, str]:
     """Path of each Delta table that the pipeline writes."""
     paths = {sink.table: pipeline.layout.table(sink.table) for sink in pipeline.spec.delta_sinks}
-    return {**paths, QUARANTINE_OUTPUT: pipeline.layout.quarantine(pipeline.name)}
+    return {**paths, **{output: pipeline.layout.aside(output, pipeline.name) for output in ASIDE_OUTPUTS}}
 
 
 def read_tables(pipeline: Pipeline) -> dict[str, Table]:
@@ -123,7 +123,7 @@ def _all_tables(pipeline: Pipeline, ids: Mapping[str, str | None]) -> dict[str, 
     for name, path in table_paths(pipeline).items():
         there = None if name not in tables else tables[name].table_id
         wanted = ids.get(name, there)
-        if (there is None and name != QUARANTINE_OUTPUT) or (wanted is not None and wanted != there):
+        if (there is None and name not in ASIDE_OUTPUTS) or (wanted is not None and wanted != there):
             raise _another_table(path, there, wanted)
     return tables
 
@@ -164,7 +164,8 @@ def _undo(table: Table, side: Side, batch_id: int, left: Collection[str] | None)
 
 def _event_time(pipeline: Pipeline, table: str) -> str | None:
     """Column of an appended table that says when things happened; other modes rewrite old rows, too."""
-    declared = pipeline.spec.event_time.column if pipeline.spec.event_time else None
+    times = {s.event_time.column for s in pipeline.spec.streams.values() if s.event_time is not None}
+    declared = times.pop() if len(times) == 1 else None
     sinks = (sink for sink in pipeline.spec.delta_sinks if sink.table == table and sink.mode == "append")
     return next((sink.time or declared for sink in sinks), None)
 

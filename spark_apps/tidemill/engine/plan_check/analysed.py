@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from tidemill.backfill.plan_tree import Node, tree
+from tidemill.engine.scala import items
 
 # Spark numbers the columns of a plan that is used twice anew.
 _NUMBERS = re.compile(r'"(?:id|jvmId|nodeId|__dataset_id)": (?:\d+|"[^"]*")')
@@ -32,9 +33,8 @@ def node_of(plan: Any) -> Node:
 def paired(node: Node, plan: Any) -> Iterator[tuple[Node, Any]]:
     """Each node of a tree with Spark's object, from the root."""
     yield node, plan
-    children = plan.children()
-    for place, child in enumerate(node.children):
-        yield from paired(child, children.apply(place))
+    for child, below in zip(node.children, items(plan.children()), strict=True):
+        yield from paired(child, below)
 
 
 def shapes(root: Node) -> dict[int, str]:
@@ -60,10 +60,9 @@ def is_stream(node: Node) -> bool:
 def has_watermark(expressions: Any) -> bool:
     """Whether one of Spark's expressions is a column with a watermark, or a window of one."""
     # Not in the JSON. A function of such a column is not bounded by it.
-    columns = (expressions.apply(place) for place in range(expressions.size()))
     return any(
         column.getClass().getSimpleName() == "AttributeReference" and column.metadata().contains(_WATERMARK)
-        for column in columns
+        for column in items(expressions)
     )
 
 

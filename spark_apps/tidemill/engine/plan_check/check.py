@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
 from tidemill.backfill.plan_tree import Node, tree
+from tidemill.backfill.row_origin import EventWindow
 from tidemill.engine.plan_check.analysed import node_of, plan_of
 from tidemill.engine.plan_check.call_sites import CallSites
+from tidemill.engine.plan_check.late_rules import late_findings
 from tidemill.engine.plan_check.spark_checker import ask_spark
 from tidemill.engine.plan_check.stream_rules import own_findings
 from tidemill.errors import SpecError
+from tidemill.names import SOURCE_NAME
 from tidemill.spec.project import Pipeline
 from tidemill.spec.transform_rules import Rule
 
@@ -34,23 +38,35 @@ class Finding:
     error: SpecError
 
 
-def check_stream(pipeline: Pipeline, rows: DataFrame, result: DataFrame, calls: CallSites) -> list[Finding]:
+def check_stream(
+    pipeline: Pipeline,
+    rows: Mapping[str, DataFrame],
+    result: DataFrame,
+    calls: CallSites,
+    window: EventWindow | None = None,
+) -> list[Finding]:
     """What a transform made, against Spark's rules and ours; refusals first. Starts and reads nothing.
 
     Args:
         pipeline: Whose transform it is.
-        rows: What it was given, a stream.
+        rows: What it was given, streams by name.
         result: What it gave back.
         calls: What was seen of its calls.
+        window: The windows that its rows are proven to be made of, if any.
     """
-    given, root, mode = node_of(plan_of(rows)), node_of(plan_of(result)), pipeline.spec.output_mode
+    given = {name: node_of(plan_of(stream)) for name, stream in rows.items()}
+    root = node_of(plan_of(result))
+    mode = pipeline.spec.output_mode
     refused = ask_spark(result, root, mode)
     found: list[tuple[Rule, str, Node | None]] = []
     if refused is not None:
         found.append((refused.rule, refused.reason, refused.node))
     seen = {rule for rule, *_ in found}
-    own = own_findings(given, root, plan_of(result), mode, rows.sparkSession)
+    own = own_findings(given, root, plan_of(result), mode, result.sparkSession)
     found += [(rule, detail, node) for rule, detail, node in own if rule not in seen]
+    if pipeline.spec.keeps_late:
+        # The declaration allows it with one stream only.
+        found += late_findings(given[SOURCE_NAME], root, pipeline.spec.source.is_kafka, window)
     findings = [_finding(pipeline, *one, calls) for one in found]
     return sorted(findings, key=lambda finding: finding.rule.warns)
 

@@ -9,6 +9,8 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j ship
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from tidemill.engine.scala import items
+
 # A watermark, in milliseconds, to ask Spark whether a join's condition makes a bound of it. Above 2^31, so
 # that it reaches Java as a Long.
 _ANY_WATERMARK = 10**12
@@ -45,7 +47,7 @@ def bounded_when_optimized(plan: Any, session: SparkSession) -> bool:
 
 
 def _joins_of_streams(plan: Any) -> Iterator[Any]:
-    children = [plan.children().apply(place) for place in range(plan.children().size())]
+    children = items(plan.children())
     if plan.nodeName() == "Join" and all(child.isStreaming() for child in children):
         yield plan
     for child in children:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from tidemill.backfill.plan_tree import Node
 from tidemill.engine.plan_check.analysed import node_of, plan_of
-from tidemill.spec.pipeline import OutputMode
+from tidemill.spec.capabilities import OutputMode
 from tidemill.spec.transform_rules import (
     CHAINED,
     COMPLETE,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -10,7 +11,8 @@ from pyspark.sql import SparkSession
 from tidemill.backfill.plan_tree import Node
 from tidemill.engine.plan_check.analysed import classes_in, has_watermark, is_stream, paired, shapes
 from tidemill.engine.plan_check.join_bounds import bounded_when_optimized, unbounded_sides
-from tidemill.spec.pipeline import OutputMode
+from tidemill.engine.scala import items
+from tidemill.spec.capabilities import OutputMode
 from tidemill.spec.transform_rules import (
     CLOCK,
     DUPLICATES,
@@ -19,8 +21,10 @@ from tidemill.spec.transform_rules import (
     OWN_SOURCE,
     RANDOM,
     ROW_ORDER,
+    TWICE,
     UNBOUNDED_JOIN,
     UNSURE_FUNCTION,
+    UNUSED,
     Rule,
 )
 
@@ -34,24 +38,38 @@ _RULE_OF_EXPRESSION = {
 }
 
 
-def own_findings(given: Node, root: Node, plan: Any, mode: OutputMode, session: SparkSession) -> list[Found]:
+def own_findings(
+    given: Mapping[str, Node], root: Node, plan: Any, mode: OutputMode, session: SparkSession
+) -> list[Found]:
     """What our own rules find: rule, detail, operation.
 
     Args:
-        given: Plan of the rows that the transform got.
+        given: Plans of the streams that the transform got, by name.
         root: Plan of what it made of them.
         plan: Spark's object of the latter.
         mode: Spark's output mode.
         session: Of the rows.
     """
-    found = list(_analysed(given, root, plan, mode, session._jvm))
+    found = list(_analysed(list(given.values()), root, plan, mode, session._jvm))
+    found += [(rule, name, root) for rule, name in _uses(list(given), plan)]
     if any(rule is UNBOUNDED_JOIN for rule, *_ in found) and bounded_when_optimized(plan, session):
         return [one for one in found if one[0] is not UNBOUNDED_JOIN]
     return found
 
 
-def _analysed(given: Node, root: Node, plan: Any, mode: OutputMode, jvm: Any) -> Iterator[Found]:
-    before, after = set(shapes(given).values()), shapes(root)
+def _uses(names: Sequence[str], plan: Any) -> Iterator[tuple[Rule, str]]:
+    """Which of several streams the result does not use exactly once."""
+    leaves = [leaf for leaf in items(plan.collectLeaves()) if leaf.isStreaming()] if len(names) > 1 else []
+    # One of its own has no name; that is said already.
+    used = Counter(leaf.sourceIdentifyingName().toString() for leaf in leaves)
+    for name in names if len(names) > 1 else ():
+        uses = used[f'name="{name}"']
+        if uses != 1:
+            yield (TWICE if uses else UNUSED), name
+
+
+def _analysed(given: Sequence[Node], root: Node, plan: Any, mode: OutputMode, jvm: Any) -> Iterator[Found]:
+    before, after = {shape for node in given for shape in shapes(node).values()}, shapes(root)
     for node, known in paired(root, plan):
         if after[id(node)] in before:
             continue

@@ -1,0 +1,195 @@
+"""The newest rows of a table, and a value of them over time or by key. No JVM, as `tidemill query`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from tidemill.cli.output import plain
+from tidemill.cli.plot import Point
+from tidemill.cli.table_query import run_query
+from tidemill.errors import UsageError
+from tidemill.ledger.read import open_table
+from tidemill.names import LINEAGE_COLUMNS, Layout
+from tidemill.spec.near_key import near_key
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Stands for the number of rows, where a table has no column of numbers.
+COUNT = "count(*)"
+
+
+@dataclass(frozen=True)
+class Axes:
+    """What is drawn.
+
+    Args:
+        x: Column of times, numbers or keys.
+        y: Column of numbers, of which the mean for each `x` is drawn; or `count(*)`.
+        is_ordered: Whether `x` rises with time; keys do not.
+    """
+
+    x: str
+    y: str
+    is_ordered: bool
+
+    @property
+    def title(self) -> str:
+        """In words."""
+        return f"rows by {self.x}" if self.y == COUNT else f"mean {self.y} by {self.x}"
+
+
+@dataclass(frozen=True)
+class TableView:
+    """What is shown of one version of a table.
+
+    Args:
+        version: Of the table.
+        columns: Names of the columns.
+        rows: The newest ones, newest first; by key, those with the highest values.
+        points: What is drawn, in the order of the axis.
+    """
+
+    version: int
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    axes: Axes
+    points: Sequence[Point]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a person asked to see.
+
+    Args:
+        x: Column; chosen by its type if None.
+        y: Column; chosen by its type if None.
+        event_time: The pipeline's event time, which is taken for `x` if the table has it.
+        rows: Most rows.
+        points: Most points.
+    """
+
+    x: str | None = None
+    y: str | None = None
+    event_time: str | None = None
+    rows: int = 10
+    points: int = 60
+
+
+def table_version(layout: Layout, table: str) -> int | None:
+    """Newest version of a table; None if there is none yet."""
+    found = open_table(layout.table(table))
+    return None if found is None else found.version()
+
+
+def view_table(layout: Layout, table: str, wanted: Wanted) -> TableView:
+    """Read what is shown of a table that exists.
+
+    Raises:
+        UsageError: TIDE-QUERY-005 for a column that does not exist, -006 for one that cannot be drawn.
+    """
+    name = table.replace("/", ".")
+    axes = choose_axes(_schema(layout, table), wanted)
+    drawn = run_query(layout, _points_query(name, axes, wanted.points), wanted.points)
+    points = [Point(plain(row["x"]), row["y"]) for row in drawn.rows if isfinite(row["y"])]
+    order = axes.y if not axes.is_ordered and axes.y != COUNT else axes.x
+    text = f"SELECT * FROM {name} ORDER BY {quoted(order)} DESC NULLS LAST LIMIT {wanted.rows}"  # noqa: S608
+    newest = run_query(layout, text, wanted.rows)
+    return TableView(
+        newest.versions[name],
+        newest.columns,
+        [[_cell(row[column]) for column in newest.columns] for row in newest.rows],
+        axes,
+        points[::-1] if axes.is_ordered else points,
+    )
+
+
+def _points_query(name: str, axes: Axes, limit: int) -> str:
+    x, y = quoted(axes.x), quoted(axes.y)
+    value, has_value = f"avg(CAST({y} AS DOUBLE))", f"AND {y} IS NOT NULL"
+    if axes.y == COUNT:
+        value, has_value = "CAST(count(*) AS DOUBLE)", ""
+    order = "x DESC" if axes.is_ordered else "y DESC, x"
+    return (
+        f"SELECT {x} AS x, {value} AS y FROM {name} WHERE {x} IS NOT NULL {has_value} "  # noqa: S608
+        f"GROUP BY {x} ORDER BY {order} LIMIT {limit}"
+    )
+
+
+def choose_axes(schema: pa.Schema, wanted: Wanted) -> Axes:
+    """The columns that a person named, or those that their types suggest.
+
+    Raises:
+        UsageError: As `view_table`.
+    """
+    import pyarrow.types as t
+
+    kinds = {field.name: _kind(field.type) for field in schema}
+    for name in (wanted.x, wanted.y):
+        if name is not None and name not in kinds:
+            raise _unknown_column(name, kinds)
+    own = [name for name in kinds if name not in LINEAGE_COLUMNS]
+    of_kind = {kind: [name for name in own if kinds[name] == kind] for kind in ("time", "text", "number")}
+    integers = [name for name in of_kind["number"] if t.is_integer(schema.field(name).type)]
+    if wanted.x is not None:
+        candidates = [wanted.x]
+    else:
+        preferred = [name for name in of_kind["time"] if name == wanted.event_time]
+        # A key beside a number of it; else rows by the number itself.
+        candidates = [*preferred, *of_kind["time"], *of_kind["text"], *integers]
+    x = next((name for name in candidates if kinds[name] != "other"), None)
+    if x is None:
+        raise _not_drawn(wanted.x or ", ".join(kinds), kinds, ("time", "text", "number"))
+    if wanted.y is not None and kinds[wanted.y] != "number":
+        raise _not_drawn(wanted.y, kinds, ("number",))
+    y = wanted.y or next((name for name in of_kind["number"] if name != x), COUNT)
+    return Axes(x, y, kinds[x] != "text")
+
+
+def quoted(column: str) -> str:
+    """A column's name in SQL."""
+    return '"' + column.replace('"', '""') + '"'
+
+
+def _cell(value: object) -> str:
+    """A value of a table that is looked at, not copied from: six digits are enough."""
+    return f"{value:.6g}" if isinstance(value, float) else plain(value)
+
+
+def _schema(layout: Layout, table: str) -> pa.Schema:
+    text = f"SELECT * FROM {table.replace('/', '.')} LIMIT 0"  # noqa: S608
+    return run_query(layout, text, 0).schema
+
+
+def _kind(type_: pa.DataType) -> str:
+    import pyarrow.types as t
+
+    if t.is_timestamp(type_) or t.is_date(type_):
+        return "time"
+    if t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_) or t.is_boolean(type_):
+        return "text"
+    is_number = t.is_integer(type_) or t.is_floating(type_) or t.is_decimal(type_)
+    return "number" if is_number else "other"
+
+
+def _unknown_column(name: str, known: dict[str, str]) -> UsageError:
+    near = near_key(name, known)
+    return UsageError(
+        "TIDE-QUERY-005",
+        "The table has no such column.",
+        facts={"column": ascii(name[:80])[1:-1], "known": ", ".join(known)},
+        fix=f"did you mean {near}?" if near else "name one of the table's columns",
+    )
+
+
+def _not_drawn(name: str, kinds: dict[str, str], expected: Sequence[str]) -> UsageError:
+    fitting = [column for column, kind in kinds.items() if kind in expected]
+    return UsageError(
+        "TIDE-QUERY-006",
+        f"This cannot be drawn: it is no {' or '.join(expected)}.",
+        facts={"column": ascii(name[:80])[1:-1], "fitting": ", ".join(fitting) or "none"},
+        fix="name another column with --x or --y",
+    )

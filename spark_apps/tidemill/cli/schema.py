@@ -1,0 +1,73 @@
+"""`tidemill schema check OLD NEW`: whether records and tables of a payload schema go on with another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidemill.cli.output import print_json, print_table, say
+from tidemill.errors import UsageError
+
+if TYPE_CHECKING:
+    from tidemill.payload.schema_changes import SchemaChange
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the group."""
+    group = typer.Typer(help="Compare payload schemas.", no_args_is_help=True, rich_markup_mode=None)
+    group.command("check")(check)
+    app.add_typer(group, name="schema")
+
+
+_File = typer.Argument(exists=True, dir_okay=False, help="JSON Schema (.json) or Avro schema (.avsc).")
+
+
+def check(
+    old: Annotated[Path, _File],
+    new: Annotated[Path, _File],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say of each change from OLD to NEW whether it is compatible; 1 if one is not.
+
+    Compatible: records that were good still are, and a table with `schema_evolution: add_columns` takes the
+    rows.
+    """
+    changes = _changes(old, new)
+    wrong = sum(not change.compatible for change in changes)
+    if as_json:
+        found = [vars(change) for change in changes]
+        print_json({"old": str(old), "new": str(new), "compatible": not wrong, "changes": found})
+    else:
+        if changes:
+            verdicts = {True: "compatible", False: "incompatible"}
+            rows = [(verdicts[c.compatible], c.path or "the record", c.change, c.reason) for c in changes]
+            print_table(("", "at", "change", "because"), rows)
+        say(f"{len(changes)} changes, {wrong} incompatible")
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _changes(old: Path, new: Path) -> list[SchemaChange]:
+    from tidemill.payload.avro_schema import load_avro_schema
+    from tidemill.payload.json_schema import load_payload_schema
+    from tidemill.payload.schema_changes import avro_schema_changes, json_schema_changes
+    from tidemill.payload.schema_conditions import Conditions
+    from tidemill.payload.schema_file import read_schema_file
+
+    if old.suffix != new.suffix or old.suffix not in (".json", ".avsc"):
+        raise UsageError(
+            "TIDE-CLI-030",
+            "Two schemas of one kind are compared.",
+            facts={"old": old, "new": new},
+            fix="name two JSON Schemas (.json) or two Avro schemas (.avsc)",
+        )
+    if old.suffix == ".avsc":
+        avro = [load_avro_schema(read_schema_file(file), file.name) for file in (old, new)]
+        return avro_schema_changes(*avro)
+    schemas = [load_payload_schema(read_schema_file(file), file.name) for file in (old, new)]
+    for schema in schemas:
+        # What a driver would refuse is no schema.
+        Conditions.of(schema)
+    return json_schema_changes(*schemas)

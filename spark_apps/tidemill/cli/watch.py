@@ -1,0 +1,97 @@
+"""`tidemill watch`: the running result of a pipeline in the terminal, as a table and a plot."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidemill.cli.invocation import invocation_of
+from tidemill.cli.output import console
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tidemill.cli.watch_frame import Watched
+
+# Cells of a line that are not the plot's: the axis with its numbers.
+AXIS_CELLS = 14
+MOST_POINTS = 100
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the verb."""
+    app.command()(watch)
+
+
+def watch(  # noqa: PLR0913  # the options of a command line
+    context: typer.Context,
+    pipeline: Annotated[str, typer.Argument(help="Name of the pipeline.")],
+    table: Annotated[str | None, typer.Option(help="One of its tables. Default: the first.")] = None,
+    x: Annotated[
+        str | None,
+        typer.Option(help="Column of times, numbers or keys. Default: the event time, or by type."),
+    ] = None,
+    y: Annotated[
+        str | None,
+        typer.Option(help="Column of numbers; its mean is drawn. Default: by type, or count rows."),
+    ] = None,
+    rows: Annotated[int, typer.Option(min=0, max=200, help="Most rows shown.")] = 10,
+    every: Annotated[str, typer.Option(help="Time between two looks.")] = "2s",
+    once: Annotated[bool, typer.Option("--once", help="Show what there is now, once.")] = False,
+) -> None:
+    """Show a pipeline's newest rows and a plot of them."""
+    from tidemill.cli.newest_rows import Wanted
+    from tidemill.cli.watch_frame import Watched
+
+    invocation = invocation_of(context)
+    plane, resolved = invocation.control_plane(), invocation.pipeline(pipeline)
+    screen, pause = console(), _duration(every)
+    tables = [sink.table for sink in resolved.spec.delta_sinks]
+    if table is not None and table not in tables:
+        raise typer.BadParameter(f"--table: {pipeline} writes {', '.join(tables) or 'no table'}")
+    chosen = table or next(iter(tables), None)
+    points = max(1, min(MOST_POINTS, screen.width - AXIS_CELLS))
+    times = [stream.event_time.column for stream in resolved.spec.streams.values() if stream.event_time]
+    watched = Watched(plane, pipeline, chosen, Wanted(x, y, next(iter(times), None), rows, points))
+    if once:
+        watched.look()
+        screen.print(watched.frame())
+    else:
+        # CTRL-C is how a person ends this; that is no failure.
+        with contextlib.suppress(KeyboardInterrupt):
+            (_live if sys.stdout.isatty() else _frame_by_frame)(screen, watched, pause.total_seconds())
+
+
+def _live(screen: Console, watched: Watched, pause: float) -> None:
+    """In one place of the terminal."""
+    from rich.live import Live
+
+    watched.look()
+    with Live(watched.frame(), console=screen, auto_refresh=False, vertical_overflow="crop") as live:
+        while True:
+            time.sleep(pause)
+            watched.look()
+            live.update(watched.frame(), refresh=True)
+
+
+def _frame_by_frame(screen: Console, watched: Watched, pause: float) -> None:
+    """Below each other, whenever there is something new: for a pipe or a file."""
+    while True:
+        if watched.look():
+            screen.print(watched.frame())
+            sys.stdout.flush()
+        time.sleep(pause)
+
+
+def _duration(text: str) -> timedelta:
+    from tidemill.spec.units import parse_duration
+
+    try:
+        return max(parse_duration(text), timedelta(milliseconds=100))
+    except ValueError as error:
+        raise typer.BadParameter(f"--every: {error}") from error

@@ -1,0 +1,163 @@
+"""The streaming queries of an environment: which run, what their drivers say of them, and waiting for an end.
+
+Reading is never refused: what one pipeline left damaged hides no other.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from tidemill.checkpoint.query_report import QueryReport, read_query_report
+from tidemill.checkpoint.status import Status, read_status
+from tidemill.control.endings import Ending
+from tidemill.control.plane import ControlPlane
+from tidemill.control.runtime import MainSlot, StartedDriver
+from tidemill.errors import TidemillError, UsageError
+from tidemill.names import PIPELINE_PATTERN
+
+# Digits of an id from which its beginning stands for it: that of a UUID up to its first dash.
+LEAST_ID_DIGITS = 8
+
+# Seconds between two looks of a wait. A look reads one small file, or asks the API server once.
+POLL_SECONDS = 0.5
+
+Read = TypeVar("Read")
+
+
+@dataclass(frozen=True)
+class QueryState:
+    """One pipeline's query.
+
+    Args:
+        pipeline: Its name.
+        driver: The driver that runs; None if none does.
+        status: What that driver says of itself, the last one if none runs; None before it has said anything.
+        report: What it says of its query, likewise.
+    """
+
+    pipeline: str
+    driver: StartedDriver | None
+    status: Status | None
+    report: QueryReport | None
+
+    @property
+    def state(self) -> str:
+        """In one word."""
+        if self.status is None:
+            return "never ran" if self.driver is None else "starting"
+        if self.driver is None and self.status.state not in ("stopped", "failed"):
+            # It was killed, or another control plane's driver runs it.
+            return f"{self.status.state}, but not here"
+        return self.status.state
+
+    @property
+    def exception(self) -> dict[str, object] | None:
+        """What ended the query, or what it waits for."""
+        return None if self.status is None else self.status.error
+
+
+def active_queries(plane: ControlPlane) -> list[QueryState]:
+    """All pipelines with a driver that runs a stream or an incremental run, by name."""
+    slots = sorted(plane.runtime.main_slots().items())
+    # A slot that cannot be read is a driver that may run.
+    return [_state(plane, name, _running(slot)) for name, slot in slots if _may_run(slot)]
+
+
+def query_of(plane: ControlPlane, pipeline: str) -> QueryState:
+    """One pipeline's query, whether it runs or not."""
+    return _state(plane, pipeline, _running(plane.look_at(pipeline)))
+
+
+def find_pipeline(plane: ControlPlane, wanted: str) -> str:
+    """The pipeline of a name, or of a query's id or run id or the beginning of one.
+
+    Raises:
+        SpecError: TIDE-SPEC-011 for a name that no pipeline has, with the nearest one.
+        UsageError: TIDE-CTRL-033 for an id that no query has.
+    """
+    project = plane.environment.project
+    known = {*project.pipeline_names(), *plane.held_pipelines()}
+    if wanted in known:
+        return wanted
+    ids = {name: _ids(plane, name) for name in sorted(known)} if len(wanted) >= LEAST_ID_DIGITS else {}
+    found = [name for name, own in ids.items() if any(one.startswith(wanted) for one in own)]
+    if len(found) == 1:
+        return found[0]
+    if not found and re.fullmatch(PIPELINE_PATTERN, wanted):
+        project.pipeline_file(wanted)
+    raise UsageError(
+        "TIDE-CTRL-033",
+        "No query has this id." if not found else "Several queries have an id that begins so.",
+        facts={"id": ascii(wanted[:80])[1:-1], "pipelines": ", ".join(found or sorted(known)) or "none"},
+        fix="name the pipeline, or an id that `tidemill queries --json` shows; the first 8 digits are enough",
+    )
+
+
+def wait_for_end(
+    plane: ControlPlane,
+    driver: StartedDriver,
+    seconds: float | None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Ending | None:
+    """How a running driver has ended; None if it still runs after that many seconds.
+
+    Another one that takes its place meanwhile is another one's end.
+    """
+    deadline = None if seconds is None else time.monotonic() + seconds
+    while True:
+        newest = plane.runtime.last_start(driver.pipeline)
+        if newest is None or (newest.run_id, newest.started_at) != (driver.run_id, driver.started_at):
+            return plane.ending_of(replace(driver, alive=False))
+        if not newest.alive:
+            return plane.ending_of(newest)
+        if deadline is not None and time.monotonic() >= deadline:
+            return None
+        sleep(POLL_SECONDS)
+
+
+def _state(plane: ControlPlane, pipeline: str, driver: StartedDriver | None) -> QueryState:
+    status = _readable(lambda: read_status(plane.store, plane.layout, pipeline))
+    report = _readable(lambda: read_query_report(plane.store, plane.layout, pipeline))
+    if driver is not None:
+        # What a driver before this one said is of no query that runs.
+        if status is not None and not _is_of(driver, status):
+            status = None
+        if report is not None and not _is_of(driver, report):
+            report = None
+    elif report is not None and report.active:
+        # It could not say that it ended, if it did.
+        report = report.model_copy(update={"active": False})
+    return QueryState(pipeline, driver, status, report)
+
+
+def _is_of(driver: StartedDriver, said: Status | QueryReport) -> bool:
+    return said.run_id == driver.run_id and said.updated_at >= driver.started_at
+
+
+def _may_run(slot: MainSlot | TidemillError) -> bool:
+    return isinstance(slot, TidemillError) or _running(slot) is not None
+
+
+def _running(slot: MainSlot | TidemillError) -> StartedDriver | None:
+    if isinstance(slot, TidemillError) or slot.start is None or not slot.start.alive:
+        return None
+    return slot.start
+
+
+def _ids(plane: ControlPlane, pipeline: str) -> list[str]:
+    report = _readable(lambda: read_query_report(plane.store, plane.layout, pipeline))
+    return [] if report is None else [report.id, report.query_run_id]
+
+
+def _readable(read: Callable[[], Read | None]) -> Read | None:
+    """What is read; None where it is damaged: the doctor tells of that."""
+    try:
+        return read()
+    except (TidemillError, ValidationError):
+        return None

@@ -1,0 +1,52 @@
+"""Where late rows go into a table: each must get there, and once, and one should know which ones do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidemill.backfill.plan_tree import Node
+from tidemill.backfill.row_origin import EventWindow
+from tidemill.engine.plan_check.analysed import classes_in, is_stream, shapes
+from tidemill.spec.transform_rules import OWN_TIME, OWN_WATERMARK, RANGES, READ_TWICE, Rule
+
+Found = tuple[Rule, str, Node]
+
+
+def late_findings(given: Node, root: Node, has_offsets: bool, window: EventWindow | None) -> Iterator[Found]:
+    """What is found in a plan: rule, detail, operation; each rule once.
+
+    Args:
+        given: Plan of the rows that the transform got, without their watermark.
+        root: Plan of what it made of them.
+        has_offsets: Whether each record has an offset, by which one that is read twice is known.
+        window: The windows that its rows are proven to be made of, if any.
+    """
+    shape_of_input, all_shapes = shapes(given)[id(given)], shapes(root)
+    nodes = list(root.walk())
+    own = [
+        n for n in nodes if n.kind == "EventTimeWatermark" and all_shapes[id(n.children[0])] != shape_of_input
+    ]
+    if own:
+        yield OWN_WATERMARK, "withWatermark", own[0]
+    twice = [n for n in nodes if sum(is_stream(child) for child in n.children) > 1]
+    if twice and not has_offsets:
+        yield READ_TWICE, twice[0].kind, twice[0]
+    ranges = [n for n in nodes if n.kind == "RepartitionByExpression" and _has_order(n)]
+    if ranges:
+        yield RANGES, "repartitionByRange", ranges[0]
+    yield from _by_own_time(nodes, window)
+
+
+def _has_order(node: Node) -> bool:
+    return any(name == "SortOrder" for name, _ in classes_in(node.fields["partitionExpressions"]))
+
+
+def _by_own_time(nodes: list[Node], window: EventWindow | None) -> Iterator[Found]:
+    """A deduplication goes by a row's own time in Spark, too: windows after it get nothing else."""
+    sums = [node for node in nodes if node.kind == "Aggregate" and is_stream(node)]
+    if not sums or any(node.kind == "Deduplicate" for node in nodes):
+        return
+    if window is None:
+        yield OWN_TIME, "several aggregations" if len(sums) > 1 else "no windows of event time", sums[0]
+    elif window.kind != "tumbling":
+        yield OWN_TIME, f"{window.kind} windows", sums[0]

@@ -1,0 +1,212 @@
+"""What a driver says of its streaming query beside its status: `query.json` and the port's `/queries`.
+
+The query's own threads only change what is held in memory. One thread, which waits for the query's end,
+asks Spark and writes; so a slow storage delays no batch.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j ships no types
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tidemill.checkpoint.query_report import QueryReport, SinkReport, SourceReport
+from tidemill.engine.batch_writer import BatchResult
+from tidemill.spec.pipeline import PipelineSpec
+from tidemill.spec.secret_mask import mask_document, mask_secrets
+
+# How often Spark is asked what the query does, and a change is stored, in seconds: what a person who watches
+# can wait for, against a small file that an object store is sent each time.
+LOOK_SECONDS = 3.0
+
+# How often the report is stored although it says nothing new, in seconds: a driver that is about to be
+# fenced off may have replaced it by its own.
+REFRESH_SECONDS = 60.0
+
+# Progresses kept, as many as Spark itself keeps (engine/session_conf.py); without what grows with the
+# number of partitions and of state stores, 2 kB each.
+KEPT_PROGRESSES = 10
+_LONG_IN_SOURCE = ("startOffset", "endOffset", "latestOffset")
+_LONG_IN_STATE = ("customMetrics",)
+
+# Longest plan that is kept, in characters; a plan of ten joins has a quarter of it.
+PLAN_CHARACTERS = 100_000
+
+# What Spark says before there is a plan.
+_NO_PLAN = "No physical plan"
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Where a driver can be asked."""
+
+    http: str = ""
+    spark_ui: str = ""
+
+
+class QueryReporter:
+    """Keeps the report of the one query that runs.
+
+    Args:
+        keep: Stores a report; what it raises is logged, and stops nothing.
+        clock: Monotonic, in seconds.
+    """
+
+    def __init__(
+        self,
+        keep: Callable[[QueryReport], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._keep = keep
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._source = ""
+        self._looked_at = float("-inf")
+        self._stored: QueryReport | None = None
+        self._stored_at = float("-inf")
+        # Of all queries of this driver, one after the other; the first batch may be written before `begins`.
+        self._sinks: tuple[SinkReport, ...] = ()
+        self.addresses = Addresses()
+        self.report: QueryReport | None = None
+
+    def begins(self, query: StreamingQuery, pipeline: str, spec: PipelineSpec, run_id: str) -> None:
+        """A query was started."""
+        now = datetime.now(UTC)
+        # Spark names no source in its progress, nor are they in the order of the declaration.
+        self._source = "" if spec.has_named_streams else spec.parameter
+        self._looked_at = self._clock()
+        with self._lock:
+            self.report = QueryReport(
+                pipeline=pipeline,
+                run_id=run_id,
+                id=query.id,
+                query_run_id=query.runId,
+                name=query.name or pipeline,
+                started_at=now,
+                updated_at=now,
+                http=self.addresses.http,
+                spark_ui=self.addresses.spark_ui,
+                sinks=self._sinks,
+            )
+        self._store()
+
+    def wrote(self, result: BatchResult) -> None:
+        """A batch was written."""
+        with self._lock:
+            self._sinks = _sinks(self._sinks, result)
+            if self.report is not None:
+                self.report = self.report.model_copy(update={"sinks": self._sinks})
+
+    def progressed(self, progress: dict[str, Any]) -> None:
+        """Spark has reported a batch, or that it waits."""
+        document = mask_document(progress)
+        with self._lock:
+            if self.report is None or self.report.query_run_id != progress.get("runId"):
+                return
+            changes = {
+                "last_progress": document,
+                "recent_progress": (*self.report.recent_progress, _short(document))[-KEPT_PROGRESSES:],
+                "sources": tuple(_source(self._source, source) for source in document.get("sources", [])),
+            }
+            self.report = self.report.model_copy(update=changes)
+
+    def look(self, query: StreamingQuery) -> None:
+        """Ask Spark and store what has changed, if it is time."""
+        report = self.report
+        if report is None or self._clock() - self._looked_at < LOOK_SECONDS:
+            return
+        self._looked_at = self._clock()
+        try:
+            status = query.status
+            # Of a batch that has run: before, Spark would have to plan one for us.
+            explain = report.explain or (_explain(query) if report.last_progress else "")
+        except (PySparkException, Py4JError) as error:
+            # The query ends, or the JVM; whoever waits for it finds out why.
+            log.debug("query_not_asked", reason=type(error).__name__)
+            return
+        self._change(
+            explain=explain,
+            message=mask_secrets(str(status["message"])),
+            is_data_available=bool(status["isDataAvailable"]),
+            is_trigger_active=bool(status["isTriggerActive"]),
+        )
+        self._store()
+
+    def ends(self) -> None:
+        """The query has ended; why is the status' to say."""
+        self._change(active=False, is_data_available=False, is_trigger_active=False, message="")
+        self._store()
+
+    def _change(self, **changes: Any) -> None:
+        with self._lock:
+            if self.report is not None:
+                self.report = self.report.model_copy(update=changes)
+
+    def _store(self) -> None:
+        """Store the report if it says something new, or nobody has heard of it for long."""
+        now = self._clock()
+        with self._lock:
+            report = self.report
+            is_fresh = now - self._stored_at < REFRESH_SECONDS
+            if report is None or (report == self._stored and is_fresh):
+                return
+            self._stored_at = now
+            self.report = self._stored = report.model_copy(update={"updated_at": datetime.now(UTC)})
+        try:
+            self._keep(self._stored)
+        except Exception as error:  # noqa: BLE001  # reporting must never stop a stream
+            log.warning("query_report_not_written", reason=f"{type(error).__name__}: {error}")
+
+
+def _explain(query: StreamingQuery) -> str:
+    """The plan as text; `query.explain()` prints it."""
+    text = str(query._jsq.explainInternal(False))
+    return "" if text.startswith(_NO_PLAN) else mask_secrets(text)[:PLAN_CHARACTERS]
+
+
+def _source(name: str, source: dict[str, Any]) -> SourceReport:
+    return SourceReport(
+        name=name,
+        description=str(source.get("description", "")),
+        rows=int(source.get("numInputRows", 0)),
+        input_rows_per_second=source.get("inputRowsPerSecond"),
+        processed_rows_per_second=source.get("processedRowsPerSecond"),
+        end_offset=source.get("endOffset"),
+        latest_offset=source.get("latestOffset"),
+    )
+
+
+def _sinks(known: tuple[SinkReport, ...], result: BatchResult) -> tuple[SinkReport, ...]:
+    """The outputs after a batch; those that it did not ask stay as they are."""
+    sinks = {sink.name: sink for sink in known}
+    for name, written in result.written.items():
+        before = sinks.get(name, SinkReport(name=name))
+        sinks[name] = SinkReport(
+            name=name,
+            batch_id=result.batch_id,
+            committed=written.committed,
+            rows=written.rows,
+            total_rows=before.total_rows + (written.rows or 0),
+            version=before.version if written.version is None else written.version,
+        )
+    return tuple(sinks.values())
+
+
+def _short(progress: dict[str, Any]) -> dict[str, Any]:
+    long = {"sources": _LONG_IN_SOURCE, "stateOperators": _LONG_IN_STATE}
+    shortened = {
+        part: [{name: value for name, value in one.items() if name not in names} for one in progress[part]]
+        for part, names in long.items()
+        if part in progress
+    }
+    return {**progress, **shortened}

@@ -1,0 +1,91 @@
+"""Handing rows to code of the user: one by one to a writer in each task, or a batch to a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, Row
+
+from tidemill.errors import DataError, TidemillError, UnavailableError
+from tidemill.sinks.batch_commit import BatchCommit
+from tidemill.sinks.batch_token import BatchToken
+
+
+def write_rows(frame: DataFrame, writer: type, batch_id: int) -> None:
+    """Hand each row to a writer; each task makes one. An error of it fails the batch, which is repeated."""
+    frame.foreachPartition(partial(_write_partition, writer, batch_id))
+
+
+def _write_partition(writer: type, batch_id: int, rows: Iterator[Row]) -> None:
+    """What Spark's own foreach does: open, process each row if it is wanted, close."""
+    handler: Any = writer()
+    context = TaskContext.get()
+    error: BaseException | None = None
+    try:
+        if _opened(handler, 0 if context is None else context.partitionId(), batch_id):
+            for row in rows:
+                handler.process(row)
+    except BaseException as failure:
+        error = failure
+        raise
+    finally:
+        if hasattr(handler, "close"):
+            handler.close(error)
+
+
+def _opened(handler: Any, partition_id: int, batch_id: int) -> bool:
+    if not hasattr(handler, "open"):
+        return True
+    answer = handler.open(partition_id, batch_id)
+    if not isinstance(answer, bool):
+        # Spark would take nothing for no, and drop the rows without a word.
+        raise TypeError(
+            "`open` of the writer says by True or False whether it wants the rows; it said neither"
+        )
+    return answer
+
+
+def call_with_batch(
+    frame: DataFrame, function: Callable[[DataFrame, BatchToken], object], commit: BatchCommit
+) -> None:
+    """Hand a batch to a function.
+
+    Raises:
+        UnavailableError: TIDE-SINK-015, if what it writes to does not answer; the batch is repeated later.
+        DataError: TIDE-SINK-014, if it fails otherwise.
+    """
+    try:
+        function(frame, BatchToken.of(commit))
+    except TidemillError:
+        raise
+    except Exception as error:  # a user's function can fail in any way
+        facts = {
+            "pipeline": commit.entry.pipeline,
+            "output": commit.entry.output,
+            "batch_id": commit.batch_id,
+            "reason": f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}",
+        }
+        if _is_away(error):
+            raise UnavailableError(
+                "TIDE-SINK-015",
+                "What a sink's function writes to does not answer.",
+                facts=facts,
+                fix="see it; the batch is repeated, with the same token",
+            ) from error
+        raise DataError(
+            "TIDE-SINK-014",
+            "The function of a sink has failed. Tables have the batch; what the function wrote is its own "
+            "to know.",
+            facts=facts,
+            fix="correct the function; the batch is repeated, with the same token",
+        ) from error
+
+
+def _is_away(error: Exception) -> bool:
+    """Whether it is of a network, or of a database's operation, as PEP 249 calls it."""
+    return isinstance(error, OSError) or any(
+        kind.__name__ == "OperationalError" for kind in type(error).__mro__
+    )

@@ -1,0 +1,50 @@
+"""A table in the driver's memory, which Spark's SQL knows by its name."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemill.errors import DataError
+from tidemill.spec.sinks import MemorySink
+
+
+class MemoryTable:
+    """The rows of the batches that this driver wrote: of all of them, or of the newest whole result.
+
+    Args:
+        spark: The driver's session, whose SQL finds the table.
+        sink: Its name and its bound.
+        columns: Its columns.
+        is_whole: Whether each batch brings the whole result.
+    """
+
+    def __init__(self, spark: SparkSession, sink: MemorySink, columns: pa.Schema, *, is_whole: bool) -> None:
+        self._spark = spark
+        self._sink = sink
+        self._is_whole = is_whole
+        self._batches: dict[int, pa.Table] = {}
+        self._show(columns.empty_table())
+
+    def put(self, frame: DataFrame, batch_id: int) -> int:
+        """Take the rows of a batch, in the place of those of the same batch; returns how many.
+
+        Raises:
+            DataError: TIDE-SINK-013, if there are too many.
+        """
+        others = {} if self._is_whole else {n: rows for n, rows in self._batches.items() if n != batch_id}
+        room = self._sink.max_rows - sum(rows.num_rows for rows in others.values())
+        rows = frame.limit(room + 1).toArrow()
+        if rows.num_rows > room:
+            raise DataError(
+                "TIDE-SINK-013",
+                "A table in the driver's memory is full.",
+                facts={"table": self._sink.name, "max_rows": self._sink.max_rows, "batch_id": batch_id},
+                fix="raise `max_rows`, choose fewer rows by `where`, or write a Delta table",
+            )
+        self._batches = {**others, batch_id: rows}
+        self._show(pa.concat_tables(self._batches.values()))
+        return int(rows.num_rows)
+
+    def _show(self, rows: pa.Table) -> None:
+        self._spark.createDataFrame(rows).createOrReplaceTempView(self._sink.name)

@@ -1,0 +1,321 @@
+"""What goes with what: source x runtime x run x trigger x sink x mode.
+
+One table for `validate`, `plan`, the drivers and conf/README.md. A new source or sink has a line in SOURCES
+or SINKS; what it cannot do is a line in REFUSALS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from tidemill.errors import SpecError
+
+OutputMode = Literal["append", "update", "complete"]
+
+
+@dataclass(frozen=True)
+class SourceFacts:
+    """What a kind of source is.
+
+    Args:
+        promise: What a repeated batch reads.
+        replayable: Whether a batch can be read again; else each start begins anew, in a new generation.
+        has_past: Whether a backfill can read it.
+        has_records: Whether it gives undecoded records, which `payload` decodes.
+        as_table: Whether it can be joined as a whole.
+    """
+
+    promise: str
+    replayable: bool = True
+    has_past: bool = True
+    has_records: bool = False
+    as_table: bool = False
+
+
+@dataclass(frozen=True)
+class SinkFacts:
+    """What a kind of sink is.
+
+    Args:
+        modes: What it may be given of the result, as its `mode` says it.
+        promise: How often a row arrives, whatever crashes.
+        backfilled: Whether a backfill writes it again.
+    """
+
+    modes: tuple[str, ...]
+    promise: str
+    backfilled: bool = False
+
+
+@dataclass(frozen=True)
+class TriggerFacts:
+    """When a query makes its batches.
+
+    Args:
+        written: How `run.trigger` says it.
+        run: With which `run.mode` it goes; empty for those that no pipeline can have.
+        what: What it does.
+    """
+
+    written: str
+    run: str
+    what: str
+
+
+SOURCES: Mapping[str, SourceFacts] = {
+    "kafka": SourceFacts("the same records, as long as the broker keeps them", has_records=True),
+    "eventhubs": SourceFacts("the same events, as long as the hub keeps them", has_records=True),
+    "files": SourceFacts("the same files"),
+    "delta": SourceFacts("the same versions, as long as the table keeps them", as_table=True),
+    "rate": SourceFacts("the same rows, made again", has_past=False),
+    "rate_per_batch": SourceFacts("the same rows, made again", has_past=False),
+    "socket": SourceFacts("nothing: what was sent is gone", replayable=False, has_past=False),
+}
+
+_ANY_MODE = ("append", "update", "complete")
+
+SINKS: Mapping[str, SinkFacts] = {
+    "delta": SinkFacts(("append", "merge", "replace", "scd1", "scd2"), "exactly once", backfilled=True),
+    "files": SinkFacts(
+        ("append",),
+        "exactly once for readers that use Spark's log of the folder; who lists its files can see a part of "
+        "a "
+        "batch, and rows twice after a crash. Rows are never taken back",
+    ),
+    "kafka": SinkFacts(_ANY_MODE, "at least once: a batch that is repeated after a crash is sent again"),
+    "foreach_batch": SinkFacts(
+        _ANY_MODE,
+        "at least once: a repeated batch calls the function again, with the same token; once, if the "
+        "function "
+        "keeps the token in the transaction of its rows",
+    ),
+    "foreach": SinkFacts(
+        _ANY_MODE,
+        "at least once: a repeated batch hands its rows over again under the same number, perhaps in other "
+        "partitions; once, if the writer replaces rows by key",
+    ),
+    "console": SinkFacts(_ANY_MODE, "at least once: a batch that is repeated after a crash is shown again"),
+    "memory": SinkFacts(
+        _ANY_MODE, "once in this driver's memory, and gone with it: a restart begins with an empty table"
+    ),
+}
+
+TRIGGERS: Mapping[str, TriggerFacts] = {
+    "interval": TriggerFacts(
+        "`10 seconds`", "stream", "Spark's processingTime; `0 seconds` is as fast as possible"
+    ),
+    "available_now": TriggerFacts(
+        "`available_now`", "incremental", "all that is there, in batches of the source's limits; then it ends"
+    ),
+    "once": TriggerFacts(
+        "`once`",
+        "incremental",
+        "one batch without the source's limits; then it ends. Spark calls it deprecated: a large backlog is "
+        "one large batch, and after a crash the run only repeats the old one. available_now does neither",
+    ),
+    "continuous": TriggerFacts("`{continuous: 1 second}`", "", "rows without batches"),
+    "real_time": TriggerFacts("`{real_time: 5 minutes}`", "", "rows as they come, in long batches"),
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One combination; a value that is empty is not known yet."""
+
+    runtime: str = ""
+    source: str = ""
+    run: str = ""
+    trigger: str = ""
+    sink: str = ""
+    mode: str = ""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Combinations that are refused: all whose values are among those that are named.
+
+    Args:
+        error_id: Stable id.
+        what: What is combined, as the reference shows it.
+        why: Why that is refused; a sentence.
+        instead: What to write instead.
+        runtime: Values of each dimension; empty fits all.
+    """
+
+    error_id: str
+    what: str
+    why: str
+    instead: str
+    runtime: frozenset[str] = frozenset()
+    source: frozenset[str] = frozenset()
+    run: frozenset[str] = frozenset()
+    trigger: frozenset[str] = frozenset()
+    sink: frozenset[str] = frozenset()
+    mode: frozenset[str] = frozenset()
+
+    def fits(self, cell: Cell) -> bool:
+        """Whether it refuses this combination."""
+        wanted = ((getattr(self, part.name), getattr(cell, part.name)) for part in fields(cell))
+        return all(not values or value in values for values, value in wanted)
+
+    def error(self, facts: Mapping[str, object]) -> SpecError:
+        """The error of a pipeline that combines this."""
+        return SpecError(self.error_id, self.why, facts=facts, fix=self.instead)
+
+
+class RefusedError(ValueError):
+    """A model's validator found a refused combination; `explain` makes it an error with the refusal's id.
+
+    Args:
+        refusal: Which.
+        found: What of the file shows it.
+    """
+
+    def __init__(self, refusal: Refusal, **found: object) -> None:
+        super().__init__(f"{refusal.why} To fix: {refusal.instead}")
+        self.refusal = refusal
+        self.found = found
+
+
+def _set(*values: str) -> frozenset[str]:
+    return frozenset(values)
+
+
+REFUSALS = (
+    Refusal(
+        "TIDE-MODE-001",
+        "a socket on Kubernetes",
+        "A socket is for trying out on one machine: it keeps nothing, and a driver's pod moves.",
+        "run it with `runtime: local`; else send the lines to a topic, or put them into a folder as files",
+        runtime=_set("kubernetes"),
+        source=_set("socket"),
+    ),
+    Refusal(
+        "TIDE-MODE-002",
+        "a socket into a sink that keeps rows",
+        "A socket cannot be read again, so a repeated batch has other rows, and rows are lost with each "
+        "restart: "
+        "nothing can be promised of what is kept.",
+        "use `console: {}` or `memory`; or send the lines to a topic, and read that",
+        source=_set("socket"),
+        sink=_set("delta", "files", "kafka", "foreach", "foreach_batch"),
+    ),
+    Refusal(
+        "TIDE-MODE-003",
+        "a socket in mode incremental",
+        "An incremental run reads what is there, and a socket keeps nothing that could be there.",
+        "use `mode: stream`, or a topic or a folder as the source",
+        source=_set("socket"),
+        run=_set("incremental"),
+    ),
+    Refusal(
+        "TIDE-MODE-004",
+        "a sink `memory` on Kubernetes",
+        "A table in a driver's memory is for tests and for trying out on one machine: nobody reaches it in "
+        "a pod.",
+        "write a table: `delta: {table: gold/name, mode: replace}`; read it by tidemill query",
+        runtime=_set("kubernetes"),
+        sink=_set("memory"),
+    ),
+    Refusal(
+        "TIDE-MODE-005",
+        "Spark's mode update into a table",
+        "A table cannot be written in Spark's mode update: its rows would be added, and old values stay.",
+        "write `mode: merge` and `key: [...]`: a row then replaces the one with the same key",
+        sink=_set("delta"),
+        mode=_set("update"),
+    ),
+    Refusal(
+        "TIDE-MODE-006",
+        "Spark's mode complete into a table",
+        "A table that each batch writes as a whole has a name of its own here.",
+        "write `mode: replace`",
+        sink=_set("delta"),
+        mode=_set("complete"),
+    ),
+    Refusal(
+        "TIDE-MODE-007",
+        "files in mode complete or update",
+        "Rows in files are never taken back, so only rows that do not change any more can go there: Spark "
+        "refuses "
+        "parquet, orc, json and csv in any mode but append.",
+        "write a table, `delta: {table: gold/name, mode: replace}` (or `mode: merge` with `key`); or leave "
+        "`mode` "
+        "out, with a watermark and windows that close",
+        sink=_set("files"),
+        mode=_set("update", "complete"),
+    ),
+    Refusal(
+        "TIDE-MODE-010",
+        "an interval in mode incremental",
+        "An incremental run reads what is there and ends: an interval between batches has no effect on it.",
+        "remove `trigger` (`schedule` says when it runs), or use `mode: stream`",
+        run=_set("incremental"),
+        trigger=_set("interval"),
+    ),
+    Refusal(
+        "TIDE-MODE-011",
+        "available_now or once in mode stream",
+        "A stream runs until it is stopped, and this trigger ends by itself.",
+        "use `mode: incremental`, whose trigger is available_now; or an interval, e.g. `trigger: 10 seconds`",
+        run=_set("stream"),
+        trigger=_set("available_now", "once"),
+    ),
+    Refusal(
+        "TIDE-MODE-012",
+        "Spark's continuous trigger",
+        "Continuous processing has no batches, so nothing could be written once or be counted: no ledger, "
+        "no drain "
+        "between batches, no quarantine. Spark runs it experimentally, at least once, without aggregations "
+        "and "
+        "without foreachBatch, which every sink here goes through.",
+        "use `trigger: 0 seconds`, which starts a batch as soon as the last one has ended",
+        trigger=_set("continuous"),
+    ),
+    Refusal(
+        "TIDE-MODE-013",
+        "Spark's real-time trigger",
+        "Real-time mode writes rows before their batch is known, so they cannot be committed once with a "
+        "ledger "
+        "entry; Spark 4.2 refuses foreachBatch, which every sink here goes through, and any state.",
+        "use `trigger: 0 seconds`, which starts a batch as soon as the last one has ended",
+        trigger=_set("real_time"),
+    ),
+)
+
+# Those of the runtime: the pipeline is right, and belongs to another environment.
+ELSEWHERE = frozenset(refusal.error_id for refusal in REFUSALS if refusal.runtime)
+
+SINKS_DISAGREE = Refusal(
+    "TIDE-MODE-020",
+    "sinks that need different modes",
+    "Sinks of one pipeline share one result, which Spark gives in one output mode.",
+    "leave `mode` out where the sink may follow the others, or give one of them a pipeline of its own",
+)
+SAME_SINK = Refusal(
+    "TIDE-MODE-021",
+    "two sinks that write to the same place",
+    "Two sinks write to the same place, and no reader could tell their rows apart.",
+    "write one of them, with both conditions in its `where`; or two names",
+)
+NOT_A_TABLE = Refusal(
+    "TIDE-MODE-022",
+    "`as: table` of anything but a Delta table",
+    "`as: table` reads the whole source anew at each batch, which only a Delta table can give.",
+    "write its records into a table by a pipeline of their own",
+)
+NO_RECORDS = Refusal(
+    "TIDE-MODE-023",
+    "`payload` for a source that gives columns",
+    "`payload` decodes the records of Kafka or Event Hubs; this source gives columns already.",
+    "remove `payload`; a files source has `format`",
+)
+
+ALL_REFUSALS = (*REFUSALS, SINKS_DISAGREE, SAME_SINK, NOT_A_TABLE, NO_RECORDS)
+
+
+def refusal_of(cell: Cell) -> Refusal | None:
+    """Why a combination is refused; None if nothing that is known of it forbids it."""
+    return next((refusal for refusal in REFUSALS if refusal.fits(cell)), None)

@@ -1,0 +1,90 @@
+"""Whether the parts of one pipeline go with each other, by the table of `capabilities.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import TYPE_CHECKING
+
+from tidemill.spec.capabilities import (
+    SAME_SINK,
+    SINKS_DISAGREE,
+    Cell,
+    OutputMode,
+    RefusedError,
+    refusal_of,
+)
+
+if TYPE_CHECKING:
+    from tidemill.spec.pipeline import PipelineSpec
+    from tidemill.spec.project import Pipeline
+    from tidemill.spec.sinks import Sink
+
+
+def check_combinations(spec: PipelineSpec) -> None:
+    """Check what a pipeline file tells, wherever it may run.
+
+    Raises:
+        RefusedError: TIDE-MODE-…
+    """
+    for place, cell in _cells(spec, "", spec.run.mode):
+        if (refusal := refusal_of(cell)) is not None:
+            raise RefusedError(refusal, **_found(place, cell))
+
+
+def check_here(pipeline: Pipeline, mode: str | None = None) -> None:
+    """Check the same for one environment.
+
+    Args:
+        pipeline: In its environment.
+        mode: How it is to run; as declared by default.
+
+    Raises:
+        SpecError: TIDE-MODE-…
+    """
+    spec = pipeline.spec
+    for place, cell in _cells(spec, pipeline.environment.spec.runtime, mode or spec.run.mode):
+        if (refusal := refusal_of(cell)) is not None:
+            facts = {"pipeline": pipeline.name, "environment": pipeline.environment.name}
+            raise refusal.error(facts | _found(place, cell))
+
+
+def check_sinks(sinks: Sequence[Sink]) -> None:
+    """Check that sinks go with each other.
+
+    Raises:
+        RefusedError: TIDE-MODE-020, -021.
+    """
+    # Folders are compared as paths, with all below them (TIDE-SPEC-048).
+    places = [sink.place for sink in sinks if sink.files is None]
+    repeated = sorted({place for place in places if places.count(place) > 1})
+    if repeated:
+        raise RefusedError(SAME_SINK, place=", ".join(repeated))
+    needed = modes_needed(sinks)
+    if len(needed) > 1:
+        found = ", ".join(f"{name} needs {mode}" for mode, name in sorted(needed.items()))
+        raise RefusedError(SINKS_DISAGREE, found=found)
+
+
+def modes_needed(sinks: Sequence[Sink]) -> dict[OutputMode, str]:
+    """Each output mode that a sink needs, with the first one that does."""
+    found: dict[OutputMode, str] = {}
+    for sink in sinks:
+        if sink.output_mode is not None:
+            of_table = f" ({sink.delta.mode})" if sink.delta is not None else ""
+            found.setdefault(sink.output_mode, f"{sink.place}{of_table}")
+    return found
+
+
+def _cells(spec: PipelineSpec, runtime: str, mode: str) -> Iterator[tuple[int, Cell]]:
+    """What is combined, for each stream and each sink, with the sink's place."""
+    streams = [stream.source.kind for stream in spec.streams.values()]
+    trigger = spec.run.trigger_of(mode)
+    for source, (place, sink) in product(streams, enumerate(spec.sinks)):
+        wanted = sink.chosen.mode or spec.output_mode
+        yield place, Cell(runtime, source, mode, trigger, sink.kind, wanted)
+
+
+def _found(place: int, cell: Cell) -> dict[str, object]:
+    sink = f"sinks[{place}].{cell.sink}"
+    return {"source": cell.source, "sink": sink, "mode": cell.run, "trigger": cell.trigger}

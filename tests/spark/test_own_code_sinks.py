@@ -1,0 +1,119 @@
+"""Sinks that hand rows to code of the project, and the table in memory: what a crash makes of each."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+import pytest
+
+from tests.support.lake import Lake, LakePipeline
+from tests.support.writer_cases import CrashedError
+from tidemill.errors import DataError
+
+# The pattern of spark_apps/README.md: rows and token in one transaction.
+CODE = """
+import sqlite3
+import uuid
+from pathlib import Path
+
+FOLDER = Path({folder!r})
+
+
+def upsert(rows, token):
+    connection = sqlite3.connect(FOLDER / "orders.db")
+    try:
+        with token.once(connection) as is_new:
+            if is_new:
+                connection.execute("CREATE TABLE IF NOT EXISTS orders (id bigint, batch bigint)")
+                values = [(row["id"], token.batch_id) for row in rows.collect()]
+                connection.executemany("INSERT INTO orders VALUES (?, ?)", values)
+    finally:
+        connection.close()
+
+
+class Lines:
+    def open(self, partition_id, batch_id):
+        self.batch_id = batch_id
+        return True
+
+    def process(self, row):
+        (FOLDER / f"{{self.batch_id}}-{{row['id']}}-{{uuid.uuid4()}}").touch()
+"""
+
+
+@pytest.fixture
+def orders(lake: Lake) -> LakePipeline:
+    """Two batches to come; the sinks stand in another order than they are written in."""
+    for number in (1, 2):
+        lake.land_rows(f"landing/orders/{number}.json", [{"id": number}])
+    out = lake.folder / "out"
+    out.mkdir()
+    lake.transform("writers", CODE.format(folder=str(out)))
+    return pipeline_of(
+        lake,
+        [
+            {"foreach": {"writer": "writers:Lines"}},
+            {"foreach_batch": {"function": "writers:upsert"}},
+            {"memory": {"name": "orders"}},
+            {"delta": {"table": "bronze/orders"}},
+        ],
+    )
+
+
+def pipeline_of(lake: Lake, sinks: list[dict[str, Any]], **run: Any) -> LakePipeline:
+    folder = {"path": "landing/orders", "format": "json", "schema": "id long", "max_files_per_batch": 1}
+    return lake.pipeline("orders", source={"files": folder}, sinks=sinks, run={"mode": "incremental", **run})
+
+
+def crash_at(step: str, batch: int) -> Any:
+    seen = iter(range(100))
+
+    def crash(done: str) -> None:
+        if done == step and next(seen) == batch:
+            raise CrashedError(done)
+
+    return crash
+
+
+def test_code_of_ones_own_gets_a_repeated_batch_again_and_its_token_keeps_the_rows_single(
+    lake: Lake, orders: LakePipeline
+) -> None:
+    with pytest.raises(CrashedError):
+        orders.run_incremental(crash_at("function_called", 1))
+    # Tables come first, and memory was not reached.
+    assert sorted(row["id"] for row in lake.rows("bronze/orders")) == [1, 2]
+    assert in_memory(lake) == [1]
+    orders.run_incremental()
+    assert in_database(lake) == [(1, 0), (2, 1)]
+    handed_over = sorted(file.name[:3] for file in (lake.folder / "out").glob("*-*"))
+    assert handed_over == ["0-1", "1-2", "1-2"]
+    assert sorted(row["id"] for row in lake.rows("bronze/orders")) == [1, 2]
+    # What the first driver had in memory went with it.
+    assert in_memory(lake) == [2]
+
+
+def test_once_takes_all_that_is_there_in_one_batch_and_memory_that_is_full_stops_it(
+    lake: Lake, orders: LakePipeline
+) -> None:
+    sinks = [{"delta": {"table": "bronze/orders"}}, {"memory": {"name": "orders", "max_rows": 1}}]
+    once = pipeline_of(lake, sinks, trigger="once")
+    with pytest.raises(DataError) as full:
+        once.run_incremental()
+    assert full.value.error_id == "TIDE-SINK-013"
+    assert (full.value.facts["table"], full.value.facts["max_rows"]) == ("orders", 1)
+    # One file a batch is the limit of the source, which `once` does not know.
+    entries = [commit.entry for commit in lake.ledger("bronze/orders") if commit.entry]
+    assert [(entry.batch_id, entry.rows) for entry in entries] == [(0, 2)]
+
+
+def in_memory(lake: Lake) -> list[int]:
+    return sorted(row["id"] for row in lake.spark.table("orders").collect())
+
+
+def in_database(lake: Lake) -> list[tuple[int, int]]:
+    connection = sqlite3.connect(lake.folder / "out" / "orders.db")
+    try:
+        return list(connection.execute("SELECT id, batch FROM orders ORDER BY id"))
+    finally:
+        connection.close()

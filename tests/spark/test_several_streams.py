@@ -1,0 +1,206 @@
+"""Several streams in one pipeline: by their names in checkpoint, ledger, quarantine and gate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.support.lake import Lake, LakePipeline
+from tests.support.rewinds import acknowledge, rewind
+from tests.support.transform_corpus import findings_of
+from tests.support.writer_cases import CrashedError, crash_at
+from tidemill.checkpoint.inspect import inspect_checkpoint
+from tidemill.checkpoint.verbs.repair import gather_repair, plan_repair
+from tidemill.engine.broken_lines import broken_lines
+from tidemill.errors import GateRefusedError, UsageError
+from tidemill.payload.quarantine import QUARANTINE_SCHEMA, Quarantine
+from tidemill.storage.parquet_part import write_part
+
+UNION = """
+def transform({names}):
+    named = [{named}]
+    first, *others = named
+    for other in others:
+        first = first.unionByName(other)
+    return first
+"""
+TABLES = ("bronze/seen", "silver/seen")
+
+
+def files(name: str) -> dict[str, Any]:
+    return {
+        "files": {"path": f"landing/{name}", "format": "json", "schema": "id long", "max_files_per_batch": 1}
+    }
+
+
+def declare(lake: Lake, *names: str) -> LakePipeline:
+    """All rows of all streams, with the stream's name."""
+    named = ", ".join(f"{name}.selectExpr('id', \"'{name}' AS stream\")" for name in names)
+    transform = lake.transform("seen", UNION.format(names=", ".join(names), named=named))
+    return lake.pipeline(
+        "seen",
+        sources={name: files(name) for name in names},
+        transform=transform,
+        sinks=[{"delta": {"table": table}} for table in TABLES],
+        run={"mode": "incremental"},
+    )
+
+
+def land(lake: Lake, stream: str, *ids: int, broken: str = "") -> None:
+    rows = "".join(json.dumps({"id": number}) + "\n" for number in ids)
+    lake.land(f"landing/{stream}/{ids[0]}.json", rows + broken)
+
+
+def seen(lake: Lake, table: str = TABLES[0]) -> list[tuple[str, int]]:
+    return sorted((row["stream"], row["id"]) for row in lake.rows(table))
+
+
+def refused(pipeline: LakePipeline) -> GateRefusedError:
+    with pytest.raises(GateRefusedError) as error:
+        pipeline.run_incremental()
+    return error.value
+
+
+def test_each_row_of_each_stream_once_whatever_their_order_and_through_crashes(lake: Lake) -> None:
+    land(lake, "north", 1, 2, broken="{broken\n")
+    land(lake, "south", 1, 3, broken="{broken, too\n")
+    with pytest.raises(CrashedError):
+        declare(lake, "north", "south").run_incremental(crash_at("committed"))
+    expected = [("north", 1), ("north", 2), ("south", 1), ("south", 3)]
+    assert (seen(lake), lake.ledger(TABLES[1])) == (expected, [])
+    pipeline = declare(lake, "north", "south")
+    pipeline.run_incremental()
+    land(lake, "south", 4)
+    # The same two, the other way round; only one of them has anything new.
+    pipeline = declare(lake, "south", "north")
+    pipeline.run_incremental()
+    for table in TABLES:
+        assert seen(lake, table) == [*expected, ("south", 4)]
+    newest, first = (commit.entry for commit in lake.ledger(TABLES[0]))
+    assert newest is not None
+    assert first is not None
+    assert {name: read.end for name, read in first.sources.items()} == {
+        "north": {"logOffset": 0},
+        "south": {"logOffset": 0},
+    }
+    assert (newest.sources["north"].end, newest.sources["south"].end) == ({"logOffset": 0}, {"logOffset": 1})
+    rejected = [(row["value"], row["line"], row["batch_id"]) for row in lake.quarantined("seen")]
+    assert sorted(rejected) == [(b"{broken", 3, 0), (b"{broken, too", 3, 0)]
+    inspected = inspect_checkpoint(lake.store, pipeline.resolved, "g0001", None, None)
+    assert {source.name: source.end for source in inspected.sources} == newest.ends
+    assert not inspected.damages
+    offsets = pipeline.checkpoint / "offsets/1"
+    whole = offsets.read_bytes()
+    offsets.with_name(".1.crc").unlink()
+    offsets.write_bytes(whole.rpartition(b"\n")[0])
+    cut = refused(pipeline)
+    assert "lacks a stream" in str(cut.facts)
+    [repair] = plan_repair(gather_repair(lake.store, pipeline.resolved))["files"]
+    assert repair["content"].encode() == whole
+    offsets.write_bytes(whole)
+    rewind(pipeline, 0)
+    assert seen(lake) == seen(lake, TABLES[1]) == expected
+    pipeline.run_incremental()
+    assert seen(lake) == seen(lake, TABLES[1]) == [*expected, ("south", 4)]
+
+
+def test_a_stream_is_added_if_that_is_meant_and_none_is_taken_away(lake: Lake) -> None:
+    for name in ("north", "south", "west"):
+        land(lake, name, 1)
+    declare(lake, "north", "south").run_incremental()
+    added = declare(lake, "north", "south", "west")
+    asks = refused(added)
+    assert (asks.error_id, asks.facts["changed"]) == (
+        "TIDE-CKPT-093",
+        {"streams": "north, south -> north, south, west"},
+    )
+    acknowledge(added)
+    land(lake, "north", 2)
+    added.run_incremental()
+    assert seen(lake) == [("north", 1), ("north", 2), ("south", 1), ("west", 1)]
+    with pytest.raises(UsageError) as range_of_one:
+        added.plan("2026-01-01", "2026-01-02")
+    assert range_of_one.value.error_id == "TIDE-BACK-002"
+    gone = refused(declare(lake, "north", "west"))
+    assert (gone.error_id, gone.facts["gone"], gone.facts["added"]) == ("TIDE-CKPT-096", ["south"], [])
+    other = refused(declare(lake, "north", "east", "west"))
+    assert (other.facts["gone"], other.facts["added"]) == (["south"], ["east"])
+    assert refused(declare(lake, "north")).error_id == "TIDE-CKPT-096"
+
+
+def test_broken_records_of_a_topic_are_no_lines_of_a_file(tmp_path: Path, spark: SparkSession) -> None:
+    # Nothing is read of the topic.
+    lake = Lake(tmp_path / "lake", spark, "localhost:9")
+    land(lake, "north", 1, broken="{broken\n")
+    pipeline = lake.pipeline(
+        "mixed",
+        sources={
+            "north": files("north"),
+            "orders": {"kafka": {"topic": "orders"}, "payload": {"json": {"schema": "number.json"}}},
+        },
+        transform="mixed:transform",
+        sinks=[{"delta": {"table": "bronze/mixed"}}],
+    )
+    lake.transform("mixed", "def transform(north, orders):\n    return north\n")
+    lake.schema("number.json", {"n": {"type": "integer"}})
+    path = pipeline.resolved.layout.quarantine("mixed")
+    quarantine = Quarantine.at(lake.spark.sparkContext, path, "test")
+    lines = broken_lines(lake.spark, pipeline.resolved, quarantine)
+    assert lines is not None
+    landed = lake.spark.read.text(str(lake.root / "landing/north/1.json"))
+    [file] = {row["file_path"] for row in landed.select("_metadata.file_path").collect()}
+    rows = [
+        {"reason": "malformed_json", "file": file, "value": b"{broken"},
+        # Two records of the same bytes.
+        {"reason": "malformed_json", "topic": "orders", "partition": 0, "offset": 4, "value": b"{"},
+        {"reason": "malformed_json", "topic": "orders", "partition": 0, "offset": 5, "value": b"{"},
+    ]
+    batches = pa.Table.from_pylist(rows, schema=QUARANTINE_SCHEMA).to_batches()
+    part = write_part(path, "part-0.parquet", QUARANTINE_SCHEMA, batches)
+    assert part is not None
+    told = [
+        (row["offset"], row["line"], row["value"])
+        for made in lines.told([part])
+        for row in pq.read_table(f"{path}/{made.name}").to_pylist()
+    ]
+    assert sorted(told, key=str) == [(4, None, b"{"), (5, None, b"{"), (None, 2, b"{broken")]
+
+
+def test_what_became_of_one_stream_is_said_with_its_name(lake: Lake) -> None:
+    land(lake, "north", 1)
+    land(lake, "south", 1)
+    pipeline = declare(lake, "north", "south")
+    with pytest.raises(CrashedError):
+        pipeline.run_incremental(crash_at("committed"))
+    gone = lake.root / "landing/south/1.json"
+    content = gone.read_text()
+    gone.unlink()
+    error = refused(pipeline)
+    assert (error.error_id, error.facts["stream"]) == ("TIDE-CKPT-024", "south")
+    gone.write_text(content)
+    pipeline.run_incremental()
+    assert seen(lake, TABLES[1]) == [("north", 1), ("south", 1)]
+
+
+@pytest.mark.parametrize(
+    ("body", "error_id", "detail"),
+    [
+        ("return north.unionByName(north.where('id > 1')).unionByName(south)", "TIDE-PLAN-005", "north"),
+        ("return north", "TIDE-PLAN-006", "south"),
+        ("return north.join(south, 'id')", "TIDE-PLAN-016", "both"),
+    ],
+)
+def test_each_of_several_streams_is_used_once(lake: Lake, body: str, error_id: str, detail: str) -> None:
+    for name in ("north", "south"):
+        (lake.root / f"landing/{name}").mkdir(parents=True)
+    pipeline = declare(lake, "north", "south")
+    lake.transform("seen", f"def transform(north, south):\n    {body}\n")
+    [finding] = findings_of(pipeline)
+    assert finding.error.error_id == error_id
+    assert detail in str(finding.error.facts["reason"]) or detail == "both"

@@ -1,0 +1,232 @@
+"""What goes with what: the table is what is enforced, for every combination, and each refusal helps."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from tests.support.conf_project import ENVIRONMENT, PIPELINE, ConfProject
+from tests.support.declared import declared
+from tidemill.errors import SpecError
+from tidemill.spec.capabilities import (
+    ALL_REFUSALS,
+    REFUSALS,
+    SINKS,
+    SOURCES,
+    TRIGGERS,
+    Cell,
+    RefusedError,
+)
+from tidemill.spec.capabilities_reference import capabilities_reference
+from tidemill.spec.combinations import check_here
+from tidemill.spec.sinks import Sink
+from tidemill.spec.sources import Source
+from tidemill.spec.trigger import Kind, Trigger
+
+CLUSTER = """
+runtime: kubernetes
+root: abfss://lake@account.dfs.core.windows.net/
+kubernetes: {namespace: streams, image: "registry.local/tidemill:1"}
+"""
+
+REPLACED = {"delta": {"table": "gold/x", "mode": "replace"}}
+EXPORTS = {"files": {"path": "exports", "format": "csv"}}
+
+# What is written in the pipeline file, and the refusal of it. Sources and sinks are swapped whole.
+CORPUS: list[tuple[str, dict[str, Any], str]] = [
+    (CLUSTER, {"source": {"socket": {"port": 9999}}, "sinks": [{"console": {}}]}, "001"),
+    ("", {"source": {"socket": {"port": 9999}}}, "002"),
+    ("", {"source": {"socket": {"port": 9}}, "sinks": [{"console": {}}, {"kafka": {"topic": "x"}}]}, "002"),
+    (
+        "",
+        {"source": {"socket": {"port": 9}}, "sinks": [{"console": {}}], "run": {"mode": "incremental"}},
+        "003",
+    ),
+    (CLUSTER, {"sinks": [{"memory": {"name": "counts"}}]}, "004"),
+    ("", {"sinks": [{"delta": {"table": "gold/x", "mode": "update"}}]}, "005"),
+    ("", {"sinks": [{"delta": {"table": "gold/x", "mode": "complete"}}]}, "006"),
+    ("", {"sinks": [{"files": {"path": "exports", "format": "parquet", "mode": "complete"}}]}, "007"),
+    ("", {"sinks": [{"files": {"path": "exports", "format": "json", "mode": "update"}}]}, "007"),
+    ("", {"run": {"mode": "incremental", "trigger": "5 seconds"}}, "010"),
+    ("", {"run": {"trigger": "once"}}, "011"),
+    ("", {"run": {"mode": "stream", "trigger": "available_now"}}, "011"),
+    ("", {"run": {"trigger": {"continuous": "1 second"}}}, "012"),
+    ("", {"run": {"mode": "incremental", "trigger": {"continuous": "1 second"}}}, "012"),
+    ("", {"run": {"trigger": {"real_time": "5 minutes"}}}, "013"),
+    (
+        "",
+        {
+            "sinks": [
+                {"delta": {"table": "gold/x", "mode": "replace"}},
+                {"kafka": {"topic": "x", "mode": "append"}},
+            ]
+        },
+        "020",
+    ),
+    (
+        "",
+        {"sinks": [{"files": {"path": "x", "format": "csv"}}, {"memory": {"name": "m", "mode": "complete"}}]},
+        "020",
+    ),
+    (
+        "",
+        {"sinks": [{"kafka": {"topic": "x", "where": "a"}}, {"kafka": {"topic": "x", "where": "b"}}]},
+        "021",
+    ),
+    (
+        "",
+        {
+            "source": None,
+            "sources": {"orders": {"rate": {}}, "customers": {"kafka": {"topic": "x"}, "as": "table"}},
+            "transform": "orders:transform",
+        },
+        "022",
+    ),
+    ("", {"payload": {"text": {}}, "source": {"rate": {}}}, "023"),
+]
+
+
+@pytest.mark.parametrize(("environment", "keys", "number"), CORPUS)
+def test_a_combination_that_cannot_hold_is_refused_with_its_own_id_and_a_way_out(
+    project: ConfProject, environment: str, keys: dict[str, Any], number: str
+) -> None:
+    document = yaml.safe_load(PIPELINE)
+    for key in ("payload", "event_time"):
+        del document[key]
+    document = {key: value for key, value in {**document, **keys}.items() if value is not None}
+    project.write("conf/pipelines/orders.yaml", json.dumps(document))
+    project.write(
+        "conf/environments/local.yaml", environment + "sizes: {small: {}}\n" if environment else ENVIRONMENT
+    )
+    error = project.refusal()
+    assert error.error_id == f"TIDE-MODE-{number}"
+    assert error.fix
+    assert "orders" in str(error.facts.get("file", error.facts.get("pipeline")))
+
+
+def test_the_corpus_has_every_refusal_and_the_reference_shows_it() -> None:
+    known = [refusal.error_id for refusal in ALL_REFUSALS]
+    assert len(set(known)) == len(known)
+    assert {f"TIDE-MODE-{number}" for _, _, number in CORPUS} == set(known)
+    shown = capabilities_reference()
+    assert [
+        refusal for refusal in ALL_REFUSALS if f"| {refusal.error_id} | {refusal.what} |" not in shown
+    ] == []
+
+
+def test_the_table_knows_the_sources_sinks_modes_and_triggers_that_there_are() -> None:
+    assert set(SOURCES) == set(Source.model_fields)
+    assert set(SINKS) == set(Sink.model_fields)
+    assert set(TRIGGERS) == set(get_args(Kind))
+    named = {name for each in REFUSALS for name in each.source | each.sink | each.trigger}
+    assert named <= {*SOURCES, *SINKS, *TRIGGERS}
+
+
+SOURCE: dict[str, Any] = {
+    "kafka": {"topic": "orders"},
+    "eventhubs": {"namespace": "plant", "hub": "orders", "connection_string": "hub"},
+    "files": {"path": "landing", "format": "text"},
+    "delta": {"table": "bronze/raw"},
+    "rate": {},
+    "rate_per_batch": {},
+    "socket": {"port": 9999},
+}
+SINK: dict[str, Any] = {
+    "delta": {"table": "silver/orders"},
+    "files": {"path": "exports", "format": "json"},
+    "kafka": {"topic": "copies"},
+    "foreach_batch": {"function": "own:write"},
+    "foreach": {"writer": "own:Writer"},
+    "console": {},
+    "memory": {"name": "orders"},
+}
+TRIGGER: dict[str, Any] = {
+    "interval": "1 second",
+    "available_now": "available_now",
+    "once": "once",
+    "continuous": {"continuous": "1 second"},
+    "real_time": {"real_time": "5 minutes"},
+}
+ENVIRONMENTS: dict[str, dict[str, Any]] = {"local": {}, "kubernetes": yaml.safe_load(CLUSTER)}
+
+
+def test_every_combination_is_enforced_as_the_table_says(tmp_path: Path) -> None:
+    wrong = []
+    runs = ("stream", "incremental")
+    cells = product(ENVIRONMENTS, SOURCES, runs, TRIGGERS, [(s, m) for s in SINKS for m in SINKS[s].modes])
+    for runtime, source, run, trigger, (sink, mode) in cells:
+        cell = Cell(runtime, source, run, trigger, sink, mode)
+        # What no environment takes is found first, in whichever order the table has it.
+        expected = {each.error_id for each in REFUSALS if each.fits(cell)} or {None}
+        if _found(tmp_path, cell) not in expected:
+            wrong.append(cell)
+    assert wrong == []
+
+
+# What else a table needs with a mode.
+FEED = {"key": ["id"], "cdc": {"sequence_by": "number"}}
+BESIDE: dict[str, dict[str, Any]] = {"merge": {"key": ["id"]}, "scd1": FEED, "scd2": FEED}
+
+
+def _found(folder: Path, cell: Cell) -> str | None:
+    try:
+        pipeline = declared(
+            folder,
+            environment=ENVIRONMENTS[cell.runtime],
+            source={cell.source: SOURCE[cell.source]},
+            sinks=[{cell.sink: {**SINK[cell.sink], "mode": cell.mode, **BESIDE.get(cell.mode, {})}}],
+            run={"mode": cell.run, "trigger": TRIGGER[cell.trigger]},
+        )
+        check_here(pipeline)
+    except ValidationError as error:
+        [detail] = error.errors()
+        refused = detail["ctx"]["error"]
+        assert isinstance(refused, RefusedError)
+        return refused.refusal.error_id
+    except SpecError as error:
+        return error.error_id
+    return None
+
+
+def test_a_run_by_hand_in_another_mode_is_checked_too(tmp_path: Path) -> None:
+    pipeline = declared(tmp_path, source={"socket": {"port": 9}}, sinks=[{"console": {}}])
+    check_here(pipeline, "stream")
+    with pytest.raises(SpecError) as refused:
+        check_here(pipeline, "incremental")
+    assert refused.value.error_id == "TIDE-MODE-003"
+    # What is declared for the other mode does not count in this one.
+    assert pipeline.spec.run.trigger_of("incremental") == "available_now"
+
+
+@pytest.mark.parametrize(
+    ("written", "near"),
+    [
+        ("availableNow", "available_now"),
+        ("ones", "once"),
+        ({"realTime": "1 s"}, "real_time"),
+        ("10", "duration"),
+    ],
+)
+def test_a_trigger_in_other_words_is_refused_with_ours(project: ConfProject, written: Any, near: str) -> None:
+    project.replace("trigger: 5 seconds", f"trigger: {json.dumps(written)}")
+    error = project.refusal()
+    assert (error.error_id, error.facts["key"]) == ("TIDE-SPEC-003", "run.trigger")
+    assert near in error.problem
+
+
+def test_a_trigger_reads_as_it_is_written(tmp_path: Path) -> None:
+    for kind, written in TRIGGER.items():
+        mode = TRIGGERS[kind].run
+        if mode:
+            run = declared(tmp_path, run={"mode": mode, "trigger": written}).spec.run
+            assert (run.trigger_.kind, run.model_dump(mode="json", by_alias=True)["trigger"]) == (
+                kind,
+                written,
+            )
+    assert declared(tmp_path).spec.run.trigger_ == Trigger()
