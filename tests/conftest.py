@@ -80,6 +80,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.fixture(autouse=True)
+def session_as_found(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a pipeline tells the session does not reach the next test."""
+    yield
+    if "spark" in request.fixturenames:
+        from tidemill.sources.read import CONF_OF_NAMES
+
+        for name in CONF_OF_NAMES:
+            request.getfixturevalue("spark").conf.unset(name)
+
+
 @pytest.fixture
 def lake(tmp_path: Path, spark: SparkSession) -> Lake:
     """A project folder and storage of one test, without Kafka."""

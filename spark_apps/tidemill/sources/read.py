@@ -26,6 +26,13 @@ from tidemill.spec.sources import (
     StartingOffsets,
 )
 
+# What a session is told for one stream and for several. Both or none: named offsets need format 2, and then
+# every stream needs a name.
+CONF_OF_NAMES = {
+    "spark.sql.streaming.queryEvolution.enableSourceEvolution": ("false", "true"),
+    "spark.sql.streaming.offsetLog.formatVersion": ("1", "2"),
+}
+
 # Age limit of files where none is wanted. Spark's default is a week: older files would be skipped unsaid.
 _NO_LIMIT = timedelta(days=365_000)
 
@@ -36,9 +43,8 @@ def read_streams(spark: SparkSession, pipeline: Pipeline) -> dict[str, DataFrame
     Several have their names in the checkpoint, too.
     """
     named = pipeline.spec.has_named_streams
-    # Either both or none: named offsets need format 2, and then every stream needs a name.
-    spark.conf.set("spark.sql.streaming.queryEvolution.enableSourceEvolution", str(named).lower())
-    spark.conf.set("spark.sql.streaming.offsetLog.formatVersion", "2" if named else "1")
+    for name, (one, several) in CONF_OF_NAMES.items():
+        spark.conf.set(name, several if named else one)
     if not named:
         return {SOURCE_NAME: _with_arrival(pipeline, _stream(spark.readStream, pipeline))}
     return {
