@@ -85,7 +85,7 @@ def session_as_found(request: pytest.FixtureRequest) -> Iterator[None]:
     """What a pipeline tells the session does not reach the next test."""
     yield
     if "spark" in request.fixturenames:
-        from tidemill.sources.read import CONF_OF_NAMES
+        from tidemill.sources.stream_names import CONF_OF_NAMES
 
         for name in CONF_OF_NAMES:
             request.getfixturevalue("spark").conf.unset(name)

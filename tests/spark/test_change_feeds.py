@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from tests.support.commits import commit_of
 from tests.support.lake import Lake
+from tests.support.rewinds import acknowledge, newest_batch, rewind
 from tests.support.writer_cases import CrashedError, WriterCase, crash_at
 from tidemill.errors import DataError, SpecError, UsageError
 from tidemill.sinks.change_rows import change_rows, newest
@@ -129,6 +130,48 @@ def test_a_commit_that_deletes_and_inserts_a_row_replaces_it(spark: SparkSession
         (2, "new", True),
         (3, None, False),
     ]
+
+
+def test_a_rewind_takes_changes_back_that_a_wrong_transform_made(lake: Lake) -> None:
+    tables, feed = ("silver/now", "silver/history"), random_feed(20, seed=3)
+    right = "def transform(changes):\n    return changes"
+    pipeline = lake.pipeline(
+        "customers",
+        source={"files": {"path": "landing", "format": "json", "schema": COLUMNS}},
+        transform=lake.transform("customers", right),
+        sinks=[
+            {"delta": {"table": table, "mode": mode, "key": ["id"], "cdc": FEED}}
+            for table, mode in zip(tables, ("scd1", "scd2"), strict=True)
+        ],
+    )
+
+    def land(number: int, changes: Iterable[Change]) -> None:
+        names = ("id", "op", "name", "seq")
+        lake.land_rows(f"landing/{number}.json", [dict(zip(names, row, strict=True)) for row in changes])
+
+    def found() -> list[list[str]]:
+        # When a delete was written is of the batch that wrote it.
+        rows = [[{**row, "_deleted_at": bool(row["_deleted_at"])} for row in lake.rows(t)] for t in tables]
+        return [sorted(map(str, of_table)) for of_table in rows]
+
+    first, second = in_batches(feed, cuts=1, seed=3)
+    land(0, first)
+    pipeline.run_incremental()
+    before, batch = found(), newest_batch(pipeline)
+    lake.transform("customers", f"{right}.withColumn('id', changes.id % 7).withColumn('op', changes.op)")
+    acknowledge(pipeline)
+    land(1, second)
+    pipeline.run_incremental()
+    assert found() != before
+    rewind(pipeline, batch)
+    assert found() == before
+    lake.transform("customers", right)
+    pipeline.run_incremental()
+    newest_of = {key: changes[-1] for key, changes in replayed(feed).items()}
+    kept = {row["id"]: row["name"] for row in lake.rows(tables[0]) if row["_deleted_at"] is None}
+    assert kept == {key: name for key, (_, op, name, _) in newest_of.items() if op != "d"}
+    current = {row["id"]: row["name"] for row in lake.rows(tables[1]) if row["is_current"]}
+    assert current == kept
 
 
 def test_changes_without_a_sequence_are_refused(spark_case: WriterCase) -> None:

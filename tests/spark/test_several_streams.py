@@ -16,6 +16,7 @@ from tests.support.rewinds import acknowledge, rewind
 from tests.support.transform_corpus import findings_of
 from tests.support.writer_cases import CrashedError, crash_at
 from tidemill.checkpoint.inspect import inspect_checkpoint
+from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.verbs.repair import gather_repair, plan_repair
 from tidemill.engine.broken_lines import broken_lines
 from tidemill.errors import GateRefusedError, UsageError
@@ -48,7 +49,7 @@ def declare(lake: Lake, *names: str) -> LakePipeline:
         sources={name: files(name) for name in names},
         transform=transform,
         sinks=[{"delta": {"table": table}} for table in TABLES],
-        run={"mode": "incremental"},
+        run={"mode": "incremental", "shuffle_partitions": 2},
     )
 
 
@@ -79,9 +80,15 @@ def test_each_row_of_each_stream_once_whatever_their_order_and_through_crashes(l
     land(lake, "south", 4)
     # The same two, the other way round; only one of them has anything new.
     pipeline = declare(lake, "south", "north")
+    with pytest.raises(CrashedError):
+        pipeline.run_incremental(crash_at("committed"))
     pipeline.run_incremental()
     for table in TABLES:
         assert seen(lake, table) == [*expected, ("south", 4)]
+    # Spark keeps by itself what state is made with only for one stream.
+    planned = CheckpointReader(lake.store, str(pipeline.checkpoint)).offsets(1)
+    assert planned is not None
+    assert (planned.is_named, planned.conf["spark.sql.shuffle.partitions"]) == (True, "2")
     newest, first = (commit.entry for commit in lake.ledger(TABLES[0]))
     assert newest is not None
     assert first is not None

@@ -43,6 +43,9 @@ STEPS = {
     "sent 1": "qlrat",
 }
 
+# Topic and partition of the even readings, and of the odd ones.
+Places = tuple[tuple[str, int], tuple[str, int]]
+
 # The first batch that has late rows: those before had no watermark to be behind.
 FIRST_LATE = 2
 
@@ -50,6 +53,11 @@ TRANSFORM = """
 def transform(readings):
     once = readings.dropDuplicates(["id", "at"])
     return once.select("id", "device", "temperature", "at", "kafka_partition", "kafka_offset")
+"""
+UNION = """
+def transform(even, odd):
+    both = even.unionByName(odd)
+    return both.select("id", "device", "temperature", "at", "kafka_partition", "kafka_offset")
 """
 SCHEMA = {
     "id": {"type": "integer"},
@@ -95,21 +103,29 @@ class Reading:
 
 @dataclass
 class BatchKills:
-    """One pipeline, whose drivers are killed one after the other."""
+    """One pipeline, whose drivers are killed one after the other.
+
+    Args:
+        places: Topic and partition of the even readings, and of the odd ones.
+        alerts: Topic of the alerts.
+        keeps_late: Late rows go aside; else they are rows like others.
+    """
 
     kafka: Kafka
     lake: Lake
     drivers: Drivers
     classes: Path
-    topic: str
+    places: Places
     alerts: str
+    keeps_late: bool
     sent: int = 0
 
     def feed(self, batches: int) -> None:
         readings = [Reading(self.sent + number) for number in range(batches * PER_BATCH)]
-        records = [Record(r.value, partition=r.number % 2) for r in readings]
-        self.kafka.send(self.topic, records)
-        self.sent += len(records)
+        for parity, (topic, partition) in enumerate(self.places):
+            mine = (reading for reading in readings if reading.number % 2 == parity)
+            self.kafka.send(topic, [Record(reading.value, partition=partition) for reading in mine])
+        self.sent += len(readings)
 
     def kill_at(self, step: str) -> str:
         """A driver that repeats what the last one left, and is killed in the batch after; how far it came."""
@@ -141,16 +157,17 @@ class BatchKills:
         broken = sorted(reading.value for reading in readings if reading.is_broken)
         assert sorted(row["value"] for row in rejected) == broken
 
-        behind = self.lake.late("readings")
-        assert sorted(row["value"] for row in behind) == sorted(r.value for r in readings if r.is_late)
-        assert all(row["event_time"] <= row["watermark"] for row in behind)
+        late = {reading.number for reading in readings if self.keeps_late and reading.is_late}
         ids = Counter(row["id"] for row in rows)
-        on_time = (reading.number for reading in readings if not reading.is_broken and not reading.is_late)
+        on_time = (r.number for r in readings if not r.is_broken and r.number not in late)
         assert ids == dict.fromkeys(on_time, 1)
         entries = [commit.entry for commit in self.lake.ledger(READINGS) if commit.entry]
-        late = sum(entry.late_rows or 0 for entry in entries)
-        assert late == len(behind) > 0
-        assert len(ids) + len(rejected) + late == self.sent
+        assert sum(entry.late_rows or 0 for entry in entries) == len(late)
+        assert len(ids) + len(rejected) + len(late) == self.sent
+        if self.keeps_late:
+            behind = self.lake.late("readings")
+            assert sorted(row["value"] for row in behind) == sorted(readings[n].value for n in late)
+            assert all(row["event_time"] <= row["watermark"] for row in behind)
         told = {e.batch_id: (e.late_rows, e.quarantined_rows) for e in entries}
         others = [commit.entry for commit in self.lake.ledger(ALERTS) if commit.entry]
         assert {e.batch_id: (e.late_rows, e.quarantined_rows) for e in others} == told
@@ -175,7 +192,7 @@ class BatchKills:
         layout = self.drivers.environment.layout
         held = {
             "q": (QUARANTINE_OUTPUT, layout.quarantine("readings")),
-            "l": (LATE_OUTPUT, layout.late("readings")),
+            **({"l": (LATE_OUTPUT, layout.late("readings"))} if self.keeps_late else {}),
             "r": (READINGS, layout.table(READINGS)),
             "a": (ALERTS, layout.table(ALERTS)),
         }
@@ -190,9 +207,15 @@ class BatchKills:
         batches = self._batches()
         planned = batches.planned(batch_id)
         assert planned is not None
-        ((start, end),) = batches.ranges_of(planned).values()
-        stretches = ((int(p), start[self.topic][p], last) for p, last in end[self.topic].items())
-        numbers = {2 * offset + p for p, first, last in stretches for offset in range(first, last)}
+        ranges = batches.ranges_of(planned).values()
+        numbers: set[int] = set()
+        for parity, (topic, partition) in enumerate(self.places):
+            ((first, last),) = (
+                (start[topic][str(partition)], end[topic][str(partition)])
+                for start, end in ranges
+                if topic in end
+            )
+            numbers.update(2 * offset + parity for offset in range(first, last))
         records = self.kafka.read(self.alerts)
         return not numbers.isdisjoint(json.loads(record.value or b"")["id"] for record in records)
 
@@ -203,24 +226,23 @@ class BatchKills:
 
 @contextmanager
 def batch_kills(
-    folder: Path, kafka: Kafka, writers: tuple[str, str] = ("arrow", "spark")
+    folder: Path, kafka: Kafka, writers: tuple[str, str] = ("arrow", "spark"), streams: int = 1
 ) -> Iterator[BatchKills]:
-    """The pipeline, and a topic with four batches.
+    """The pipeline, and four batches in its topics.
 
     Args:
         folder: Empty folder.
         kafka: The broker.
         writers: Of the two tables.
+        streams: One, with two partitions and late rows kept; or two, which are put together.
     """
     # No session of the test run: each driver brings its own.
     lake = Lake(folder / "lake", None, kafka.bootstrap_servers)  # type: ignore[arg-type]
-    topic, alerts = kafka.new_topic("readings", partitions=2), kafka.new_topic("alerts")
+    source, places = one_stream(lake, kafka) if streams == 1 else two_streams(lake, kafka)
+    alerts = kafka.new_topic("alerts")
     lake.pipeline(
         "readings",
-        source={"kafka": {"topic": topic, "max_offsets_per_batch": PER_BATCH}},
-        payload={"json": {"schema": lake.schema("reading.json", SCHEMA)}},
-        event_time={"column": "at", "watermark": "10 minutes", "late": "table"},
-        transform=lake.transform("readings", TRANSFORM),
+        **source,
         sinks=[
             {"delta": {"table": READINGS, "writer": writers[0]}},
             {"delta": {"table": ALERTS, "writer": writers[1], "where": "temperature > 100"}},
@@ -230,6 +252,31 @@ def batch_kills(
     )
     classes = compile_class("KillingLogStore", folder / "classes")
     with drivers_of(lake.folder) as drivers:
-        story = BatchKills(kafka, lake, drivers, classes, topic, alerts)
+        story = BatchKills(kafka, lake, drivers, classes, places, alerts, keeps_late=streams == 1)
         story.feed(4)
         yield story
+
+
+def one_stream(lake: Lake, kafka: Kafka) -> tuple[dict[str, Any], Places]:
+    topic = kafka.new_topic("readings", partitions=2)
+    source = {
+        "source": {"kafka": {"topic": topic, "max_offsets_per_batch": PER_BATCH}},
+        "payload": {"json": {"schema": lake.schema("reading.json", SCHEMA)}},
+        "event_time": {"column": "at", "watermark": "10 minutes", "late": "table"},
+        "transform": lake.transform("readings", TRANSFORM),
+    }
+    return source, ((topic, 0), (topic, 1))
+
+
+def two_streams(lake: Lake, kafka: Kafka) -> tuple[dict[str, Any], Places]:
+    even, odd = kafka.new_topic("even"), kafka.new_topic("odd")
+    schema = lake.schema("reading.json", SCHEMA)
+    streams = {
+        name: {
+            "kafka": {"topic": topic, "max_offsets_per_batch": PER_BATCH // 2},
+            "payload": {"json": {"schema": schema}},
+        }
+        for name, topic in (("even", even), ("odd", odd))
+    }
+    source = {"sources": streams, "transform": lake.transform("readings", UNION)}
+    return source, ((even, 0), (odd, 0))

@@ -99,18 +99,21 @@ def _plain_output(pipeline: Pipeline, flow: Flow, sink: Sink, rows: SinkRows, st
     return _console_output(sink.chosen, rows)
 
 
+def _at_commit(write: Callable[[DataFrame, BatchCommit], int | None]) -> Callable[[DataFrame], Staged]:
+    """Of a sink that stages nothing: all is written at the commit; the number of rows, where it is known."""
+    return lambda frame: lambda commit: Written(True, write(frame, commit))
+
+
 def _files_output(pipeline: Pipeline, sink: FilesSink, rows: SinkRows, step_done: StepDone) -> Output:
     path = pipeline.layout.folder(sink.path)
 
+    def write(frame: DataFrame, commit: BatchCommit) -> None:
+        write_files(frame, sink, path, commit.batch_id)
+        step_done("files_named")
+
     def stage(frame: DataFrame) -> Staged:
         check_columns(frame, sink, path)
-
-        def write(commit: BatchCommit) -> Written:
-            write_files(frame, sink, path, commit.batch_id)
-            step_done("files_named")
-            return Written(True)
-
-        return write
+        return _at_commit(write)(frame)
 
     return Output(f"files:{sink.path}", rows, stage)
 
@@ -118,52 +121,34 @@ def _files_output(pipeline: Pipeline, sink: FilesSink, rows: SinkRows, step_done
 def _topic_output(pipeline: Pipeline, sink: KafkaSink, rows: SinkRows, step_done: StepDone) -> Output:
     client = environment_client(pipeline.environment)
 
-    def stage(frame: DataFrame) -> Staged:
-        def send(_: BatchCommit) -> Written:
-            send_rows(frame, sink, client)
-            step_done("sent")
-            return Written(True)
+    def send(frame: DataFrame, _: BatchCommit) -> None:
+        send_rows(frame, sink, client)
+        step_done("sent")
 
-        return send
-
-    return Output(f"kafka:{sink.topic}", rows, stage)
+    return Output(f"kafka:{sink.topic}", rows, _at_commit(send))
 
 
 def _console_output(sink: ConsoleSink, rows: SinkRows) -> Output:
-    def stage(frame: DataFrame) -> Staged:
-        def show(commit: BatchCommit) -> Written:
-            sys.stdout.write(f"batch {commit.batch_id}\n")
-            frame.show(sink.rows, truncate=False)
-            # A driver's standard output is often a file, where lines would wait for a full buffer.
-            sys.stdout.flush()
-            return Written(True)
+    def show(frame: DataFrame, commit: BatchCommit) -> None:
+        sys.stdout.write(f"batch {commit.batch_id}\n")
+        frame.show(sink.rows, truncate=False)
+        # A driver's standard output is often a file, where lines would wait for a full buffer.
+        sys.stdout.flush()
 
-        return show
-
-    return Output("console", rows, stage, passes=0)
+    return Output("console", rows, _at_commit(show), passes=0)
 
 
 def _memory_output(pipeline: Pipeline, flow: Flow, sink: MemorySink, rows: SinkRows) -> Output:
     is_whole = pipeline.spec.output_mode == "complete"
     table = MemoryTable(flow.frame.sparkSession, sink, rows.columns, is_whole=is_whole)
-
-    def stage(frame: DataFrame) -> Staged:
-        return lambda commit: Written(True, table.put(frame, commit.batch_id))
-
-    return Output(f"memory:{sink.name}", rows, stage)
+    put = _at_commit(lambda frame, commit: table.put(frame, commit.batch_id))
+    return Output(f"memory:{sink.name}", rows, put)
 
 
 def _writer_output(pipeline: Pipeline, sink: ForeachSink, rows: SinkRows) -> Output:
     writer = load_code(pipeline, sink.writer)
-
-    def stage(frame: DataFrame) -> Staged:
-        def write(commit: BatchCommit) -> Written:
-            write_rows(frame, writer, commit.batch_id)
-            return Written(True)
-
-        return write
-
-    return Output(f"foreach:{sink.writer}", rows, stage)
+    write = _at_commit(lambda frame, commit: write_rows(frame, writer, commit.batch_id))
+    return Output(f"foreach:{sink.writer}", rows, write)
 
 
 def _function_output(
@@ -171,13 +156,9 @@ def _function_output(
 ) -> Output:
     function = load_code(pipeline, sink.function)
 
-    def stage(frame: DataFrame) -> Staged:
-        def call(commit: BatchCommit) -> Written:
-            call_with_batch(frame, function, commit)
-            step_done("function_called")
-            return Written(True)
-
-        return call
+    def call(frame: DataFrame, commit: BatchCommit) -> None:
+        call_with_batch(frame, function, commit)
+        step_done("function_called")
 
     # The function may use its rows several times.
-    return Output(f"foreach_batch:{sink.function}", rows, stage, passes=2)
+    return Output(f"foreach_batch:{sink.function}", rows, _at_commit(call), passes=2)

@@ -14,6 +14,7 @@ from tidemill.ledger.entry import Positions
 from tidemill.names import SOURCE_NAME, consumer_group_prefix
 from tidemill.payload.source_columns import BATCH_TIME, BROKEN_LINE, FILE, FILE_TIME
 from tidemill.sources.kafka_clients import kafka_client
+from tidemill.sources.stream_names import tell_of_names
 from tidemill.spec.project import Pipeline
 from tidemill.spec.sources import (
     DeltaSource,
@@ -26,13 +27,6 @@ from tidemill.spec.sources import (
     StartingOffsets,
 )
 
-# What a session is told for one stream and for several. Both or none: named offsets need format 2, and then
-# every stream needs a name.
-CONF_OF_NAMES = {
-    "spark.sql.streaming.queryEvolution.enableSourceEvolution": ("false", "true"),
-    "spark.sql.streaming.offsetLog.formatVersion": ("1", "2"),
-}
-
 # Age limit of files where none is wanted. Spark's default is a week: older files would be skipped unsaid.
 _NO_LIMIT = timedelta(days=365_000)
 
@@ -43,8 +37,7 @@ def read_streams(spark: SparkSession, pipeline: Pipeline) -> dict[str, DataFrame
     Several have their names in the checkpoint, too.
     """
     named = pipeline.spec.has_named_streams
-    for name, (one, several) in CONF_OF_NAMES.items():
-        spark.conf.set(name, several if named else one)
+    tell_of_names(spark, named=named)
     if not named:
         return {SOURCE_NAME: _with_arrival(pipeline, _stream(spark.readStream, pipeline))}
     return {

@@ -19,7 +19,7 @@ from tidemill.checkpoint.procedure.audit import read_audit
 from tidemill.checkpoint.procedure.carry_out import Request, carry_out, plan_of, procedure_of
 from tidemill.checkpoint.procedure.unfinished import unfinished
 from tidemill.checkpoint.reading.batches import CheckpointBatches
-from tidemill.checkpoint.verbs.go_back import AskBroker
+from tidemill.checkpoint.verbs.prospect import AskBroker
 from tidemill.checkpoint.verbs.rewind import Target, parse_target, plan_rewind, rewind_steps
 from tidemill.cli.plan_words import rewind_lines
 from tidemill.errors import FencedError, GateRefusedError, UsageError

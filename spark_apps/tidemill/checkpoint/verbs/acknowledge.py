@@ -12,7 +12,8 @@ from tidemill.checkpoint.gate import check, gather_facts
 from tidemill.checkpoint.gate.changes import unaccepted
 from tidemill.checkpoint.procedure.carry_out import Request, Step
 from tidemill.checkpoint.procedure.journal import Notes
-from tidemill.checkpoint.verbs.go_back import never_ran, switch_to
+from tidemill.checkpoint.verbs.go_back import switch_to
+from tidemill.checkpoint.verbs.prospect import never_ran
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 

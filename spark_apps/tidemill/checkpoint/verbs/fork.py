@@ -15,17 +15,14 @@ from tidemill.checkpoint.current import read_current
 from tidemill.checkpoint.procedure.carry_out import Request, Step
 from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.verbs.generation_copy import copy_checkpoint
-from tidemill.checkpoint.verbs.go_back import (
+from tidemill.checkpoint.verbs.go_back import NewGeneration, base_entry, carried_over, plan_without_tables
+from tidemill.checkpoint.verbs.prospect import (
     AskBroker,
-    NewGeneration,
     Prospect,
-    base_entry,
-    carried_over,
     check_prospect,
     look_ahead,
     never_ran,
     origin_of,
-    plan_without_tables,
 )
 from tidemill.errors import GateRefusedError, UsageError
 from tidemill.ledger.entry import LedgerEntry

@@ -10,139 +10,36 @@ ids are fresh. The old generation stays as it is, and the same core leads back t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from tidemill.checkpoint.current import (
-    Accepted,
     Base,
     BaseTable,
     Current,
     claim_generation,
     switch_generation,
 )
-from tidemill.checkpoint.gate import CheckpointFacts, TableFacts, examine, gather_cut
 from tidemill.checkpoint.gate.changes import unaccepted
-from tidemill.checkpoint.gate.source_facts import ReadSince
 from tidemill.checkpoint.procedure.carry_out import Request, Step
 from tidemill.checkpoint.procedure.journal import Notes
-from tidemill.checkpoint.reading.reader import CheckpointReader
-from tidemill.checkpoint.verbs.tables import Way, ways_to
-from tidemill.errors import GateRefusedError, UsageError
+from tidemill.checkpoint.verbs.prospect import Prospect, declared_now
+from tidemill.checkpoint.verbs.tables import Way
+from tidemill.errors import GateRefusedError
 from tidemill.ledger.code import code_of
 from tidemill.ledger.entry import LedgerEntry, OffsetRange
-from tidemill.ledger.proof import Side
 from tidemill.ledger.shape import shape_of
 from tidemill.ledger.table_restore import RestoreTable, TableRestore, written_by_others
 from tidemill.names import Layout, source_name, transaction_id
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
-# Asks the broker for what only it knows; the facts as they are, and why, if it does not answer.
-AskBroker = Callable[[CheckpointFacts, Pipeline], tuple[CheckpointFacts, str]]
-
 # Fills the folder of a new generation, under a query id.
 Fill = Callable[[str, str], None]
 
 # Gives one table of a plan to the new generation, whose first entry it gets; returns the table's id.
 HandOver = Callable[[Mapping[str, Any], LedgerEntry], str]
-
-
-@dataclass(frozen=True)
-class Origin:
-    """The checkpoint to go on from.
-
-    Args:
-        reader: Its files.
-        generation: Its name.
-        side: Whose batches lead to it.
-        tables: Ids that the pipeline's tables must have, as far as they are known.
-    """
-
-    reader: CheckpointReader
-    generation: str
-    side: Side
-    tables: Mapping[str, str | None]
-
-
-@dataclass(frozen=True)
-class Prospect:
-    """Going on from a batch, with nothing that forbids it.
-
-    Args:
-        pipeline: What goes on.
-        origin: From where.
-        live: Record of the live generation; None where the pipeline never ran.
-        batch_id: Last one that stays.
-        ways: What leads each table there.
-        facts: The checkpoint as it will be.
-        unanswered: Why no broker was asked whether the source has what follows; empty if it was.
-    """
-
-    pipeline: Pipeline
-    origin: Origin
-    live: Current | None
-    batch_id: int
-    ways: Mapping[str, Way]
-    facts: CheckpointFacts
-    unanswered: str = ""
-
-
-def origin_of(store: Store, pipeline: Pipeline, record: Current) -> Origin:
-    """A generation of the pipeline itself."""
-    tables = {} if record.base is None else record.base.tables
-    return Origin(
-        CheckpointReader(store, pipeline.layout.checkpoint(pipeline.name, record.generation)),
-        record.generation,
-        record.side,
-        {name: table.id for name, table in tables.items() if table is not None},
-    )
-
-
-def look_ahead(
-    pipeline: Pipeline, origin: Origin, live: Current | None, batch_id: int, ask_broker: AskBroker
-) -> Prospect:
-    """Check all that must hold, before anything changes.
-
-    Raises:
-        GateRefusedError: TIDE-CKPT-070 if the checkpoint does not hold the batch, -075 if the gate would
-            refuse to go on from there, because state or input is gone or the declaration was changed; as
-            `ways_to`.
-    """
-    _check_held(pipeline, origin, batch_id)
-    left = None if live is None else tuple(live.side.limits)
-    ways = ways_to(pipeline, origin.side, batch_id, left, origin.tables)
-    facts = gather_cut(origin.reader, pipeline, batch_id, _taken_back(pipeline, live, ways))
-    facts, unanswered = ask_broker(facts, pipeline)
-    tables = {name: _table_facts(batch_id, way.told) for name, way in ways.items() if way.told is not None}
-    prospect = Prospect(pipeline, origin, live, batch_id, ways, replace(facts, tables=tables), unanswered)
-    check_prospect(prospect.facts, batch_id)
-    return prospect
-
-
-def _declared_now(facts: CheckpointFacts) -> Accepted:
-    return Accepted(shape=facts.declared.shape, code=facts.declared.code)
-
-
-def check_prospect(facts: CheckpointFacts, batch_id: int | None) -> None:
-    """Refuse what the gate would refuse once it is done.
-
-    Raises:
-        GateRefusedError: TIDE-CKPT-075.
-    """
-    # What was changed since, and could be acknowledged, the verb's own plan tells.
-    meant = replace(facts, accepted=_declared_now(facts))
-    refusal = next((finding for finding in examine(meant) if finding.severity == "error"), None)
-    if refusal is not None:
-        raise GateRefusedError(
-            "TIDE-CKPT-075",
-            f"The pipeline could not go on from there. Nothing was changed. {refusal.problem}",
-            facts={"batch_id": batch_id, "cause": refusal.finding_id, **refusal.facts},
-            fix=f"choose another batch, or see the runbook {refusal.runbook}; records that are gone from the "
-            "source can only be brought from an archive, by a backfill",
-            runbook="rewind",
-        )
 
 
 def plan_of_prospect(prospect: Prospect) -> dict[str, Any]:
@@ -178,7 +75,7 @@ def plan_without_tables(prospect: Prospect) -> dict[str, Any]:
         "batches_undone": [numbers[0], numbers[-1]] if numbers else [],
         "absent": [],
         "changed": unaccepted(prospect.facts),
-        "accepted": _declared_now(prospect.facts).model_dump(mode="json"),
+        "accepted": declared_now(prospect.facts).model_dump(mode="json"),
         "unanswered": prospect.unanswered,
     }
 
@@ -309,63 +206,6 @@ def carried_over(told: LedgerEntry) -> dict[str, Any]:
     """What a batch says that holds for the generation after it."""
     shape = {} if told.shape is None else {"shape": told.shape}
     return {"sources": told.sources, "watermark": told.watermark, "code": told.code, **shape}
-
-
-def never_ran(pipeline: str) -> UsageError:
-    """The refusal of a verb that needs a checkpoint."""
-    return UsageError(
-        "TIDE-CKPT-076",
-        "This pipeline has never run; it has no checkpoint.",
-        facts={"pipeline": pipeline},
-        fix=f"start it: tidemill start {pipeline}",
-    )
-
-
-def _table_facts(batch_id: int, told: LedgerEntry) -> TableFacts:
-    """A table as it will be."""
-    return TableFacts(
-        batch_id,
-        begun=True,
-        shape=told.shape,
-        code=told.code.digest,
-        topic_ids=told.topic_ids,
-        cluster=told.cluster,
-        clusters={name: read.cluster for name, read in told.sources.items()},
-    )
-
-
-def _check_held(pipeline: Pipeline, origin: Origin, batch_id: int) -> None:
-    planned, committed = origin.reader.offset_ids, origin.reader.commit_ids
-    if batch_id in committed and {batch_id, max(0, batch_id - 1)} <= set(planned):
-        return
-    held = sorted(n for n in committed if n in planned and (n == 0 or n - 1 in planned))
-    raise GateRefusedError(
-        "TIDE-CKPT-070",
-        "The checkpoint does not hold this batch. Nothing was changed. "
-        "Spark keeps a limited number of batches, and could not go on after one that it has purged.",
-        facts={
-            "pipeline": pipeline.name,
-            "generation": origin.generation,
-            "batch_id": batch_id,
-            "held": f"{held[0]}-{held[-1]}" if held else "none",
-        },
-        fix="choose a batch that is held, restore a backup that holds it, or begin anew: "
-        f"tidemill checkpoint reset {pipeline.name}",
-        runbook="rewind",
-    )
-
-
-def _taken_back(pipeline: Pipeline, live: Current | None, ways: Mapping[str, Way]) -> ReadSince | None:
-    """What the live generation has read for the rows that go."""
-    entries = (commit.entry for way in ways.values() for commit in way.undo.batches)
-    if live is None:
-        return None
-    mine = (entry for entry in entries if entry is not None and entry.generation == live.generation)
-    numbers = [entry.batch_id for entry in mine if entry.batch_id is not None]
-    if not numbers:
-        return None
-    path = pipeline.layout.checkpoint(pipeline.name, live.generation)
-    return ReadSince(CheckpointReader(Store(pipeline.layout.root), path), max(numbers))
 
 
 def _newest_generation(prospect: Prospect) -> str:

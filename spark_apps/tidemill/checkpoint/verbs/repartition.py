@@ -15,15 +15,8 @@ from tidemill.checkpoint.current import read_current
 from tidemill.checkpoint.procedure.carry_out import Request, Step
 from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.verbs.generation_copy import copy_checkpoint
-from tidemill.checkpoint.verbs.go_back import (
-    NewGeneration,
-    Origin,
-    look_ahead,
-    never_ran,
-    origin_of,
-    plan_of_prospect,
-    restoring,
-)
+from tidemill.checkpoint.verbs.go_back import NewGeneration, plan_of_prospect, restoring
+from tidemill.checkpoint.verbs.prospect import Origin, look_ahead, never_ran, origin_of
 from tidemill.checkpoint.verbs.tables import read_tables
 from tidemill.errors import GateRefusedError, UsageError
 from tidemill.ledger.table_restore import RestoreTable

@@ -15,17 +15,11 @@ from typing import Any
 
 from tidemill.checkpoint.current import Current, read_current
 from tidemill.checkpoint.gate import CheckpointFacts, TopicFacts
+from tidemill.checkpoint.gate.checkpoint_facts import declared_by
 from tidemill.checkpoint.gate.facts import SourceFacts
-from tidemill.checkpoint.gate.gather import declared_by
 from tidemill.checkpoint.procedure.carry_out import Request, Step
-from tidemill.checkpoint.verbs.go_back import (
-    AskBroker,
-    NewGeneration,
-    base_entry,
-    check_prospect,
-    closed_ids,
-    restoring,
-)
+from tidemill.checkpoint.verbs.go_back import NewGeneration, base_entry, closed_ids, restoring
+from tidemill.checkpoint.verbs.prospect import AskBroker, check_prospect
 from tidemill.checkpoint.verbs.tables import Table, read_tables
 from tidemill.errors import UsageError
 from tidemill.ledger.entry import LedgerEntry, Positions

@@ -22,14 +22,8 @@ from tidemill.checkpoint.verbs.backup_manifest import (
     digest_of,
 )
 from tidemill.checkpoint.verbs.generation_copy import PARALLEL_COPIES, copy_files, plan_copy
-from tidemill.checkpoint.verbs.go_back import (
-    AskBroker,
-    NewGeneration,
-    Origin,
-    look_ahead,
-    plan_of_prospect,
-    restoring,
-)
+from tidemill.checkpoint.verbs.go_back import NewGeneration, plan_of_prospect, restoring
+from tidemill.checkpoint.verbs.prospect import AskBroker, Origin, look_ahead
 from tidemill.errors import DataError
 from tidemill.ledger.proof import Side
 from tidemill.ledger.table_restore import RestoreTable

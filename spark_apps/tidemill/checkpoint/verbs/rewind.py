@@ -11,16 +11,8 @@ from tidemill.checkpoint.current import Current, read_history
 from tidemill.checkpoint.procedure.carry_out import Request, Step
 from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.verbs.generation_copy import copy_checkpoint
-from tidemill.checkpoint.verbs.go_back import (
-    AskBroker,
-    NewGeneration,
-    Origin,
-    look_ahead,
-    never_ran,
-    origin_of,
-    plan_of_prospect,
-    restoring,
-)
+from tidemill.checkpoint.verbs.go_back import NewGeneration, plan_of_prospect, restoring
+from tidemill.checkpoint.verbs.prospect import AskBroker, Origin, look_ahead, never_ran, origin_of
 from tidemill.checkpoint.verbs.tables import Table, read_tables
 from tidemill.errors import SpecError, UsageError
 from tidemill.ledger.proof import Side
