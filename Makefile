@@ -1,10 +1,11 @@
 # `make help` lists every command. Each sets up first what it needs.
 .DEFAULT_GOAL := help
 BIN := .venv/bin
-# The long ones first, so that the processes of `make test` end at about the same time.
-TIERS := tests/kafka tests/spark tests/airflow tests/unit
+# In this order the processes of `make test` end at about the same time, and no broker idles for long: short
+# files come last, and each process keeps the broker that its first Kafka test has started.
+TIERS := tests/spark tests/airflow tests/kafka tests/unit
 PYTEST := $(BIN)/python -m pytest -q
-# Three, because tests wait a lot; files are handed out in the order of their names here.
+# Three, because tests wait a lot; files are handed out in the order in which they are named.
 PROCESSES := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 # Empty means no, whatever the shell says: a test run starts some hundred Pythons, and without the bytecode of
 # the first each of them compiles Airflow, pyspark and the tests anew.
@@ -76,7 +77,7 @@ bench-reconcile: setup ## time of a reconciliation of 1,000 streams
 bench-drain: setup ## time of a drain under load, against the running batch's own
 	@$(BIN)/python -m tests.bench.drain
 
-soak: stores ## hours of random faults under load; ROUNDS=5 and MINUTES=3 do less
+soak: stores ## hours: random faults under load, all cases marked `soak`; ROUNDS=5 and MINUTES=3 do less
 	@$(PYTEST) -m soak tests/soak $(TIERS) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(MINUTES),--minutes $(MINUTES))
 
 soak-kills: setup-tests ## random kills of real drivers while events flow; ROUNDS=5 does fewer
