@@ -1,9 +1,12 @@
 # `make help` lists every command. Each sets up first what it needs.
 .DEFAULT_GOAL := help
 BIN := .venv/bin
-# The long ones first, so that the processes of `make test` end at about the same time.
-TIERS := tests/kafka tests/spark tests/airflow tests/unit
+# In this order the processes of `make test` end at about the same time, and no broker idles for long: short
+# files come last, and each process keeps the broker that its first Kafka test has started.
+TIERS := tests/spark tests/airflow tests/kafka tests/unit
 PYTEST := $(BIN)/python -m pytest -q
+# Three, because tests wait a lot; files are handed out in the order in which they are named.
+PROCESSES := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 # Empty means no, whatever the shell says: a test run starts some hundred Pythons, and without the bytecode of
 # the first each of them compiles Airflow, pyspark and the tests anew.
 export PYTHONDONTWRITEBYTECODE :=
@@ -34,14 +37,14 @@ demo-stop: setup ## end all that `make demo` started
 
 .PHONY: test test-unit test-stores test-spark test-kafka test-airflow test-helm
 test: setup-tests ## all tests that need no more than this machine's Java and Python, in three processes
-	@$(PYTEST) --numprocesses 3 --dist loadfile --no-loadscope-reorder $(TIERS)
+	@$(PYTEST) $(PROCESSES) $(TIERS)
 
 test-unit: setup ## no Spark, no network; minutes, for fake drivers are real processes
 	@$(PYTEST) tests/unit
 
-test-stores: stores ## object stores on this machine; all that runs on every store
-	@$(PYTEST) --stores all tests/stores tests/unit/storage tests/unit/checkpoint tests/unit/ledger \
-		tests/unit/engine/test_zombies.py tests/spark/test_log_store_races.py
+test-stores: stores ## object stores on this machine; all that `make test` runs on the local disk alone
+	@$(PYTEST) $(PROCESSES) --stores azurite,s3 tests/spark/test_log_store_races.py tests/stores \
+		tests/unit/engine/test_zombies.py tests/unit/storage tests/unit/checkpoint tests/unit/ledger
 
 test-spark: setup-tests ## one Spark session
 	@$(PYTEST) tests/spark
@@ -74,8 +77,8 @@ bench-reconcile: setup ## time of a reconciliation of 1,000 streams
 bench-drain: setup ## time of a drain under load, against the running batch's own
 	@$(BIN)/python -m tests.bench.drain
 
-soak: stores ## hours of random faults under load; ROUNDS=5 and MINUTES=3 do less
-	@$(PYTEST) tests/soak $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(MINUTES),--minutes $(MINUTES))
+soak: stores ## hours: random faults under load, all cases marked `soak`; ROUNDS=5 and MINUTES=3 do less
+	@$(PYTEST) -m soak tests/soak $(TIERS) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(MINUTES),--minutes $(MINUTES))
 
 soak-kills: setup-tests ## random kills of real drivers while events flow; ROUNDS=5 does fewer
 	@$(PYTEST) tests/soak/test_kills.py $(if $(ROUNDS),--rounds $(ROUNDS))

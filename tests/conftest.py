@@ -21,6 +21,7 @@ from tests.support.store_fixtures import (
     add_stores_option,
     azurite_server,
     choose_stores,
+    has_no_store_to_run_on,
     placed_store,
     s3_store_server,
     store_place,
@@ -64,10 +65,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     choose_stores(metafunc)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         tier = item.path.relative_to(TESTS).parts[0]
         item.add_marker(tier)
+    left_out = [item for item in items if is_only_for_soak(config, item) or has_no_store_to_run_on(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+def is_only_for_soak(config: pytest.Config, item: pytest.Item) -> bool:
+    """Cases of other tiers marked `soak` repeat a promise at more places; they run with `-m soak`."""
+    marked = item.get_closest_marker("soak") is not None
+    return marked and "soak" not in item.path.parts and "soak" not in config.getoption("markexpr")
 
 
 @pytest.fixture(scope="session")

@@ -30,7 +30,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
         yield Kafka(broker, certificates.authority)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def _restartable_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("restartable")
     yield folder

@@ -15,10 +15,6 @@ from tidemill.errors import InternalError
 
 FILES = 8
 
-# Spark's file source notes a file before the batch is planned: the batch that takes the place of the killed
-# one reads that file and the next one.
-LAST_BATCH = FILES - 2
-
 
 @pytest.fixture
 def story(tmp_path: Path) -> Iterator[KillStory]:
@@ -38,38 +34,59 @@ def story(tmp_path: Path) -> Iterator[KillStory]:
         yield KillStory(drivers, pipeline, classes, {})
 
 
-def test_a_kill_at_each_step_around_a_batch_loses_and_doubles_nothing(story: KillStory) -> None:
-    """One life for each step; that the next one gets to a later batch is the recovery."""
+# Each step, where everything stands after a kill there, and the half-written files that it leaves.
+KILLS = {
     # K1: half of `.1.tmp` is there.
-    assert story.kill_at("offsets/1 writing") == Standing(planned=0, written=0, recorded=0)
-    assert story.files("offsets/.1.*.tmp") == ["v1"]
-    story.check_gate()
+    "offsets/1 writing": (Standing(planned=0, written=0, recorded=0), {"offsets/.1.*.tmp": ["v1"]}),
     # K2: planned, nothing done.
-    assert story.kill_at("offsets/2 renamed") == Standing(planned=2, written=1, recorded=1)
-    story.check_gate()
+    "offsets/2 renamed": (Standing(planned=2, written=1, recorded=1), {}),
     # K7: the table has the batch, the checkpoint not yet a byte of it.
-    assert story.kill_at("commits/3 opening") == Standing(planned=3, written=3, recorded=2)
-    story.check_gate()
+    "commits/3 opening": (Standing(planned=3, written=3, recorded=2), {}),
     # K8: half of `.4.tmp` is there.
-    assert story.kill_at("commits/4 writing") == Standing(planned=4, written=4, recorded=3)
-    assert story.files("commits/.4.*.tmp") == ["v2"]
-    story.check_gate()
+    "commits/4 writing": (Standing(planned=4, written=4, recorded=3), {"commits/.4.*.tmp": ["v2"]}),
     # K9: all is done but the telling.
-    assert story.kill_at("commits/5 renamed") == Standing(planned=5, written=5, recorded=5)
-    story.check_gate()
-
-    assert story.run_to_the_end() == Standing(planned=LAST_BATCH, written=LAST_BATCH, recorded=LAST_BATCH)
-    lake = story.pipeline.lake
-    ids = sorted(row["id"] for row in lake.rows("bronze/orders"))
-    assert ids == [*range(FILES), *range(100, 100 + FILES)]
-    batches = [commit.entry.batch_id for commit in lake.ledger("bronze/orders") if commit.entry]
-    assert batches == list(range(LAST_BATCH, -1, -1))
+    "commits/5 renamed": (Standing(planned=5, written=5, recorded=5), {}),
+}
 
 
-def test_a_driver_whose_jvm_is_killed_does_not_wait_for_it_for_ever(story: KillStory) -> None:
-    """As by the kernel, which takes the largest process: Python must end, so that a restart can help."""
+def test_drivers_after_a_killed_jvm_and_after_a_kill_before_the_end_is_recorded_write_each_row_once(
+    story: KillStory,
+) -> None:
+    # As by the kernel, which takes the largest process: Python must end, so that a restart can help.
     receipt = story.kill_jvm_at("offsets/1 renamed")
     assert (receipt.result, receipt.exit_code) == ("failed", InternalError.exit_code)
     assert (receipt.error or {})["id"] == "TIDE-RUN-002"
     assert (receipt.batch_id, receipt.unfinished_batch) == (0, 1)
     story.check_gate()
+    kill_at(story, "commits/3 opening")
+    (said,) = (line for line in story.last_output.splitlines() if '"event": "last_ending"' in line)
+    assert f'"run_id": "{receipt.run_id}"' in said
+    check_end(story, last_batch=FILES - 1)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+def test_a_kill_at_each_step_around_a_batch_loses_and_doubles_nothing(story: KillStory) -> None:
+    """One life for each step; that the next one gets to a later batch is the recovery."""
+    for step in KILLS:
+        kill_at(story, step)
+    # Spark's file source notes a file before the batch is planned: the batch that takes the place of the one
+    # killed at K1 reads that file and the next one.
+    check_end(story, last_batch=FILES - 2)
+
+
+def kill_at(story: KillStory, step: str) -> None:
+    standing, left = KILLS[step]
+    assert (step, story.kill_at(step)) == (step, standing)
+    assert {pattern: story.files(pattern) for pattern in left} == left
+    story.check_gate()
+
+
+def check_end(story: KillStory, last_batch: int) -> None:
+    """A driver that nobody kills finishes, and the table holds each row once."""
+    assert story.run_to_the_end() == Standing(planned=last_batch, written=last_batch, recorded=last_batch)
+    lake = story.pipeline.lake
+    ids = sorted(row["id"] for row in lake.rows("bronze/orders"))
+    assert ids == [*range(FILES), *range(100, 100 + FILES)]
+    batches = [commit.entry.batch_id for commit in lake.ledger("bronze/orders") if commit.entry]
+    assert batches == list(range(last_batch, -1, -1))

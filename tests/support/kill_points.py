@@ -75,6 +75,11 @@ class KillStory:
         assert driver.wait(START_TIMEOUT_SECONDS) == 0, driver.output[-3000:]
         return self.standing()
 
+    @property
+    def last_output(self) -> str:
+        """What the driver that was started last has printed."""
+        return self.drivers.started[-1].output
+
     def standing(self) -> Standing:
         batches = CheckpointBatches(self.pipeline.lake.store, str(self.pipeline.checkpoint))
         return Standing(batches.last_planned(), self._written(), batches.last_committed())

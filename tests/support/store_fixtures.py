@@ -1,8 +1,9 @@
 """Fixtures of the stores; `tests/conftest.py` gives them to every tier.
 
 A test that asks for `store_root` (a path) or `store_place` runs on the local disk; in `tests/stores` and
-`tests/soak`, and everywhere with `--stores all`, on Azurite and an S3 server, too. The servers start with the
-first test that needs them, and a missing one is a failure, never a skip.
+`tests/soak` on Azurite and an S3 server, too. With `--stores` those of other tiers run on the stores it
+names, and tests without a store do not run. The servers start with the first test that needs them, and a
+missing one is a failure, never a skip.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ TIERS = {"stores", "soak"}
 def add_stores_option(parser: pytest.Parser) -> None:
     parser.addoption(
         "--stores",
-        help=f"run tests of stores on these, of {', '.join(KINDS)}, or `all`; by default all in tests/stores "
-        "and local elsewhere",
+        help=f"run only tests of stores, on these of {', '.join(KINDS)}, or on `all`; tests/stores and "
+        "tests/soak always run on all",
     )
 
 
@@ -41,13 +42,20 @@ def choose_stores(metafunc: pytest.Metafunc) -> None:
     own = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
     if "store_place" not in metafunc.fixturenames or "store_place" in own:
         return
-    asked = metafunc.config.getoption("--stores")
-    in_tier = not TIERS.isdisjoint(metafunc.definition.path.parts)
-    if asked is None:
-        kinds = KINDS if in_tier else (LOCAL,)
-    else:
-        kinds = KINDS if asked == "all" else tuple(asked.split(","))
+    asked = metafunc.config.getoption("--stores") or LOCAL
+    in_tier = is_of_a_store_tier(metafunc.definition)
+    kinds = KINDS if in_tier or asked == "all" else tuple(asked.split(","))
     metafunc.parametrize("store_place", kinds, indirect=True)
+
+
+def has_no_store_to_run_on(item: pytest.Item) -> bool:
+    """With `--stores`: a test that would be the same without it."""
+    asks = "store_place" in getattr(item, "fixturenames", ())
+    return bool(item.config.getoption("--stores")) and not asks and not is_of_a_store_tier(item)
+
+
+def is_of_a_store_tier(item: pytest.Item) -> bool:
+    return not TIERS.isdisjoint(item.path.parts)
 
 
 @pytest.fixture(scope="session")

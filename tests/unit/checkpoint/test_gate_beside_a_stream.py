@@ -12,7 +12,7 @@ from tests.support.paper_batches import PaperBatches
 from tidemill.checkpoint.gate import check, gather_facts, gather_settled
 from tidemill.errors import GateRefusedError
 
-BATCHES = 60
+BATCHES = [20, pytest.param(200, marks=pytest.mark.soak)]
 TWO_TABLES = [{"delta": {"table": "bronze/orders"}}, {"delta": {"table": "silver/orders"}}]
 
 
@@ -21,9 +21,10 @@ def batches(tmp_path: Path) -> PaperBatches:
     return PaperBatches(declared(tmp_path, environment={"root": str(tmp_path / "data")}, sinks=TWO_TABLES))
 
 
-def test_a_stream_that_goes_on_is_never_refused(batches: PaperBatches) -> None:
+@pytest.mark.parametrize("number", BATCHES)
+def test_a_stream_that_goes_on_is_never_refused(batches: PaperBatches, number: int) -> None:
     batches.run()
-    stream = threading.Thread(target=lambda: [batches.run() for _ in range(BATCHES)])
+    stream = threading.Thread(target=lambda: [batches.run() for _ in range(number)])
     stream.start()
     looks = 0
     while stream.is_alive():
@@ -31,7 +32,7 @@ def test_a_stream_that_goes_on_is_never_refused(batches: PaperBatches) -> None:
         looks += 1
     stream.join()
     assert looks > 1
-    assert batches.batches.last_committed() == BATCHES
+    assert batches.batches.last_committed() == number
 
 
 def test_the_newest_finished_batch_is_what_counts(batches: PaperBatches) -> None:

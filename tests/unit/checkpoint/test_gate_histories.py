@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from tests.support.histories import History
 from tests.support.history_files import write_history
 from tidemill.checkpoint.findings import Finding
@@ -14,26 +16,28 @@ from tidemill.ledger.code import code_of
 from tidemill.ledger.shape import shape_of
 from tidemill.storage.store import Store
 
-HISTORIES = 10_000
-# Of these the files are written and read, too; a table costs some milliseconds to open.
-HISTORIES_IN_FILES = 150
+# Seeds, by tier. Of fewer the files are written and read, too; a table costs some milliseconds to open.
+HISTORIES = [range(1_000), pytest.param(range(1_000, 10_000), marks=pytest.mark.soak)]
+HISTORIES_IN_FILES = [range(30), pytest.param(range(30, 150), marks=pytest.mark.soak)]
 
 
 def refusals(facts: CheckpointFacts) -> list[Finding]:
     return [finding for finding in examine(facts) if finding.severity == "error"]
 
 
-def test_ten_thousand_healthy_histories_start_every_time() -> None:
+@pytest.mark.parametrize("seeds", HISTORIES, ids=len)
+def test_healthy_histories_start_every_time(seeds: range) -> None:
     starts = 0
-    for seed in range(HISTORIES):
+    for seed in seeds:
         for facts in History(seed).starts(lives=3):
             assert refusals(facts) == [], f"seed {seed}: {facts}"
             starts += 1
-    assert starts == HISTORIES * 4
+    assert starts == len(seeds) * 4
 
 
-def test_the_files_of_a_history_say_what_happened_and_start(tmp_path: Path) -> None:
-    for seed in range(HISTORIES_IN_FILES):
+@pytest.mark.parametrize("seeds", HISTORIES_IN_FILES, ids=len)
+def test_the_files_of_a_history_say_what_happened_and_start(tmp_path: Path, seeds: range) -> None:
+    for seed in seeds:
         history = History(seed)
         expected = last(history.starts(lives=3))
         pipeline = write_history(tmp_path / str(seed), history)

@@ -14,7 +14,8 @@ from tidemill.checkpoint.gate import check, gather_facts
 from tidemill.checkpoint.verbs.rewind import Target
 
 SEED = 20261121
-HISTORIES = 30
+HISTORIES = 8
+HISTORIES_OF_A_SOAK = 100
 # Runs and rewinds of one history: enough for rewinds below rewinds.
 EVENTS = 7
 
@@ -82,7 +83,13 @@ class RandomHistory:
         self.newest = batch_id
 
 
-@pytest.mark.parametrize("number", range(HISTORIES))
+@pytest.mark.parametrize(
+    "number",
+    [
+        *range(HISTORIES),
+        *(pytest.param(n, marks=pytest.mark.soak) for n in range(HISTORIES, HISTORIES_OF_A_SOAK)),
+    ],
+)
 def test_a_random_history_ends_as_the_model_says(tmp_path: Path, number: int) -> None:
     (tmp_path / "store").mkdir()
     place = local_place(tmp_path / "store")
