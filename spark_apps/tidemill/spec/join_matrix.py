@@ -25,7 +25,7 @@ class Join:
         right: What stands on its right.
         kind: Kind of join.
         refused: By which rule; None if it runs.
-        needs: Of two streams, the sides of one of which Spark itself asks for the watermark; empty if of none.
+        needs: Of two streams, the sides of which Spark asks one for its watermark; empty if none.
     """
 
     left: Input
