@@ -3,7 +3,8 @@
 BIN := .venv/bin
 # The long ones first, so that the processes of `make test` end at about the same time.
 TIERS := tests/kafka tests/spark tests/airflow tests/unit
-PYTEST := $(BIN)/python -m pytest -q
+# Each target keeps the results of its newest run, for `make coverage-table`.
+PYTEST = $(BIN)/python -m pytest -q --junitxml .cache/results/$@.xml
 # Empty means no, whatever the shell says: a test run starts some hundred Pythons, and without the bytecode of
 # the first each of them compiles Airflow, pyspark and the tests anew.
 export PYTHONDONTWRITEBYTECODE :=
@@ -55,12 +56,15 @@ test-airflow: setup-tests ## Airflow's own classes and database
 test-helm: setup ## the chart, rendered; needs helm, no cluster
 	@$(PYTEST) tests/helm
 
-.PHONY: bench-overhead bench-payloads bench-checkpoint bench-doctor bench-reconcile bench-drain soak soak-kills
+.PHONY: bench-overhead bench-payloads bench-sinks bench-checkpoint bench-doctor bench-reconcile bench-drain soak soak-kills
 bench-overhead: setup ## time against hand-written, tuned PySpark
 	@$(BIN)/python -m tests.bench.overhead
 
 bench-payloads: setup ## time of each payload decoder against Spark's own
 	@$(BIN)/python -m tests.bench.payloads
+
+bench-sinks: setup ## time of one read to several sinks against a pipeline for each
+	@$(BIN)/python -m tests.bench.sinks
 
 bench-checkpoint: setup ## time of looking at a checkpoint of 5,000 files
 	@$(BIN)/python -m tests.bench.checkpoint
@@ -79,6 +83,10 @@ soak: stores ## hours of random faults under load; ROUNDS=5 and MINUTES=3 do les
 
 soak-kills: setup-tests ## random kills of real drivers while events flow; ROUNDS=5 does fewer
 	@$(PYTEST) tests/soak/test_kills.py $(if $(ROUNDS),--rounds $(ROUNDS))
+
+.PHONY: coverage-table
+coverage-table: setup ## all that it must do, with tests and their newest results; RUN=1 runs them first, ROWS="S15 S19"
+	@$(BIN)/python -m tests.coverage.table $(if $(RUN),--run) $(ROWS)
 
 .PHONY: images
 images: setup ## build the images with docker or buildah; IMAGE_LOAD=command hands each to a cluster
