@@ -4,7 +4,8 @@ BIN := .venv/bin
 # In this order the processes of `make test` end at about the same time, and no broker idles for long: short
 # files come last, and each process keeps the broker that its first Kafka test has started.
 TIERS := tests/spark tests/airflow tests/kafka tests/unit
-PYTEST := $(BIN)/python -m pytest -q
+# Each target keeps the results of its newest run, for `make coverage-table`.
+PYTEST = $(BIN)/python -m pytest -q --junitxml .cache/results/$@.xml
 # Three, because tests wait a lot; files are handed out in the order in which they are named.
 PROCESSES := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 # Empty means no, whatever the shell says: a test run starts some hundred Pythons, and without the bytecode of
@@ -58,12 +59,15 @@ test-airflow: setup-tests ## Airflow's own classes and database
 test-helm: setup ## the chart, rendered; needs helm, no cluster
 	@$(PYTEST) tests/helm
 
-.PHONY: bench-overhead bench-payloads bench-checkpoint bench-doctor bench-reconcile bench-drain soak soak-kills
+.PHONY: bench-overhead bench-payloads bench-sinks bench-checkpoint bench-doctor bench-reconcile bench-drain soak soak-kills
 bench-overhead: setup ## time against hand-written, tuned PySpark
 	@$(BIN)/python -m tests.bench.overhead
 
 bench-payloads: setup ## time of each payload decoder against Spark's own
 	@$(BIN)/python -m tests.bench.payloads
+
+bench-sinks: setup ## time of one read to several sinks against a pipeline for each
+	@$(BIN)/python -m tests.bench.sinks
 
 bench-checkpoint: setup ## time of looking at a checkpoint of 5,000 files
 	@$(BIN)/python -m tests.bench.checkpoint
@@ -82,6 +86,10 @@ soak: stores ## hours: random faults under load, all cases marked `soak`; ROUNDS
 
 soak-kills: setup-tests ## random kills of real drivers while events flow; ROUNDS=5 does fewer
 	@$(PYTEST) tests/soak/test_kills.py $(if $(ROUNDS),--rounds $(ROUNDS))
+
+.PHONY: coverage-table
+coverage-table: setup ## all that it must do, with tests and their newest results; RUN=1 runs them first, ROWS="S15 S19"
+	@$(BIN)/python -m tests.coverage.table $(if $(RUN),--run) $(ROWS)
 
 .PHONY: images
 images: setup ## build the images with docker or buildah; IMAGE_LOAD=command hands each to a cluster

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -102,3 +103,27 @@ def test_headers_are_kept_in_order(kafka: Kafka, lake: Lake) -> None:
 
     (row,) = lake.rows("bronze/records")
     assert [(header["key"], header["value"]) for header in row["kafka_headers"]] == headers
+
+
+def test_a_record_keeps_its_key_value_place_and_time(kafka: Kafka, lake: Lake) -> None:
+    topic = kafka.new_topic(partitions=2)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for partition, key in ((0, b"\x00key"), (1, None)):
+        producer.produce(topic, b"\xff\x00", key=key, partition=partition, timestamp=1_767_225_600_123)
+    assert producer.flush(20) == 0
+
+    records(lake, topic=topic).run_incremental()
+
+    at = datetime(2026, 1, 1, 0, 0, 0, 123_000, UTC)
+    rows = sorted(lake.rows("bronze/records"), key=lambda row: row["kafka_partition"])
+    assert rows == [
+        {
+            "kafka_key": key,
+            "kafka_value": b"\xff\x00",
+            "kafka_topic": topic,
+            "kafka_partition": partition,
+            "kafka_offset": 0,
+            "kafka_timestamp": at,
+        }
+        for partition, key in ((0, b"\x00key"), (1, None))
+    ]

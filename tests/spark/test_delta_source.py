@@ -11,7 +11,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from tests.support.lake import Lake
 from tidemill.engine.availability import check_source
-from tidemill.errors import SpecError, UsageError
+from tidemill.engine.classify import classify
+from tidemill.errors import DataError, SpecError, UsageError
 from tidemill.names import CHANGE_FEED
 from tidemill.sinks.table_log import TableLog
 from tidemill.sinks.table_writer import table_writer
@@ -45,6 +46,32 @@ def test_a_table_is_read_from_the_first_commit_of_a_moment_on_and_then_goes_on(l
     DeltaTable(str(table)).delete("id = 1")
     pipeline.run_incremental()
     assert sorted(row["id"] for row in lake.rows("silver/orders")) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("changes", ["skip", "fail"])
+def test_changed_rows_are_skipped_or_stop_the_pipeline(lake: Lake, changes: str) -> None:
+    table = str(lake.root / "tables/bronze/raw")
+    for ids in ([1], [2, 3]):
+        write_deltalake(table, pa.table({"id": ids}), mode="append")
+    pipeline = lake.pipeline(
+        "orders",
+        source={"delta": {"table": "bronze/raw", "starting_version": 1, "changes": changes}},
+        sinks=[{"delta": {"table": "silver/orders"}}],
+        run={"mode": "incremental"},
+    )
+    pipeline.run_incremental()
+    # A part of a file.
+    DeltaTable(table).delete("id = 2")
+    write_deltalake(table, pa.table({"id": [4]}), mode="append")
+    if changes == "skip":
+        pipeline.run_incremental()
+        assert sorted(row["id"] for row in lake.rows("silver/orders")) == [2, 3, 4]
+        return
+    with pytest.raises(Exception) as failed:  # noqa: PT011  # any; the driver classifies it
+        pipeline.run_incremental()
+    error = classify(failed.value)
+    assert (type(error), error.error_id) == (DataError, "TIDE-SRC-009")
+    assert sorted(row["id"] for row in lake.rows("silver/orders")) == [2, 3]
 
 
 FEED = ("_change_type", "_commit_version", "_commit_timestamp")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from typing import Any
 
@@ -99,3 +100,17 @@ def test_a_batch_has_at_most_so_many_bytes_and_at_least_one_file(lake: Lake) -> 
     ledger = lake.ledger("bronze/orders")
     assert [commit.rows for commit in reversed(ledger) if commit.entry] == [2, 1, 1]
     assert sorted(row["id"] for row in lake.rows("bronze/orders")) == [0, 1, 2, 3]
+
+
+def test_a_file_is_read_once_it_has_its_name(lake: Lake) -> None:
+    pipeline = orders(lake, "json")
+    lake.land_rows("landing/orders/1.json", [{"id": 1}])
+    upload = lake.root / "landing/orders/_2.json"
+    upload.write_text(json.dumps({"id": 2})[:-3])
+    pipeline.run_incremental()
+    assert [row["id"] for row in lake.rows("bronze/orders")] == [1]
+    upload.write_text(json.dumps({"id": 2}))
+    upload.rename(upload.with_name("2.json"))
+    pipeline.run_incremental()
+    assert sorted(row["id"] for row in lake.rows("bronze/orders")) == [1, 2]
+    assert lake.quarantined("orders") == []

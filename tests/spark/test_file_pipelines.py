@@ -6,9 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+import yaml
 from pyspark import SparkContext
 
 from tests.support.lake import Lake, LakePipeline
+from tests.support.running_stream import running_stream
 from tidemill.engine.task_watch import Work, work_of
 from tidemill.errors import UsageError
 
@@ -146,6 +148,18 @@ def test_a_second_run_reads_new_files_only(lake: Lake, activity_data: LakePipeli
     assert len(lake.rows("bronze/activity_data")) == 2 * FILES + 1
 
 
+def test_readings_go_out_as_json_files_once(lake: Lake, activity_data: LakePipeline) -> None:
+    declared = lake.folder / "conf/pipelines/activity_data.yaml"
+    document = yaml.safe_load(declared.read_text())
+    document["sinks"] = [{"files": {"path": "exports/activity_data", "format": "json"}}]
+    declared.write_text(yaml.safe_dump(document))
+    activity_data.run_incremental()
+    activity_data.run_incremental()
+    written = lake.spark.read.json(str(lake.root / "exports/activity_data"))
+    assert sorted(-row["y"] for row in written.select("y").collect()) == [0, 1, 2, 100, 101, 102]
+    assert [row["User_ID"] for row in written.select("User_ID").distinct().collect()] == [35]
+
+
 def test_each_batch_tells_what_it_read_and_what_ran(lake: Lake, activity_data: LakePipeline) -> None:
     reporter = activity_data.run_incremental()
     newest = lake.ledger("bronze/activity_data")[0].entry
@@ -170,3 +184,22 @@ def test_rows_are_made_up_batch_by_batch_and_windows_close_as_their_time_passes(
         made_up.run_incremental()
     start = datetime(2026, 1, 1, tzinfo=UTC)
     assert lake.rows("silver/rate_windows") == [{"window_start": start, "rows": 1000, "newest": 999}]
+
+
+def test_rows_of_the_clock_are_numbered_without_a_gap(lake: Lake) -> None:
+    clock = lake.pipeline(
+        "clock",
+        source={"rate": {"rows_per_second": 50, "ramp_up": "2 seconds"}},
+        sinks=[{"delta": {"table": "bronze/clock"}}],
+        run={"mode": "stream", "trigger": "0 seconds"},
+    )
+
+    def numbers() -> list[int]:
+        return (
+            sorted(row["value"] for row in lake.rows("bronze/clock")) if lake.ledger("bronze/clock") else []
+        )
+
+    with running_stream(clock) as stream:
+        stream.wait_until(lambda: len(numbers()) > 10, "rows come")
+        stream.drain()
+    assert numbers() == list(range(len(numbers())))

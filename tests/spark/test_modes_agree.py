@@ -1,4 +1,4 @@
-"""One result: the same files through incremental runs, split at random, and through a backfill."""
+"""One result: the same files through a stream, incremental runs, split at random, and a backfill."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.lake import Lake, LakePipeline
+from tests.support.running_stream import running_stream
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 END = START + timedelta(hours=1)
@@ -112,3 +113,40 @@ def test_a_backfill_of_closed_windows_leaves_the_live_table_as_it_was(lake: Lake
     lake.land_rows("landing/readings/1.json", [])
     live.run_incremental()
     assert rows_of(lake, "silver/live", "window_start") == before
+
+
+SELECTED = """
+def transform(readings):
+    return readings.select("device", "signal").where("signal > 15")
+"""
+
+
+def test_a_batch_a_stream_and_an_incremental_run_give_the_same_rows(lake: Lake) -> None:
+    sent = [{"device": f"d{number}", "signal": number / 2, "x": number} for number in range(60)]
+    for number in range(3):
+        lake.land_rows(f"landing/signals/{number}.json", sent[20 * number : 20 * number + 20])
+    schema = "device string, signal double"
+    files = {"path": "landing/signals", "format": "json", "schema": schema, "max_files_per_batch": 1}
+
+    def declared(name: str, **run: Any) -> LakePipeline:
+        return lake.pipeline(
+            name,
+            source={"files": files},
+            transform=lake.transform("selected", SELECTED),
+            sinks=[{"delta": {"table": f"silver/{name}"}}],
+            run=run,
+        )
+
+    def rows(name: str) -> list[tuple[str, float]]:
+        found = lake.rows(f"silver/{name}") if lake.data_files(f"silver/{name}") else []
+        return sorted((row["device"], row["signal"]) for row in found)
+
+    expected = sorted((row["device"], row["signal"]) for row in sent if row["signal"] > 15)
+    with running_stream(declared("streamed", mode="stream", trigger="0 seconds")) as stream:
+        stream.wait_until(lambda: rows("streamed") == expected, "all rows are in the table")
+        stream.drain()
+    declared("read", mode="incremental").run_incremental()
+    transform: dict[str, Any] = {}
+    exec(SELECTED, transform)
+    batch = transform["transform"](lake.spark.read.schema(schema).json(str(lake.root / "landing/signals")))
+    assert rows("read") == sorted(map(tuple, batch.collect())) == expected

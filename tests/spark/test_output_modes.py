@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.lake import Lake, LakePipeline
-from tests.support.transform_corpus import OTHERS, QUERY, SINKS, findings_of, flow_of, pipeline_with
+from tests.support.transform_corpus import OTHERS, QUERY, SINKS, STATIC, findings_of, flow_of, pipeline_with
 
 KINDS = {
     "rows": "return rows.select('device', 'id')",
@@ -14,6 +14,9 @@ KINDS = {
     "sorted groups": "return rows.groupBy('device').count().orderBy('count')",
     "each once": "return rows.dropDuplicates(['device', 'at'])",
     "each once by a query": f"{QUERY}'SELECT DISTINCT device, at FROM r')",
+    "each once within the watermark": "return rows.dropDuplicatesWithinWatermark(['id'])",
+    "sessions": "return rows.groupBy(F.session_window('at', '5 minutes'), 'device').count()",
+    "joined with a table": f"{STATIC}\nreturn rows.join(devices, 'device').select('device', 'id')",
     "windows of windows": (
         "counts = rows.groupBy(MINUTES, 'device').count()\n"
         "return counts.groupBy(F.window(F.window_time('window'), '1 hour'), 'device').sum('count')"
@@ -33,6 +36,9 @@ MATRIX = {
     "sorted groups": ("013", "010", ""),
     "each once": ("", "", "015"),
     "each once by a query": ("", "", ""),
+    "each once within the watermark": ("", "", "015"),
+    "sessions": ("", "022", ""),
+    "joined with a table": ("", "", "015"),
     "windows of windows": ("", "014", "014"),
     "joined": ("", "", "015"),
     "joined, then bounded": ("", "", "015"),

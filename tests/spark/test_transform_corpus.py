@@ -150,6 +150,19 @@ REFUSED_WITH_EVENT_TIME = [
     ("return rows.withColumn('x', F.shuffle(F.array('id', 'value')))", "append", "025", 1, "record"),
     ("return rows.withColumn('x', F.monotonically_increasing_id())", "append", "025", 1, "kafka_offset"),
     ("return rows.withColumn('x', F.spark_partition_id())", "append", "025", 1, "record"),
+    (
+        "from pyspark.sql.streaming import StatefulProcessor\n"
+        "class Nothing(StatefulProcessor):\n"
+        "    def init(self, handle): pass\n"
+        "    def handleInputRows(self, key, rows, timerValues): yield from ()\n"
+        "    def close(self): pass\n"
+        "devices = rows.groupBy('device')\n"
+        "return devices.transformWithState(Nothing(), 'device string', 'Append', 'ProcessingTime')",
+        "append",
+        "030",
+        7,
+        "EventTime",
+    ),
     # Dynamic, so that the text does not show it.
     ("getattr(rows, 'show')()\nreturn rows", "append", "001", 1, "console"),
     ("kept = rows.where('id > 1')\nprint(kept.count())\nreturn kept", "append", "001", 2, "ledger"),

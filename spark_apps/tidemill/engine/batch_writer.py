@@ -83,7 +83,8 @@ class BatchWriter:
             return BatchResult(entry.batch_id, written, 0, 0)
         if self._late_split is not None:
             self._late_split.begin(frame, len(dropped))
-        with self._read(frame, left, bool(dropped)) as staged:
+        apart = len(dropped) > 1 and self._state.share_tasks(frame)
+        with self._read(frame, left, bool(dropped), apart=apart) as staged:
             late = late_rows(dropped)
             if self._late_split is not None:
                 check_none_dropped(entry, late)
@@ -112,20 +113,32 @@ class BatchWriter:
         return held
 
     @contextmanager
-    def _read(self, frame: DataFrame, left: Sequence[Output], stateful: bool) -> Iterator[dict[str, Staged]]:
-        """Step 2; what is ready to be committed, by output, in order."""
+    def _read(
+        self, frame: DataFrame, left: Sequence[Output], stateful: bool, *, apart: bool
+    ) -> Iterator[dict[str, Staged]]:
+        """Step 2; what is ready to be committed, by output, in order.
+
+        With `apart` each partition is computed by a task of its own, before a writer puts several into one:
+        there Spark 4.2 takes the state that an aggregation has read for that of the next operator, and fails.
+        """
         for aside in self._asides:
             aside.forget()
         needed = stateful or any(aside.may_come for aside in self._asides)
         extra = needed and not any(o.reads_when_staging for o in left)
         # State must be computed exactly once, and reading twice costs twice.
-        shared = sum(max(1, output.passes) for output in left) + extra > 1
+        shared = apart or sum(max(1, output.passes) for output in left) + extra > 1
         rows = frame.persist(StorageLevel.MEMORY_AND_DISK) if shared else frame
         try:
+            if apart:
+                _compute(rows)
             staged = {o.name: o.stage(o.rows.of(rows)) for o in left}
-            if extra:
-                rows.write.format("noop").mode("overwrite").save()
+            if extra and not apart:
+                _compute(rows)
             yield staged
         finally:
             if shared:
                 rows.unpersist()
+
+
+def _compute(rows: DataFrame) -> None:
+    rows.write.format("noop").mode("overwrite").save()

@@ -132,6 +132,14 @@ _KNOWN = (
         "nothing, if the transform takes the new ones: the driver starts again with them",
     ),
     _Known(
+        r"DELTA_SOURCE_(?:TABLE_IGNORE_CHANGES|IGNORE_DELETE)",
+        DataError,
+        "TIDE-SRC-009",
+        "Rows of the table that is read were changed or deleted, and a stream of appends cannot follow.",
+        "leave such commits out with `changes: skip` (or skip_deletes) of the source; or follow them with "
+        "`read_changes: true`",
+    ),
+    _Known(
         # The loser of a race for a checkpoint file is told of the rename that the winner's file forbade.
         r"CONCURRENT_STREAM_LOG_UPDATE|FAILED_RENAME_(?:TEMP_FILE|PATH)|are concurrently using|"
         r"ConcurrentTransactionException",

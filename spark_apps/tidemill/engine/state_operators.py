@@ -34,6 +34,10 @@ class StateOperators:
         """The metric of each stateful operator in the plan behind a batch's frame; empty if it has none."""
         return list(_metrics(running_execution(self._spark, frame).executedPlan()))
 
+    def share_tasks(self, frame: DataFrame) -> bool:
+        """Whether a union brings the partitions of several operators where one task may compute them."""
+        return _unites_state(running_execution(self._spark, frame).executedPlan())
+
 
 def running_execution(spark: Any, frame: DataFrame) -> Any:
     """Spark's execution of the batch behind a frame of foreachBatch, with its plans."""
@@ -52,3 +56,10 @@ def _metrics(plan: Any) -> Iterator[Any]:
         yield metric.get()
     for child in items(plan.children()):
         yield from _metrics(child)
+
+
+def _unites_state(plan: Any) -> bool:
+    children = items(plan.children())
+    if plan.nodeName() == "Union" and sum(any(True for _ in _metrics(child)) for child in children) > 1:
+        return True
+    return any(_unites_state(child) for child in children)

@@ -207,9 +207,15 @@ OTHERWISE = Rule(
     "Spark does not run this as a stream.",
     "see `reason`, which is Spark's own; compute it from the finished table instead",
 )
+NEVER_ENDS = Rule(
+    "TIDE-PLAN-030",
+    "`transformWithState` with ProcessingTime, in mode incremental",
+    "Spark asks for one more batch after each, because a timer may be due: the run would never end.",
+    "use EventTime and timers of event time, or run it with `mode: stream`",
+)
 CLOCK = Rule(
     "TIDE-PLAN-040",
-    "`current_timestamp`, `now`, `current_date`",
+    "`current_timestamp`, `now`, `current_date`; `transformWithState` with ProcessingTime",
     "The time is that of the batch: a repeated batch gives the same, a backfill another.",
     "use the event time, or the record's arrival: kafka_timestamp",
     warns=True,

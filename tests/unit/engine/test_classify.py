@@ -47,6 +47,15 @@ Caused by: {cause}
 """
 
 CASES = {
+    "rows of the table of a stream were deleted": (
+        StreamingQueryException(
+            "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [DELTA_SOURCE_TABLE_IGNORE_CHANGES] "
+            'Detected a data update (for example DELETE (Map(predicate -> "id = 2"))) in the source table at version 2.'
+        ),
+        DataError,
+        "TIDE-SRC-009",
+        "in the source table at version 2",
+    ),
     "the table of a stream has a column more": (
         StreamingQueryException(
             "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "

@@ -18,6 +18,7 @@ from tidemill.spec.transform_rules import (
     DUPLICATES,
     FIRST_ROWS,
     GROWING_STATE,
+    NEVER_ENDS,
     OWN_SOURCE,
     RANDOM,
     ROW_ORDER,
@@ -101,6 +102,8 @@ def _of_state(node: Node, known: Any, mode: OutputMode) -> Iterator[Found]:
         yield DUPLICATES, f"keys: {keys}", node
     elif node.kind == "Distinct" and not has_watermark(known.output()):
         yield DUPLICATES, "SELECT DISTINCT", node
+    elif _by_clock(node, known):
+        yield CLOCK, "ProcessingTime", node
     elif node.kind == "GlobalLimit" and mode == "append":
         yield FIRST_ROWS, "limit", node
     elif node.kind == "Aggregate" and mode == "update":
@@ -111,6 +114,25 @@ def _of_state(node: Node, known: Any, mode: OutputMode) -> Iterator[Found]:
                 ", ".join(str(group.fields.get("name", group.kind)) for group in groups),
                 node,
             )
+
+
+def endless_runs(root: Node, plan: Any) -> list[Found]:
+    """What keeps a run to the end of its source from ending.
+
+    Args:
+        root: Plan of what the transform made.
+        plan: Spark's object of it.
+    """
+    return [
+        (NEVER_ENDS, "ProcessingTime", node) for node, known in paired(root, plan) if _by_clock(node, known)
+    ]
+
+
+def _by_clock(node: Node, known: Any) -> bool:
+    """Whether it is a `transformWithState` whose timers and times to live go by the clock."""
+    if not node.kind.startswith("TransformWithState") or not is_stream(node):
+        return False
+    return str(known.timeMode().toString()) == "ProcessingTime"
 
 
 def _of_join(node: Node, join: Any, jvm: Any) -> Iterator[Found]:

@@ -1,0 +1,113 @@
+"""Which joins a pipeline can have: for conf/README.md, and for the test that runs each of them.
+
+What refuses the others is Spark's checker and `engine/plan_check`, by the rules that are named here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tidemill.spec.transform_rules import JOIN_SIDE, UNBOUNDED_JOIN, Rule
+
+Input = Literal["stream", "table"]
+Kind = Literal["inner", "left", "right", "full", "semi"]
+
+KINDS: tuple[Kind, ...] = ("inner", "left", "right", "full", "semi")
+
+
+@dataclass(frozen=True)
+class Join:
+    """One cell of the matrix.
+
+    Args:
+        left: What stands on the left of the join.
+        right: What stands on its right.
+        kind: Kind of join.
+        refused: By which rule; None if it runs.
+        needs: Of two streams, the sides of which Spark asks one for its watermark; empty if none.
+    """
+
+    left: Input
+    right: Input
+    kind: Kind
+    refused: Rule | None = None
+    needs: tuple[str, ...] = ()
+
+    @property
+    def stateful(self) -> bool:
+        """Whether it keeps rows from batch to batch."""
+        return (self.left, self.right) == ("stream", "stream")
+
+
+_SIDES: tuple[tuple[Input, Input], ...] = (
+    ("table", "table"),
+    ("stream", "table"),
+    ("table", "stream"),
+    ("stream", "stream"),
+)
+_REFUSED: dict[tuple[Input, Input], tuple[Kind, ...]] = {
+    ("stream", "table"): ("right", "full"),
+    ("table", "stream"): ("left", "full", "semi"),
+}
+_NEEDS: dict[Kind, tuple[str, ...]] = {
+    "left": ("right",),
+    "right": ("left",),
+    "full": ("left", "right"),
+    "semi": ("right",),
+}
+
+JOINS = tuple(
+    Join(
+        *sides,
+        kind,
+        refused=JOIN_SIDE if kind in _REFUSED.get(sides, ()) else None,
+        needs=_NEEDS.get(kind, ()) if sides == ("stream", "stream") else (),
+    )
+    for sides in _SIDES
+    for kind in KINDS
+)
+
+_HEAD = f"""## Which joins run
+
+A table is a source with `as: table`, or rows that the transform makes itself. `semi` is Spark's `left_semi`.
+A join with a table keeps no state; each batch is joined with the table's newest version. A join of two
+streams keeps the rows of both until the watermarks pass them, so it needs `event_time` on both sides and a
+bound in time; without one of them it is refused ({UNBOUNDED_JOIN.error_id}).
+"""
+_FOOT = """
+Spark itself asks for less: only for the watermark without which it could not tell that a row has no match.
+Without the other one it never forgets the rows of one side, so both are required here: state that only grows
+ends the stream one day.
+"""
+
+
+def joins_reference() -> str:
+    """The matrix for the conf reference."""
+    lines = [
+        _HEAD,
+        "| left | right | " + " | ".join(f"`{kind}`" for kind in KINDS) + " |",
+        "|---" * (2 + len(KINDS)) + "|",
+    ]
+    for sides in _SIDES:
+        cells = [_cell(join) for join in JOINS if (join.left, join.right) == sides]
+        lines.append(f"| {sides[0]} | {sides[1]} | " + " | ".join(cells) + " |")
+    lines += [_FOOT, "| two streams | Spark needs the watermark of | optional to Spark |", "|---|---|---|"]
+    lines += [f"| `{join.kind}` | {_needed(join)} | {_optional(join)} |" for join in JOINS if join.stateful]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(join: Join) -> str:
+    if join.refused is not None:
+        return f"refused: {join.refused.error_id}"
+    return "with state" if join.stateful else "without state"
+
+
+def _needed(join: Join) -> str:
+    return " or ".join(f"the {side}" for side in join.needs) or "neither"
+
+
+def _optional(join: Join) -> str:
+    if len(join.needs) > 1:
+        return "the other"
+    return " and ".join(f"the {side}" for side in ("left", "right") if side not in join.needs)

@@ -1,0 +1,49 @@
+"""What became of each test in the newest run that had it, from the files that pytest writes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from xml.etree import ElementTree
+
+from tests.coverage.rows import REPOSITORY
+
+# `make test` and the targets of the other tiers write here, each a file of its own.
+RESULTS = REPOSITORY / ".cache/results"
+
+
+@dataclass(frozen=True)
+class Result:
+    """One test, all its cases together.
+
+    Args:
+        cases: How many of them ran.
+        failed: How many of them did not pass: skipped ones, too.
+        ran_at: When the run ended.
+    """
+
+    cases: int
+    failed: int
+    ran_at: datetime
+
+
+def read_results(folder: Path = RESULTS) -> dict[str, Result]:
+    """By node id without parameters; of several runs, the newest that had the test."""
+    found: dict[str, Result] = {}
+    for file in sorted(folder.glob("*.xml"), key=lambda one: one.stat().st_mtime):
+        found.update(_of_file(file))
+    return found
+
+
+def _of_file(file: Path) -> Mapping[str, Result]:
+    ran_at = datetime.fromtimestamp(file.stat().st_mtime, UTC)
+    cases: dict[str, list[bool]] = defaultdict(list)
+    for case in ElementTree.parse(file).iter("testcase"):
+        name = case.get("name", "").partition("[")[0]
+        path = case.get("classname", "").replace(".", "/")
+        passed = not any(child.tag in ("failure", "error", "skipped") for child in case)
+        cases[f"{path}.py::{name}"].append(passed)
+    return {test: Result(len(passed), passed.count(False), ran_at) for test, passed in cases.items()}

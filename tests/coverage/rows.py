@@ -1,0 +1,49 @@
+"""The rows of the coverage table: capabilities, the clauses of each, and the tests that prove them."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+REPOSITORY = Path(__file__).parents[2]
+ROWS = Path(__file__).with_name("rows.yaml")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One capability.
+
+    Args:
+        row_id: Such as `S15`.
+        capability: What it is, in a few words.
+        proven: By each clause that has proof, the node ids of its tests, without parameters: all cases count.
+        missing: By each other clause, why it has none.
+    """
+
+    row_id: str
+    capability: str
+    proven: dict[str, list[str]]
+    missing: dict[str, str]
+
+    @property
+    def tests(self) -> list[str]:
+        """All tests, each once."""
+        return list(dict.fromkeys(test for tests in self.proven.values() for test in tests))
+
+
+def load_rows(file: Path = ROWS) -> list[Row]:
+    """All rows, in the order of the file."""
+    document = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return [
+        Row(row_id, row["capability"], row.get("proven", {}), row.get("missing", {}))
+        for row_id, row in document.items()
+    ]
+
+
+def names_of_tests(file: Path) -> set[str]:
+    """Names of the tests of a file, which is only parsed."""
+    found = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+    return {n.name for n in found if isinstance(n, ast.FunctionDef) and n.name.startswith("test_")}
