@@ -1,0 +1,59 @@
+"""Readings of phones and watches in the shape of the notebook's activity data, one file per batch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from tests.support.eventually import eventually
+
+if TYPE_CHECKING:
+    from examples.proofs.stage import Stage
+
+FILES = 3
+ROWS_PER_FILE = 4
+# Milliseconds and, as in the data, nanoseconds since 1970.
+ARRIVAL_MS = 1_424_686_735_000
+TIMEOUT_SECONDS = 60.0
+
+
+def reading(number: int) -> dict[str, Any]:
+    """One reading."""
+    return {
+        "Arrival_Time": ARRIVAL_MS + 40 * number,
+        "Creation_Time": (ARRIVAL_MS + 40 * number) * 1_000_000 + 7,
+        "Device": "nexus4_1",
+        "Index": number,
+        "Model": "nexus4",
+        "User": "abc"[number % 5 % 3],
+        "gt": "stand",
+        "x": number / 4,
+        "y": -number / 8,
+        "z": 9.75,
+    }
+
+
+READINGS = [reading(number) for number in range(FILES * ROWS_PER_FILE)]
+
+
+def land_activity(stage: Stage) -> list[dict[str, Any]]:
+    """Put the files there, once; all readings."""
+    if not (stage.lake.root / "landing/activity_data").exists():
+        for number in range(FILES):
+            rows = READINGS[number * ROWS_PER_FILE : (number + 1) * ROWS_PER_FILE]
+            stage.land(f"landing/activity_data/{number}.json", rows)
+    return READINGS
+
+
+def per_user() -> list[tuple[Any, ...]]:
+    """Readings of each user, the busiest first."""
+    counts = Counter(str(row["User"]) for row in READINGS)
+    return sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+
+
+def start_stream_1p(stage: Stage) -> None:
+    """A driver of its own that has written a file for each that was landed."""
+    land_activity(stage)
+    stage.driver("stream_1p")
+    log = stage.lake.root / "exports/stream_1p/_spark_metadata"
+    eventually((log / str(FILES - 1)).exists, "a batch for each file", TIMEOUT_SECONDS)

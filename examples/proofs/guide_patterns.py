@@ -1,0 +1,211 @@
+"""The guide's examples of monitoring, patterns, a whole pipeline and tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from statistics import mean
+from typing import TYPE_CHECKING, Any
+
+from examples.proofs import transactions as t
+from examples.proofs.activity import FILES, ROWS_PER_FILE, start_stream_1p
+from examples.proofs.example import Example, Result
+from examples.proofs.times import at, by_window, moment
+
+if TYPE_CHECKING:
+    from examples.proofs.stage import Stage
+
+EVENTS = [
+    {
+        "event_id": f"i{number}",
+        "device_id": device,
+        "temperature": degrees,
+        "humidity": humidity,
+        "timestamp": at(clock),
+    }
+    for number, (device, degrees, humidity, clock) in enumerate(
+        [
+            ("d1", 99.0, 40.0, "12:00:00"),
+            ("d1", 103.0, 45.5, "12:04:59"),
+            ("d2", 20.0, 50.0, "12:01:00"),
+            ("d2", 21.0, 30.0, "12:06:00"),
+            ("d1", 20.0, 30.0, "13:00:00"),
+        ]
+    )
+]
+FIRST = [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
+SECOND = [{"id": 3, "name": "c", "score": 0.5}]
+
+
+def status_of_a_query(stage: Stage) -> Sequence[Result]:
+    """What `queries` says of a driver: of the one that runs, or of the last one."""
+    start_stream_1p(stage)
+    told = json.loads(stage.tidemill("queries", "show", "stream_1p", "--json")[1])
+    listed = [one["pipeline"] for one in json.loads(stage.tidemill("queries", "--all", "--json")[1])]
+    last = told["query"]["last_progress"]
+    return [
+        Result("last progress: query", [last["name"]], ["stream_1p"]),
+        Result(
+            "rows written", [sink["total_rows"] for sink in told["query"]["sinks"]], [FILES * ROWS_PER_FILE]
+        ),
+        Result(
+            "all queries", listed, stage.pipeline("stream_1p").resolved.environment.project.pipeline_names()
+        ),
+    ]
+
+
+def each_once(stage: Stage) -> Sequence[Result]:
+    """Sent twice, there once."""
+    t.send_transactions(stage)
+    stage.run("distinct_transactions")
+    seen = stage.rows("silver/distinct_transactions", "event_id", "user_id", "amount")
+    return [Result("silver/distinct_transactions", seen, t.distinct())]
+
+
+def sessions(stage: Stage) -> Sequence[Result]:
+    """Sessions that are over."""
+    t.send_transactions(stage)
+    stage.run("user_sessions")
+    seen = stage.rows("gold/user_sessions", "user_id", "session_start", "events")
+    return [Result("gold/user_sessions", seen, t.sessions())]
+
+
+def iot(stage: Stage) -> Sequence[Result]:
+    """Averages and peaks of windows that are over, and an alert."""
+    for topic in ("iot_events", "iot_alerts"):
+        stage.topic(topic)
+    stage.send("iot_events", EVENTS)
+    stage.run("repository/iot_device_windows")
+    expected = _windows()
+    columns = ("device_id", "window_start", "avg_temp", "max_humidity")
+    alerts = [key for key, _ in stage.received("iot_alerts")]
+    return [
+        Result("silver/iot_device_windows", stage.rows("silver/iot_device_windows", *columns), expected),
+        Result(
+            "silver/iot_alerts",
+            stage.rows("silver/iot_alerts", *columns),
+            [row for row in expected if row[2] > 100],
+        ),
+        Result("topic iot_alerts", alerts, [row[0] for row in expected if row[2] > 100]),
+    ]
+
+
+def _windows() -> list[tuple[Any, ...]]:
+    found = []
+    for start, rows in by_window(EVENTS, lambda row: moment(row["timestamp"]), 5, t.WATERMARK).items():
+        for device in {row["device_id"] for row in rows}:
+            own = [row for row in rows if row["device_id"] == device]
+            temperature = mean(row["temperature"] for row in own)
+            found.append((device, start, temperature, max(row["humidity"] for row in own)))
+    return found
+
+
+def test_of_a_function(stage: Stage) -> Sequence[Result]:
+    """A transform is a function of a DataFrame: a test needs rows in memory, and no stream."""
+    from tidemill.engine.transform import load_code
+
+    transform = load_code(stage.pipeline("large_amounts").resolved, "large_amounts:transform")
+    rows = [("u1", "2023-01-01 00:00:00", 150.0), ("u2", "2023-01-01 00:01:00", 200.0), ("u3", "", 1.0)]
+    result = transform(stage.spark.createDataFrame(rows, "user_id string, event_time string, amount double"))
+    return [Result("count", [result.count()], [2])]
+
+
+def test_with_a_broker(stage: Stage) -> Sequence[Result]:
+    """A broker of the test's own, records, a table in memory."""
+    stage.topic("test_topic")
+    messages = [b"first", b"second", b"third"]
+    stage.send("test_topic", messages)
+    stage.run("topic_in_memory")
+    seen = stage.spark.table("test_query").select("value").collect()
+    return [
+        Result("memory test_query", [row["value"] for row in seen], [value.decode() for value in messages])
+    ]
+
+
+def added_columns(stage: Stage) -> Sequence[Result]:
+    """The table was made without the column that the second file has."""
+    from examples.proofs.stage import printed
+
+    file = stage.lake.folder / "spark_apps/transforms/more_columns.sql"
+    second = file.read_text()
+    stage.land("landing/growing/1.json", FIRST)
+    file.write_text(second.replace(", score", ""))
+    stage.run("more_columns")
+    file.write_text(second)
+    stage.land("landing/growing/2.json", SECOND)
+    with printed() as console:
+        stage.run("more_columns")
+    expected = [(row["id"], row["name"], row.get("score")) for row in [*FIRST, *SECOND]]
+    seen = [(row["id"], row["name"], row.get("score")) for row in stage.lake.rows("bronze/growing")]
+    return [
+        Result("bronze/growing", seen, expected),
+        Result("console", ["|3  |c   |0.5  |" in console.getvalue()], [True]),
+    ]
+
+
+EXAMPLES = [
+    Example(
+        27,
+        "guide",
+        "`status`, `lastProgress`, active streams",
+        ("stream_1p",),
+        proof=status_of_a_query,
+    ),
+    Example(
+        28,
+        "guide",
+        "`dropDuplicates` by id and time within 10 minutes",
+        ("distinct_transactions",),
+        proof=each_once,
+    ),
+    Example(
+        29,
+        "guide",
+        "session windows of 5 minutes by user",
+        ("user_sessions",),
+        refused={"user_sessions": "TIDE-PLAN-013"},
+        note="without a watermark no session ends: Spark 4.2 refuses it in append mode",
+        proof=sessions,
+    ),
+    Example(
+        30,
+        "guide",
+        "`mlflow.spark.load_model`: a model as a transform",
+        note="not yet: a pipeline cannot name a model, so the ledger could not say which one made a row. "
+        "Stages such as `Production` are deprecated since MLflow 2.9; aliases take their place",
+    ),
+    Example(
+        32,
+        "guide",
+        "IoT end to end: Kafka, averages and peaks of 5 minutes, Delta, alerts above 100",
+        ("repository/iot_device_windows",),
+        note="append, where the guide's complete mode would keep every window in the state; alerts go to a "
+        "table and a topic, and `console: {where: avg_temp > 100}` shows them",
+        proof=iot,
+    ),
+    Example(
+        33,
+        "guide",
+        "a test with rows in memory: two rows, count 2",
+        ("large_amounts",),
+        note="PySpark has no `MemoryStream`; a transform is tested as the function it is",
+        proof=test_of_a_function,
+    ),
+    Example(
+        34,
+        "guide",
+        "a test with a Kafka broker and a table in memory: more than 0 rows",
+        ("topic_in_memory",),
+        note="`tidemill dev broker` is the broker",
+        proof=test_with_a_broker,
+    ),
+    Example(
+        35,
+        "guide",
+        "console without truncation, `mergeSchema`",
+        ("more_columns",),
+        refused={"merge_schema": "TIDE-SPEC-003"},
+        note="the console never truncates; `schema_evolution: add_columns` is the sink's key",
+        proof=added_columns,
+    ),
+]

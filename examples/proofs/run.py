@@ -1,0 +1,21 @@
+"""Running one example: its wrong forms are refused, and its pipelines give what plain Python gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from examples.proofs.example import Example, Result
+
+if TYPE_CHECKING:
+    from examples.proofs.stage import Stage
+
+
+def run_example(stage: Stage, example: Example) -> Sequence[Result]:
+    """What was seen, and what was expected; empty if nothing runs."""
+    wrong = {**example.refused, **example.reported}
+    try:
+        results = [Result(f"wrong/{name}", [stage.refusal(name).error_id], [wrong[name]]) for name in wrong]
+        return results if example.proof is None else [*results, *example.proof(stage)]
+    finally:
+        stage.forget_settings()
