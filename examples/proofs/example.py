@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -29,9 +30,28 @@ class Result:
     expected: Sequence[Any]
 
     @property
+    def seen(self) -> list[str]:
+        """The rows in an order of their own."""
+        return sorted(map(_text, self.rows))
+
+    @property
+    def wanted(self) -> list[str]:
+        """The same of the expected ones."""
+        return sorted(map(_text, self.expected))
+
+    @property
     def agrees(self) -> bool:
         """Whether the same rows are in both, equally often; none at all would prove nothing."""
-        return bool(self.expected) and sorted(map(repr, self.rows)) == sorted(map(repr, self.expected))
+        return bool(self.expected) and self.seen == self.wanted
+
+
+def _text(value: object) -> str:
+    """A value as text; moments are the same in whatever zone they are told."""
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(_text, value))})"
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    return repr(value)
 
 
 Proof = Callable[["Stage"], Sequence[Result]]

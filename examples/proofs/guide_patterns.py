@@ -130,7 +130,8 @@ def added_columns(stage: Stage) -> Sequence[Result]:
     second = file.read_text()
     stage.land("landing/growing/1.json", FIRST)
     file.write_text(second.replace(", score", ""))
-    stage.run("more_columns")
+    with printed():
+        stage.run("more_columns")
     file.write_text(second)
     stage.land("landing/growing/2.json", SECOND)
     with printed() as console:

@@ -193,7 +193,7 @@ EXAMPLES = [
         "guide",
         "late events to a place of their own",
         ("late_transactions",),
-        refused={"late_by_filter": "TIDE-PLAN-029"},
+        refused={"late_by_filter": "TIDE-DATA-002"},
         note="Spark has no column `watermark` and no setting `dropLateEventsInWatermark`; `late: table` "
         "keeps late events",
         proof=late_events,

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from examples.proofs.activity import begin_stream_1p
 from examples.proofs.example import Example, Result
 
 if TYPE_CHECKING:
     from examples.proofs.stage import Stage
+
+
+def prepare(stage: Stage, examples: Sequence[Example]) -> None:
+    """Begin what takes long, if one of the examples needs it."""
+    if any("stream_1p" in example.pipelines for example in examples):
+        begin_stream_1p(stage)
 
 
 def run_example(stage: Stage, example: Example) -> Sequence[Result]:

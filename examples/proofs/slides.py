@@ -65,20 +65,21 @@ def count_of_signals(stage: Stage) -> Sequence[Result]:
 
 
 def query_management(stage: Stage) -> Sequence[Result]:
-    """A driver of its own, and one that does not start."""
+    """A query that runs in a driver of its own, and one that failed: a hold forbids its start."""
     rows = land_activity(stage)
     start_stream_1p(stage)
     told = json.loads(stage.tidemill("queries", "show", "stream_1p", "--json")[1])
     sinks = [(sink["name"], sink["total_rows"]) for sink in told["query"]["sinks"]]
     waited = stage.tidemill("queries", "wait", "stream_1p", "--timeout", "1s")
-    stage.tidemill("checkpoint", "hold", "signal_count", "--reason", "shown", "--apply")
-    stage.tidemill("run", "signal_count", "--mode", "incremental")
-    held = json.loads(stage.tidemill("queries", "show", "signal_count", "--json")[1])
+    held, _ = stage.tidemill("checkpoint", "hold", "signal_count", "--reason", "shown")
+    refused, _ = stage.tidemill("run", "signal_count", "--mode", "incremental")
+    failed = json.loads(stage.tidemill("queries", "show", "signal_count", "--json")[1])
+    stage.tidemill("checkpoint", "release", "signal_count", "by-hand", "--reason", "shown", "--apply")
     return [
         Result("sinks", sinks, [("files:exports/stream_1p", len(rows))]),
         Result("state, exception", [(told["state"], told["exception"])], [("running", None)]),
         Result("wait", [waited], [(1, "stream_1p: still runs after 1s\n")]),
-        Result("exception", [held["exception"]["id"]], ["TIDE-CKPT-030"]),
+        Result("a run that fails", [(held, refused, failed["exception"]["id"])], [(0, 1, "TIDE-CKPT-029")]),
     ]
 
 

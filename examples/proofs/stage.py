@@ -6,6 +6,8 @@ import contextlib
 import io
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ from tests.support.transform_corpus import findings_of
 from tidemill.cli.app import main
 from tidemill.cli.pipeline_check import check_pipeline
 from tidemill.dev.topics import create_topic
-from tidemill.errors import SpecError
+from tidemill.errors import SpecError, TidemillError
 from tidemill.sources.read import CONF_OF_NAMES
 from tidemill.spec.project import Project, load_environment
 
@@ -48,13 +50,14 @@ class Stage:
         self.lake = _copy(EXAMPLES, Lake(folder / "right", spark, servers))
         self.wrong = _copy(EXAMPLES / "wrong", Lake(folder / "wrong", spark, servers))
         self._topics: set[str] = set()
-        self._drivers: set[str] = set()
+        self._drivers: dict[str, subprocess.Popen[bytes]] = {}
 
     def pipeline(self, name: str) -> LakePipeline:
         """A pipeline of this folder, or `repository/NAME`."""
-        if name.startswith(REPOSITORY):
-            return self.lake.copy_pipeline(name.removeprefix(REPOSITORY))
-        return LakePipeline(self.lake, name)
+        own = name.removeprefix(REPOSITORY)
+        if own != name and not (self.lake.folder / f"conf/pipelines/{own}.yaml").exists():
+            self.lake.copy_pipeline(own)
+        return LakePipeline(self.lake, own)
 
     def run(self, name: str) -> None:
         """Run a pipeline to the end of its source, as `tidemill run NAME --mode incremental` does."""
@@ -68,7 +71,7 @@ class Stage:
         """How many batches the checkpoint of a pipeline holds as ended."""
         return len(list((self.pipeline(name).checkpoint / "commits").glob("[0-9]*")))
 
-    def refusal(self, name: str) -> SpecError:
+    def refusal(self, name: str) -> TidemillError:
         """What a wrong declaration is told: by `tidemill validate`, else by `tidemill plan --spark`."""
         try:
             resolved = check_pipeline(load_environment(Project(self.wrong.folder), "local", {}), name)
@@ -77,7 +80,10 @@ class Stage:
         for stream in resolved.spec.streams.values():
             if stream.source.files is not None:
                 (self.wrong.root / stream.source.files.path).mkdir(parents=True, exist_ok=True)
-        findings = findings_of(LakePipeline(self.wrong, name))
+        try:
+            findings = findings_of(LakePipeline(self.wrong, name))
+        except TidemillError as error:
+            return error
         assert findings, f"{name} is not refused"
         return findings[0].error
 
@@ -150,15 +156,21 @@ class Stage:
             code = main(["--project", str(self.lake.folder), "--env", "local", *arguments])
         return code, output.getvalue()
 
-    def driver(self, name: str) -> None:
-        """Let a driver of its own run a stream, by `tidemill start NAME`; returns after its first batch."""
+    def begin_driver(self, name: str) -> None:
+        """Let a driver of its own run a stream, by `tidemill start NAME`, which waits for a batch."""
         if name not in self._drivers:
-            code, said = self.tidemill("start", name)
-            assert code == 0, said
-            self._drivers.add(name)
+            arguments = ["--project", str(self.lake.folder), "--env", "local", "start", name]
+            self._drivers[name] = subprocess.Popen([sys.executable, "-m", "tidemill.cli.app", *arguments])
+
+    def driver(self, name: str) -> None:
+        """The same, and wait for that."""
+        self.begin_driver(name)
+        assert self._drivers[name].wait() == 0, f"{name} does not start"
 
     def close(self) -> None:
         """End all drivers that were started."""
+        for start in self._drivers.values():
+            start.wait()
         if self._drivers:
             self.tidemill("stop", "--all")
 

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from examples.proofs.catalogue import EXAMPLES
 from examples.proofs.example import Example
-from examples.proofs.run import run_example
+from examples.proofs.run import prepare, run_example
 from examples.proofs.stage import Stage
 from tests.support.kafka import Kafka
 
@@ -17,8 +17,15 @@ RUNNING = [example for example in EXAMPLES if example.proof is not None]
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, kafka: Kafka) -> Iterator[Stage]:
+def stage(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    spark: SparkSession,
+    kafka: Kafka,
+) -> Iterator[Stage]:
     stage = Stage(tmp_path_factory.mktemp("examples"), spark, kafka.bootstrap_servers)
+    here = [item for item in request.session.items if item.path == request.path]
+    prepare(stage, [item.callspec.params["example"] for item in here if isinstance(item, pytest.Function)])
     yield stage
     stage.close()
 
@@ -27,7 +34,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, kafka: 
 def test_an_example_of_the_documents_gives_its_rows(stage: Stage, example: Example) -> None:
     results = run_example(stage, example)
     assert results
-    assert {r.what: sorted(map(repr, r.rows)) for r in results} == {
-        r.what: sorted(map(repr, r.expected)) for r in results
-    }
-    assert all(result.expected for result in results)
+    assert [(result.what, result.seen) for result in results] == [
+        (result.what, result.wanted) for result in results
+    ]
+    assert all(result.agrees for result in results)
