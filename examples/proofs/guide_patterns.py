@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import runpy
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +17,8 @@ from examples.proofs.times import at, by_window, moment
 
 if TYPE_CHECKING:
     from examples.proofs.stage import Stage
+
+EXAMPLES_FOLDER = Path(__file__).parents[1]
 
 EVENTS = [
     {
@@ -100,17 +105,19 @@ def _windows() -> list[tuple[Any, ...]]:
     return found
 
 
-def test_of_a_function(stage: Stage) -> Sequence[Result]:
-    """A transform is a function of a DataFrame: a test needs rows in memory, and no stream."""
-    from tidemill.engine.transform import load_code
+def rows_in_memory(stage: Stage) -> Sequence[Result]:
+    """The test of `examples/tests`, as pytest runs it."""
+    sys.path.append(str(EXAMPLES_FOLDER / "spark_apps"))
+    try:
+        tests = runpy.run_path(str(EXAMPLES_FOLDER / "tests/test_large_amounts.py"))
+    finally:
+        sys.path.remove(str(EXAMPLES_FOLDER / "spark_apps"))
+    tests["test_amounts_above_100_are_kept"](stage.spark)
+    rows = stage.spark.createDataFrame(tests["ROWS"], tests["COLUMNS"])
+    return [Result("count", [tests["transform"](rows).count()], [2])]
 
-    transform = load_code(stage.pipeline("large_amounts").resolved, "large_amounts:transform")
-    rows = [("u1", "2023-01-01 00:00:00", 150.0), ("u2", "2023-01-01 00:01:00", 200.0), ("u3", "", 1.0)]
-    result = transform(stage.spark.createDataFrame(rows, "user_id string, event_time string, amount double"))
-    return [Result("count", [result.count()], [2])]
 
-
-def test_with_a_broker(stage: Stage) -> Sequence[Result]:
+def broker_and_memory(stage: Stage) -> Sequence[Result]:
     """A broker of the test's own, records, a table in memory."""
     stage.topic("test_topic")
     messages = [b"first", b"second", b"third"]
@@ -189,8 +196,9 @@ EXAMPLES = [
         "guide",
         "a test with rows in memory: two rows, count 2",
         ("large_amounts",),
-        note="PySpark has no `MemoryStream`; a transform is tested as the function it is",
-        proof=test_of_a_function,
+        note="PySpark has no `MemoryStream`; [a test](tests/test_large_amounts.py) calls the transform, a "
+        "function",
+        proof=rows_in_memory,
     ),
     Example(
         34,
@@ -198,7 +206,7 @@ EXAMPLES = [
         "a test with a Kafka broker and a table in memory: more than 0 rows",
         ("topic_in_memory",),
         note="`tidemill dev broker` is the broker",
-        proof=test_with_a_broker,
+        proof=broker_and_memory,
     ),
     Example(
         35,

@@ -9,13 +9,22 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from examples.proofs.activity import FILES, ROWS_PER_FILE, land_activity, per_user, start_stream_1p
+from examples.proofs.activity import (
+    ARRIVAL_MS,
+    FILES,
+    ROWS_PER_FILE,
+    land_activity,
+    per_user,
+    start_stream_1p,
+)
 from examples.proofs.example import Example, Result
 from tests.support.line_server import line_server
 
 if TYPE_CHECKING:
     from examples.proofs.stage import Stage
 
+# On average.
+SECONDS_OF_A_YEAR = 31_556_952
 LINES = ["to be", "or not to be"]
 AS_THEY_ARE = ("Creation_Time", "Device", "Model", "User", "gt", "x", "y", "z")
 
@@ -55,7 +64,16 @@ def activity_files(stage: Stage) -> Sequence[Result]:
     ]
     seen = stage.rows("bronze/activity_data", "Arrival_Time", "User_ID", *AS_THEY_ARE)
     batches = [commit.entry.rows for commit in stage.lake.ledger("bronze/activity_data") if commit.entry]
+    as_in_the_notebook = stage.spark.read.schema("Arrival_Time timestamp").json(
+        str(stage.lake.root / "landing/activity_data/0.json")
+    )
+    years = as_in_the_notebook.selectExpr("year(Arrival_Time)").distinct().collect()
     return [
+        Result(
+            "year by the notebook's schema",
+            [row[0] for row in years],
+            [1970 + ARRIVAL_MS // SECONDS_OF_A_YEAR],
+        ),
         Result("bronze/activity_data", seen, expected),
         Result("rows of each batch", batches, [ROWS_PER_FILE] * FILES),
     ]
@@ -132,7 +150,7 @@ EXAMPLES = [
         "activity JSON with a schema, one file per trigger, `Index` renamed",
         ("repository/activity_data",),
         note="the data's times are numbers: read as the notebook's `timestamp` they would be seconds, in the "
-        "year 47000",
+        "year 47116",
         proof=activity_files,
     ),
     Example(

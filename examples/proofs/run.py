@@ -20,9 +20,10 @@ def prepare(stage: Stage, examples: Sequence[Example]) -> None:
 
 def run_example(stage: Stage, example: Example) -> Sequence[Result]:
     """What was seen, and what was expected; empty if nothing runs."""
-    wrong = {**example.refused, **example.reported}
+    wrong = {name: ("refused", error_id) for name, error_id in example.refused.items()}
+    wrong |= {name: ("reported", error_id) for name, error_id in example.reported.items()}
     try:
-        results = [Result(f"wrong/{name}", [stage.refusal(name).error_id], [wrong[name]]) for name in wrong]
+        results = [Result(f"wrong/{name}", [stage.verdict(name)], [wrong[name]]) for name in wrong]
         return results if example.proof is None else [*results, *example.proof(stage)]
     finally:
         stage.forget_settings()

@@ -71,21 +71,24 @@ class Stage:
         """How many batches the checkpoint of a pipeline holds as ended."""
         return len(list((self.pipeline(name).checkpoint / "commits").glob("[0-9]*")))
 
-    def refusal(self, name: str) -> TidemillError:
-        """What a wrong declaration is told: by `tidemill validate`, else by `tidemill plan --spark`."""
+    def verdict(self, name: str) -> tuple[str, str]:
+        """Whether a wrong declaration is refused or only reported, and the error's id.
+
+        It is told by `tidemill validate`, else by `tidemill plan --spark`.
+        """
         try:
             resolved = check_pipeline(load_environment(Project(self.wrong.folder), "local", {}), name)
         except SpecError as error:
-            return error
+            return "refused", error.error_id
         for stream in resolved.spec.streams.values():
             if stream.source.files is not None:
                 (self.wrong.root / stream.source.files.path).mkdir(parents=True, exist_ok=True)
         try:
             findings = findings_of(LakePipeline(self.wrong, name))
         except TidemillError as error:
-            return error
-        assert findings, f"{name} is not refused"
-        return findings[0].error
+            return "refused", error.error_id
+        assert findings, f"nothing is found in {name}"
+        return "reported" if findings[0].rule.warns else "refused", findings[0].error.error_id
 
     def land(self, path: str, rows: Iterable[Mapping[str, Any]]) -> None:
         """Put a file of JSON lines below the storage root."""

@@ -46,5 +46,17 @@ def test_the_pipelines_are_right() -> None:
     assert [(finding.name, finding.error) for finding in findings if finding.error is not None] == []
 
 
+def test_what_a_wrong_declaration_shares_with_the_right_one_is_the_same() -> None:
+    right, wrong = ROOT / "examples", ROOT / "examples/wrong"
+    files = [
+        file.relative_to(wrong)
+        for part in ("conf/schemas", "spark_apps")
+        for file in wrong.glob(f"{part}/**/*.*")
+    ]
+    shared = [file for file in files if (right / file).is_file()]
+    assert shared
+    assert [file for file in shared if (right / file).read_bytes() != (wrong / file).read_bytes()] == []
+
+
 def test_the_page_shows_the_list() -> None:
     assert PAGE.read_text() == with_table(PAGE.read_text()), "run make generate"
