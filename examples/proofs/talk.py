@@ -105,8 +105,8 @@ EXAMPLES = [
         "topics by list, pattern and assignment; starting offsets as JSON; the six columns",
         ("topics_by_list", "topics_by_pattern", "topics_by_assignment"),
         refused={"topics_by_pattern": "TIDE-SPEC-003"},
-        note="left out, `starting_offsets` is `earliest`, where Spark's is `latest`; the talk's pattern `topic*` "
-        "is a regular expression to Spark: `topi` and any number of `c`",
+        note="left out, `starting_offsets` is `earliest`, where Spark's is `latest`; the talk's pattern "
+        "`topic*` is a regular expression to Spark: `topi` and any number of `c`",
         proof=ways_to_subscribe,
     ),
 ]
