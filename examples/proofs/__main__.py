@@ -40,7 +40,8 @@ def main(numbers: Sequence[int]) -> int:
     ):
         spark = shared_session(Path(folder))
         # What a crash and a refusal print of themselves is expected here.
-        spark.sparkContext.setLogLevel("OFF")
+        log4j = spark._jvm.org.apache.logging.log4j
+        log4j.core.config.Configurator.setAllLevels("", log4j.Level.OFF)
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         stage = Stage(Path(folder) / "stage", spark, broker.bootstrap_servers)
         try:

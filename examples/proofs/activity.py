@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -57,9 +58,16 @@ def begin_stream_1p(stage: Stage) -> None:
     stage.begin_driver("stream_1p")
 
 
-def start_stream_1p(stage: Stage) -> None:
-    """A driver of its own that has written a file for each that was landed."""
+def stream_1p(stage: Stage) -> dict[str, Any]:
+    """What `tidemill queries show` says of that driver, once each file that was landed was a batch."""
     begin_stream_1p(stage)
     stage.driver("stream_1p")
-    log = stage.lake.root / "exports/stream_1p/_spark_metadata"
-    eventually((log / str(FILES - 1)).exists, "a batch for each file", TIMEOUT_SECONDS)
+    return eventually(lambda: _with_all_files(stage), "a batch for each file", TIMEOUT_SECONDS)
+
+
+def _with_all_files(stage: Stage) -> dict[str, Any]:
+    code, said = stage.tidemill("queries", "show", "stream_1p", "--json")
+    assert code == 0, said
+    told: dict[str, Any] = json.loads(said)
+    batches = [] if told["query"] is None else told["query"]["recent_progress"]
+    return told if FILES - 1 in [batch["batchId"] for batch in batches] else {}

@@ -11,7 +11,7 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from examples.proofs import transactions as t
-from examples.proofs.activity import FILES, ROWS_PER_FILE, start_stream_1p
+from examples.proofs.activity import FILES, stream_1p
 from examples.proofs.example import Example, Result
 from examples.proofs.times import at, by_window, moment
 
@@ -44,18 +44,16 @@ SECOND = [{"id": 3, "name": "c", "score": 0.5}]
 
 def status_of_a_query(stage: Stage) -> Sequence[Result]:
     """What `queries` says of a driver: of the one that runs, or of the last one."""
-    start_stream_1p(stage)
-    told = json.loads(stage.tidemill("queries", "show", "stream_1p", "--json")[1])
-    listed = [one["pipeline"] for one in json.loads(stage.tidemill("queries", "--all", "--json")[1])]
-    last = told["query"]["last_progress"]
+    told = stream_1p(stage)
+    progress = told["query"]["last_progress"]
+    listed = {
+        one["pipeline"]: one["state"] for one in json.loads(stage.tidemill("queries", "--all", "--json")[1])
+    }
+    names = stage.pipeline("stream_1p").resolved.environment.project.pipeline_names()
     return [
-        Result("last progress: query", [last["name"]], ["stream_1p"]),
-        Result(
-            "rows written", [sink["total_rows"] for sink in told["query"]["sinks"]], [FILES * ROWS_PER_FILE]
-        ),
-        Result(
-            "all queries", listed, stage.pipeline("stream_1p").resolved.environment.project.pipeline_names()
-        ),
+        Result("last progress", [(progress["name"], progress["batchId"])], [("stream_1p", FILES - 1)]),
+        Result("status", [listed["stream_1p"]], [told["state"]]),
+        Result("all queries", list(listed), names),
     ]
 
 

@@ -15,7 +15,7 @@ from examples.proofs.activity import (
     ROWS_PER_FILE,
     land_activity,
     per_user,
-    start_stream_1p,
+    stream_1p,
 )
 from examples.proofs.example import Example, Result
 from tests.support.line_server import line_server
@@ -46,7 +46,7 @@ def words_of_a_socket(stage: Stage) -> Sequence[Result]:
 
 def shown(console: str) -> dict[str, int]:
     """Words and numbers of the newest batch on a console."""
-    newest = console.rpartition("batch ")[2]
+    newest = re.split(r"^batch \d+$", console, flags=re.MULTILINE)[-1]
     return {word: int(count) for word, count in re.findall(r"\|(\w+) *\|(\d+) ", newest)}
 
 
@@ -91,17 +91,15 @@ def sorted_activity(stage: Stage) -> Sequence[Result]:
 def activity_as_json(stage: Stage) -> Sequence[Result]:
     """A driver of its own writes the files."""
     rows = land_activity(stage)
-    start_stream_1p(stage)
+    stream_1p(stage)
     seen = stage.exported("exports/stream_1p", "User_ID", "Device", "x", kind="json")
     return [Result("exports/stream_1p", seen, [(row["Index"], row["Device"], row["x"]) for row in rows])]
 
 
 def progress_of_a_query(stage: Stage) -> Sequence[Result]:
     """The running query, until it is stopped."""
-    land_activity(stage)
-    start_stream_1p(stage)
+    told = stream_1p(stage)
     active = json.loads(stage.tidemill("queries", "--json")[1])
-    told = json.loads(stage.tidemill("queries", "show", "stream_1p", "--json")[1])
     batches = {one["batchId"]: one["numInputRows"] for one in told["query"]["recent_progress"]}
     waited, _ = stage.tidemill("queries", "wait", "stream_1p", "--timeout", "1s")
     stopped, _ = stage.tidemill("stop", "stream_1p")

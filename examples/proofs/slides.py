@@ -8,7 +8,7 @@ from datetime import timedelta
 from statistics import mean
 from typing import TYPE_CHECKING
 
-from examples.proofs.activity import land_activity, start_stream_1p
+from examples.proofs.activity import FILES, stream_1p
 from examples.proofs.example import Example, Result
 from examples.proofs.times import at, by_window, moment
 
@@ -66,17 +66,17 @@ def count_of_signals(stage: Stage) -> Sequence[Result]:
 
 def query_management(stage: Stage) -> Sequence[Result]:
     """A query that runs in a driver of its own, and one that failed: a hold forbids its start."""
-    rows = land_activity(stage)
-    start_stream_1p(stage)
-    told = json.loads(stage.tidemill("queries", "show", "stream_1p", "--json")[1])
-    sinks = [(sink["name"], sink["total_rows"]) for sink in told["query"]["sinks"]]
+    told = stream_1p(stage)
+    sources = [source["description"].partition("[")[0] for source in told["query"]["sources"]]
+    sinks = [(sink["name"], sink["batch_id"], sink["committed"]) for sink in told["query"]["sinks"]]
     waited = stage.tidemill("queries", "wait", "stream_1p", "--timeout", "1s")
     held, _ = stage.tidemill("checkpoint", "hold", "signal_count", "--reason", "shown")
     refused, _ = stage.tidemill("run", "signal_count", "--mode", "incremental")
     failed = json.loads(stage.tidemill("queries", "show", "signal_count", "--json")[1])
     stage.tidemill("checkpoint", "release", "signal_count", "by-hand", "--reason", "shown", "--apply")
     return [
-        Result("sinks", sinks, [("files:exports/stream_1p", len(rows))]),
+        Result("sources", sources, ["FileStreamSource"]),
+        Result("sinks", sinks, [("files:exports/stream_1p", FILES - 1, True)]),
         Result("state, exception", [(told["state"], told["exception"])], [("running", None)]),
         Result("wait", [waited], [(1, "stream_1p: still runs after 1s\n")]),
         Result("a run that fails", [(held, refused, failed["exception"]["id"])], [(0, 1, "TIDE-CKPT-029")]),

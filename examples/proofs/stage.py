@@ -50,7 +50,7 @@ class Stage:
         self.lake = _copy(EXAMPLES, Lake(folder / "right", spark, servers))
         self.wrong = _copy(EXAMPLES / "wrong", Lake(folder / "wrong", spark, servers))
         self._topics: set[str] = set()
-        self._drivers: dict[str, subprocess.Popen[bytes]] = {}
+        self._drivers: dict[str, subprocess.Popen[str]] = {}
 
     def pipeline(self, name: str) -> LakePipeline:
         """A pipeline of this folder, or `repository/NAME`."""
@@ -128,7 +128,7 @@ class Stage:
 
     def send_at(self, topic: str, rows: Iterable[tuple[Mapping[str, Any], int]]) -> None:
         """Send rows as JSON, each with the moment of its arrival in milliseconds."""
-        producer = Producer({"bootstrap.servers": self.broker, "enable.idempotence": True})
+        producer = Producer({"bootstrap.servers": self.broker, "enable.idempotence": True, "log_level": 0})
         for row, milliseconds in rows:
             producer.produce(topic, json.dumps(row).encode(), partition=0, timestamp=milliseconds)
         assert producer.flush(20) == 0, "the broker did not take all records"
@@ -163,17 +163,25 @@ class Stage:
         """Let a driver of its own run a stream, by `tidemill start NAME`, which waits for a batch."""
         if name not in self._drivers:
             arguments = ["--project", str(self.lake.folder), "--env", "local", "start", name]
-            self._drivers[name] = subprocess.Popen([sys.executable, "-m", "tidemill.cli.app", *arguments])
+            self._drivers[name] = subprocess.Popen(
+                [sys.executable, "-m", "tidemill.cli.app", *arguments],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
 
     def driver(self, name: str) -> None:
         """The same, and wait for that."""
         self.begin_driver(name)
-        assert self._drivers[name].wait() == 0, f"{name} does not start"
+        start = self._drivers[name]
+        said = start.communicate()[0] if start.returncode is None else ""
+        assert start.returncode == 0, f"{name} does not start: {said}"
 
     def close(self) -> None:
         """End all drivers that were started."""
         for start in self._drivers.values():
-            start.wait()
+            if start.returncode is None:
+                start.communicate()
         if self._drivers:
             self.tidemill("stop", "--all")
 
