@@ -36,6 +36,10 @@ demo: setup ## start broker, generator and Airflow; watch events become tables
 demo-stop: setup ## end all that `make demo` started
 	@$(BIN)/tidemill dev demo-stop
 
+.PHONY: examples
+examples: setup-tests ## run the examples of textbooks, and compare their rows; NUMBERS="17 18" runs some
+	@$(BIN)/python -m examples.proofs $(NUMBERS)
+
 .PHONY: test test-unit test-stores test-spark test-kafka test-airflow test-helm
 test: setup-tests ## all tests that need no more than this machine's Java and Python, in three processes
 	@$(PYTEST) $(PROCESSES) $(TIERS)
@@ -117,8 +121,9 @@ fix: setup ## mend what ruff can mend
 	$(BIN)/ruff format .
 
 .PHONY: generate pins
-generate: setup ## write the conf reference and the JSON Schemas
+generate: setup ## write the conf reference, the JSON Schemas and the page of the examples
 	$(BIN)/tidemill dev generate
+	$(BIN)/python -m examples.proofs.page
 
 pins: setup ## write the pin files anew, after a change of versions or dependencies
 	docker/pins.sh

@@ -13,6 +13,8 @@ from pyspark.sql import SparkSession
 
 from tests.support.kafka import Kafka, Record
 from tests.support.lake import Lake, LakePipeline
+from tidemill.engine.availability import check_source
+from tidemill.errors import UnavailableError
 
 Position = tuple[str, int, int]
 
@@ -48,6 +50,15 @@ def test_several_topics_are_read_by_name(kafka: Kafka, lake: Lake) -> None:
     one, two = two_topics(kafka)
     records(lake, topics=[one, two]).run_incremental()
     assert positions(lake) == all_of(one, two)
+
+
+def test_a_pattern_that_matches_no_topic_waits_for_one(kafka: Kafka, lake: Lake) -> None:
+    pipeline = records(lake, pattern="nowhere_.*").resolved
+    with pytest.raises(UnavailableError) as waiting:
+        check_source(pipeline)
+    assert (waiting.value.error_id, waiting.value.facts["pattern"]) == ("TIDE-SRC-002", "nowhere_.*")
+    kafka.new_topic("nowhere")
+    check_source(pipeline)
 
 
 def test_a_pattern_takes_in_a_topic_that_is_made_later(kafka: Kafka, lake: Lake) -> None:

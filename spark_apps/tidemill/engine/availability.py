@@ -70,7 +70,7 @@ def _check_stream(pipeline: Pipeline) -> None:
     source = pipeline.spec.source
     if source.is_kafka:
         with KafkaOffsets(kafka_client(pipeline)) as offsets:
-            offsets.partitions(offsets.matching(source.topics_or_pattern))
+            offsets.partitions(offsets.found(source.topics_or_pattern))
     elif source.delta is not None:
         _check_table(pipeline, source.delta.table)
         if source.delta.read_changes:

@@ -63,7 +63,7 @@ class KafkaOffsets:
                 facts={
                     "topic": ", ".join(missing),
                     "bootstrap_servers": self._servers,
-                    "known": ", ".join(sorted(t for t in known if not t.startswith("__"))[:20]) or "none",
+                    "known": _named(known),
                 },
                 fix="create the topic, or correct its name in the pipeline file",
                 runbook="source-unavailable",
@@ -80,6 +80,28 @@ class KafkaOffsets:
         if not isinstance(topics, re.Pattern):
             return list(topics)
         return sorted(name for name in self._known() if topics.fullmatch(name))
+
+    def found(self, topics: Iterable[str] | re.Pattern[str]) -> list[str]:
+        """The same, and of a pattern one at least.
+
+        Raises:
+            UnavailableError: TIDE-SRC-002, if no topic matches: a query would read nothing, and not say so.
+        """
+        matching = self.matching(topics)
+        if isinstance(topics, re.Pattern) and not matching:
+            raise UnavailableError(
+                "TIDE-SRC-002",
+                "No topic matches the pattern.",
+                facts={
+                    "pattern": topics.pattern,
+                    "bootstrap_servers": self._servers,
+                    "known": _named(self._known()),
+                },
+                fix="create a topic, or correct the pattern in the pipeline file: a regular expression that "
+                "matches whole names",
+                runbook="source-unavailable",
+            )
+        return matching
 
     def ends(self, topics: Iterable[str]) -> Positions:
         """First offset after the last record of each partition."""
@@ -155,6 +177,11 @@ class KafkaOffsets:
                 "or correct the environment's `kafka`",
                 runbook="source-unavailable",
             ) from error
+
+
+def _named(known: Iterable[str]) -> str:
+    """Some topics' names, without the broker's own."""
+    return ", ".join(sorted(topic for topic in known if not topic.startswith("__"))[:20]) or "none"
 
 
 def records_between(start: Positions, end: Positions) -> int:

@@ -90,6 +90,7 @@ _OWNED_OF_DELTA = {
     "readchangefeed": "write `read_changes:`",
     "readchangedata": "write `read_changes:`",
 }
+_OWNED_OF_DELTA_SINK = {"mergeschema": "write `schema_evolution: add_columns` at the sink"}
 # Log entries that expire take files away from readers.
 _OWNED_OF_FILES_SINK = {"retention": "a file that was written stays"}
 
@@ -147,6 +148,7 @@ def check_kafka_sink_options(options: Mapping[str, str]) -> Mapping[str, str]:
 
 def check_delta_sink_options(options: Mapping[str, str]) -> Mapping[str, str]:
     """Return `options` if Delta's writer uses every name."""
+    _check_not_owned(options, _OWNED_OF_DELTA_SINK)
     known = {name.lower() for name in DELTA_SINK_OPTIONS}
     for name in check_options(options):
         if name.lower() not in known:

@@ -35,6 +35,10 @@ Isolation = Annotated[
 ]
 
 
+# A character of a topic's name, not of a class such as \d, and a star.
+_LITERAL_AND_STAR = re.compile(r"(?<!\\)([\w-])\*")
+
+
 class KafkaSource(Strict):
     """Topics of the environment's Kafka brokers."""
 
@@ -82,6 +86,12 @@ class KafkaSource(Strict):
             re.compile(pattern or "")
         except re.error as error:
             raise ValueError(f"not a regular expression: {error.msg}") from error
+        # `topic*`, as in a shell, would match `topi` and `topicc`: no topic that exists, and no error.
+        meant = _LITERAL_AND_STAR.sub(r"\1.*", pattern or "")
+        if meant != (pattern or ""):
+            raise ValueError(
+                f"a star repeats the character before it: did you mean {meant}? If not, put it into brackets"
+            )
         return pattern
 
     @property

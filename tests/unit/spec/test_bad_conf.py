@@ -71,6 +71,7 @@ def test_every_problem_of_a_file_is_told_at_once(project: ConfProject) -> None:
         ("topic: orders", "{}", "source.kafka", "exactly one of topic, topics, pattern, assign"),
         ("topic: orders", "topic: a\n    pattern: b", "source.kafka", "found topic and pattern"),
         ("topic: orders", "pattern: '['", "source.kafka.pattern", "not a regular expression"),
+        ("topic: orders", "pattern: orders*", "source.kafka.pattern", "did you mean orders.*?"),
         ("topic: orders", "topic: orders\n    headers: perhaps", "source.kafka.headers", "boolean"),
         (
             "topic: orders",

@@ -142,6 +142,7 @@ HUB = "eventhubs: {namespace: plant-north, hub: readings, connection_string: hub
         ("kafka: {topic: orders}", "kafka: {topics: [payments, orders]}", "orders"),
         ("kafka: {topic: orders}", "kafka: {pattern: 'ord.*'}", "orders"),
         ("kafka: {pattern: 'ord.*'}", "kafka: {topic: orders}", "orders"),
+        (r"kafka: {pattern: '[o-r]*d\w*(s)*'}", "kafka: {topic: orders}", "orders"),
         ("kafka: {topic: orders}", "kafka: {pattern: 'ord'}", ""),
         (HUB, HUB, "readings"),
         (HUB, HUB.replace("north", "south"), ""),

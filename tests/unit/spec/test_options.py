@@ -111,7 +111,7 @@ def test_options_of_deltas_writer_pass(name: str) -> None:
     ("name", "said"),
     [
         ("maxRecordPerFile", r"did you mean maxRecordsPerFile\?"),
-        ("mergeSchema", "there are compression, "),
+        ("mergeSchema", "`schema_evolution: add_columns`"),
         ("maxFilesPerTrigger", "the platform owns"),
     ],
 )

@@ -1,0 +1,82 @@
+"""What an example is: a document's own code, the pipelines that do the same here, and their proof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from examples.proofs.stage import Stage
+
+
+# Before the name of a pipeline of this repository's own.
+REPOSITORY = "repository/"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one output holds, against what plain Python makes of the same input.
+
+    Args:
+        what: The output.
+        rows: What it holds, in any order.
+        expected: What it must hold.
+    """
+
+    what: str
+    rows: Sequence[Any]
+    expected: Sequence[Any]
+
+    @property
+    def seen(self) -> list[str]:
+        """The rows in an order of their own."""
+        return sorted(map(_text, self.rows))
+
+    @property
+    def wanted(self) -> list[str]:
+        """The same of the expected ones."""
+        return sorted(map(_text, self.expected))
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the same rows are in both, equally often; none at all would prove nothing."""
+        return bool(self.expected) and self.seen == self.wanted
+
+
+def _text(value: object) -> str:
+    """A value as text; moments are the same in whatever zone they are told."""
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(_text, value))})"
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    return repr(value)
+
+
+Proof = Callable[["Stage"], Sequence[Result]]
+
+
+@dataclass(frozen=True)
+class Example:
+    """One example of the documents.
+
+    Args:
+        number: Its place in the list of all examples.
+        document: Where it stands.
+        shows: What it shows.
+        pipelines: What does it here: files of `conf/pipelines`; `repository/NAME` is one of this repository.
+        refused: Its own wrong forms, files of `wrong/conf/pipelines`, with the error that refuses each.
+        reported: The same for what is reported and started.
+        note: Where the platform, or Spark 4.2, differs from the document; or why it does not run yet.
+        proof: Runs it; None where nothing runs.
+    """
+
+    number: int
+    document: str
+    shows: str
+    pipelines: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+    reported: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
+    proof: Proof | None = None

@@ -1,0 +1,2 @@
+-- What the second release writes; the first one had no score.
+SELECT id, name, score FROM source
