@@ -1,4 +1,4 @@
-"""Text, CSV and Avro records through the same door as JSON: in every mode, good ones are rows."""
+"""Text, CSV, Avro and Protobuf records through the same door as JSON: in every mode, good ones are rows."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from tests.support.kafka import Kafka, Record
 from tests.support.lake import Lake, LakePipeline
+from tests.support.protobuf_schemas import PROTOC_MADE, made_by
 from tidemill.engine.classify import classify
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -51,6 +52,21 @@ def avro(number: int, at: datetime = NOON, x: float = 0.5) -> bytes:
     }
     schemaless_writer(stream, parse_schema(AVRO), {"id": number, "at": at, **order})
     return stream.getvalue()
+
+
+PROTOBUF = (PROTOC_MADE / "types.desc").read_bytes()
+ORDER = made_by(PROTOBUF)
+NO_PLACE = {"x": 1.0, "floor": 7, "side": None, "back": "RIGHT", "label": "é", "room": None, "lit": True}
+
+
+def protobuf(number: int, at: datetime = NOON, **fields: Any) -> bytes:
+    """With its header: the schema's number, and the second message of the file."""
+    order = ORDER(id=number, u64=2**64 - 1, kind="OLD", tags=["b"], cash=0, sizes={"a": 1.5}, **fields)
+    order.route.add(x=1)
+    order.at.FromDatetime(at)
+    order.took.FromNanoseconds(-1)
+    order.count.value = number
+    return b"\x00\x00\x00\x00\x07\x02\x02" + bytes(order.SerializeToString())
 
 
 @dataclass(frozen=True)
@@ -110,6 +126,52 @@ FORMATS = {
         },
         event_time="at",
     ),
+    "protobuf": Format(
+        {
+            "protobuf": {
+                "schema": "order.desc",
+                "message": "shop.Order",
+                "framing": "confluent",
+                "ids": {7: "order.desc"},
+            }
+        },
+        [protobuf(1), protobuf(2)],
+        [
+            {
+                **dict.fromkeys(("i32", "u32", "s32", "s64", "f32", "f64", "sf32", "sf64", "cash"), 0),
+                **dict.fromkeys(("maybe", "maybe_kind", "place", "card", "at_counter", "note"), None),
+                **dict.fromkeys(("large", "sure"), None),
+                **{name: [] for name in ("counts", "kinds", "places", "flags", "visits", "dates")},
+                "real": 0.0,
+                "wide": 0.0,
+                "open": False,
+                "name": "",
+                "raw": b"",
+                "kind": "OLD",
+                "id": number,
+                "u64": Decimal(2**64 - 1),
+                "route": [{**NO_PLACE, "doors": [], "steps": []}],
+                "tags": ["b"],
+                "sizes": [("a", 1.5)],
+                "at": NOON,
+                "took": Decimal("-0.000000001"),
+                "count": number,
+            }
+            for number in (1, 2)
+        ],
+        {
+            "unknown_schema_id:8": b"\x00\x00\x00\x00\x08" + protobuf(3)[5:],
+            "no_schema_id": b"\x01",
+            "other_message": b"\x00\x00\x00\x00\x07\x00" + protobuf(3)[7:],
+            "malformed_protobuf": protobuf(3)[:-1],
+            "wrong_wire_type:id": protobuf(3) + b"\x0a\x01a",
+            "unknown_enum_number:kind": protobuf(3) + b"\x80\x01\x63",
+            "invalid_utf8:tags[]": protobuf(3) + b"\xb2\x01\x01\xff",
+            "not_finite:real": protobuf(3, real=float("nan")),
+            "ahead_of_arrival:at": protobuf(3, at=FUTURE),
+        },
+        event_time="at",
+    ),
 }
 
 TRANSFORM = """
@@ -125,6 +187,7 @@ def lake(tmp_path: Path, spark: SparkSession, kafka: Kafka) -> Lake:
     fields = {**numbers, "at": {"type": "string", "format": "date-time"}}
     lake.schema("order.json", {name: fields[name] for name in ("id", "at", "price")}, ["id"])
     (lake.folder / "conf/schemas/order.avsc").write_text(json.dumps(AVRO))
+    (lake.folder / "conf/schemas/order.desc").write_bytes(PROTOBUF)
     return lake
 
 

@@ -21,12 +21,18 @@ def add_to(app: typer.Typer) -> None:
     app.add_typer(group, name="schema")
 
 
-_File = typer.Argument(exists=True, dir_okay=False, help="JSON Schema (.json) or Avro schema (.avsc).")
+_File = typer.Argument(
+    exists=True, dir_okay=False, help="JSON Schema (.json), Avro schema (.avsc) or descriptor set (.desc)."
+)
+_KINDS = (".json", ".avsc", ".desc")
 
 
 def check(
     old: Annotated[Path, _File],
     new: Annotated[Path, _File],
+    message: Annotated[
+        str, typer.Option("--message", help="Of descriptor sets, the message that is compared, with package.")
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say of each change from OLD to NEW whether it is compatible; 1 if one is not.
@@ -34,7 +40,7 @@ def check(
     Compatible: records that were good still are, and a table with `schema_evolution: add_columns` takes the
     rows.
     """
-    changes = _changes(old, new)
+    changes = _changes(old, new, message)
     wrong = sum(not change.compatible for change in changes)
     if as_json:
         found = [vars(change) for change in changes]
@@ -49,20 +55,35 @@ def check(
         raise typer.Exit(1)
 
 
-def _changes(old: Path, new: Path) -> list[SchemaChange]:
+def _changes(old: Path, new: Path, message: str) -> list[SchemaChange]:
     from tidemill.payload.avro_schema import load_avro_schema
     from tidemill.payload.json_schema import load_payload_schema
-    from tidemill.payload.schema_changes import avro_schema_changes, json_schema_changes
+    from tidemill.payload.protobuf_schema import load_protobuf_schema
+    from tidemill.payload.schema_changes import (
+        avro_schema_changes,
+        json_schema_changes,
+        protobuf_schema_changes,
+    )
     from tidemill.payload.schema_conditions import Conditions
     from tidemill.payload.schema_file import read_schema_file
 
-    if old.suffix != new.suffix or old.suffix not in (".json", ".avsc"):
+    if old.suffix != new.suffix or old.suffix not in _KINDS:
         raise UsageError(
             "TIDE-CLI-030",
             "Two schemas of one kind are compared.",
             facts={"old": old, "new": new},
-            fix="name two JSON Schemas (.json) or two Avro schemas (.avsc)",
+            fix="name two JSON Schemas (.json), two Avro schemas (.avsc) or two descriptor sets (.desc)",
         )
+    if (old.suffix == ".desc") != bool(message):
+        raise UsageError(
+            "TIDE-CLI-031",
+            "Of descriptor sets one message is compared, and only of them.",
+            facts={"old": old, "new": new, "message": message or "none"},
+            fix="add --message package.Name for .desc files, and leave it out for others",
+        )
+    if old.suffix == ".desc":
+        found = [load_protobuf_schema(file.read_bytes(), message, file.name) for file in (old, new)]
+        return protobuf_schema_changes(*found)
     if old.suffix == ".avsc":
         avro = [load_avro_schema(read_schema_file(file), file.name) for file in (old, new)]
         return avro_schema_changes(*avro)

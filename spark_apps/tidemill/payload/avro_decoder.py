@@ -32,15 +32,16 @@ from tidemill.payload.avro_schema import AvroSchema
 from tidemill.payload.avro_values import column_type, converted, raw_type
 from tidemill.payload.decoder import Decoded, check_record_limit, decode_in_pieces
 from tidemill.payload.readable import drop_null_and_oversized
+from tidemill.payload.registry_header import (
+    HEADER_BYTES,
+    NO_SCHEMA_ID,
+    UNKNOWN_SCHEMA_ID,
+    schema_number,
+)
 from tidemill.payload.sieve import Sieve
 
 MALFORMED_AVRO = "malformed_avro"
 TRAILING_BYTES = "trailing_bytes"
-NO_SCHEMA_ID = "no_schema_id"
-UNKNOWN_SCHEMA_ID = "unknown_schema_id"
-
-# A zero byte, then the number of the writer's schema, the largest byte first.
-_HEADER_BYTES = 5
 
 # What fastavro raises for bytes that are no such record.
 _NOT_AVRO = (EOFError, ValueError, TypeError, LookupError, ArithmeticError, SchemaResolutionError)
@@ -92,14 +93,14 @@ class AvroDecoder:
         """The datum, or why it is none."""
         if not self._framed:
             return _datum(record, 0, self._schema.parsed, None)
-        if len(record) < _HEADER_BYTES or record[0] != 0:
+        number = schema_number(record)
+        if number is None:
             return NO_SCHEMA_ID
-        number = int.from_bytes(record[1:_HEADER_BYTES], "big")
         writer = self._writers.get(number)
         if writer is None:
             return f"{UNKNOWN_SCHEMA_ID}:{number}"
         reader = None if number in self._as_written else self._schema.parsed
-        return _datum(record, _HEADER_BYTES, writer, reader)
+        return _datum(record, HEADER_BYTES, writer, reader)
 
     def _columns_of(self, data: list[dict[str, Any]]) -> tuple[pa.RecordBatch, list[int]]:
         """The data as columns, and which of them hold a number that is too large for its type."""

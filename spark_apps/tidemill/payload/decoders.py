@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tidemill.payload.avro_decoder import AvroDecoder
 from tidemill.payload.avro_schema import AvroSchema, load_avro_schema
@@ -12,7 +13,10 @@ from tidemill.payload.json_decoder import JsonDecoder
 from tidemill.payload.json_schema import PayloadSchema, load_payload_schema
 from tidemill.payload.schema_file import read_schema_file
 from tidemill.payload.text_decoder import TextDecoder
-from tidemill.spec.payload import AvroPayload, Payload
+from tidemill.spec.payload import AvroPayload, Payload, ProtobufPayload
+
+if TYPE_CHECKING:
+    from tidemill.payload.protobuf_schema import ProtobufSchema
 
 
 def decoder_of(payload: Payload, schemas: Path) -> Decoder:
@@ -32,6 +36,8 @@ def decoder_of(payload: Payload, schemas: Path) -> Decoder:
         return CsvDecoder(schema, payload.csv.separator, payload.csv.max_record_bytes)
     if payload.avro is not None:
         return _avro(payload.avro, schemas)
+    if payload.protobuf is not None:
+        return _protobuf(payload.protobuf, schemas)
     return TextDecoder(payload.chosen.max_record_bytes)
 
 
@@ -41,6 +47,19 @@ def _avro(payload: AvroPayload, schemas: Path) -> AvroDecoder:
     return AvroDecoder(
         _avro_schema(schemas / payload.schema_), writers if framed else None, payload.max_record_bytes
     )
+
+
+def _protobuf(payload: ProtobufPayload, schemas: Path) -> Decoder:
+    # Here, since the runtime takes a while to load and few pipelines need it.
+    from tidemill.payload.protobuf_decoder import ProtobufDecoder
+    from tidemill.payload.protobuf_schema import load_protobuf_schema
+
+    def schema(name: str) -> ProtobufSchema:
+        return load_protobuf_schema((schemas / name).read_bytes(), payload.message, name)
+
+    writers = {number: schema(name) for number, name in payload.ids.items()}
+    framed = payload.framing == "confluent"
+    return ProtobufDecoder(schema(payload.schema_), writers if framed else None, payload.max_record_bytes)
 
 
 def _json_schema(file: Path) -> PayloadSchema:
