@@ -1,4 +1,4 @@
-"""`tidemill schema check OLD NEW`: whether records and tables of a payload schema go on with another."""
+"""`tidemill schema`: `check` compares two schemas, `pull` takes one from the registry."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemill.cli.invocation import invocation_of
 from tidemill.cli.output import print_json, print_table, say
 from tidemill.errors import UsageError
 
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer) -> None:
     """Register the group."""
-    group = typer.Typer(help="Compare payload schemas.", no_args_is_help=True, rich_markup_mode=None)
+    group = typer.Typer(help="Payload schemas: compare, pull.", no_args_is_help=True, rich_markup_mode=None)
     group.command("check")(check)
+    group.command("pull")(pull)
     app.add_typer(group, name="schema")
 
 
@@ -53,6 +55,34 @@ def check(
         say(f"{len(changes)} changes, {wrong} incompatible")
     if wrong:
         raise typer.Exit(1)
+
+
+def pull(
+    context: typer.Context,
+    subject: Annotated[str, typer.Argument(help="Subject in the registry, e.g. orders-value.")],
+    version: Annotated[int, typer.Option("--version", min=1, help="Which version of it.")],
+) -> None:
+    """Write a version of a subject into conf/schemas, for `schema:` of a payload.
+
+    It is a file like any other from then on: reviewed, part of what a pipeline is, and there when the
+    registry is not.
+    """
+    from tidemill.payload.registry_client import registry_of
+    from tidemill.payload.registry_content import pulled_file
+
+    environment = invocation_of(context).environment()
+    name, content = pulled_file(registry_of(environment), subject, version)
+    file = environment.project.schemas / name
+    if file.is_file() and file.read_bytes() != content:
+        raise UsageError(
+            "TIDE-CLI-032",
+            "The file is there with another content; a version of a subject never changes.",
+            facts={"file": file, "subject": subject, "version": version},
+            fix="see from which registry it came; move it away to take this one",
+        )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+    say(f"wrote {file}")
 
 
 def _changes(old: Path, new: Path, message: str) -> list[SchemaChange]:

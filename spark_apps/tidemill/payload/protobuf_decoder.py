@@ -4,7 +4,8 @@
 |-------------------------------------------------------------|------------------------------|
 | null; longer than the limit                                 | `null_value`; `oversized`    |
 | framed, without a zero byte and four more in front          | `no_schema_id`               |
-| the number of a schema that the pipeline does not name      | `unknown_schema_id:<number>` |
+| the number of a schema that nobody knows                    | `unknown_schema_id:<number>` |
+| of a schema that cannot be read as the pipeline's           | `unreadable_schema:<number>` |
 | framed, with no place of a message, or another one's        | `other_message`              |
 | bytes that end too soon or are no fields                    | `malformed_protobuf`         |
 | a field of another type than its number has                 | `wrong_wire_type:<path>`     |
@@ -22,8 +23,6 @@ fields on, cannot be noticed. No bytes at all are a record in which nothing was 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 from google.protobuf.message import Message as ParsedMessage
@@ -31,17 +30,12 @@ from google.protobuf.message import Message as ParsedMessage
 from tidemill.payload.decoder import Decoded, check_record_limit, decode_in_pieces
 from tidemill.payload.leaves import Broken, Place
 from tidemill.payload.protobuf_columns import message_columns
-from tidemill.payload.protobuf_resolution import check_resolves
 from tidemill.payload.protobuf_schema import ProtobufSchema
 from tidemill.payload.protobuf_wire import message_class
 from tidemill.payload.readable import drop_null_and_oversized
-from tidemill.payload.registry_header import (
-    NO_SCHEMA_ID,
-    UNKNOWN_SCHEMA_ID,
-    message_place,
-    schema_number,
-)
+from tidemill.payload.registry_header import NO_SCHEMA_ID, message_place, schema_number
 from tidemill.payload.sieve import Sieve
+from tidemill.payload.writers import Writers
 
 MALFORMED_PROTOBUF = "malformed_protobuf"
 OTHER_MESSAGE = "other_message"
@@ -52,22 +46,17 @@ class ProtobufDecoder:
 
     Args:
         schema: Whose fields are the columns.
-        writers: Schemas by the number in front of each record; None for records without a number.
+        writers: Schemas by the number in front of each record, all of which can be read as `schema`; None for
+            records without a number.
         max_record_bytes: A longer record is refused before it is parsed.
-
-    Raises:
-        SpecError: TIDE-SPEC-067, if a writer's records cannot be read as the schema's.
     """
 
     def __init__(
-        self, schema: ProtobufSchema, writers: Mapping[int, ProtobufSchema] | None, max_record_bytes: int
+        self, schema: ProtobufSchema, writers: Writers[ProtobufSchema] | None, max_record_bytes: int
     ) -> None:
-        for writer in (writers or {}).values():
-            check_resolves(writer, schema)
         self.columns = schema.columns
         self._message = schema.message
-        self._framed = writers is not None
-        self._places = {number: writer.place for number, writer in (writers or {}).items()}
+        self._writers = writers
         self._max_record_bytes = check_record_limit(max_record_bytes)
 
     def decode(self, values: pa.BinaryArray | pa.LargeBinaryArray) -> Decoded:
@@ -89,14 +78,15 @@ class ProtobufDecoder:
 
     def _read(self, record: bytes, parsed: type[ParsedMessage]) -> ParsedMessage | str:
         """The message, or why it is none."""
-        if self._framed:
+        if self._writers is not None:
             number = schema_number(record)
             if number is None:
                 return NO_SCHEMA_ID
-            if number not in self._places:
-                return f"{UNKNOWN_SCHEMA_ID}:{number}"
+            writer = self._writers.find(number)
+            if isinstance(writer, str):
+                return writer
             place = message_place(record)
-            if place is None or place[0] != self._places[number]:
+            if place is None or place[0] != writer.place:
                 return OTHER_MESSAGE
             record = record[place[1] :]
         try:

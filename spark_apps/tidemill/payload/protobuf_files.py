@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 
 from google.protobuf import descriptor_pb2
@@ -13,6 +14,11 @@ from tidemill.errors import SpecError
 from tidemill.spec.near_key import near_key
 
 PROTOC = "protoc --include_imports --descriptor_set_out=order.desc order.proto"
+
+_WELL_KNOWN_FILES = frozenset(
+    f"google/protobuf/{name}.proto"
+    for name in ("any", "descriptor", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers")
+)
 
 # What the runtime raises for files that contradict each other or lack one that they import.
 _UNUSABLE = (DecodeError, TypeError, ValueError, KeyError)
@@ -74,6 +80,12 @@ def _files(descriptor_set: bytes, name: str) -> list[FileDescriptor]:
         ) from error
 
 
+def _well_known(name: str) -> bytes:
+    """A file that everybody has, which registries leave out."""
+    module = importlib.import_module(f"{name.removesuffix('.proto').replace('/', '.')}_pb2")
+    return bytes(module.DESCRIPTOR.serialized_pb)
+
+
 def _built(declared: Mapping[str, descriptor_pb2.FileDescriptorProto]) -> list[FileDescriptor]:
     """The files as types, each after those that it imports."""
     pool, begun = DescriptorPool(), set[str]()
@@ -84,6 +96,9 @@ def _built(declared: Mapping[str, descriptor_pb2.FileDescriptorProto]) -> list[F
             for imported in declared[file].dependency:
                 add(imported)
             pool.AddSerializedFile(declared[file].SerializeToString())
+        elif file not in begun and file in _WELL_KNOWN_FILES:
+            begun.add(file)
+            pool.AddSerializedFile(_well_known(file))
 
     for file in declared:
         add(file)

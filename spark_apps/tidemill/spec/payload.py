@@ -53,6 +53,13 @@ def _is_compiled(file: object) -> object:
 
 
 ProtobufFile = Annotated[str, Field(pattern=PROTOBUF_FILE_PATTERN), BeforeValidator(_is_compiled)]
+WritersFrom = Annotated[
+    Literal["ids", "registry"],
+    Field(
+        description="With `framing: confluent`, who tells each writer's schema: `ids`, or `registry`, the "
+        "environment's `schema_registry`. What it tells is kept with the pipeline's state."
+    ),
+]
 # Registries count up from 1, in four bytes.
 SchemaId = Annotated[int, Field(ge=0, lt=2**31)]
 
@@ -118,6 +125,7 @@ class AvroPayload(Strict):
         description="With `framing: confluent`, the file with each writer's schema, e.g. {7: event.avsc}. "
         "A record with another number is invalid.",
     )
+    writers: WritersFrom = "ids"
     on_invalid: OnInvalid = "quarantine"
     max_record_bytes: MaxRecordBytes = 2**20
     keep_raw: KeepRaw = False
@@ -152,6 +160,7 @@ class ProtobufPayload(Strict):
         description="With `framing: confluent`, the file with each writer's schema, e.g. {7: event.desc}. "
         "A record with another number is invalid.",
     )
+    writers: WritersFrom = "ids"
     on_invalid: OnInvalid = "quarantine"
     max_record_bytes: MaxRecordBytes = 2**20
     keep_raw: KeepRaw = False
@@ -164,10 +173,15 @@ class ProtobufPayload(Strict):
 
 
 def _check_framing(payload: AvroPayload | ProtobufPayload, example: str) -> None:
+    if payload.writers == "registry":
+        if payload.framing == "plain" or payload.ids:
+            raise ValueError("`writers: registry` is for `framing: confluent`, and without `ids`")
+        return
     if payload.framing == "confluent" and not payload.ids:
         raise ValueError(
-            f"`framing: confluent` needs `ids`, e.g. {{7: {example}}}: bytes do not tell their schema, "
-            "and a record that was written with another one would be decoded wrongly without an error"
+            f"`framing: confluent` needs `ids`, e.g. {{7: {example}}}, or `writers: registry`: bytes do not "
+            "tell their schema, and a record that was written with another one would be decoded wrongly "
+            "without an error"
         )
     if payload.framing == "plain" and payload.ids:
         raise ValueError("`ids` is for `framing: confluent`; a plain record has no number of a schema")
@@ -186,6 +200,12 @@ class Payload(OneOf):
     def format(self) -> str:
         """The key, as it is written."""
         return self.kind.rstrip("_")
+
+    @property
+    def asks_registry(self) -> bool:
+        """Whether the environment's schema registry tells the writers' schemas."""
+        registered = self.avro or self.protobuf
+        return registered is not None and registered.writers == "registry"
 
     @property
     def schema_files(self) -> dict[str, str]:

@@ -21,7 +21,9 @@ from tests.support.protobuf_schemas import (
 )
 from tidemill.errors import SpecError
 from tidemill.payload.protobuf_decoder import ProtobufDecoder
+from tidemill.payload.protobuf_resolution import check_resolves
 from tidemill.payload.protobuf_schema import ProtobufSchema, load_protobuf_schema
+from tidemill.payload.writers import NamedWriters
 
 TYPES = (PROTOC_MADE / "types.desc").read_bytes()
 ORDER = made_by(TYPES)
@@ -43,7 +45,10 @@ PLACE = {
 def decoder(
     declared: ProtobufSchema, writers: dict[int, ProtobufSchema] | None = None, limit: int = 1000
 ) -> ProtobufDecoder:
-    return ProtobufDecoder(declared, writers, limit)
+    known = None
+    if writers is not None:
+        known = NamedWriters(writers, lambda writer: check_resolves(writer, declared))
+    return ProtobufDecoder(declared, known, limit)
 
 
 def outcome(by: ProtobufDecoder, value: bytes | None) -> Any:

@@ -106,6 +106,10 @@ def test_each_schema_file_is_part_of_the_definition(project: ConfProject) -> Non
         ({"text": {}}, "text"),
         ({"csv": {"schema": "a.json", "separator": ";"}}, "csv separated by ';'"),
         ({"avro": {"schema": "a.avsc"}}, "avro plain"),
+        (
+            {"avro": {"schema": "a.avsc", "framing": "confluent", "writers": "registry"}},
+            "avro confluent by a registry",
+        ),
         ({"protobuf": {"schema": "a.desc", "message": "shop.Order"}}, "protobuf plain shop.Order"),
     ],
 )
