@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2
 
+from tests.support.certificates import Certificates
 from tests.support.protobuf_schemas import PROTOC_MADE
 from tidemill.dev.ports import LOOPBACK
 
@@ -28,10 +30,12 @@ class FakeRegistry:
     Args:
         authorization: The header that it asks for; None for nobody in particular.
         answer: Status and body for every request in place of its own, such as a proxy's.
+        certificates: With which it speaks TLS.
     """
 
     authorization: str | None = None
     answer: tuple[int, bytes] | None = None
+    certificates: Certificates | None = None
     asked: list[str] = field(default_factory=list)
     schemas: dict[int, dict[str, Any]] = field(default_factory=dict)
     versions: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -67,9 +71,10 @@ class FakeRegistry:
     @property
     def url(self) -> str:
         assert self._server is not None
-        return f"http://{LOOPBACK}:{self._server.server_address[1]}"
+        scheme = "http" if self.certificates is None else "https"
+        return f"{scheme}://{LOOPBACK}:{self._server.server_address[1]}"
 
-    def start(self, port: int = 0) -> None:
+    def start(self) -> None:
         registry = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -87,7 +92,11 @@ class FakeRegistry:
             def log_message(self, *_: Any) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer((LOOPBACK, port), Handler)
+        self._server = ThreadingHTTPServer((LOOPBACK, 0), Handler)
+        if self.certificates is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(self.certificates.certificate, self.certificates.key)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         serve = {"poll_interval": 0.01}
         threading.Thread(target=self._server.serve_forever, kwargs=serve, daemon=True).start()
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import base64
+from pathlib import Path
 
 import pytest
 
 from tests.support.avro_schemas import field, record
+from tests.support.certificates import make_certificates
 from tests.support.command_line import CommandLine
 from tests.support.conf_project import ENVIRONMENT, ConfProject
 from tests.support.schema_registry import FakeRegistry, schema_registry
-from tidemill.errors import SpecError
+from tidemill.errors import SpecError, UnavailableError
 from tidemill.payload.registry_client import RegistryClient, registry_of
 
 OLD = record(field("id", "int"))
@@ -32,6 +34,20 @@ def test_credentials_are_sent_and_never_shown(project: ConfProject, monkeypatch:
         basic = f"{{url: '{registry.url}/', username: ann, password: registry-token}}"
         add_registry(project, basic)
         assert registry_of(project.load()).by_id(7) is not None
+
+
+def test_a_registry_over_tls_is_asked_only_if_its_certificate_is_trusted(
+    project: ConfProject, tmp_path: Path
+) -> None:
+    made = make_certificates(tmp_path)
+    with schema_registry(certificates=made) as registry:
+        registry.register(7, OLD)
+        add_registry(project, f"{{url: '{registry.url}', ca_file: '{made.authority}'}}")
+        assert registry_of(project.load()).by_id(7) is not None
+        with pytest.raises(UnavailableError) as failed:
+            RegistryClient(registry.url, "Bearer tell-nobody").by_id(7)
+        assert "certificate" in str(failed.value.facts["reason"])
+        assert registry.asked == ["/schemas/ids/7"]
 
 
 def add_registry(project: ConfProject, declared: str) -> None:
