@@ -39,6 +39,9 @@ WELL_KNOWN = WRAPPERS | {TIMESTAMP, DURATION}
 # Seconds: 12 digits are the longest duration, nine are its nanoseconds.
 SECONDS = pa.decimal128(21, 9)
 
+# Far above what a table can have. Messages that use each other in several places multiply.
+_MAX_FIELDS = 10_000
+
 _T = FieldDescriptor
 _COLUMNS: Mapping[int, pa.DataType] = {
     **dict.fromkeys((_T.TYPE_INT32, _T.TYPE_SINT32, _T.TYPE_SFIXED32), pa.int32()),
@@ -147,6 +150,7 @@ class _Reader:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.fields = 0
 
     def message(self, declared: Descriptor, path: Path, above: tuple[str, ...]) -> Message:
         """The type of a message.
@@ -158,6 +162,9 @@ class _Reader:
         """
         if declared.full_name in above:
             raise self._unsupported(path, f"the message {declared.full_name} inside of itself")
+        self.fields += len(declared.fields)
+        if self.fields > _MAX_FIELDS:
+            raise self._unsupported(path, f"more than {_MAX_FIELDS} fields, each counted where it is used")
         if not declared.fields:
             raise self._unsupported(path, f"the message {declared.full_name}, which has no fields")
         self._check_names(declared, path)

@@ -75,6 +75,12 @@ def test_what_no_column_could_hold_is_refused_with_its_place(
     assert (error.error_id, error.facts["at"]) == (error_id, at)
 
 
+def test_messages_that_multiply_beyond_any_table_are_refused_at_once() -> None:
+    levels = [message(f"L{n}", f"L{n + 1} a = 1", f"L{n + 1} b = 2") for n in range(40)]
+    declared = descriptor_set(message("Order", "L0 v = 1"), *levels, message("L40", "int32 a = 1"))
+    assert refusal(declared).error_id == "TIDE-SPEC-066"
+
+
 def test_files_that_everybody_has_may_be_left_out() -> None:
     made = descriptor_pb2.FileDescriptorSet.FromString(TYPES)
     own = [file for file in made.file if not file.name.startswith("google/")]
