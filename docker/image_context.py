@@ -19,7 +19,7 @@ CONTEXTS = ROOT / ".cache" / "images"
 WHEELS = CONTEXTS / "wheel"
 
 # What a project's folders may bring along; a key, a dump or an editor's file stays on the machine.
-PROJECT_FILES = frozenset({".avsc", ".json", ".md", ".proto", ".py", ".sql", ".yaml", ".yml"})
+PROJECT_FILES = frozenset({".avsc", ".desc", ".json", ".md", ".proto", ".py", ".sql", ".yaml", ".yml"})
 
 # Seconds since 1970 of every entry of the wheel: 1980, the first that zip can hold. Equal sources give an
 # equal wheel, and the builder finds its layer again.

@@ -207,6 +207,10 @@ class Layout:
         """Folder of what was moved away instead of deleted, one folder per request."""
         return f"{self.state(pipeline)}/trash"
 
+    def registered_schemas(self, pipeline: str, registry: str) -> str:
+        """Folder of the schemas that a registry told; another registry has other numbers for them."""
+        return f"{self.state(pipeline)}/schemas/{hashlib.sha256(registry.encode()).hexdigest()[:16]}"
+
     @property
     def control(self) -> str:
         """Which control plane owns the root."""

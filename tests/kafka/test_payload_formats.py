@@ -1,4 +1,4 @@
-"""Text, CSV and Avro records through the same door as JSON: in every mode, good ones are rows."""
+"""Text, CSV, Avro and Protobuf records through the same door as JSON: in every mode, good ones are rows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from fastavro import parse_schema, schemaless_writer
 from pyspark.sql import SparkSession
 
 from tests.support.kafka import Kafka, Record
 from tests.support.lake import Lake, LakePipeline
+from tests.support.protobuf_schemas import PROTOC_MADE, made_by
+from tests.support.schema_registry import schema_registry
 from tidemill.engine.classify import classify
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -51,6 +54,21 @@ def avro(number: int, at: datetime = NOON, x: float = 0.5) -> bytes:
     }
     schemaless_writer(stream, parse_schema(AVRO), {"id": number, "at": at, **order})
     return stream.getvalue()
+
+
+PROTOBUF = (PROTOC_MADE / "types.desc").read_bytes()
+ORDER = made_by(PROTOBUF)
+NO_PLACE = {"x": 1.0, "floor": 7, "side": None, "back": "RIGHT", "label": "é", "room": None, "lit": True}
+
+
+def protobuf(number: int, at: datetime = NOON, **fields: Any) -> bytes:
+    """With its header: the schema's number, and the second message of the file."""
+    order = ORDER(id=number, u64=2**64 - 1, kind="OLD", tags=["b"], cash=0, sizes={"a": 1.5}, **fields)
+    order.route.add(x=1)
+    order.at.FromDatetime(at)
+    order.took.FromNanoseconds(-1)
+    order.count.value = number
+    return b"\x00\x00\x00\x00\x07\x02\x02" + bytes(order.SerializeToString())
 
 
 @dataclass(frozen=True)
@@ -110,6 +128,52 @@ FORMATS = {
         },
         event_time="at",
     ),
+    "protobuf": Format(
+        {
+            "protobuf": {
+                "schema": "order.desc",
+                "message": "shop.Order",
+                "framing": "confluent",
+                "ids": {7: "order.desc"},
+            }
+        },
+        [protobuf(1), protobuf(2)],
+        [
+            {
+                **dict.fromkeys(("i32", "u32", "s32", "s64", "f32", "f64", "sf32", "sf64", "cash"), 0),
+                **dict.fromkeys(("maybe", "maybe_kind", "place", "card", "at_counter", "note"), None),
+                **dict.fromkeys(("large", "sure"), None),
+                **{name: [] for name in ("counts", "kinds", "places", "flags", "visits", "dates")},
+                "real": 0.0,
+                "wide": 0.0,
+                "open": False,
+                "name": "",
+                "raw": b"",
+                "kind": "OLD",
+                "id": number,
+                "u64": Decimal(2**64 - 1),
+                "route": [{**NO_PLACE, "doors": [], "steps": []}],
+                "tags": ["b"],
+                "sizes": [("a", 1.5)],
+                "at": NOON,
+                "took": Decimal("-0.000000001"),
+                "count": number,
+            }
+            for number in (1, 2)
+        ],
+        {
+            "unknown_schema_id:8": b"\x00\x00\x00\x00\x08" + protobuf(3)[5:],
+            "no_schema_id": b"\x01",
+            "other_message": b"\x00\x00\x00\x00\x07\x00" + protobuf(3)[7:],
+            "malformed_protobuf": protobuf(3)[:-1],
+            "wrong_wire_type:id": protobuf(3) + b"\x0a\x01a",
+            "unknown_enum_number:kind": protobuf(3) + b"\x80\x01\x63",
+            "invalid_utf8:tags[]": protobuf(3) + b"\xb2\x01\x01\xff",
+            "not_finite:real": protobuf(3, real=float("nan")),
+            "ahead_of_arrival:at": protobuf(3, at=FUTURE),
+        },
+        event_time="at",
+    ),
 }
 
 TRANSFORM = """
@@ -125,6 +189,7 @@ def lake(tmp_path: Path, spark: SparkSession, kafka: Kafka) -> Lake:
     fields = {**numbers, "at": {"type": "string", "format": "date-time"}}
     lake.schema("order.json", {name: fields[name] for name in ("id", "at", "price")}, ["id"])
     (lake.folder / "conf/schemas/order.avsc").write_text(json.dumps(AVRO))
+    (lake.folder / "conf/schemas/order.desc").write_bytes(PROTOBUF)
     return lake
 
 
@@ -168,6 +233,50 @@ def test_good_records_become_rows_and_broken_ones_go_to_the_quarantine_in_every_
         assert [row["value"] for row in rejected] == list(told.broken.values())
     # Spark reads what the arrow writer has written, types included.
     assert lake.spark.read.format("delta").load(str(lake.root / "tables/bronze/while_writing")).count() == 2
+
+
+def registered(lake: Lake, topic: str, url: str, name: str) -> LakePipeline:
+    """A pipeline whose writers' schemas a registry tells."""
+    file = lake.folder / "conf/environments/local.yaml"
+    document = yaml.safe_load(file.read_text())
+    file.write_text(yaml.safe_dump({**document, "schema_registry": {"url": url}}))
+    framing = {"framing": "confluent", "writers": "registry"}
+    declared = {"schema": "order.desc", "message": "shop.Order", **framing}
+    return orders(lake, name, topic, Format({"protobuf": declared}, [], [], {}))
+
+
+def test_writers_schemas_of_a_registry_are_kept_and_its_absence_repeats_the_batch(
+    kafka: Kafka, lake: Lake
+) -> None:
+    unknown = b"\x00\x00\x00\x00\x08" + protobuf(3)[5:]
+    topic = kafka.topic_with([protobuf(1), unknown, protobuf(2)])
+    with schema_registry() as registry:
+        registry.register_types()
+        pipeline = registered(lake, topic, registry.url, "registered")
+        registry.answer = (503, b"")
+        with pytest.raises(Exception) as failed:  # noqa: PT011  # what the driver makes of it is asserted
+            pipeline.run_incremental()
+        error = classify(failed.value)
+        assert (error.error_id, error.exit_code) == ("TIDE-SRC-020", 69)
+        assert (lake.rows("bronze/registered"), lake.quarantined("registered")) == ([], [])
+        registry.answer = None
+        pipeline.run_incremental()
+        # The verdict on the batch that failed before, which a repetition of it would find.
+        kept = Path(lake.root / "state/registered/schemas").glob("*/unknown/*/*")
+        assert [str(file.relative_to(file.parents[1])) for file in kept] == [f"{pipeline.query_id}-0/8"]
+    assert [row["id"] for row in lake.rows("bronze/registered")] == [1, 2]
+    kafka.send(topic, [Record(protobuf(4))])
+    # With the registry gone.
+    pipeline.run_incremental()
+    bounds = (json.dumps({topic: {"0": offset}}) for offset in (2, 4))
+    pipeline.backfill(**dict(zip(("start_offsets", "end_offsets"), bounds, strict=True)))
+    # Nobody can say by now whether the number of that one is known.
+    with pytest.raises(Exception) as failed:  # noqa: PT011
+        pipeline.backfill("2020-01-01", "2030-01-01")
+    assert classify(failed.value).error_id == "TIDE-SRC-020"
+    assert sorted(row["id"] for row in lake.rows("bronze/registered")) == [1, 2, 4]
+    reasons = {(row["offset"], row["reason"]) for row in lake.quarantined("registered")}
+    assert reasons == {(1, "unknown_schema_id:8")}
 
 
 def test_a_pipeline_of_avro_that_shall_stop_says_where_the_record_lies(kafka: Kafka, lake: Lake) -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 from build_images import Request, build_command, engine_version, find_builder, read_request, versions
-from image_context import IMAGES, Image, copy_jars, copy_project
+from image_context import IMAGES, PROJECT_FILES, Image, copy_jars, copy_project
 from set_up import DOCKER, ROOT, SetupError, pinned_jars
 
 from tidemill import __version__
 from tidemill.dev.broker_config import SINGLE_NODE_PROPERTIES
+from tidemill.spec.text import AVRO_FILE_PATTERN, PROTOBUF_FILE_PATTERN, SCHEMA_FILE_PATTERN
 
 # Spark and Airflow keep what a project brings apart; the evaluation images have no project.
 PROJECT_IMAGES = [image for image in IMAGES if image.name in ("spark", "airflow")]
@@ -175,6 +176,12 @@ def test_a_project_brings_its_own_files_and_nothing_that_lies_beside_them(tmp_pa
     copy_project(project, tmp_path / "context")
     found = {path for path in (tmp_path / "context").rglob("*") if path.is_file()}
     assert {path.relative_to(tmp_path / "context").as_posix() for path in found} == set(brought)
+
+
+def test_every_kind_of_schema_file_is_brought_along() -> None:
+    patterns = (SCHEMA_FILE_PATTERN, AVRO_FILE_PATTERN, PROTOBUF_FILE_PATTERN)
+    named = {f"a{suffix}" for suffix in PROJECT_FILES}
+    assert all(any(re.search(pattern, name) for name in named) for pattern in patterns)
 
 
 def test_a_project_without_dag_files_gets_those_of_tidemill(tmp_path: Path) -> None:

@@ -40,6 +40,10 @@ LAYOUT = Layout("/lake")
         (LAYOUT.backfill("orders", "1f2e"), "/lake/backfills/orders-1f2e"),
         (LAYOUT.backfill_plan("orders", "1f2e"), "/lake/backfills/orders-1f2e/plan.json"),
         (LAYOUT.backfill_status("orders", "1f2e"), "/lake/backfills/orders-1f2e/status.json"),
+        (
+            LAYOUT.registered_schemas("orders", "http://localhost:8081"),
+            "/lake/state/orders/schemas/b213eceaa0ae5845",
+        ),
         (LAYOUT.row_origin("orders", "1f2e"), "/lake/state/orders/origins/1f2e.json"),
         (LAYOUT.stop_note("orders", "run-1"), "/lake/state/orders/stops/run-1.json"),
         (names.transaction_id("orders", "g0001", "bronze/orders"), "orders:g0001:bronze/orders"),

@@ -1,4 +1,4 @@
-"""`tidemill schema check OLD NEW`: whether records and tables of a payload schema go on with another."""
+"""`tidemill schema`: `check` compares two schemas, `pull` takes one from the registry."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemill.cli.invocation import invocation_of
 from tidemill.cli.output import print_json, print_table, say
 from tidemill.errors import UsageError
 
@@ -16,17 +17,24 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer) -> None:
     """Register the group."""
-    group = typer.Typer(help="Compare payload schemas.", no_args_is_help=True, rich_markup_mode=None)
+    group = typer.Typer(help="Payload schemas: compare, pull.", no_args_is_help=True, rich_markup_mode=None)
     group.command("check")(check)
+    group.command("pull")(pull)
     app.add_typer(group, name="schema")
 
 
-_File = typer.Argument(exists=True, dir_okay=False, help="JSON Schema (.json) or Avro schema (.avsc).")
+_File = typer.Argument(
+    exists=True, dir_okay=False, help="JSON Schema (.json), Avro schema (.avsc) or descriptor set (.desc)."
+)
+_KINDS = (".json", ".avsc", ".desc")
 
 
 def check(
     old: Annotated[Path, _File],
     new: Annotated[Path, _File],
+    message: Annotated[
+        str, typer.Option("--message", help="Of descriptor sets, the message that is compared, with package.")
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say of each change from OLD to NEW whether it is compatible; 1 if one is not.
@@ -34,7 +42,7 @@ def check(
     Compatible: records that were good still are, and a table with `schema_evolution: add_columns` takes the
     rows.
     """
-    changes = _changes(old, new)
+    changes = _changes(old, new, message)
     wrong = sum(not change.compatible for change in changes)
     if as_json:
         found = [vars(change) for change in changes]
@@ -49,20 +57,63 @@ def check(
         raise typer.Exit(1)
 
 
-def _changes(old: Path, new: Path) -> list[SchemaChange]:
+def pull(
+    context: typer.Context,
+    subject: Annotated[str, typer.Argument(help="Subject in the registry, e.g. orders-value.")],
+    version: Annotated[int, typer.Option("--version", min=1, help="Which version of it.")],
+) -> None:
+    """Write a version of a subject into conf/schemas, for `schema:` of a payload.
+
+    It is a file like any other from then on: reviewed, part of what a pipeline is, and there when the
+    registry is not.
+    """
+    from tidemill.payload.registry_client import registry_of
+    from tidemill.payload.registry_content import pulled_file
+
+    environment = invocation_of(context).environment()
+    name, content = pulled_file(registry_of(environment), subject, version)
+    file = environment.project.schemas / name
+    if file.is_file() and file.read_bytes() != content:
+        raise UsageError(
+            "TIDE-CLI-032",
+            "The file is there with another content; a version of a subject never changes.",
+            facts={"file": file, "subject": subject, "version": version},
+            fix="see from which registry it came; move it away to take this one",
+        )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+    say(f"wrote {file}")
+
+
+def _changes(old: Path, new: Path, message: str) -> list[SchemaChange]:
     from tidemill.payload.avro_schema import load_avro_schema
     from tidemill.payload.json_schema import load_payload_schema
-    from tidemill.payload.schema_changes import avro_schema_changes, json_schema_changes
+    from tidemill.payload.protobuf_schema import load_protobuf_schema
+    from tidemill.payload.schema_changes import (
+        avro_schema_changes,
+        json_schema_changes,
+        protobuf_schema_changes,
+    )
     from tidemill.payload.schema_conditions import Conditions
     from tidemill.payload.schema_file import read_schema_file
 
-    if old.suffix != new.suffix or old.suffix not in (".json", ".avsc"):
+    if old.suffix != new.suffix or old.suffix not in _KINDS:
         raise UsageError(
             "TIDE-CLI-030",
             "Two schemas of one kind are compared.",
             facts={"old": old, "new": new},
-            fix="name two JSON Schemas (.json) or two Avro schemas (.avsc)",
+            fix="name two JSON Schemas (.json), two Avro schemas (.avsc) or two descriptor sets (.desc)",
         )
+    if (old.suffix == ".desc") != bool(message):
+        raise UsageError(
+            "TIDE-CLI-031",
+            "Of descriptor sets one message is compared, and only of them.",
+            facts={"old": old, "new": new, "message": message or "none"},
+            fix="add --message package.Name for .desc files, and leave it out for others",
+        )
+    if old.suffix == ".desc":
+        found = [load_protobuf_schema(file.read_bytes(), message, file.name) for file in (old, new)]
+        return protobuf_schema_changes(*found)
     if old.suffix == ".avsc":
         avro = [load_avro_schema(read_schema_file(file), file.name) for file in (old, new)]
         return avro_schema_changes(*avro)

@@ -55,6 +55,9 @@ def _payload(payload: Payload | None) -> str:
     kept = " with tombstones" if payload.chosen.tombstones == "keep" else ""
     if payload.csv is not None:
         return f"csv separated by {payload.csv.separator!r}{kept}"
+    kept = f" by a registry{kept}" if payload.asks_registry else kept
+    if payload.protobuf is not None:
+        return f"protobuf {payload.protobuf.framing} {payload.protobuf.message}{kept}"
     framing = "" if payload.avro is None else f" {payload.avro.framing}"
     return f"{payload.format}{framing}{kept}"
 

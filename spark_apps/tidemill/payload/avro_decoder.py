@@ -8,7 +8,8 @@ from the end.
 |-----------------------------------------------------------|-----------------------------|
 | null; longer than the limit                               | `null_value`; `oversized`   |
 | framed, without a zero byte and four more in front        | `no_schema_id`              |
-| the number of a schema that the pipeline does not name    | `unknown_schema_id:<number>`|
+| the number of a schema that nobody knows                  | `unknown_schema_id:<number>`|
+| the number of a schema that cannot be read as the pipeline's | `unreadable_schema:<number>` |
 | bytes that end too soon; text that is not UTF-8           | `malformed_avro`            |
 | an `int` beyond 32 bits; a null where the column has none | `malformed_avro`            |
 | bytes after the datum                                     | `trailing_bytes`            |
@@ -27,23 +28,21 @@ import pyarrow as pa
 from fastavro import schemaless_reader
 from fastavro.read import SchemaResolutionError
 
-from tidemill.payload.avro_resolution import check_resolves
 from tidemill.payload.avro_schema import AvroSchema
 from tidemill.payload.avro_values import column_type, converted, raw_type
 from tidemill.payload.decoder import Decoded, check_record_limit, decode_in_pieces
 from tidemill.payload.readable import drop_null_and_oversized
+from tidemill.payload.registry_header import HEADER_BYTES, NO_SCHEMA_ID, schema_number
 from tidemill.payload.sieve import Sieve
+from tidemill.payload.writers import Writers
 
 MALFORMED_AVRO = "malformed_avro"
 TRAILING_BYTES = "trailing_bytes"
-NO_SCHEMA_ID = "no_schema_id"
-UNKNOWN_SCHEMA_ID = "unknown_schema_id"
-
-# A zero byte, then the number of the writer's schema, the largest byte first.
-_HEADER_BYTES = 5
 
 # What fastavro raises for bytes that are no such record.
 _NOT_AVRO = (EOFError, ValueError, TypeError, LookupError, ArithmeticError, SchemaResolutionError)
+
+_Pair = tuple[Mapping[str, Any], Mapping[str, Any] | None]
 
 
 class AvroDecoder:
@@ -51,23 +50,17 @@ class AvroDecoder:
 
     Args:
         schema: Whose fields are the columns.
-        writers: Schemas by the number in front of each record; None for records without a number.
+        writers: Schemas by the number in front of each record, all of which can be read as `schema`; None for
+            records without a number.
         max_record_bytes: A longer record is refused before it is parsed.
-
-    Raises:
-        SpecError: TIDE-SPEC-063, if a writer's records cannot be read as the schema's.
     """
 
     def __init__(
-        self, schema: AvroSchema, writers: Mapping[int, AvroSchema] | None, max_record_bytes: int
+        self, schema: AvroSchema, writers: Writers[AvroSchema] | None, max_record_bytes: int
     ) -> None:
-        for writer in (writers or {}).values():
-            check_resolves(writer, schema)
         self._schema = schema
-        self._framed = writers is not None
-        self._writers = {number: writer.parsed for number, writer in (writers or {}).items()}
-        # Reading is twice as quick where nothing is to be resolved.
-        self._as_written = {number for number, parsed in self._writers.items() if parsed == schema.parsed}
+        self._writers = writers
+        self._pairs: dict[int, _Pair | str] = {}
         self._raw = pa.schema([pa.field(field.name, raw_type(field.type)) for field in schema.wire])
         self.columns = pa.schema([pa.field(field.name, column_type(field.type)) for field in schema.wire])
         self._max_record_bytes = check_record_limit(max_record_bytes)
@@ -90,16 +83,23 @@ class AvroDecoder:
 
     def _read(self, record: bytes) -> dict[str, Any] | str:
         """The datum, or why it is none."""
-        if not self._framed:
+        if self._writers is None:
             return _datum(record, 0, self._schema.parsed, None)
-        if len(record) < _HEADER_BYTES or record[0] != 0:
+        number = schema_number(record)
+        if number is None:
             return NO_SCHEMA_ID
-        number = int.from_bytes(record[1:_HEADER_BYTES], "big")
-        writer = self._writers.get(number)
-        if writer is None:
-            return f"{UNKNOWN_SCHEMA_ID}:{number}"
-        reader = None if number in self._as_written else self._schema.parsed
-        return _datum(record, _HEADER_BYTES, writer, reader)
+        pair = self._pairs.get(number)
+        if pair is None:
+            pair = self._pairs[number] = self._pair(self._writers.find(number))
+        return pair if isinstance(pair, str) else _datum(record, HEADER_BYTES, *pair)
+
+    def _pair(self, writer: AvroSchema | str) -> _Pair | str:
+        """What fastavro reads with: the writer's schema, and ours where it is another one."""
+        if isinstance(writer, str):
+            return writer
+        # Reading is twice as quick where nothing is to be resolved.
+        is_same = writer.parsed == self._schema.parsed
+        return writer.parsed, None if is_same else self._schema.parsed
 
     def _columns_of(self, data: list[dict[str, Any]]) -> tuple[pa.RecordBatch, list[int]]:
         """The data as columns, and which of them hold a number that is too large for its type."""

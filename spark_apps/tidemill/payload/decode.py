@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from tidemill.payload.decoders import decoder_of
+from tidemill.payload.decoders import Find, decoder_of
 from tidemill.payload.event_time import EventTimeLimit
 from tidemill.payload.late_rows import LateRows
 from tidemill.payload.quarantine import Quarantine
@@ -23,6 +23,7 @@ from tidemill.payload.rejections import Rejections, kafka_records
 from tidemill.payload.source_columns import BATCH_TIME
 from tidemill.spec.payload import Payload
 from tidemill.spec.project import Pipeline
+from tidemill.storage.access import access_to
 
 Stage = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -69,7 +70,7 @@ def payload_decoding(
     Raises:
         SpecError: If a schema file is not one that Tidemill can enforce.
     """
-    decoder = decoder_of(payload, pipeline.environment.project.schemas)
+    decoder = decoder_of(payload, pipeline.environment.project.schemas, _registered(pipeline, payload))
     columns = rows_schema(pipeline, payload, decoder.columns)
     lineage = [name for name in columns.names if name in _LINEAGE]
     limit = event_time_limit(pipeline)
@@ -101,6 +102,19 @@ def payload_decoding(
             late.hand_in()
 
     return Decoding(decode, columns)
+
+
+def _registered(pipeline: Pipeline, payload: Payload) -> Find | None:
+    """Finds writers' schemas, in the tasks, by the registry and what it told before."""
+    if not payload.asks_registry:
+        return None
+    # Here, since Protobuf's runtime takes a while to load and few pipelines need a registry.
+    from tidemill.payload.registered_schemas import RegisteredSchemas
+    from tidemill.payload.registry_client import registry_of
+
+    client = registry_of(pipeline.environment)
+    folder = pipeline.layout.registered_schemas(pipeline.name, client.address)
+    return RegisteredSchemas(client, payload.format.upper(), folder, access_to(folder)).find
 
 
 def _tombstones(records: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:

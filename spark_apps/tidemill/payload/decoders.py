@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tidemill.payload.avro_decoder import AvroDecoder
+from tidemill.payload.avro_resolution import check_resolves
 from tidemill.payload.avro_schema import AvroSchema, load_avro_schema
 from tidemill.payload.csv_decoder import CsvDecoder
 from tidemill.payload.decoder import Decoder
@@ -12,15 +17,23 @@ from tidemill.payload.json_decoder import JsonDecoder
 from tidemill.payload.json_schema import PayloadSchema, load_payload_schema
 from tidemill.payload.schema_file import read_schema_file
 from tidemill.payload.text_decoder import TextDecoder
-from tidemill.spec.payload import AvroPayload, Payload
+from tidemill.payload.writers import NamedWriters, RegisteredWriters, Writers
+from tidemill.spec.payload import AvroPayload, Payload, ProtobufPayload
+
+if TYPE_CHECKING:
+    from tidemill.payload.protobuf_schema import ProtobufSchema
+
+# The content of a registered schema by its number; None for an unknown one.
+Find = Callable[[int], bytes | None]
 
 
-def decoder_of(payload: Payload, schemas: Path) -> Decoder:
+def decoder_of(payload: Payload, schemas: Path, find: Find | None = None) -> Decoder:
     """The decoder of a payload.
 
     Args:
         payload: As it is declared.
         schemas: Folder with the schema files.
+        find: Asks the registry, for `writers: registry`; without, the decoder is for its columns only.
 
     Raises:
         SpecError: If a file is not a schema that Tidemill can enforce, or does not fit the format.
@@ -31,16 +44,63 @@ def decoder_of(payload: Payload, schemas: Path) -> Decoder:
         schema = _json_schema(schemas / payload.csv.schema_)
         return CsvDecoder(schema, payload.csv.separator, payload.csv.max_record_bytes)
     if payload.avro is not None:
-        return _avro(payload.avro, schemas)
+        return _avro(payload.avro, schemas, find)
+    if payload.protobuf is not None:
+        return _protobuf(payload.protobuf, schemas, find)
     return TextDecoder(payload.chosen.max_record_bytes)
 
 
-def _avro(payload: AvroPayload, schemas: Path) -> AvroDecoder:
-    writers = {number: _avro_schema(schemas / name) for number, name in payload.ids.items()}
-    framed = payload.framing == "confluent"
-    return AvroDecoder(
-        _avro_schema(schemas / payload.schema_), writers if framed else None, payload.max_record_bytes
-    )
+def _avro(payload: AvroPayload, schemas: Path, find: Find | None) -> AvroDecoder:
+    schema = _avro_schema(schemas / payload.schema_)
+    if payload.framing == "plain":
+        return AvroDecoder(schema, None, payload.max_record_bytes)
+    writers: Writers[AvroSchema]
+    if payload.writers == "registry":
+        writers = RegisteredWriters(find or _nobody, partial(_registered_avro, schema))
+    else:
+        named = {number: _avro_schema(schemas / name) for number, name in payload.ids.items()}
+        writers = NamedWriters(named, partial(check_resolves, reader=schema))
+    return AvroDecoder(schema, writers, payload.max_record_bytes)
+
+
+def _registered_avro(schema: AvroSchema, content: bytes, number: int) -> AvroSchema:
+    writer = load_avro_schema(json.loads(content), f"schema {number} of the registry")
+    check_resolves(writer, schema)
+    return writer
+
+
+def _protobuf(payload: ProtobufPayload, schemas: Path, find: Find | None) -> Decoder:
+    # Here, since the runtime takes a while to load and few pipelines need it.
+    from tidemill.payload.protobuf_decoder import ProtobufDecoder
+    from tidemill.payload.protobuf_resolution import check_resolves
+    from tidemill.payload.protobuf_schema import load_protobuf_schema
+
+    def load(name: str) -> ProtobufSchema:
+        return load_protobuf_schema((schemas / name).read_bytes(), payload.message, name)
+
+    schema = load(payload.schema_)
+    if payload.framing == "plain":
+        return ProtobufDecoder(schema, None, payload.max_record_bytes)
+    writers: Writers[ProtobufSchema]
+    if payload.writers == "registry":
+        writers = RegisteredWriters(find or _nobody, partial(_registered_protobuf, schema))
+    else:
+        named = {number: load(name) for number, name in payload.ids.items()}
+        writers = NamedWriters(named, partial(check_resolves, reader=schema))
+    return ProtobufDecoder(schema, writers, payload.max_record_bytes)
+
+
+def _registered_protobuf(schema: ProtobufSchema, content: bytes, number: int) -> ProtobufSchema:
+    from tidemill.payload.protobuf_resolution import check_resolves
+    from tidemill.payload.protobuf_schema import load_protobuf_schema
+
+    writer = load_protobuf_schema(content, schema.message.name, f"schema {number} of the registry")
+    check_resolves(writer, schema)
+    return writer
+
+
+def _nobody(_number: int) -> bytes | None:
+    return None
 
 
 def _json_schema(file: Path) -> PayloadSchema:

@@ -7,17 +7,19 @@ the rows.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from deltalake import Schema
 
-from tidemill.payload.avro_resolution import resolution_problems, single_record_problems
+from tidemill.payload import protobuf_resolution
+from tidemill.payload.avro_resolution import Problem, resolution_problems, single_record_problems
 from tidemill.payload.avro_schema import AvroSchema
 from tidemill.payload.column_changes import ColumnChanges, column_changes
 from tidemill.payload.json_schema import EACH_ITEM, Path, PayloadSchema, path_text
+from tidemill.payload.protobuf_schema import ProtobufSchema
 
 
 @dataclass(frozen=True)
@@ -47,12 +49,27 @@ def json_schema_changes(old: PayloadSchema, new: PayloadSchema) -> list[SchemaCh
 
 def avro_schema_changes(old: AvroSchema, new: AvroSchema) -> list[SchemaChange]:
     """Compare two Avro schemas, by Avro's rules of resolution and by the columns."""
-    found = list(_of_columns(_columns(old.wire, new.wire)))
+    refused = single_record_problems(old, new)
+    return _of_records(_columns(old.wire, new.wire), resolution_problems(old, new), refused)
+
+
+def protobuf_schema_changes(old: ProtobufSchema, new: ProtobufSchema) -> list[SchemaChange]:
+    """Compare two Protobuf messages, by what their bytes mean and by the columns."""
+    unreadable = protobuf_resolution.resolution_problems(old.message, new.message)
+    refused = protobuf_resolution.single_record_problems(old.message, new.message)
+    return _of_records(_columns(old.columns, new.columns), unreadable, refused)
+
+
+def _of_records(
+    columns: ColumnChanges, unreadable: Iterable[Problem], refused: Iterable[Problem]
+) -> list[SchemaChange]:
+    """Changes of columns, and what old records cannot be read for, unless the columns say it already."""
+    found = list(_of_columns(columns))
     told = {change.path for change in found if not change.compatible}
-    for path, reason in resolution_problems(old, new):
+    for path, reason in unreadable:
         if path_text(path) not in told:
             found.append(SchemaChange(path_text(path), "unreadable", False, f"old records: {reason}"))
-    for path, reason in single_record_problems(old, new):
+    for path, reason in refused:
         found.append(SchemaChange(path_text(path), "values_refused", False, f"old records: {reason}"))
     return sorted(found, key=lambda change: (change.path, change.change))
 

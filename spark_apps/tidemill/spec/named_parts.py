@@ -29,6 +29,8 @@ def check_named_parts(pipeline: Pipeline) -> None:
     if any(stream.source.kafka for stream in streams) or any(sink.kafka for sink in spec.sinks):
         _ = pipeline.environment.kafka
     for stream in streams:
+        if stream.payload is not None and stream.payload.asks_registry:
+            _ = pipeline.environment.schema_registry
         for key, name in stream.payload.schema_files.items() if stream.payload is not None else ():
             _check_file(pipeline, key, project.schemas / name)
     if spec.transform is not None:

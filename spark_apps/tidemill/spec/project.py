@@ -20,6 +20,7 @@ from tidemill.spec.location import root_of_clients
 from tidemill.spec.named_parts import check_named_parts
 from tidemill.spec.near_key import near_key
 from tidemill.spec.pipeline import PipelineSpec
+from tidemill.spec.schema_registry import SchemaRegistry
 from tidemill.spec.yaml_file import read_model
 
 # Where a pod finds its secrets unless the environment says otherwise.
@@ -144,6 +145,22 @@ class Environment:
                 fix='add `kafka: {bootstrap_servers: "host:port"}`',
             )
         return self.spec.kafka
+
+    @property
+    def schema_registry(self) -> SchemaRegistry:
+        """The schema registry.
+
+        Raises:
+            SpecError: TIDE-SPEC-068, if the environment names none.
+        """
+        if self.spec.schema_registry is None:
+            raise SpecError(
+                "TIDE-SPEC-068",
+                "The environment names no schema registry.",
+                facts={"file": self.file},
+                fix="add `schema_registry: {url: …}`, or name each writer's schema file in `ids`",
+            )
+        return self.spec.schema_registry
 
 
 # Where pods are placed, who may change what, and what to do about a change: none of it changes what a

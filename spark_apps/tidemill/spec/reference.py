@@ -32,7 +32,7 @@ Made by `{GENERATE_COMMAND}` from the models in `tidemill/spec`; do not edit.
 |---|---|
 | `pipelines/` | one file per pipeline; the file's name is the pipeline's name |
 | `environments/` | one file per environment: storage root, brokers, sizes, names of secrets |
-| `schemas/` | JSON Schemas and Avro schemas of the payloads |
+| `schemas/` | JSON Schemas, Avro schemas and Protobuf descriptor sets of the payloads |
 
 `tidemill validate` checks all of it without Spark. An editor with a YAML language server completes and checks
 keys by the first line of each file:
@@ -55,6 +55,7 @@ reason, or stops the pipeline (`on_invalid`):
 a flat JSON Schema, in order |
 | `avro` | one Avro datum, plain or after a registry's header with the number of the writer's schema | those \
 of an Avro schema |
+| `protobuf` | one Protobuf message, plain or after a registry's header | its fields, by a descriptor set |
 | `text` | a text in UTF-8 | `value` |
 | none | bytes | `kafka_value` |
 
@@ -99,6 +100,23 @@ Refused, in the schemas of writers too, because values could come out wrong with
 the names that records are written with, and rename columns in the transform), and any `default` but null,
 of a field that is or holds `bytes`, `fixed`, `decimal` or a `record` (leave the default out; a field that
 some writer lacks needs another type).
+
+Protobuf types become columns:
+
+| declared | column |
+|---|---|
+| `bool`, `float`, `double`, `string`, `bytes` | boolean, float32, float64, string, binary |
+| `int32`, `sint32`, `sfixed32`; `int64`, `sint64`, `sfixed64` | int32; int64 |
+| `uint32`, `fixed32`; `uint64`, `fixed64` | int64; decimal(20, 0) |
+| an enum | string, the name of the value; a number without a name is rejected |
+| a message, `repeated`, `map` | struct, list, map |
+| `google.protobuf.Timestamp`, `Duration` | timestamp in UTC; seconds as decimal(21, 9) |
+| `google.protobuf.Int64Value` and its siblings | like their value, may be null |
+
+A field with presence (`optional`, a message, a member of a `oneof`, any field of proto2) is null where it was
+not written, or has the default that proto2 declares. Any other field is then zero, as everywhere in Protobuf,
+and a list or map is empty. Fields that the schema does not have are ignored. NaN and infinity are rejected. A
+message inside of itself and one without fields are refused: leave them out of the schema.
 
 **A secret never stands here, only its name**: a driver finds the value in `secrets.folder` or in the variable
 `TIDEMILL_SECRET_<NAME>`.

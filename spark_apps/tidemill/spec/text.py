@@ -28,6 +28,9 @@ SERVERS_PATTERN = r"^\s*[^\s,:/@]+:[0-9]{1,5}(?:\s*,\s*[^\s,:/@]+:[0-9]{1,5})*\s
 REFERENCE_PATTERN = r"^[a-z][a-z0-9_-]{0,63}$"
 SCHEMA_FILE_PATTERN = r"^[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,90}\.json$"
 AVRO_FILE_PATTERN = r"^[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,90}\.avsc$"
+PROTOBUF_FILE_PATTERN = r"^[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,90}\.desc$"
+# With its package: Protobuf's own rule.
+MESSAGE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*$"
 # A Python name: the parameter of a transform.
 SOURCE_NAME_PATTERN = r"^[a-z][a-z0-9_]{0,39}$"
 TRANSFORM_PATTERN = r"^[a-z][a-z0-9_]{0,63}(?::[A-Za-z_][A-Za-z0-9_]{0,63}|\.sql)$"

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.command_line import CommandLine
 from tests.support.conf_project import ConfProject
+from tests.support.protobuf_schemas import PROTOC_MADE
 
 JSON = "json: {schema: order.json}"
 AVRO_SCHEMA = '{"type": "record", "name": "R", "fields": [{"name": "id", "type": "int"}]}'
@@ -26,6 +27,7 @@ AVRO_SCHEMA = '{"type": "record", "name": "R", "fields": [{"name": "id", "type":
             "TIDE-SPEC-062",
         ),
         ("avro: {schema: order.avsc}", AVRO_SCHEMA, "TIDE-SPEC-026"),
+        ("protobuf: {schema: order.desc, message: shop.Order}", "{}", "TIDE-SPEC-064"),
         ("text: {}", "{}", "TIDE-SPEC-026"),
     ],
 )
@@ -35,6 +37,7 @@ def test_validate_reads_the_schemas_of_every_format(
     """The last two have no column `at` for the event time."""
     project.write("conf/schemas/order.json", schema)
     project.write("conf/schemas/order.avsc", schema)
+    project.write("conf/schemas/order.desc", schema)
     project.replace(JSON, payload)
     assert tidemill("validate", "orders") == 2
     assert error_id in tidemill.err
@@ -48,3 +51,16 @@ def test_the_plan_tells_the_columns_of_every_format(tidemill: CommandLine, proje
         "id": "int32",
         "at": "timestamp[us, tz=UTC]",
     }
+
+
+def test_a_pipeline_of_protobuf_is_planned_with_the_columns_of_its_message(
+    tidemill: CommandLine, project: ConfProject
+) -> None:
+    file = project.folder / "conf/schemas/order.desc"
+    file.write_bytes((PROTOC_MADE / "types.desc").read_bytes())
+    project.replace(JSON, "protobuf: {schema: order.desc, message: shop.Order}")
+    columns = tidemill.json("plan", "orders")["decoded_columns"]
+    assert (columns["at"], columns["u64"], len(columns)) == ("timestamp[us, tz=UTC]", "decimal128(20, 0)", 37)
+    project.replace(JSON, "protobuf: {schema: order.desc, message: shop.Place}")
+    assert tidemill("validate", "orders") == 2
+    assert "TIDE-SPEC-026" in tidemill.err

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.command_line import CommandLine
+from tests.support.protobuf_schemas import descriptor_set, message
 
 ID, COUNT = {"type": "string"}, {"type": "integer", "minimum": 0}
 
@@ -29,7 +30,13 @@ def schemas(tidemill: CommandLine) -> dict[str, str]:
     avro = {"type": "record", "name": "Event", "fields": [{"name": "id", "type": "long"}]}
     file = tidemill.folder / "event.avsc"
     file.write_text(json.dumps(avro))
-    return {**files, "event.avsc": str(file)}
+    files["event.avsc"] = str(file)
+    messages = {"old.desc": ("int32 id = 1",), "more.desc": ("int32 id = 1", "string zone = 2")}
+    for name, fields in {**messages, "reused.desc": ("string id = 1",)}.items():
+        file = tidemill.folder / name
+        file.write_bytes(descriptor_set(message("Order", *fields)))
+        files[name] = str(file)
+    return files
 
 
 def test_a_schema_that_only_adds_is_compatible(tidemill: CommandLine, schemas: dict[str, str]) -> None:
@@ -65,3 +72,15 @@ def test_what_cannot_be_compared_is_refused(
 ) -> None:
     assert tidemill("schema", "check", schemas[old], schemas[new]) == 2
     assert error_id in tidemill.err
+
+
+def test_a_message_of_two_descriptor_sets_is_compared(tidemill: CommandLine, schemas: dict[str, str]) -> None:
+    of = ("--message", "shop.Order")
+    found = tidemill.json("schema", "check", schemas["old.desc"], schemas["more.desc"], *of)
+    assert (found["compatible"], [c["path"] for c in found["changes"]]) == (True, ["zone"])
+    assert tidemill("schema", "check", schemas["old.desc"], schemas["reused.desc"], *of) == 1
+    assert tidemill.out.endswith("1 changes, 1 incompatible\n")
+    assert tidemill("schema", "check", schemas["old.desc"], schemas["more.desc"]) == 2
+    assert "TIDE-CLI-031" in tidemill.err
+    assert tidemill("schema", "check", schemas["old.json"], schemas["more.json"], *of) == 2
+    assert "TIDE-CLI-031" in tidemill.err

@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from tests.support.avro_schemas import field, logical, record
 from tidemill.errors import SpecError
 from tidemill.payload.avro_decoder import AvroDecoder
+from tidemill.payload.avro_resolution import check_resolves
 from tidemill.payload.avro_schema import load_avro_schema
+from tidemill.payload.writers import NamedWriters
 
 PLACE = record(field("x", "double"), field("at", ["null", logical("long", "timestamp-millis")]), name="Place")
 ALL = record(
@@ -64,10 +66,11 @@ VALUES: dict[str, Any] = {
 def decoder(
     document: dict[str, Any], writers: dict[int, dict[str, Any]] | None = None, limit: int = 1000
 ) -> AvroDecoder:
-    known = None
+    schema, known = load_avro_schema(document, "order.avsc"), None
     if writers is not None:
-        known = {number: load_avro_schema(writer, f"v{number}.avsc") for number, writer in writers.items()}
-    return AvroDecoder(load_avro_schema(document, "order.avsc"), known, limit)
+        named = {number: load_avro_schema(writer, f"v{number}.avsc") for number, writer in writers.items()}
+        known = NamedWriters(named, lambda writer: check_resolves(writer, schema))
+    return AvroDecoder(schema, known, limit)
 
 
 def encoded(document: dict[str, Any], **values: Any) -> bytes:

@@ -15,7 +15,7 @@ AVRO_SCHEMA = '{"type": "record", "name": "R", "fields": [{"name": "id", "type":
 @pytest.mark.parametrize(
     ("payload", "key", "says"),
     [
-        ("{}", "payload", "exactly one of json, text, csv, avro; found none"),
+        ("{}", "payload", "exactly one of json, text, csv, avro, protobuf; found none"),
         ("{json: {schema: order.json}, text: {}}", "payload", "found json and text"),
         ("text: {schema: order.json}", "payload.text.schema", "unknown key"),
         ("csv: {}", "payload.csv.schema", "missing"),
@@ -29,6 +29,23 @@ AVRO_SCHEMA = '{"type": "record", "name": "R", "fields": [{"name": "id", "type":
             "avro: {schema: order.avsc, framing: confluent, ids: {-1: order.avsc}}",
             "payload.avro.ids.-1",
             "0",
+        ),
+        ("protobuf: {schema: order.desc}", "payload.protobuf.message", "missing"),
+        ("protobuf: {schema: order.desc, message: 'shop.'}", "payload.protobuf.message", "match"),
+        (
+            "protobuf: {schema: order.proto, message: shop.Order}",
+            "payload.protobuf.schema",
+            "`protoc --include_imports --descriptor_set_out=order.desc order.proto`",
+        ),
+        (
+            "protobuf: {schema: order.desc, message: shop.Order, framing: confluent}",
+            "payload.protobuf",
+            "{7: event.desc}",
+        ),
+        (
+            "protobuf: {schema: order.desc, message: shop.Order, ids: {7: order.desc}}",
+            "payload.protobuf",
+            "no number of a schema",
         ),
     ],
 )
@@ -51,12 +68,18 @@ def test_a_wrong_payload_is_refused_with_its_key(
             "avro: {schema: order.avsc, framing: confluent, ids: {7: ordr.avsc}}",
             "payload.avro.ids.7",
         ),
+        ("protobuf: {schema: ordr.desc, message: shop.Order}", "payload.protobuf.schema"),
+        (
+            "protobuf: {schema: order.desc, message: shop.Order, framing: confluent, ids: {7: ordr.desc}}",
+            "payload.protobuf.ids.7",
+        ),
     ],
 )
 def test_a_missing_schema_file_is_told_with_the_near_one(
     project: ConfProject, payload: str, key: str
 ) -> None:
     project.write("conf/schemas/order.avsc", AVRO_SCHEMA)
+    project.write("conf/schemas/order.desc", "")
     project.replace(JSON, payload)
     error = project.refusal()
     assert (error.error_id, error.facts["key"]) == ("TIDE-SPEC-015", key)
@@ -83,6 +106,11 @@ def test_each_schema_file_is_part_of_the_definition(project: ConfProject) -> Non
         ({"text": {}}, "text"),
         ({"csv": {"schema": "a.json", "separator": ";"}}, "csv separated by ';'"),
         ({"avro": {"schema": "a.avsc"}}, "avro plain"),
+        (
+            {"avro": {"schema": "a.avsc", "framing": "confluent", "writers": "registry"}},
+            "avro confluent by a registry",
+        ),
+        ({"protobuf": {"schema": "a.desc", "message": "shop.Order"}}, "protobuf plain shop.Order"),
     ],
 )
 def test_the_ledger_knows_how_records_were_decoded(project: ConfProject, payload: object, told: str) -> None:

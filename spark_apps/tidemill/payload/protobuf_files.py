@@ -1,0 +1,115 @@
+"""Descriptor sets: what `protoc --include_imports --descriptor_set_out` makes of `.proto` files."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+
+from google.protobuf import descriptor_pb2
+from google.protobuf.descriptor import Descriptor, FileDescriptor
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
+
+from tidemill.errors import SpecError
+from tidemill.spec.near_key import near_key
+
+PROTOC = "protoc --include_imports --descriptor_set_out=order.desc order.proto"
+
+_WELL_KNOWN_FILES = frozenset(
+    f"google/protobuf/{name}.proto"
+    for name in ("any", "descriptor", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers")
+)
+
+# What the runtime raises for files that contradict each other or lack one that they import.
+_UNUSABLE = (DecodeError, TypeError, ValueError, KeyError)
+
+
+def load_message(descriptor_set: bytes, message: str, name: str) -> Descriptor:
+    """Find a message.
+
+    Args:
+        descriptor_set: Content of the file.
+        message: Name with package.
+        name: Name of the file.
+
+    Raises:
+        SpecError: TIDE-SPEC-064 if it is no descriptor set, 065 without such a message.
+    """
+    files = _files(descriptor_set, name)
+    known = {found.full_name: found for file in files for found in _messages(file)}
+    if message not in known:
+        own = sorted(full for full in known if not full.startswith("google.protobuf."))
+        near = near_key(message, own) or next((full for full in own if full.endswith(f".{message}")), None)
+        raise SpecError(
+            "TIDE-SPEC-065",
+            "The descriptor set has no such message.",
+            facts={"schema": name, "message": message, "known": ", ".join(own[:10]) or "none"},
+            fix=f"did you mean {near}?" if near else "name one of them, with its package",
+        )
+    return known[message]
+
+
+def place_in_file(message: Descriptor) -> tuple[int, ...] | None:
+    """Which message of its file it is, and of the message around it, by which a registry's header names it.
+
+    Returns:
+        None behind a map field in the message around it: serializers in Python count the map's entries as a
+        message there, those in Java do not.
+    """
+    around = message.containing_type
+    if around is None:
+        return (list(message.file.message_types_by_name).index(message.name),)
+    above, before = place_in_file(around), list(around.nested_types_by_name).index(message.name)
+    if above is None or any(other.GetOptions().map_entry for other in around.nested_types[:before]):
+        return None
+    return (*above, before)
+
+
+def _files(descriptor_set: bytes, name: str) -> list[FileDescriptor]:
+    try:
+        declared = descriptor_pb2.FileDescriptorSet.FromString(descriptor_set)
+        if not declared.file:
+            raise ValueError("it has no files")
+        return _built({file.name: file for file in declared.file})
+    except _UNUSABLE as error:
+        raise SpecError(
+            "TIDE-SPEC-064",
+            "The file is not a Protobuf descriptor set with all that it imports.",
+            facts={"schema": name, "reason": f"{type(error).__name__}: {error}"[:300]},
+            fix=f"make it by `{PROTOC}`",
+        ) from error
+
+
+def _well_known(name: str) -> bytes:
+    """A file that everybody has, which registries leave out."""
+    module = importlib.import_module(f"{name.removesuffix('.proto').replace('/', '.')}_pb2")
+    return bytes(module.DESCRIPTOR.serialized_pb)
+
+
+def _built(declared: Mapping[str, descriptor_pb2.FileDescriptorProto]) -> list[FileDescriptor]:
+    """The files as types, each after those that it imports."""
+    pool, begun = DescriptorPool(), set[str]()
+
+    def add(file: str) -> None:
+        if file not in begun and file in declared:
+            begun.add(file)
+            for imported in declared[file].dependency:
+                add(imported)
+            pool.AddSerializedFile(declared[file].SerializeToString())
+        elif file not in begun and file in _WELL_KNOWN_FILES:
+            begun.add(file)
+            pool.AddSerializedFile(_well_known(file))
+
+    for file in declared:
+        add(file)
+    return [pool.FindFileByName(file) for file in declared]
+
+
+def _messages(file: FileDescriptor) -> list[Descriptor]:
+    found, left = [], list(file.message_types_by_name.values())
+    while left:
+        message = left.pop()
+        if not message.GetOptions().map_entry:
+            found.append(message)
+            left += message.nested_types
+    return found

@@ -1,0 +1,179 @@
+"""A schema registry's REST API, as Confluent documents it and others have it: what is read of it.
+
+| asked | answered |
+|---|---|
+| `/schemas/ids/7` | `schema`, `schemaType`, and `references`, each with `name`, `subject`, `version` |
+| `/subjects/orders-value/versions/3` | the same, with `id`, `subject`, `version` |
+| the same with `?format=serialized` | of Protobuf, `schema` is a file's descriptor in base64, not its text |
+| the same with `?format=resolved` | of Avro, `schema` has the references in it |
+
+`schemaType` is left out for Avro. What does not exist is a 404 with an `error_code` of the registry's own;
+any other 404 comes from a proxy, or from a wrong address.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import quote
+from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Request, build_opener
+
+from tidemill.errors import SpecError, UnavailableError
+from tidemill.spec.project import Environment
+from tidemill.spec.schema_registry import SchemaRegistry
+from tidemill.spec.secret_value import read_secret
+
+# Seconds for one answer. A task waits for it, so far below the time in which a driver must make progress
+# (10 minutes, engine/liveness.py); registries answer in milliseconds.
+TIMEOUT_SECONDS = 10.0
+# Far above any schema.
+MAX_ANSWER_BYTES = 8 * 2**20
+
+# The registry's own words for: no such subject, version, schema.
+_NOT_FOUND = frozenset({40401, 40402, 40403})
+_REASON_CHARACTERS = 200
+
+AVRO, PROTOBUF = "AVRO", "PROTOBUF"
+
+
+@dataclass(frozen=True)
+class Registered:
+    """One schema as the registry tells of it.
+
+    Args:
+        kind: AVRO, PROTOBUF or another one.
+        schema: Its text; of Protobuf the descriptor in base64.
+        references: Schemas that it uses: name, subject, version.
+    """
+
+    kind: str
+    schema: str
+    references: tuple[tuple[str, str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class RegistryClient:
+    """Reads one registry; it may be sent to tasks.
+
+    Args:
+        address: URL without a slash at its end.
+        authorization: The header's value; None without credentials.
+        ca_file: PEM file of the authority.
+    """
+
+    address: str
+    authorization: str | None = field(default=None, repr=False)
+    ca_file: str | None = None
+
+    def by_id(self, number: int) -> Registered | None:
+        """The schema with a number; None if the registry has none.
+
+        Raises:
+            UnavailableError: TIDE-SRC-020, if it does not answer, or not as a registry.
+            SpecError: TIDE-SRC-021, if it refuses the credentials.
+        """
+        return self._schema(f"/schemas/ids/{number}")
+
+    def by_version(self, subject: str, version: int) -> Registered | None:
+        """A version of a subject; None if the registry has none. Raises as `by_id` does."""
+        return self._schema(f"/subjects/{quote(subject, safe='')}/versions/{version}")
+
+    def _schema(self, path: str) -> Registered | None:
+        found = self._get(path)
+        if found is not None and found.get("schemaType") == PROTOBUF:
+            found = self._get(f"{path}?format=serialized")
+        elif found is not None and found.get("references"):
+            found = self._get(f"{path}?format=resolved")
+        if found is None:
+            return None
+        try:
+            references = tuple(
+                (str(one["name"]), str(one["subject"]), int(one["version"]))
+                for one in found.get("references") or ()
+            )
+            return Registered(found.get("schemaType") or AVRO, str(found["schema"]), references)
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._unavailable(path, f"no schema in the answer: {type(error).__name__}") from error
+
+    def _get(self, path: str) -> dict[str, Any] | None:
+        headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        if self.authorization is not None:
+            headers["Authorization"] = self.authorization
+        request = Request(self.address + path, headers=headers)  # noqa: S310  # the pattern allows http(s) only
+        try:
+            with self._opener().open(request, timeout=TIMEOUT_SECONDS) as response:
+                answer = json.loads(response.read(MAX_ANSWER_BYTES))
+        except HTTPError as error:
+            with error:
+                self._refuse_unless_missing(path, error)
+            return None
+        except (OSError, HTTPException, ValueError) as error:
+            reason = getattr(error, "reason", None) or error
+            raise self._unavailable(path, f"{type(reason).__name__}: {reason}") from error
+        if not isinstance(answer, dict):
+            raise self._unavailable(path, "the answer is no JSON object")
+        return answer
+
+    def _refuse_unless_missing(self, path: str, error: HTTPError) -> None:
+        """Only what the registry itself says does not exist is no error."""
+        if error.code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+            raise SpecError(
+                "TIDE-SRC-021",
+                "The schema registry refuses the credentials.",
+                facts={"registry": self.address, "status": error.code},
+                fix="correct the secret that `schema_registry` of the environment names, or its rights",
+            ) from error
+        try:
+            code = json.loads(error.read(MAX_ANSWER_BYTES)).get("error_code")
+        except (OSError, HTTPException, ValueError, AttributeError):
+            code = None
+        if error.code != HTTPStatus.NOT_FOUND or code not in _NOT_FOUND:
+            raise self._unavailable(path, f"HTTP {error.code}") from error
+
+    def _unavailable(self, path: str, reason: str) -> UnavailableError:
+        one_line = " ".join(reason.split())[:_REASON_CHARACTERS]
+        return UnavailableError(
+            "TIDE-SRC-020",
+            "The schema registry does not answer.",
+            facts={"registry": self.address, "asked": path, "reason": one_line},
+            fix="see the registry, or correct `schema_registry.url`; a batch is repeated and nothing is lost",
+        )
+
+    def _opener(self) -> OpenerDirector:
+        context = ssl.create_default_context(cafile=self.ca_file)
+        return build_opener(HTTPSHandler(context=context), _NoRedirects())
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    """A redirect would send the credentials to where it leads; it is an error like any other answer."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+def registry_of(environment: Environment) -> RegistryClient:
+    """The environment's registry, with its secret.
+
+    Raises:
+        SpecError: TIDE-SPEC-068, if the environment names none; 030, if the secret has no value here.
+    """
+    declared = environment.schema_registry
+    ca_file = None
+    if declared.ca_file is not None:
+        ca_file = str(environment.project.folder / declared.ca_file)
+    return RegistryClient(declared.address, _authorization(environment, declared), ca_file)
+
+
+def _authorization(environment: Environment, declared: SchemaRegistry) -> str | None:
+    if declared.token is not None:
+        return f"Bearer {read_secret(environment, declared.token)}"
+    if declared.password is not None:
+        pair = f"{declared.username}:{read_secret(environment, declared.password)}"
+        return f"Basic {base64.b64encode(pair.encode()).decode()}"
+    return None

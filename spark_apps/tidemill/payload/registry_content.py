@@ -1,0 +1,87 @@
+"""A registered schema as a file in conf/schemas holds it: Avro's JSON, or a descriptor set."""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import Any
+
+from google.protobuf import descriptor_pb2
+from google.protobuf.message import DecodeError
+
+from tidemill.errors import SpecError, UsageError
+from tidemill.payload.registry_client import AVRO, PROTOBUF, Registered, RegistryClient
+
+# Schemas that refer to each other: more are a mistake.
+_MAX_REFERENCES = 200
+
+
+# What a file may be named after; other subjects are no names of files.
+_SUBJECT = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,70}")
+
+
+def pulled_file(client: RegistryClient, subject: str, version: int) -> tuple[str, bytes]:
+    """Name and content of the file that holds a version of a subject.
+
+    Raises:
+        UsageError: TIDE-CLI-033, if there is none.
+    """
+    found = client.by_version(subject, version) if _SUBJECT.fullmatch(subject) else None
+    if found is None:
+        raise UsageError(
+            "TIDE-CLI-033",
+            "The schema registry has no such version of the subject, or its name cannot be a file's.",
+            facts={"registry": client.address, "subject": ascii(subject[:80]), "version": version},
+            fix="correct the name or the version",
+        )
+    content = content_of(found, found.kind if found.kind == PROTOBUF else AVRO, client)
+    return f"{subject}.v{version}.{'desc' if found.kind == PROTOBUF else 'avsc'}", content
+
+
+def content_of(found: Registered, kind: str, client: RegistryClient) -> bytes:
+    """A schema as a file in conf/schemas holds it: Avro's JSON, or a descriptor set.
+
+    Raises:
+        SpecError: TIDE-SPEC-069, if it is of another kind, or refers to what is not there; TIDE-SRC-022, if
+            the registry does not tell descriptors.
+    """
+    if found.kind != kind:
+        raise _unusable(found.kind, f"it is no schema of {kind}")
+    if kind == AVRO:
+        return found.schema.encode()
+    files: dict[str, Any] = {}
+    _add_file("registered.proto", found, client, files)
+    return bytes(descriptor_pb2.FileDescriptorSet(file=files.values()).SerializeToString())
+
+
+def _add_file(name: str, found: Registered, client: RegistryClient, files: dict[str, Any]) -> None:
+    """Add a file and those that it imports."""
+    if name in files:
+        return
+    if len(files) >= _MAX_REFERENCES:
+        raise _unusable(PROTOBUF, f"it refers to more than {_MAX_REFERENCES} others")
+    try:
+        file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(found.schema, validate=True))
+    except (ValueError, DecodeError) as error:
+        raise SpecError(
+            "TIDE-SRC-022",
+            "The schema registry does not tell descriptors of Protobuf schemas.",
+            facts={"registry": client.address, "asked": "?format=serialized"},
+            fix="name each writer's descriptor set in `ids`",
+        ) from error
+    file.name = name
+    files[name] = file
+    for imported, subject, version in found.references:
+        referred = client.by_version(subject, version)
+        if referred is None:
+            raise _unusable(PROTOBUF, f"it refers to {subject}, version {version}, which is not there")
+        _add_file(imported, referred, client, files)
+
+
+def _unusable(kind: str, reason: str) -> SpecError:
+    return SpecError(
+        "TIDE-SPEC-069",
+        "A registered schema cannot be read with.",
+        facts={"kind": kind, "reason": reason},
+        fix="register the schema as one document of the payload's kind",
+    )

@@ -1,0 +1,52 @@
+"""The schema registry of an environment, and who asks it. Values of secrets are never here."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+from urllib.parse import urlsplit
+
+from pydantic import Field, model_validator
+
+from tidemill.spec.strict import Strict
+from tidemill.spec.text import Expression, Line, SecretName
+
+# No user, no query: those are mistakes or secrets. A path, as some registries have one.
+REGISTRY_PATTERN = r"^https?://[A-Za-z0-9.-]{1,253}(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~-]+)*/?$"
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1"})
+
+
+class SchemaRegistry(Strict):
+    """A registry with Confluent's REST API."""
+
+    url: Annotated[str, Field(pattern=REGISTRY_PATTERN)] = Field(
+        description="Address of its REST API, e.g. https://registry.example.com:8081."
+    )
+    username: Line | None = Field(None, description="User name for basic authentication; not a secret.")
+    password: SecretName | None = Field(None, description="Name of the secret that holds the password.")
+    token: SecretName | None = Field(
+        None, description="Name of the secret that holds a bearer token; instead of user name and password."
+    )
+    ca_file: Expression | None = Field(
+        None, description="PEM file with the certificate authority, if not one that Python trusts."
+    )
+
+    @property
+    def address(self) -> str:
+        """The URL without a slash at its end."""
+        return self.url.rstrip("/")
+
+    @model_validator(mode="after")
+    def _credentials_are_whole_and_encrypted(self) -> Self:
+        if (self.username is None) != (self.password is None):
+            raise ValueError("`username` and `password` go together")
+        if self.token is not None and self.password is not None:
+            raise ValueError("expected `token`, or `username` and `password`; not both")
+        parts = urlsplit(self.url)
+        if parts.scheme == "http":
+            if self.ca_file is not None:
+                raise ValueError("http is not encrypted, so `ca_file` would have no effect")
+            has_credentials = self.password is not None or self.token is not None
+            if has_credentials and parts.hostname not in _LOOPBACK:
+                raise ValueError("credentials are sent over https only, or to this machine")
+        return self

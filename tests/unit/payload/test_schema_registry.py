@@ -1,0 +1,166 @@
+"""What a registry tells of writers' schemas, what is kept of it, and what its absence means."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.support.avro_schemas import field, record
+from tests.support.protobuf_schemas import PROTOC_MADE, made_by
+from tests.support.schema_registry import FakeRegistry, schema_registry
+from tests.unit.payload.test_avro_decoder import encoded, framed
+from tidemill.errors import SpecError, TidemillError, UnavailableError
+from tidemill.payload import registered_schemas
+from tidemill.payload.decoders import decoder_of
+from tidemill.payload.registered_schemas import RegisteredSchemas
+from tidemill.payload.registry_client import RegistryClient
+from tidemill.spec.payload import Payload
+
+OLD = record(field("id", "int"))
+NEW = record(field("id", "long"), field("size", ["null", "double"], default=None))
+OTHER = record(field("id", "string"))
+CONFLUENT = {"framing": "confluent", "writers": "registry"}
+
+
+@pytest.fixture
+def registry() -> Any:
+    with schema_registry() as started:
+        yield started
+
+
+def schemas(registry: FakeRegistry, folder: Path, kind: str = "AVRO") -> RegisteredSchemas:
+    return RegisteredSchemas(RegistryClient(registry.url), kind, str(folder / "kept"))
+
+
+def avro(found: RegisteredSchemas, folder: Path) -> Any:
+    (folder / "order.avsc").write_text(json.dumps(NEW))
+    payload = Payload.model_validate({"avro": {"schema": "order.avsc", **CONFLUENT}})
+    # As each task gets it.
+    return pickle.loads(pickle.dumps(decoder_of(payload, folder, found.find)))
+
+
+def outcomes(decoder: Any, *records: bytes) -> Any:
+    decoded = decoder.decode(pa.array(records, pa.binary()))
+    return decoded.rows.to_pylist(), decoded.reasons
+
+
+def forget() -> None:
+    """As a new process begins."""
+    registered_schemas._read.clear()
+
+
+def test_each_writer_s_schema_is_asked_for_once_and_kept(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.register(7, OLD)
+    registry.register(8, NEW)
+    found = schemas(registry, tmp_path)
+    records = framed(7, encoded(OLD, id=1)), framed(8, encoded(NEW, id=2, size=0.5))
+    expected = [{"id": 1, "size": None}, {"id": 2, "size": 0.5}], []
+    assert outcomes(avro(found, tmp_path), *records, *records)[0] == expected[0] * 2
+    assert registry.asked == ["/schemas/ids/7", "/schemas/ids/8"]
+    assert sorted(file.name for file in (tmp_path / "kept").iterdir()) == [
+        "0000000007.json",
+        "0000000008.json",
+    ]
+    registry.answer = (500, b"")
+    assert outcomes(avro(found, tmp_path), *records) == expected
+    forget()
+    assert outcomes(avro(found, tmp_path), *records) == expected
+    assert len(registry.asked) == 2
+
+
+def test_what_the_registry_does_not_know_or_what_does_not_fit_is_a_reason(
+    registry: FakeRegistry, tmp_path: Path
+) -> None:
+    registry.register(7, OTHER)
+    registry.register(8, {"type": "object"}, schemaType="JSON")
+    place = [{"name": "shop.Place", "subject": "place", "version": 1}]
+    registry.register(9, record(field("id", "int"), field("at", "shop.Place")), references=place)
+    inside = record(field("x", "int"), name="Place")
+    resolved = record(field("id", "int"), field("at", ["null", inside]))
+    unresolved = record(field("id", "int"), field("at", ["null", "shop.Place"]))
+    registry.register(10, unresolved, references=place, resolved=resolved)
+    body = encoded(OLD, id=1)
+    rows, reasons = outcomes(
+        avro(schemas(registry, tmp_path), tmp_path),
+        *(framed(number, body) for number in (6, 7, 8, 9)),
+        framed(10, encoded(resolved, id=1, at=None)),
+    )
+    assert rows == [{"id": 1, "size": None}]
+    assert reasons == ["unknown_schema_id:6", *(f"unreadable_schema:{number}" for number in (7, 8, 9))]
+    # A new number may be registered at any time.
+    registry.register(6, OLD)
+    assert outcomes(avro(schemas(registry, tmp_path), tmp_path), framed(6, body))[1] == []
+
+
+def test_a_repeated_batch_rejects_what_it_rejected_before(
+    registry: FakeRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = schemas(registry, tmp_path)
+    written = framed(6, encoded(OLD, id=1))
+    monkeypatch.setattr(registered_schemas, "_batch", lambda: "query-5")
+    assert outcomes(avro(found, tmp_path), written, written)[1] == ["unknown_schema_id:6"] * 2
+    registry.register(6, OLD)
+    assert outcomes(avro(found, tmp_path), written)[1] == ["unknown_schema_id:6"]
+    assert registry.asked == ["/schemas/ids/6"]
+    monkeypatch.setattr(registered_schemas, "_batch", lambda: "query-6")
+    assert outcomes(avro(found, tmp_path), written) == ([{"id": 1, "size": None}], [])
+
+
+@pytest.mark.parametrize(
+    ("answer", "error_id"),
+    [
+        ((500, b'{"error_code": 50001}'), "TIDE-SRC-020"),
+        ((404, b"<html>no such page</html>"), "TIDE-SRC-020"),
+        ((404, b'{"error_code": 404, "message": "HTTP 404 Not Found"}'), "TIDE-SRC-020"),
+        ((404, b"[]"), "TIDE-SRC-020"),
+        ((200, b"<html>log in</html>"), "TIDE-SRC-020"),
+        ((200, b"[]"), "TIDE-SRC-020"),
+        ((200, b'{"id": 7}'), "TIDE-SRC-020"),
+        ((302, b"http://localhost:1/"), "TIDE-SRC-020"),
+        ((401, b""), "TIDE-SRC-021"),
+        ((403, b""), "TIDE-SRC-021"),
+    ],
+)
+def test_an_answer_that_is_none_stops_the_batch_and_rejects_nothing(
+    registry: FakeRegistry, tmp_path: Path, answer: tuple[int, bytes], error_id: str
+) -> None:
+    registry.answer = answer
+    with pytest.raises(TidemillError) as failed:
+        outcomes(avro(schemas(registry, tmp_path), tmp_path), framed(7, b"\x02"))
+    assert failed.value.error_id == error_id
+    assert isinstance(failed.value, UnavailableError if error_id == "TIDE-SRC-020" else SpecError)
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
+def test_a_registry_that_is_away_stops_the_batch(tmp_path: Path) -> None:
+    with schema_registry() as registry:
+        found = schemas(registry, tmp_path)
+    with pytest.raises(UnavailableError) as failed:
+        outcomes(avro(found, tmp_path), framed(7, b"\x02"))
+    assert (failed.value.error_id, failed.value.facts["asked"]) == ("TIDE-SRC-020", "/schemas/ids/7")
+
+
+def test_protobuf_s_descriptors_come_with_the_files_that_they_refer_to(
+    registry: FakeRegistry, tmp_path: Path
+) -> None:
+    registry.register_types()
+    (tmp_path / "order.desc").write_bytes((PROTOC_MADE / "types.desc").read_bytes())
+    declared = {"schema": "order.desc", "message": "shop.Order", **CONFLUENT}
+    found = schemas(registry, tmp_path, "PROTOBUF")
+    decoder = decoder_of(Payload.model_validate({"protobuf": declared}), tmp_path, found.find)
+    written = made_by((PROTOC_MADE / "types.desc").read_bytes())(id=5).SerializeToString()
+    rows, reasons = outcomes(decoder, b"\x00\x00\x00\x00\x07\x02\x02" + written, framed(8, written))
+    assert ([row["id"] for row in rows], reasons) == ([5], ["unknown_schema_id:8"])
+    assert "/subjects/place/versions/1?format=serialized" in registry.asked
+
+
+def test_a_registry_without_descriptors_is_refused(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.register(7, "syntax = 'proto3';", schemaType="PROTOBUF")
+    with pytest.raises(SpecError) as refused:
+        schemas(registry, tmp_path, "PROTOBUF").find(7)
+    assert refused.value.error_id == "TIDE-SRC-022"
