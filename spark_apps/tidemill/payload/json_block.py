@@ -48,12 +48,18 @@ _WRONG_START_BY_KIND = {
 
 
 class BlockDecoder:
-    """Decodes framed records into the columns of `schema`, whose timestamps are still strings."""
+    """Decodes framed records into the columns of `schema`, whose timestamps are still strings.
 
-    def __init__(self, schema: pa.Schema) -> None:
+    Args:
+        schema: The columns.
+        is_closed: Whether a record with a name that is not declared, at any depth, is refused.
+    """
+
+    def __init__(self, schema: pa.Schema, *, is_closed: bool = False) -> None:
         self._schema = schema
-        self._parse_options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-        self._expected = Expected.of(pa.struct(schema))
+        unexpected = "error" if is_closed else "ignore"
+        self._parse_options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected)
+        self._expected = Expected.of(pa.struct(schema), is_closed=is_closed)
         self._hint = _wrong_type_pattern(self._expected)
 
     def decode(self, sieve: Sieve) -> pa.RecordBatch:

@@ -159,6 +159,20 @@ class PipelineSpec(Strict):
         return self
 
     @model_validator(mode="after")
+    def _new_columns_find_a_place(self) -> Self:
+        files = [stream.source.files for stream in self.streams.values()]
+        if self.transform is not None or not any(f and f.schema_evolution == "add_columns" for f in files):
+            return self
+        for place, sink in enumerate(self.sinks):
+            table = sink.delta
+            if table is not None and table.transform is None and not table.adds_columns:
+                raise ValueError(
+                    f"the source adds columns, and sinks[{place}] would refuse them: set "
+                    "`schema_evolution: add_columns` there, too, or select fixed columns in a `transform`"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _topics_are_read_once(self) -> Self:
         sources = {name: stream.source for name, stream in self.streams.items()}
         for (name, source), (other, beside) in permutations(sources.items(), 2):

@@ -1,0 +1,150 @@
+"""Files whose columns nobody declares: they are inferred, they grow, and what fits no column is kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.lake import Lake, LakePipeline
+from tests.support.writer_cases import CrashedError, crash_at
+from tidemill.checkpoint.source_schemas import SourceSchema, source_schemas
+from tidemill.errors import DataError
+
+SECOND = {
+    "delta": {
+        "table": "silver/orders",
+        "transform": "narrow:transform",
+    }
+}
+NARROW = 'def transform(rows):\n    return rows.select("id")\n'
+
+
+def orders(lake: Lake, evolution: str = "add_columns", **source: Any) -> LakePipeline:
+    """One file a batch; two tables, so that a crash can come between them."""
+    lake.transform("narrow", NARROW)
+    files = {"path": "landing/orders", "format": "json", "schema_evolution": evolution, **source}
+    return lake.pipeline(
+        "orders",
+        source={"files": {"max_files_per_batch": 1, **files}},
+        sinks=[{"delta": {"table": "bronze/orders", "schema_evolution": "add_columns"}}, SECOND],
+        run={"mode": "incremental"},
+    )
+
+
+def land(lake: Lake, name: str, *rows: dict[str, Any]) -> None:
+    lake.land_rows(f"landing/orders/{name}.json", rows)
+
+
+def versions(lake: Lake) -> list[SourceSchema]:
+    return source_schemas(lake.store, LakePipeline(lake, "orders").resolved.layout, "orders", "source")
+
+
+def rows(lake: Lake) -> list[dict[str, Any]]:
+    """Rows without what is null, and without the folder of rescued data."""
+    found = sorted(lake.rows("bronze/orders"), key=lambda row: row["id"])
+    for row in found:
+        if (rescued := row["_rescued_data"]) is not None:
+            data = json.loads(rescued)
+            row["_rescued_data"] = {**data, "_file_path": Path(data["_file_path"]).name}
+    return [{name: value for name, value in row.items() if value is not None} for row in found]
+
+
+FIRST = {"id": 1, "price": 1.5}
+ZONED = {"id": 2, "price": 2, "zone": "north", "ID": 7}
+PLACED = {"id": 3, "place": {"site": "a"}, "parts": [{"size": 7}], "price": "dear"}
+DEEPER = {"id": 4, "place": {"site": "b", "floor": 4}, "parts": [{"size": 8, "kind": "bolt"}], "empty": []}
+EXPECTED = [
+    FIRST,
+    {"id": 2, "price": 2.0, "zone": "north", "_rescued_data": {"ID": 7, "_file_path": "2.json"}},
+    {
+        "id": 3,
+        "place": {"site": "a", "floor": None},
+        "parts": [{"size": 7, "kind": None}],
+        "_rescued_data": {"price": "dear", "_file_path": "3.json"},
+    },
+    {
+        "id": 4,
+        "place": {"site": "b", "floor": 4},
+        "parts": [{"size": 8, "kind": "bolt"}],
+        "_rescued_data": {"empty": [], "_file_path": "4.json"},
+    },
+]
+
+
+def test_columns_grow_with_the_files_whatever_crashes_and_nothing_is_lost(lake: Lake) -> None:
+    land(lake, "1", FIRST)
+    pipeline = orders(lake)
+    # Inferred, and killed before the first batch.
+    with pytest.raises(CrashedError):
+        pipeline.run_incremental(crash_at("columns_kept"))
+    assert [version.added for version in versions(lake)] == [("id", "price")]
+    pipeline.run_incremental()
+    for number, row in enumerate([ZONED, PLACED, DEEPER], start=2):
+        land(lake, str(number), row)
+    # Killed with the version kept and nothing of its batch written; then between the two tables.
+    with pytest.raises(CrashedError):
+        pipeline.run_incremental(crash_at("columns_kept"))
+    assert [version.version for version in versions(lake)] == [1, 2]
+    assert rows(lake) == [FIRST]
+    with pytest.raises(CrashedError):
+        pipeline.run_incremental(crash_at("committed"))
+    assert len(rows(lake)) == 2
+    pipeline.run_incremental()
+    assert rows(lake) == EXPECTED
+    assert sorted(row["id"] for row in lake.rows("silver/orders")) == [1, 2, 3, 4]
+    assert [(version.version, version.added, version.batch_id) for version in versions(lake)] == [
+        (1, ("id", "price"), None),
+        (2, ("zone",), 1),
+        (3, ("parts[].size", "place.site"), 2),
+        (4, ("parts[].kind", "place.floor"), 3),
+    ]
+    entries = {c.entry.batch_id: c.entry for c in lake.ledger("bronze/orders") if c.entry is not None}
+    told = {batch: (entry.source_schemas or {})["source"][:2] for batch, entry in entries.items()}
+    assert told == {0: "1-", 1: "2-", 2: "3-", 3: "4-"}
+    assert entries[3].columns_added == ("parts[].kind", "place.floor")
+
+
+def test_a_pipeline_that_rescues_keeps_its_columns_and_every_value(lake: Lake) -> None:
+    land(lake, "1", FIRST)
+    pipeline = orders(lake, "rescue", schema_hints="at timestamp, id long")
+    pipeline.run_incremental()
+    land(lake, "2", {**ZONED, "at": "2026-01-01T00:00:00Z"})
+    land(lake, "3", {**PLACED, "at": "yesterday"})
+    lake.land("landing/orders/4.json", '{"id": 5}\n\n{"id": 5, "id": 6}\nbroken\n')
+    pipeline.run_incremental()
+    found = rows(lake)
+    assert found[1].pop("at").isoformat() == "2026-01-01T00:00:00+00:00"
+    rescued = [
+        {"zone": "north", "ID": 7, "_file_path": "2.json"},
+        {**{name: value for name, value in PLACED.items() if name != "id"}, "at": "yesterday"},
+    ]
+    rescued[1]["_file_path"] = "3.json"
+    assert found == [
+        FIRST,
+        {"id": 2, "price": 2.0, "_rescued_data": rescued[0]},
+        {"id": 3, "_rescued_data": rescued[1]},
+        {"id": 5},
+    ]
+    assert len(versions(lake)) == 1
+    broken = sorted((row["line"], row["reason"], row["value"]) for row in lake.quarantined("orders"))
+    assert broken == [
+        (3, "duplicate_field:id", b'{"id": 5, "id": 6}'),
+        (4, "malformed_json", b"broken"),
+    ]
+
+
+def test_a_pipeline_that_shall_stop_at_new_columns_writes_nothing_of_their_batch(lake: Lake) -> None:
+    land(lake, "1", FIRST)
+    pipeline = orders(lake, "fail")
+    pipeline.run_incremental()
+    land(lake, "2", ZONED)
+    with pytest.raises(DataError) as refused:
+        pipeline.run_incremental()
+    assert (refused.value.error_id, refused.value.facts["new"]) == ("TIDE-DATA-006", ["zone"])
+    assert rows(lake) == [FIRST]
+    # Who names the column goes on with it.
+    orders(lake, "fail", schema_hints="zone string").run_incremental()
+    assert rows(lake) == EXPECTED[:2]
