@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from tests.support.lake import Lake, LakePipeline
+from tests.support.running_stream import running_stream
 from tests.support.writer_cases import CrashedError, crash_at
 from tidemill.checkpoint.source_schemas import SourceSchema, source_schemas
-from tidemill.errors import DataError
+from tidemill.errors import DataError, UnavailableError
 
 SECOND = {
     "delta": {
@@ -43,7 +44,7 @@ def versions(lake: Lake) -> list[SourceSchema]:
 
 
 def rows(lake: Lake) -> list[dict[str, Any]]:
-    """Rows without what is null, and without the folder of rescued data."""
+    """Rows as their data files have them, without what is null, and without the folder of rescued data."""
     found = sorted(lake.rows("bronze/orders"), key=lambda row: row["id"])
     for row in found:
         if (rescued := row["_rescued_data"]) is not None:
@@ -61,8 +62,8 @@ EXPECTED = [
     {"id": 2, "price": 2.0, "zone": "north", "_rescued_data": {"ID": 7, "_file_path": "2.json"}},
     {
         "id": 3,
-        "place": {"site": "a", "floor": None},
-        "parts": [{"size": 7, "kind": None}],
+        "place": {"site": "a"},
+        "parts": [{"size": 7}],
         "_rescued_data": {"price": "dear", "_file_path": "3.json"},
     },
     {
@@ -75,8 +76,14 @@ EXPECTED = [
 
 
 def test_columns_grow_with_the_files_whatever_crashes_and_nothing_is_lost(lake: Lake) -> None:
-    land(lake, "1", FIRST)
     pipeline = orders(lake)
+    # Nothing to infer from: the driver waits.
+    lake.land("landing/orders/0.json", "\nbroken\n[]\n")
+    with pytest.raises(UnavailableError) as waits:
+        pipeline.run_incremental()
+    assert waits.value.error_id == "TIDE-SRC-008"
+    assert versions(lake) == []
+    land(lake, "1", FIRST)
     # Inferred, and killed before the first batch.
     with pytest.raises(CrashedError):
         pipeline.run_incremental(crash_at("columns_kept"))
@@ -97,14 +104,14 @@ def test_columns_grow_with_the_files_whatever_crashes_and_nothing_is_lost(lake: 
     assert sorted(row["id"] for row in lake.rows("silver/orders")) == [1, 2, 3, 4]
     assert [(version.version, version.added, version.batch_id) for version in versions(lake)] == [
         (1, ("id", "price"), None),
-        (2, ("zone",), 1),
-        (3, ("parts[].size", "place.site"), 2),
-        (4, ("parts[].kind", "place.floor"), 3),
+        (2, ("zone",), 2),
+        (3, ("parts[].size", "place.site"), 3),
+        (4, ("parts[].kind", "place.floor"), 4),
     ]
     entries = {c.entry.batch_id: c.entry for c in lake.ledger("bronze/orders") if c.entry is not None}
     told = {batch: (entry.source_schemas or {})["source"][:2] for batch, entry in entries.items()}
-    assert told == {0: "1-", 1: "2-", 2: "3-", 3: "4-"}
-    assert entries[3].columns_added == ("parts[].kind", "place.floor")
+    assert told == {0: "1-", 1: "1-", 2: "2-", 3: "3-", 4: "4-"}
+    assert entries[4].columns_added == ("parts[].kind", "place.floor")
 
 
 def test_a_pipeline_that_rescues_keeps_its_columns_and_every_value(lake: Lake) -> None:
@@ -148,3 +155,54 @@ def test_a_pipeline_that_shall_stop_at_new_columns_writes_nothing_of_their_batch
     # Who names the column goes on with it.
     orders(lake, "fail", schema_hints="zone string").run_incremental()
     assert rows(lake) == EXPECTED[:2]
+
+
+FILES, PER_BATCH, NEW_SINCE = 200, 80, 150
+
+
+def test_a_backlog_is_read_once_as_its_columns_grow_and_a_backfill_gives_the_same_rows(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidemill.engine.discovery.FIRST_FILES", 50)
+    pipeline = lake.pipeline(
+        "orders",
+        source={
+            "files": {
+                "path": "landing/orders",
+                "format": "json",
+                "schema_evolution": "add_columns",
+                "max_files_per_batch": PER_BATCH,
+            }
+        },
+        sinks=[{"delta": {"table": "bronze/orders", "schema_evolution": "add_columns"}}],
+        run={"mode": "stream", "trigger": "0 seconds"},
+    )
+    for number in range(FILES):
+        new = {"zone": f"z{number}"} if number >= NEW_SINCE else {}
+        land(lake, f"{number:04}", {"id": number, **new}, {"id": FILES + number, "odd": None})
+    with running_stream(pipeline) as stream:
+        stream.wait_until(lambda: len(lake.data_files("bronze/orders")) > 0, "a first batch")
+        stream.wait_until(lambda: len(lake.rows("bronze/orders")) == 2 * FILES, "every row")
+        stream.drain()
+
+    def found() -> list[tuple[int, str | None, str | None]]:
+        read = ((row["id"], row.get("zone"), row["_rescued_data"]) for row in lake.rows("bronze/orders"))
+        return sorted(read, key=lambda row: row[0])
+
+    expected = [
+        (number, f"z{number}" if NEW_SINCE <= number < FILES else None, None) for number in range(2 * FILES)
+    ]
+    assert found() == expected
+    assert [(version.added, version.batch_id) for version in versions(lake)] == [
+        (("id",), None),
+        (("zone",), NEW_SINCE // PER_BATCH),
+    ]
+    pipeline.backfill()
+    assert found() == expected
+    # Only the pipeline's own runs add columns.
+    land(lake, "new", {"id": 2 * FILES, "floor": 1})
+    with pytest.raises(DataError) as refused:
+        pipeline.backfill()
+    assert (refused.value.error_id, refused.value.facts["new"]) == ("TIDE-DATA-009", ["floor"])
+    assert found() == expected
+    assert len(versions(lake)) == 2

@@ -29,6 +29,20 @@ KAFKA = "kafka:\n    topic: orders\npayload:\n  json: {schema: order.json}\n"
             "source.files",
             "Spark ignores `max_file_age` where `order: newest` and `max_bytes_per_batch` are set",
         ),
+        ("format: json", "source.files", "or set `schema_evolution`, which discovers them"),
+        ("format: csv, schema_evolution: rescue", "source.files", "`schema_evolution` is for json files"),
+        (
+            "format: json, schema: id long, schema_evolution: rescue",
+            "source.files",
+            "`schema` fixes the columns and `schema_evolution` discovers them",
+        ),
+        ("format: text, schema_hints: id long", "source.files", "`schema_hints` needs `schema_evolution`"),
+        ("format: json, schema_evolution: addNewColumns", "source.files.schema_evolution", "add_columns"),
+        (
+            "format: json, schema_evolution: rescue, options: {dateFormat: yyyy}",
+            "source.files",
+            "`options.dateFormat` is one of Spark's JSON reader",
+        ),
         ("format: text, options: {cleanSource: delete}", "source.files.options", "files stay where they are"),
     ],
 )
@@ -39,3 +53,13 @@ def test_a_wrong_files_source_is_refused_with_its_key(
     error = project.refusal()
     assert (error.error_id, error.facts["key"]) == ("TIDE-SPEC-003", key)
     assert says in error.problem
+
+
+DISCOVERING = "files: {path: landing, format: json, schema_evolution: add_columns"
+
+
+def test_new_columns_of_files_need_a_table_that_takes_them(project: ConfProject) -> None:
+    project.replace(KAFKA, DISCOVERING + "}\n")
+    error = project.refusal()
+    assert error.error_id == "TIDE-SPEC-003"
+    assert "the source adds columns, and sinks[0] would refuse them" in error.problem
