@@ -171,15 +171,18 @@ def test_a_backlog_is_read_once_as_its_columns_grow_and_a_backfill_gives_the_sam
                 "path": "landing/orders",
                 "format": "json",
                 "schema_evolution": "add_columns",
+                "schema_hints": "at timestamp",
                 "max_files_per_batch": PER_BATCH,
             }
         },
+        event_time={"column": "at", "watermark": "10 minutes"},
         sinks=[{"delta": {"table": "bronze/orders", "schema_evolution": "add_columns"}}],
         run={"mode": "stream", "trigger": "0 seconds"},
     )
     for number in range(FILES):
         new = {"zone": f"z{number}"} if number >= NEW_SINCE else {}
-        land(lake, f"{number:04}", {"id": number, **new}, {"id": FILES + number, "odd": None})
+        at = {"at": f"2026-01-01T00:{number % 60:02}:00Z"}
+        land(lake, f"{number:04}", {"id": number, **at, **new}, {"id": FILES + number, **at, "odd": None})
     with running_stream(pipeline) as stream:
         stream.wait_until(lambda: len(lake.data_files("bronze/orders")) > 0, "a first batch")
         stream.wait_until(lambda: len(lake.rows("bronze/orders")) == 2 * FILES, "every row")
@@ -194,15 +197,15 @@ def test_a_backlog_is_read_once_as_its_columns_grow_and_a_backfill_gives_the_sam
     ]
     assert found() == expected
     assert [(version.added, version.batch_id) for version in versions(lake)] == [
-        (("id",), None),
+        (("at", "id"), None),
         (("zone",), NEW_SINCE // PER_BATCH),
     ]
-    pipeline.backfill()
+    pipeline.backfill("2025-01-01", "2027-01-01")
     assert found() == expected
     # Only the pipeline's own runs add columns.
-    land(lake, "new", {"id": 2 * FILES, "floor": 1})
+    land(lake, "new", {"id": 2 * FILES, "at": "2026-01-01T00:00:00Z", "floor": 1})
     with pytest.raises(DataError) as refused:
-        pipeline.backfill()
+        pipeline.backfill("2025-01-01", "2027-01-01")
     assert (refused.value.error_id, refused.value.facts["new"]) == ("TIDE-DATA-009", ["floor"])
     assert found() == expected
     assert len(versions(lake)) == 2

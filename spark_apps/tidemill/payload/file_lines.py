@@ -60,7 +60,7 @@ def line_reading(discovered: DiscoveredColumns, lines: StructType) -> LineReadin
 
 def _decoder(discovered: DiscoveredColumns) -> RescuingDecoder | JsonDecoder:
     if discovered.keeps_names:
-        return RescuingDecoder(discovered.columns, discovered.schema)
+        return RescuingDecoder(discovered.columns, discovered.schema, finds=discovered.wants_new)
     return JsonDecoder(discovered.schema, MAX_BLOCK_BYTES)
 
 

@@ -28,6 +28,9 @@ from tidemill.payload.json_explain import Expected, explain
 from tidemill.payload.sieve import Sieve
 
 NOT_DECODABLE = "not_decodable"
+UNDECLARED = "undeclared"
+
+_NAME_END = r'"\s*:'
 
 _FAILED_ROW = re.compile(r" in row (\d+)$")
 
@@ -52,7 +55,8 @@ class BlockDecoder:
 
     Args:
         schema: The columns.
-        is_closed: Whether a record with a name that is not declared, at any depth, is refused.
+        is_closed: Whether a record with a name that is not declared, at any depth, is refused; and, beside
+            one, perhaps records that only look as if they had such a name.
     """
 
     def __init__(self, schema: pa.Schema, *, is_closed: bool = False) -> None:
@@ -61,6 +65,7 @@ class BlockDecoder:
         self._parse_options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected)
         self._expected = Expected.of(pa.struct(schema), is_closed=is_closed)
         self._hint = _wrong_type_pattern(self._expected)
+        self._declared_name = _declared_name_pattern(self._expected) if is_closed else None
 
     def decode(self, sieve: Sieve) -> pa.RecordBatch:
         """Return the decoded survivors; those that do not decode fall out of the sieve."""
@@ -94,7 +99,16 @@ class BlockDecoder:
 
     def _hinted(self, texts: pa.StringArray) -> dict[int, str]:
         suspects = pc.indices_nonzero(pc.match_substring_regex(texts, self._hint))
-        return self._proven(suspects, texts.take(suspects))
+        proven = self._proven(suspects, texts.take(suspects))
+        return {**self._undeclared(texts), **proven}
+
+    def _undeclared(self, texts: pa.StringArray) -> dict[int, str]:
+        """Records with more names than declared ones; who asked for a closed decoder looks again."""
+        if self._declared_name is None:
+            return {}
+        names = pc.count_substring_regex(texts, _NAME_END)
+        more = pc.greater(names, pc.count_substring_regex(texts, self._declared_name))
+        return dict.fromkeys(pc.indices_nonzero(more).to_pylist(), UNDECLARED)
 
     def _explained(self, texts: pa.StringArray) -> dict[int, str]:
         return self._proven(pa.arange(0, len(texts)), texts)
@@ -156,6 +170,12 @@ def _wrong_type_pattern(expected: Expected) -> str:
         spelled = "|".join(sorted(re.escape(json.dumps(name, ensure_ascii=False)[1:-1]) for name in names))
         patterns.append(rf'"(?:{spelled})"\s*:\s*{_WRONG_START_BY_KIND[kind]}')
     return "|".join(patterns)
+
+
+def _declared_name_pattern(expected: Expected) -> str:
+    """Matches a declared name of any depth."""
+    spelled = sorted({re.escape(json.dumps(name, ensure_ascii=False)) for name, _ in _declared(expected)})
+    return rf"(?:{'|'.join(spelled)})\s*:"
 
 
 def _declared(expected: Expected) -> Iterator[tuple[str, str]]:

@@ -59,7 +59,8 @@ class JsonDecoder:
     Args:
         schema: What a record must look like.
         max_record_bytes: A longer record is refused before it is parsed; at most `MAX_BLOCK_BYTES`.
-        is_closed: Whether a record with an undeclared name is refused, as `undeclared:<path>`; not with maps.
+        is_closed: Whether a record with an undeclared name is refused, as `undeclared`; not with maps. Beside
+            one, a record that only may have such a name can be refused, too: it is for who looks again.
 
     Raises:
         SpecError: TIDE-SPEC-025, if the limit is not usable; 070, if a condition of the schema is not.

@@ -1,8 +1,8 @@
 """JSON lines whose columns are discovered: what no column holds is found, and kept beside the row.
 
-A closed decoder reads the lines first: those that have nothing but declared names and fitting values, mostly
-all. What it refuses is looked at line by line: what the columns do not hold is taken out, until the rest
-decodes. So the one JSON decoder judges every value, here too. A row's `_rescued_data` is JSON:
+A closed decoder takes the lines that have declared names and fitting values only, mostly all. What it
+refuses is looked at line by line: what the columns do not hold is taken out, until the rest decodes. So the
+one JSON decoder judges every value, here too. A row's `_rescued_data` is JSON:
 
 | in the record                                   | in the row                 | in `_rescued_data`     |
 |-------------------------------------------------|----------------------------|------------------------|
@@ -19,7 +19,7 @@ such a line is rejected whole, like one that is no object.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -40,11 +40,13 @@ _OF_A_VALUE = frozenset({"undeclared", "wrong_type", "not_finite", "out_of_range
 
 @dataclass
 class _Line:
-    """A line that is looked at: what columns hold, and what they do not."""
+    """A line that is looked at: what columns may hold, and what they do not."""
 
     position: int
     rest: dict[str, Any]
-    rescued: dict[str, Any] = field(default_factory=dict)
+    rescued: dict[str, Any]
+    text: str
+    is_whole: bool = True
 
     def move(self, path: str) -> bool:
         """Take a value out of the rest; False if it is not there. Of an array the whole goes."""
@@ -58,7 +60,14 @@ class _Line:
             return False
         # An array that was rescued for another reason is there as it came.
         kept.setdefault(name, place.pop(name))
+        self.text = strict_text_of(self.rescued)
         return True
+
+    def rescued_text(self, file: str) -> str | None:
+        """For the column; None if columns hold everything."""
+        if not self.rescued:
+            return None
+        return f'{self.text[:-1]},"{FILE_PATH}":{text_of(file)}}}'
 
 
 @dataclass(frozen=True)
@@ -74,16 +83,27 @@ class Rescued:
     found: Node | None
 
 
+@dataclass(frozen=True)
+class _Piece:
+    """Some rows, where their lines are in the input, and what was rescued of each."""
+
+    rows: pa.RecordBatch
+    positions: list[int]
+    rescued: list[str | None]
+
+
 class RescuingDecoder:
     """Decodes lines of JSON.
 
     Args:
         columns: The columns as JSON Schema.
         schema: The same for the decoder.
+        finds: Whether it tells what names without a column would be as columns.
     """
 
-    def __init__(self, columns: Node, schema: PayloadSchema) -> None:
+    def __init__(self, columns: Node, schema: PayloadSchema, *, finds: bool = True) -> None:
         self._columns = columns
+        self._finds = finds
         has_maps = any(pa.types.is_map(column.type) for column in schema.arrow_schema)
         # Names of a map are the data's own: a closed decoder would refuse them.
         self._closed = None if has_maps else JsonDecoder(schema, MAX_BLOCK_BYTES, is_closed=True)
@@ -91,91 +111,94 @@ class RescuingDecoder:
         self.columns = schema.arrow_schema.append(pa.field(RESCUED_DATA, pa.string()))
 
     def decode(self, values: pa.BinaryArray, files: pa.StringArray) -> Rescued:
-        """Decode every line or say why not."""
-        plain = (self._closed or self._open).decode(values)
-        rejected = dict(zip(plain.rejected.to_pylist(), plain.reasons, strict=True))
+        """Decode every line or say why not.
+
+        1. Lines with declared names only, and values that fit.
+        2. The others, whose undeclared names the decoder ignores; they are read apart.
+        3. Those with a value that does not fit, without it; again while there is another one.
+        """
+        # 1.
+        first = (self._closed or self._open).decode(values)
+        rejected = dict(zip(first.rejected.to_pylist(), first.reasons, strict=True))
+        again = [place for place, reason in rejected.items() if _is_of_a_value(reason)]
         if self._closed is None:
-            looked_at = [*plain.kept.to_pylist(), *_with_values(rejected)]
-            plain = Decoded(plain.rows.slice(0, 0), plain.kept.slice(0, 0), plain.rejected, plain.reasons)
+            again += first.kept.to_pylist()
+            pieces = [_Piece(first.rows.slice(0, 0), [], [])]
         else:
-            looked_at = _with_values(rejected)
-        if not looked_at:
-            return Rescued(self._with_rescued(plain, [None] * len(plain.rows)), None)
-        for position in looked_at:
-            rejected.pop(position, None)
-        lines, found = self._read(values, looked_at, rejected)
-        kept, texts = self._fitting(lines, files, rejected)
-        return Rescued(self._joined(plain, kept, texts, rejected), found)
-
-    def _read(
-        self, values: pa.BinaryArray, positions: list[int], rejected: dict[int, str]
-    ) -> tuple[list[_Line], Node | None]:
-        """The lines without undeclared names, and what these are."""
-        lines: list[_Line] = []
-        found: Node | None = None
-        for position, value in zip(positions, values.take(pa.array(positions)).to_pylist(), strict=True):
-            looked_at = self._looked_at(position, value.decode())
-            if isinstance(looked_at, str):
-                rejected[position] = looked_at
-                continue
-            found = merged(found, inferred(looked_at.rescued))
-            lines.append(looked_at)
-        return lines, found
-
-    def _looked_at(self, position: int, text: str) -> _Line | str:
-        """The line in two parts, or why it cannot be."""
-        try:
-            record = read_raw(text)
-            if record.get(FILE_PATH) is not None:
-                return f"reserved_name:{FILE_PATH}"
-            rest, undeclared = _parted(record, self._columns)
-            strict_text_of(undeclared)
-        except RepeatedNameError as error:
-            return f"duplicate_field:{error.name}"
-        except RecursionError:
-            return NOT_DECODABLE
-        return _Line(position, rest, undeclared or {})
-
-    def _fitting(
-        self, lines: list[_Line], files: pa.StringArray, rejected: dict[int, str]
-    ) -> tuple[list[Decoded], list[str | None]]:
-        """Rows of the lines, in pieces, and the rescued data of each; what does not fit is taken out."""
-        pieces: list[Decoded] = []
-        texts: list[str | None] = []
+            pieces = [_Piece(first.rows, first.kept.to_pylist(), [None] * len(first.rows))]
+        # 2.
+        lines = self._read(values, again, rejected)
+        found = self._found(lines)
+        texts = values.take(pa.array([line.position for line in lines], pa.int64()))
         while lines:
-            decoded = self._open.decode(pa.array([text_of(line.rest) for line in lines], pa.binary()))
-            good = [lines[place] for place in decoded.kept.to_pylist()]
-            positions = pa.array([line.position for line in good], pa.int64())
-            pieces.append(Decoded(decoded.rows, positions, decoded.rejected, decoded.reasons))
-            texts += [_rescued_text(line, files) for line in good]
-            again = []
-            for place, reason in zip(decoded.rejected.to_pylist(), decoded.reasons, strict=True):
-                kind, _, path = reason.partition(":")
-                if kind in _OF_A_VALUE and lines[place].move(path):
-                    again.append(lines[place])
-                else:
-                    rejected[lines[place].position] = reason
-            lines = again
-        return pieces, texts
+            decoded = self._open.decode(texts)
+            pieces.append(_piece(decoded, lines, files))
+            # 3.
+            lines = _without_what_fails(decoded, lines, rejected)
+            texts = pa.array([text_of(line.rest) for line in lines], pa.binary())
+        return Rescued(self._joined(pieces, rejected), found)
 
-    def _with_rescued(self, decoded: Decoded, texts: list[str | None]) -> Decoded:
-        arrays = [*decoded.rows.columns, pa.array(texts, pa.string())]
-        rows = pa.RecordBatch.from_arrays(arrays, schema=self.columns)
-        return Decoded(rows, decoded.kept, decoded.rejected, decoded.reasons)
+    def _read(self, values: pa.BinaryArray, positions: list[int], rejected: dict[int, str]) -> list[_Line]:
+        """The lines in two parts; what cannot be parted stays rejected."""
+        lines: list[_Line] = []
+        for position, value in zip(
+            positions, values.take(pa.array(positions, pa.int64())).to_pylist(), strict=True
+        ):
+            try:
+                record = read_raw(value.decode())
+                if record.get(FILE_PATH) is not None:
+                    rejected[position] = f"reserved_name:{FILE_PATH}"
+                    continue
+                rest, undeclared = _parted(record, self._columns)
+                lines.append(_Line(position, rest, undeclared or {}, strict_text_of(undeclared)))
+                rejected.pop(position, None)
+            except RepeatedNameError as error:
+                rejected[position] = f"duplicate_field:{error.name}"
+            except RecursionError:
+                rejected[position] = NOT_DECODABLE
+        return lines
 
-    def _joined(
-        self, plain: Decoded, pieces: list[Decoded], texts: list[str | None], rejected: dict[int, str]
-    ) -> Decoded:
-        parts = [plain, *pieces]
-        rows = pa.concat_batches([part.rows for part in parts])
-        kept = pa.concat_arrays([part.kept for part in parts])
+    def _found(self, lines: list[_Line]) -> Node | None:
+        found: Node | None = None
+        for line in lines if self._finds else ():
+            found = merged(found, inferred(line.rescued))
+        return found
+
+    def _joined(self, pieces: list[_Piece], rejected: dict[int, str]) -> Decoded:
+        rows = pa.concat_batches([piece.rows for piece in pieces])
+        rescued = [text for piece in pieces for text in piece.rescued]
+        kept = [position for piece in pieces for position in piece.positions]
+        with_rescued = pa.RecordBatch.from_arrays(
+            [*rows.columns, pa.array(rescued, pa.string())], schema=self.columns
+        )
         places = sorted(rejected)
-        whole = Decoded(rows, kept, pa.array(places, pa.int64()), [rejected[place] for place in places])
-        return self._with_rescued(whole, [*[None] * len(plain.rows), *texts])
+        reasons = [rejected[place] for place in places]
+        return Decoded(with_rescued, pa.array(kept, pa.int64()), pa.array(places, pa.int64()), reasons)
 
 
-def _with_values(rejected: dict[int, str]) -> list[int]:
-    return [place for place, reason in rejected.items() if reason.partition(":")[0] in _OF_A_VALUE]
+def _is_of_a_value(reason: str) -> bool:
+    return reason.partition(":")[0] in _OF_A_VALUE
+
+
+def _piece(decoded: Decoded, lines: list[_Line], files: pa.StringArray) -> _Piece:
+    good = [lines[place] for place in decoded.kept.to_pylist()]
+    rescued = [line.rescued_text(files[line.position].as_py()) for line in good]
+    return _Piece(decoded.rows, [line.position for line in good], rescued)
+
+
+def _without_what_fails(decoded: Decoded, lines: list[_Line], rejected: dict[int, str]) -> list[_Line]:
+    """The lines that were refused because of a value, without it; the others are rejected."""
+    again = []
+    for place, reason in zip(decoded.rejected.to_pylist(), decoded.reasons, strict=True):
+        line = lines[place]
+        moved = _is_of_a_value(reason) and line.move(reason.partition(":")[2])
+        # An undeclared number can be one that the decoder does not read.
+        if moved or (reason == NOT_DECODABLE and line.is_whole and line.rescued):
+            line.is_whole = False
+            again.append(line)
+        else:
+            rejected[line.position] = reason
+    return again
 
 
 def _parted(value: Any, node: Node) -> tuple[Any, Any]:
@@ -195,9 +218,3 @@ def _parted(value: Any, node: Node) -> tuple[Any, Any]:
         if other is not None:
             others[name] = other
     return held, others or None
-
-
-def _rescued_text(line: _Line, files: pa.StringArray) -> str | None:
-    if not line.rescued:
-        return None
-    return strict_text_of({**line.rescued, FILE_PATH: files[line.position].as_py()})
