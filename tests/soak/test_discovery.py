@@ -16,7 +16,7 @@ NEW = {"zone": 500, "floor": 7_000, "colour": 15_000}
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("per_batch", [None, 5_000], ids=["one batch", "batches of 5,000"])
+@pytest.mark.parametrize("per_batch", [None, 5_000], ids=["one_batch", "several_batches"])
 def test_a_backlog_of_20_000_files_is_read_once_while_three_columns_are_added(
     lake: Lake, per_batch: int | None
 ) -> None:

@@ -46,9 +46,22 @@ class _Line:
     rest: dict[str, Any]
     rescued: dict[str, Any]
     text: str
-    is_whole: bool = True
+    rest_text: str = ""
 
-    def move(self, path: str) -> bool:
+    def leave_out(self, reason: str) -> bool:
+        """Take out what the decoder has refused; False if that is the whole line."""
+        is_whole, self.rest_text = not self.rest_text, ""
+        try:
+            # An undeclared number can be one that the decoder does not read: the rest may be good.
+            if (is_whole and self.rescued and reason == NOT_DECODABLE) or (
+                _is_of_a_value(reason) and self._move(reason.partition(":")[2])
+            ):
+                self.rest_text = text_of(self.rest)
+        except RecursionError:
+            return False
+        return bool(self.rest_text)
+
+    def _move(self, path: str) -> bool:
         """Take a value out of the rest; False if it is not there. Of an array the whole goes."""
         *outer, name = path.partition(EACH_ITEM)[0].split(".")
         place, kept = self.rest, self.rescued
@@ -135,7 +148,7 @@ class RescuingDecoder:
             pieces.append(_piece(decoded, lines, files))
             # 3.
             lines = _without_what_fails(decoded, lines, rejected)
-            texts = pa.array([text_of(line.rest) for line in lines], pa.binary())
+            texts = pa.array([line.rest_text for line in lines], pa.binary())
         return Rescued(self._joined(pieces, rejected), found)
 
     def _read(self, values: pa.BinaryArray, positions: list[int], rejected: dict[int, str]) -> list[_Line]:
@@ -191,10 +204,7 @@ def _without_what_fails(decoded: Decoded, lines: list[_Line], rejected: dict[int
     again = []
     for place, reason in zip(decoded.rejected.to_pylist(), decoded.reasons, strict=True):
         line = lines[place]
-        moved = _is_of_a_value(reason) and line.move(reason.partition(":")[2])
-        # An undeclared number can be one that the decoder does not read.
-        if moved or (reason == NOT_DECODABLE and line.is_whole and line.rescued):
-            line.is_whole = False
+        if line.leave_out(reason):
             again.append(line)
         else:
             rejected[line.position] = reason

@@ -48,7 +48,7 @@ class FilesSource(Strict):
         "kept in numbered versions. What becomes of a property that no column holds: add_columns makes it a "
         "column, before the first row with it is written; rescue keeps it in the column _rescued_data; fail "
         "stops; none leaves it out. A value of another type than its column goes to _rescued_data, with none "
-        "to the quarantine.",
+        "to the quarantine. Folders such as `day=2026-01-01` are no columns then.",
     )
     schema_hints: Expression | None = Field(
         None,

@@ -114,6 +114,8 @@ def test_lines_that_are_no_rows_keep_their_reason() -> None:
         b'{"id": "\xff"}',
         deep,
         '{"id": 2, "new": 1}',
+        deep.replace("new", "id"),
+        deep.replace("{", '{"at": 1, ').replace("new", "price"),
     ]
     decoded = decode(*lines).decoded
     assert dict(zip(decoded.rejected.to_pylist(), decoded.reasons, strict=True)) == {
@@ -125,6 +127,8 @@ def test_lines_that_are_no_rows_keep_their_reason() -> None:
         6: "reserved_name:_file_path",
         7: "invalid_utf8",
         8: "not_decodable",
+        10: "wrong_type:id",
+        11: "wrong_type:at",
     }
     rows = dict(zip(decoded.kept.to_pylist(), decoded.rows["id"].to_pylist(), strict=True))
     assert rows == {0: 1, 9: 2}
