@@ -6,6 +6,7 @@ schema nothing that the parser keeps from one row changes the reading of the nex
 `test_json_decoder_properties.py`). So the block is tried first, and a failed block loses its bad records
 by remedies, cheapest first, until it decodes:
 
+0. undeclared: where that is asked for, names are counted, all and declared ones.
 1. hinted: a regular expression made from the schema finds values of the wrong type; `explain` proves it.
 2. located: pyarrow names the row where parsing failed. It fails before the next row begins, so that
    record fails alone too. Cheap for a few rows, not for many.
@@ -30,7 +31,8 @@ from tidemill.payload.sieve import Sieve
 NOT_DECODABLE = "not_decodable"
 UNDECLARED = "undeclared"
 
-_NAME_END = r'"\s*:'
+# A name as most producers write it; with a blank before the colon, the other remedies find what this misses.
+_NAME_END = '":'
 
 _FAILED_ROW = re.compile(r" in row (\d+)$")
 
@@ -70,7 +72,7 @@ class BlockDecoder:
     def decode(self, sieve: Sieve) -> pa.RecordBatch:
         """Return the decoded survivors; those that do not decode fall out of the sieve."""
         remedies: tuple[Callable[[pa.StringArray], dict[int, str]], ...]
-        remedies = (self._hinted, self._located, self._explained, self._halved)
+        remedies = (self._undeclared, self._hinted, self._located, self._explained, self._halved)
         try:
             return self._parse(sieve.records)
         except pa.ArrowInvalid:
@@ -99,14 +101,13 @@ class BlockDecoder:
 
     def _hinted(self, texts: pa.StringArray) -> dict[int, str]:
         suspects = pc.indices_nonzero(pc.match_substring_regex(texts, self._hint))
-        proven = self._proven(suspects, texts.take(suspects))
-        return {**self._undeclared(texts), **proven}
+        return self._proven(suspects, texts.take(suspects))
 
     def _undeclared(self, texts: pa.StringArray) -> dict[int, str]:
         """Records with more names than declared ones; who asked for a closed decoder looks again."""
         if self._declared_name is None:
             return {}
-        names = pc.count_substring_regex(texts, _NAME_END)
+        names = pc.count_substring(texts, _NAME_END)
         more = pc.greater(names, pc.count_substring_regex(texts, self._declared_name))
         return dict.fromkeys(pc.indices_nonzero(more).to_pylist(), UNDECLARED)
 
@@ -175,7 +176,7 @@ def _wrong_type_pattern(expected: Expected) -> str:
 def _declared_name_pattern(expected: Expected) -> str:
     """Matches a declared name of any depth."""
     spelled = sorted({re.escape(json.dumps(name, ensure_ascii=False)) for name, _ in _declared(expected)})
-    return rf"(?:{'|'.join(spelled)})\s*:"
+    return rf"(?:{'|'.join(spelled)}):"
 
 
 def _declared(expected: Expected) -> Iterator[tuple[str, str]]:

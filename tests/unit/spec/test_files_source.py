@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.conf_project import ConfProject
+from tidemill.cli.pipeline_check import check_pipeline
+from tidemill.errors import SpecError
 
 KAFKA = "kafka:\n    topic: orders\npayload:\n  json: {schema: order.json}\n"
 
@@ -63,3 +65,23 @@ def test_new_columns_of_files_need_a_table_that_takes_them(project: ConfProject)
     error = project.refusal()
     assert error.error_id == "TIDE-SPEC-003"
     assert "the source adds columns, and sinks[0] would refuse them" in error.problem
+
+
+@pytest.mark.parametrize(
+    ("hints", "error_id", "fact", "says"),
+    [
+        ("", "TIDE-SPEC-026", "column", "at"),
+        (", schema_hints: at string", "TIDE-SPEC-026", "column", "at"),
+        (", schema_hints: at int", "TIDE-SPEC-034", "reason", "use long"),
+    ],
+)
+def test_the_event_time_of_files_whose_columns_are_discovered_is_hinted_at(
+    project: ConfProject, hints: str, error_id: str, fact: str, says: str
+) -> None:
+    project.replace(KAFKA, DISCOVERING.replace("add_columns", "rescue") + hints + "}\n")
+    with pytest.raises(SpecError) as refused:
+        check_pipeline(project.load(), "orders")
+    assert refused.value.error_id == error_id
+    assert says in str(refused.value.facts[fact])
+    project.replace(KAFKA, DISCOVERING.replace("add_columns", "rescue") + ", schema_hints: at timestamp}\n")
+    assert check_pipeline(project.load(), "orders").spec.source.files is not None
