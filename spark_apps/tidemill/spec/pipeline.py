@@ -11,7 +11,12 @@ from pydantic import Field, field_validator, model_validator
 
 from tidemill.names import LATE_OUTPUT, QUARANTINE_OUTPUT, SOURCE_NAME
 from tidemill.spec.capabilities import NO_RECORDS, OutputMode, RefusedError
-from tidemill.spec.combinations import check_combinations, check_sinks, modes_needed
+from tidemill.spec.combinations import (
+    check_combinations,
+    check_new_columns,
+    check_sinks,
+    modes_needed,
+)
 from tidemill.spec.event_time import EventTime
 from tidemill.spec.named_source import NamedSource
 from tidemill.spec.payload import Payload
@@ -156,20 +161,7 @@ class PipelineSpec(Strict):
                 raise RefusedError(NO_RECORDS, source=stream.source.kind)
         check_sinks(self.sinks)
         check_combinations(self)
-        return self
-
-    @model_validator(mode="after")
-    def _new_columns_find_a_place(self) -> Self:
-        files = [stream.source.files for stream in self.streams.values()]
-        if self.transform is not None or not any(f and f.schema_evolution == "add_columns" for f in files):
-            return self
-        for place, sink in enumerate(self.sinks):
-            table = sink.delta
-            if table is not None and table.transform is None and not table.adds_columns:
-                raise ValueError(
-                    f"the source adds columns, and sinks[{place}] would refuse them: set "
-                    "`schema_evolution: add_columns` there, too, or select fixed columns in a `transform`"
-                )
+        check_new_columns(self)
         return self
 
     @model_validator(mode="after")

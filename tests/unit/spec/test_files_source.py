@@ -63,8 +63,7 @@ DISCOVERING = "files: {path: landing, format: json, schema_evolution: add_column
 def test_new_columns_of_files_need_a_table_that_takes_them(project: ConfProject) -> None:
     project.replace(KAFKA, DISCOVERING + "}\n")
     error = project.refusal()
-    assert error.error_id == "TIDE-SPEC-003"
-    assert "the source adds columns, and sinks[0] would refuse them" in error.problem
+    assert (error.error_id, error.facts["table"]) == ("TIDE-MODE-024", "bronze/orders")
 
 
 @pytest.mark.parametrize(
