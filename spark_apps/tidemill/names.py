@@ -30,6 +30,9 @@ SOURCE_NAME = "source"
 # Columns that name the record that a row was made of.
 LINEAGE_COLUMNS = ("kafka_topic", "kafka_partition", "kafka_offset")
 
+# Column of a files source that discovers its columns: JSON text of what stands in no other column.
+RESCUED_DATA = "_rescued_data"
+
 # Delta's property of a table whose changes can be read, and the columns that they come with.
 CHANGE_FEED = "delta.enableChangeDataFeed"
 CHANGE_FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
@@ -232,6 +235,10 @@ class Layout:
     def desired(self, pipeline: str) -> str:
         """What a person asked for: running, stopped or suspended."""
         return f"{self.state(pipeline)}/desired.json"
+
+    def source_schemas(self, pipeline: str, stream: str) -> str:
+        """Folder of the numbered versions of the columns that one stream's files have had."""
+        return f"{self.state(pipeline)}/schemas/{stream}"
 
     def epochs(self, pipeline: str) -> str:
         """Folder of the epochs that drivers claimed."""

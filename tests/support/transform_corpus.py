@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.lake import Lake, LakePipeline
-from tidemill.engine.flow import Flow, build_flow
+from tidemill.engine.flow import Collectors, Flow, build_flow
 from tidemill.engine.plan_check.check import Finding
 from tidemill.payload.quarantine import Quarantine
 from tidemill.sources.read import read_streams
@@ -57,7 +57,7 @@ def flow_of(pipeline: LakePipeline) -> Flow:
     resolved = pipeline.resolved
     spark = pipeline.lake.spark
     quarantine = Quarantine.at(spark.sparkContext, resolved.layout.quarantine("readings"), "corpus")
-    return build_flow(resolved, read_streams(spark, resolved), quarantine)
+    return build_flow(resolved, read_streams(spark, resolved), Collectors(quarantine))
 
 
 def findings_of(pipeline: LakePipeline) -> list[Finding]:

@@ -82,6 +82,7 @@ SHOWN_ELSEWHERE = {
     "TIDE-K8S-024": "tests/unit/engine/test_driver_pod.py",
     "TIDE-K8S-025": "tests/unit/engine/test_driver_pod.py",
     "TIDE-SRC-004": "tests/unit/engine/test_classify.py",
+    "TIDE-SRC-008": "tests/spark/test_discovered_columns.py",
 }
 
 

@@ -14,6 +14,7 @@ from tidemill.checkpoint.reading.log_files import OffsetsFile, TornFileError
 from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.reading.source_logs import TrackedSchema, file_log_id, read_schema_log
 from tidemill.checkpoint.reading.state_files import Operator, StoreFiles
+from tidemill.checkpoint.source_schemas import source_schemas
 from tidemill.errors import GateRefusedError
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
@@ -62,6 +63,25 @@ class OperatorReport:
 
 
 @dataclass(frozen=True)
+class ColumnsReport:
+    """A version of the columns that a stream has discovered in its files.
+
+    Args:
+        stream: Its name.
+        version: Number of the version.
+        at: When it was kept.
+        batch_id: Whose records had the columns; None of the first version.
+        added: Columns that the version before lacks.
+    """
+
+    stream: str
+    version: int
+    at: datetime
+    batch_id: int | None
+    added: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Inspection:
     """One checkpoint at one moment.
 
@@ -85,6 +105,7 @@ class Inspection:
         oldest_file: When the oldest one was written.
         newest_file: When the newest one was written.
         damages: What the gate finds wrong with its files, state and source, and torn schema logs.
+        discovered: Versions of the columns of files that nobody declares, oldest first; of all generations.
         loadable: If the next batch's state cannot be loaded: the newest older version that can be, the state
             after batch `loadable - 1`. None if none can, or if nothing is wrong.
     """
@@ -108,6 +129,7 @@ class Inspection:
     oldest_file: datetime | None
     newest_file: datetime | None
     damages: tuple[str, ...]
+    discovered: tuple[ColumnsReport, ...] = ()
     loadable: int | None = None
 
     @property
@@ -154,8 +176,15 @@ def inspect_checkpoint(
         oldest_file=times[0] if times else None,
         newest_file=times[-1] if times else None,
         damages=(*map(_told, damages_of(facts)), *torn),
+        discovered=tuple(_discovered(store, pipeline)),
         loadable=_unless_torn(lambda: _older_state(reader, facts), []) if facts.state.missing else None,
     )
+
+
+def _discovered(store: Store, pipeline: Pipeline) -> Iterator[ColumnsReport]:
+    for name in pipeline.streams:
+        for found in source_schemas(store, pipeline.layout, pipeline.name, name):
+            yield ColumnsReport(name, found.version, found.at, found.batch_id, found.added)
 
 
 def _unless_torn(read: Callable[[], Read], torn: list[str]) -> Read | None:

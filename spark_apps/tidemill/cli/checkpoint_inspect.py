@@ -55,6 +55,7 @@ def inspect(
         say(line)
     _print_sources(found)
     _print_schemas(found)
+    _print_discovered(found)
     _print_state(found)
     _print_actions(actions, now)
 
@@ -169,6 +170,15 @@ def _print_schemas(found: Inspection) -> None:
         print_table(
             ("table read", "schema", "from version", "columns"),
             ((s.table_id, s.number, s.version, ", ".join(s.columns)) for s in found.schemas),
+        )
+
+
+def _print_discovered(found: Inspection) -> None:
+    if found.discovered:
+        say("")
+        print_table(
+            ("stream", "columns", "since", "of batch", "added"),
+            ((d.stream, d.version, shown(d.at), d.batch_id, ", ".join(d.added)) for d in found.discovered),
         )
 
 

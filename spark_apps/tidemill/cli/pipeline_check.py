@@ -9,6 +9,7 @@ from pathlib import Path
 from tidemill.errors import SpecError, TidemillError
 from tidemill.spec.capabilities import ELSEWHERE
 from tidemill.spec.ddl import column_types
+from tidemill.spec.files_source import FilesSource
 from tidemill.spec.near_key import near_key
 from tidemill.spec.project import Environment, Pipeline, resolve_pipeline
 from tidemill.spec.table_graph import build_graph
@@ -78,6 +79,9 @@ def decoded_columns(pipeline: Pipeline) -> dict[str, str] | None:
 
         decoder = decoder_of(pipeline.spec.payload, pipeline.environment.project.schemas)
         return {field.name: str(field.type) for field in decoder.columns}
+    if source.files is not None and source.files.discovers:
+        _check_hints(pipeline, source.files)
+        return None
     if source.files is not None:
         file = pipeline.environment.project.pipeline_file(pipeline.name)
         ddl = source.files.schema_
@@ -88,6 +92,25 @@ def decoded_columns(pipeline: Pipeline) -> dict[str, str] | None:
         times = {"timestamp": "timestamp"} if source.socket.arrival_time else {}
         return {"value": "string", **times}
     return {} if source.is_kafka else None
+
+
+def _check_hints(pipeline: Pipeline, files: FilesSource) -> None:
+    """The hints can be read, and have the event time: what is inferred is never a timestamp."""
+    from tidemill.payload.schema_hints import hinted_columns
+
+    hints = hinted_columns(files.schema_hints)["properties"]
+    event_time = pipeline.spec.event_time
+    if event_time is not None and hints.get(event_time.column, {}).get("format") != "date-time":
+        raise SpecError(
+            "TIDE-SPEC-026",
+            "A column cannot be used: of columns that are inferred, none is a timestamp.",
+            facts={
+                "file": pipeline.environment.project.pipeline_file(pipeline.name),
+                "key": "event_time.column",
+                "column": event_time.column,
+            },
+            fix=f"add `{event_time.column} timestamp` to the source's `schema_hints`",
+        )
 
 
 def lineage_columns(pipeline: Pipeline) -> list[str]:

@@ -13,7 +13,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tidemill.backfill.row_origin import keep_origin
-from tidemill.engine.flow import build_flow
+from tidemill.engine.discovery import known_columns
+from tidemill.engine.flow import Collectors, build_flow
 from tidemill.engine.verb_process import run_part
 from tidemill.errors import SpecError
 from tidemill.payload.quarantine import Quarantine
@@ -30,8 +31,10 @@ def analyse(spark: SparkSession, pipeline: Pipeline) -> list[dict[str, Any]]:
     """
     layout = pipeline.layout
     quarantine = Quarantine.at(spark.sparkContext, layout.quarantine(pipeline.name), "analysis")
-    flow = build_flow(pipeline, read_streams(spark, pipeline), quarantine)
-    keep_origin(Store(layout.root), pipeline, flow.origin)
+    store = Store(layout.root)
+    collectors = Collectors(quarantine, None, known_columns(spark.sparkContext, store, pipeline).columns)
+    flow = build_flow(pipeline, read_streams(spark, pipeline), collectors)
+    keep_origin(store, pipeline, flow.origin)
     return [{**finding.error.as_document(), "warns": finding.rule.warns} for finding in flow.findings]
 
 

@@ -17,7 +17,8 @@ from tidemill.checkpoint.holds import Hold, drop_hold, take_hold
 from tidemill.engine.batch_writer import BatchResult
 from tidemill.engine.broken_lines import broken_lines
 from tidemill.engine.cancelled import cancelled_by
-from tidemill.engine.flow import decoded_rows, flow_of
+from tidemill.engine.discovery import known_columns
+from tidemill.engine.flow import Collectors, decoded_rows, flow_of
 from tidemill.engine.outputs import table_log
 from tidemill.engine.quarantine_range import KEY, PLACE, QuarantineRange
 from tidemill.engine.record_offsets import offsets_of_times
@@ -113,6 +114,7 @@ class _Attempt:
         self._start, self._end = plan.start_offsets, plan.end_offsets
         # All tables are written with the same rows of those that are joined.
         self._joined = newest_versions(run.pipeline)
+        self._discovery = known_columns(spark.sparkContext, run.store, run.pipeline)
 
     def check(self) -> None:
         """See that the plan still holds."""
@@ -148,6 +150,7 @@ class _Attempt:
         rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             rows.count()
+            self._discovery.refuse_new()
             added = quarantine.add()
             self._step_done("quarantine_added")
             written = self._replace_all(rows, targets)
@@ -172,7 +175,7 @@ class _Attempt:
     def _decoded(self, files: Quarantine) -> DataFrame:
         version = self._plan.source_version
         records = read_batch(self._spark, self._pipeline, self._start, self._end, version)
-        return decoded_rows(self._pipeline, records, files)
+        return decoded_rows(self._pipeline, records, Collectors(files, None, self._discovery.columns))
 
     def _chosen(self, files: Quarantine) -> DataFrame:
         decoded, condition = self._decoded(files), self._plan.condition
@@ -245,5 +248,6 @@ class _Attempt:
             if self._plan.by in ("record", "everything")
             else {},
             tables_read=self._joined or None,
+            source_schemas=self._discovery.identities,
             code=self._run.code,
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
+from tidemill.engine.discovery import Discovery
 from tidemill.engine.half_written import check_same_code, check_same_tables
 from tidemill.engine.late_split import LateSplit, check_none_dropped
 from tidemill.engine.outputs import Output
@@ -55,6 +56,8 @@ class BatchWriter:
         self._state = state
         self._tables_read = tables_read
         self._late_split = late_split
+        # The columns that streams discover; None where all are declared.
+        self.discovery: Discovery | None = None
         # Spark repeats a batch only as the first one of a query.
         self._may_be_repeated = True
 
@@ -63,13 +66,16 @@ class BatchWriter:
 
         1. Look which outputs hold the batch already; a driver that must not write ends here.
         2. Read all rows, once: into files of the arrow writer, else into the cache. Rejected records, late
-           rows and the state of stateful operators come into being by reading.
+           rows and the state of stateful operators come into being by reading. New columns of files are
+           known then, and end the query before anything is committed.
         3. Commit the rejected records, and the late ones. As they are first, a table that holds a batch
            proves that nothing of it is missing there.
         4. Commit each output, in order. After a crash in between the batch is repeated: what is there is
            left alone, and only the same code, with the same versions of joined tables, may write the rest.
         """
         # 1.
+        if self.discovery is not None:
+            entry = entry.model_copy(update={"source_schemas": self.discovery.identities})
         held = self._look(entry)
         left = [output for output in self._outputs if output.name not in held]
         dropped = self._state.of(frame)
@@ -85,6 +91,8 @@ class BatchWriter:
             self._late_split.begin(frame, len(dropped))
         apart = len(dropped) > 1 and self._state.share_tasks(frame)
         with self._read(frame, left, bool(dropped), apart=apart) as staged:
+            if self.discovery is not None:
+                self.discovery.check(entry)
             late = late_rows(dropped)
             if self._late_split is not None:
                 check_none_dropped(entry, late)
@@ -123,6 +131,8 @@ class BatchWriter:
         """
         for aside in self._asides:
             aside.forget()
+        if self.discovery is not None:
+            self.discovery.forget()
         needed = stateful or any(aside.may_come for aside in self._asides)
         extra = needed and not any(o.reads_when_staging for o in left)
         # State must be computed exactly once, and reading twice costs twice.

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from tidemill.payload.event_time import AHEAD
 from tidemill.payload.quarantine import QUARANTINE_SCHEMA, Quarantine
 from tidemill.spec.project import Pipeline
 from tidemill.spec.sources import FilesSource
@@ -41,6 +42,13 @@ def broken_lines(spark: SparkSession, pipeline: Pipeline, quarantine: Quarantine
             found[files.format] = other if other is not None and other.options == files.options else None
     told = tuple(files for files in found.values() if files is not None)
     return BrokenLines(spark, told, quarantine) if told else None
+
+
+def _is_of(source: FilesSource) -> Column:
+    """Which reasons are those of broken lines of this source; other records are kept as rows in JSON."""
+    if not source.discovers:
+        return F.col("reason") == f"malformed_{source.format}"
+    return ~F.col("reason").startswith(AHEAD) & (F.col("reason") != "malformed_csv")
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,7 @@ class BrokenLines:
         paths = [f"{self.quarantine.path}/{part.name}" for part in parts]
         rejected = self.spark.read.schema(from_arrow_schema(QUARANTINE_SCHEMA)).parquet(*paths)
         # Another stream's payload can be malformed in the same way; its records are in no file.
-        is_line = (F.col("reason") == f"malformed_{source.format}") & F.col("file").isNotNull()
+        is_line = _is_of(source) & F.col("file").isNotNull()
         broken, others = rejected.where(is_line), rejected.where(~is_line)
         if broken.isEmpty():
             return list(parts)

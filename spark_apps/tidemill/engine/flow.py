@@ -16,6 +16,8 @@ from tidemill.engine.sink_rows import sink_origins
 from tidemill.engine.transform import apply_transform, check_event_time
 from tidemill.names import SOURCE_NAME
 from tidemill.payload.decode import Decoding, Stage, payload_decoding
+from tidemill.payload.discovered import DiscoveredColumns
+from tidemill.payload.file_lines import line_reading
 from tidemill.payload.late_rows import LateRows
 from tidemill.payload.quarantine import Quarantine
 from tidemill.payload.typed_rows import typed_rows
@@ -43,41 +45,57 @@ class Flow:
     findings: list[Finding] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Collectors:
+    """What takes from the tasks that decode what does not go into rows.
+
+    Args:
+        quarantine: Takes records that cannot be decoded.
+        late_rows: Sets late rows aside; None where they go on.
+        discovered: The columns of each stream that discovers them, by its name; takes what is found beside.
+    """
+
+    quarantine: Quarantine
+    late_rows: LateRows | None = None
+    discovered: Mapping[str, DiscoveredColumns] = field(default_factory=dict)
+
+    def of_stream(self, name: str) -> Collectors:
+        """For the one stream of this name."""
+        found = {SOURCE_NAME: self.discovered[name]} if name in self.discovered else {}
+        return Collectors(replace(self.quarantine, stream=name), self.late_rows, found)
+
+
 def build_flow(
     pipeline: Pipeline,
     streams: Mapping[str, DataFrame],
-    quarantine: Quarantine,
+    collectors: Collectors,
     versions: Mapping[str, int] | None = None,
-    late_rows: LateRows | None = None,
 ) -> Flow:
     """Rows of the sinks, lazily.
 
     Args:
         pipeline: What runs.
         streams: What each stream gives, by name.
-        quarantine: Takes records that cannot be decoded.
+        collectors: Take what does not go into rows.
         versions: Of the tables that are joined, in the place of the newest ones.
-        late_rows: Sets late rows aside; None where they go on.
     """
     if decodes_while_writing(pipeline):
         records = streams[SOURCE_NAME]
-        decoding = _decoding(pipeline, records, quarantine, None)
+        decoding = _decoding(pipeline, records, replace(collectors, late_rows=None))
         if decoding is not None:
             if pipeline.spec.event_time is not None:
                 check_event_time(pipeline, pipeline.spec.event_time, _decoded(records, decoding))
             return Flow(records, decoding.arrow_schema, decoding.stage, plain_origin(pipeline))
     rows = {
-        name: decoded_rows(stream, streams[name], replace(quarantine, stream=name), late_rows)
+        name: decoded_rows(stream, streams[name], collectors.of_stream(name))
         for name, stream in pipeline.streams.items()
     }
     return flow_of(pipeline, rows, versions)
 
 
-def decoded_rows(
-    pipeline: Pipeline, records: DataFrame, quarantine: Quarantine, late_rows: LateRows | None = None
-) -> DataFrame:
+def decoded_rows(pipeline: Pipeline, records: DataFrame, collectors: Collectors) -> DataFrame:
     """What the transform is given of the one stream, lazily."""
-    decoding = _decoding(pipeline, records, quarantine, late_rows)
+    decoding = _decoding(pipeline, records, collectors)
     return records if decoding is None else _decoded(records, decoding)
 
 
@@ -106,15 +124,20 @@ def _origin(pipeline: Pipeline, rows: Mapping[str, DataFrame], result: DataFrame
     return find_origin(rows[SOURCE_NAME], result, None if event_time is None else event_time.column)
 
 
-def _decoding(
-    pipeline: Pipeline, records: DataFrame, quarantine: Quarantine, late_rows: LateRows | None
-) -> Decoding | None:
+def _decoding(pipeline: Pipeline, records: DataFrame, collectors: Collectors) -> Decoding | None:
+    quarantine, late_rows = collectors.quarantine, collectors.late_rows
     payload = pipeline.spec.payload
     if payload is not None:
         return payload_decoding(pipeline, payload, quarantine, late_rows)
     if not pipeline.spec.sets_aside:
         return None
-    return typed_rows(pipeline, records.schema, quarantine, late_rows)
+    discovered = collectors.discovered.get(SOURCE_NAME)
+    if discovered is None:
+        return typed_rows(pipeline, records.schema, quarantine, late_rows)
+    lines = line_reading(discovered, records.schema)
+    rows = typed_rows(pipeline, lines.columns, quarantine, late_rows)
+    # One pass: lines become rows, and pass the door.
+    return Decoding(lambda batches: rows.stage(lines.stage(batches)), rows.arrow_schema)
 
 
 def decodes_while_writing(pipeline: Pipeline) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tidemill.errors import GateRefusedError
-from tidemill.ledger.entry import Code, LedgerEntry
+from tidemill.ledger.entry import LedgerEntry
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,14 @@ class Begun:
 class StartAgainError(Exception):
     """Ends the query, to start it again: with the tables of a batch that was begun, or with the newest ones.
 
+    The newest columns of files come with each start.
+
     Args:
         begun: The batch to finish; None once it is.
     """
 
     def __init__(self, begun: Begun | None) -> None:
-        super().__init__("the query starts again with other versions of the tables that it joins")
+        super().__init__("the query starts again with other versions of tables or columns")
         self.begun = begun
 
 
@@ -67,10 +69,10 @@ def check_same_code(entry: LedgerEntry, held: Mapping[str, LedgerEntry], left: S
     Raises:
         GateRefusedError: TIDE-SINK-007.
     """
-    others = {name: found.code for name, found in held.items() if not _decides_alike(found.code, entry.code)}
+    others = [found for found in held.values() if not _decides_alike(found, entry)]
     if not others or not left:
         return
-    began = next(iter(others.values()))
+    began = others[0].code
     raise GateRefusedError(
         "TIDE-SINK-007",
         "A driver with other code has written a part of this batch and was stopped before the rest. "
@@ -83,15 +85,25 @@ def check_same_code(entry: LedgerEntry, held: Mapping[str, LedgerEntry], left: S
             "left": list(left),
             "began_with": f"{began.rules} of Tidemill {began.tidemill}",
             "this_code": f"{entry.code.rules} of Tidemill {entry.code.tidemill}",
+            **_schemas_told(others[0], entry),
         },
         fix=_way_out(entry),
         runbook="half-written-batch",
     )
 
 
-def _decides_alike(began: Code, now: Code) -> bool:
+def _decides_alike(began: LedgerEntry, now: LedgerEntry) -> bool:
     """Entries of before rules were digested do not tell: those batches are finished as they always were."""
-    return not began.rules or (began.tidemill, began.rules) == (now.tidemill, now.rules)
+    if (began.source_schemas or now.source_schemas) != now.source_schemas:
+        return False
+    code = began.code
+    return not code.rules or (code.tidemill, code.rules) == (now.code.tidemill, now.code.rules)
+
+
+def _schemas_told(began: LedgerEntry, now: LedgerEntry) -> dict[str, object]:
+    if not now.source_schemas or began.source_schemas == now.source_schemas:
+        return {}
+    return {"began_with_schemas": began.source_schemas, "these_schemas": now.source_schemas}
 
 
 def _way_out(entry: LedgerEntry) -> str:

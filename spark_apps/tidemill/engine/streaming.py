@@ -13,8 +13,9 @@ from tidemill.backfill.row_origin import check_declared, keep_origin
 from tidemill.engine.batch import BatchProcessor, DrainedError
 from tidemill.engine.batch_writer import BatchWriter
 from tidemill.engine.broken_lines import broken_lines
+from tidemill.engine.discovery import discover
 from tidemill.engine.file_sinks import claim_folders
-from tidemill.engine.flow import Flow, build_flow
+from tidemill.engine.flow import Collectors, Flow, build_flow
 from tidemill.engine.half_written import Begun, StartAgainError
 from tidemill.engine.late_split import LateSplit
 from tidemill.engine.outputs import build_outputs
@@ -116,13 +117,16 @@ def start_query(
     late = Quarantine.at(spark.sparkContext, pipeline.layout.late(pipeline.name), run.run_id, LATE_SCHEMA)
     versions = None if begun is None else begun.versions
     late_rows = _late_rows(pipeline, late)
-    flow = build_flow(pipeline, read_streams(spark, pipeline), quarantine, versions, late_rows)
+    discovery = discover(spark, run.store, pipeline, run.run_id, step_done)
+    collectors = Collectors(quarantine, late_rows, discovery.columns)
+    flow = build_flow(pipeline, read_streams(spark, pipeline), collectors, versions)
     for warning in refuse_or_warn(flow.findings):
         log.warning("transform", **warning.error.as_document())
     check_declared(pipeline, flow.origin)
     keep_origin(run.store, pipeline, flow.origin)
     asides = _asides(spark, pipeline, quarantine, late, step_done)
     writer = _batch_writer(spark, run, flow, asides, step_done)
+    writer.discovery = discovery if discovery.columns else None
     others = Waiting(run.store, pipeline.layout.turn(pipeline.name), run.drain)
     processor = BatchProcessor(writer, run.entry, run.drain, others, reporter.batch)
     processor.begun = begun

@@ -141,6 +141,7 @@ class LedgerEntry(BaseModel):
 
     `quarantined_rows` and `late_rows` are the batch's, the same in the entry of each of its outputs.
     `tables_read` has the version of each table that the batch was joined with, by the source's name.
+    `source_schemas` names the version of the columns of each stream that discovers them.
     `columns_added` names the columns that the commit added to its table.
     """
 
@@ -158,6 +159,7 @@ class LedgerEntry(BaseModel):
     batch_id: int | None = None
     sources: dict[str, OffsetRange] = {}
     tables_read: dict[str, int] | None = None
+    source_schemas: dict[str, str] | None = None
     rows: int | None = None
     quarantined_rows: int | None = None
     late_rows: int | None = None

@@ -10,7 +10,7 @@ from tidemill.names import SOURCE_NAME
 from tidemill.spec.payload import Payload
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.sinks import Sink
-from tidemill.spec.sources import Source
+from tidemill.spec.sources import FilesSource, Source
 from tidemill.spec.units import format_duration
 
 
@@ -35,7 +35,7 @@ def _stream(spec: PipelineSpec) -> dict[str, Any]:
         "event_time": None if time is None else time.column,
         "path": "" if files is None else files.path,
         "format": _format(spec.source),
-        "columns": "" if files is None else files.schema_ or "",
+        "columns": "" if files is None else _columns(files),
         "payload": _payload(spec.payload),
         "watermark": _duration(None if time is None else time.watermark),
         "window": _duration(None if time is None else time.window),
@@ -46,6 +46,13 @@ def _format(source: Source) -> str:
     if source.delta is not None and source.delta.read_changes:
         return "changes"
     return "" if source.files is None else source.files.format
+
+
+def _columns(files: FilesSource) -> str:
+    if not files.discovers:
+        return files.schema_ or ""
+    hints = f", hinted: {files.schema_hints}" if files.schema_hints else ""
+    return f"discovered, {files.schema_evolution}{hints}"
 
 
 def _payload(payload: Payload | None) -> str:

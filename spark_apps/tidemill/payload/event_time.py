@@ -15,6 +15,9 @@ import pyarrow.compute as pc
 
 from tidemill.payload.timestamps import INSTANT
 
+# What the reason of such a record begins with.
+AHEAD = "ahead_of_arrival:"
+
 
 @dataclass(frozen=True)
 class EventTimeLimit:
@@ -31,7 +34,7 @@ class EventTimeLimit:
     @property
     def reason(self) -> str:
         """Why such a record is rejected."""
-        return f"ahead_of_arrival:{self.column}"
+        return f"{AHEAD}{self.column}"
 
     def ahead(
         self, times: pa.TimestampArray, arrived: pa.TimestampArray | None, now: pa.TimestampArray

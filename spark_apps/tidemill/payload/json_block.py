@@ -6,6 +6,7 @@ schema nothing that the parser keeps from one row changes the reading of the nex
 `test_json_decoder_properties.py`). So the block is tried first, and a failed block loses its bad records
 by remedies, cheapest first, until it decodes:
 
+0. undeclared: where that is asked for, names are counted, all and declared ones.
 1. hinted: a regular expression made from the schema finds values of the wrong type; `explain` proves it.
 2. located: pyarrow names the row where parsing failed. It fails before the next row begins, so that
    record fails alone too. Cheap for a few rows, not for many.
@@ -28,6 +29,10 @@ from tidemill.payload.json_explain import Expected, explain
 from tidemill.payload.sieve import Sieve
 
 NOT_DECODABLE = "not_decodable"
+UNDECLARED = "undeclared"
+
+# A name as most producers write it; with a blank before the colon, the other remedies find what this misses.
+_NAME_END = '":'
 
 _FAILED_ROW = re.compile(r" in row (\d+)$")
 
@@ -48,18 +53,26 @@ _WRONG_START_BY_KIND = {
 
 
 class BlockDecoder:
-    """Decodes framed records into the columns of `schema`, whose timestamps are still strings."""
+    """Decodes framed records into the columns of `schema`, whose timestamps are still strings.
 
-    def __init__(self, schema: pa.Schema) -> None:
+    Args:
+        schema: The columns.
+        is_closed: Whether a record with a name that is not declared, at any depth, is refused; and, beside
+            one, perhaps records that only look as if they had such a name.
+    """
+
+    def __init__(self, schema: pa.Schema, *, is_closed: bool = False) -> None:
         self._schema = schema
-        self._parse_options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-        self._expected = Expected.of(pa.struct(schema))
+        unexpected = "error" if is_closed else "ignore"
+        self._parse_options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected)
+        self._expected = Expected.of(pa.struct(schema), is_closed=is_closed)
         self._hint = _wrong_type_pattern(self._expected)
+        self._declared_name = _declared_name_pattern(self._expected) if is_closed else None
 
     def decode(self, sieve: Sieve) -> pa.RecordBatch:
         """Return the decoded survivors; those that do not decode fall out of the sieve."""
         remedies: tuple[Callable[[pa.StringArray], dict[int, str]], ...]
-        remedies = (self._hinted, self._located, self._explained, self._halved)
+        remedies = (self._undeclared, self._hinted, self._located, self._explained, self._halved)
         try:
             return self._parse(sieve.records)
         except pa.ArrowInvalid:
@@ -89,6 +102,14 @@ class BlockDecoder:
     def _hinted(self, texts: pa.StringArray) -> dict[int, str]:
         suspects = pc.indices_nonzero(pc.match_substring_regex(texts, self._hint))
         return self._proven(suspects, texts.take(suspects))
+
+    def _undeclared(self, texts: pa.StringArray) -> dict[int, str]:
+        """Records with more names than declared ones; who asked for a closed decoder looks again."""
+        if self._declared_name is None:
+            return {}
+        names = pc.count_substring(texts, _NAME_END)
+        more = pc.greater(names, pc.count_substring_regex(texts, self._declared_name))
+        return dict.fromkeys(pc.indices_nonzero(more).to_pylist(), UNDECLARED)
 
     def _explained(self, texts: pa.StringArray) -> dict[int, str]:
         return self._proven(pa.arange(0, len(texts)), texts)
@@ -150,6 +171,12 @@ def _wrong_type_pattern(expected: Expected) -> str:
         spelled = "|".join(sorted(re.escape(json.dumps(name, ensure_ascii=False)[1:-1]) for name in names))
         patterns.append(rf'"(?:{spelled})"\s*:\s*{_WRONG_START_BY_KIND[kind]}')
     return "|".join(patterns)
+
+
+def _declared_name_pattern(expected: Expected) -> str:
+    """Matches a declared name of any depth."""
+    spelled = sorted({re.escape(json.dumps(name, ensure_ascii=False)) for name, _ in _declared(expected)})
+    return rf"(?:{'|'.join(spelled)}):"
 
 
 def _declared(expected: Expected) -> Iterator[tuple[str, str]]:

@@ -59,16 +59,18 @@ class JsonDecoder:
     Args:
         schema: What a record must look like.
         max_record_bytes: A longer record is refused before it is parsed; at most `MAX_BLOCK_BYTES`.
+        is_closed: Whether a record with an undeclared name is refused, as `undeclared`; not with maps. Beside
+            one, a record that only may have such a name can be refused, too: it is for who looks again.
 
     Raises:
         SpecError: TIDE-SPEC-025, if the limit is not usable; 070, if a condition of the schema is not.
     """
 
-    def __init__(self, schema: PayloadSchema, max_record_bytes: int) -> None:
+    def __init__(self, schema: PayloadSchema, max_record_bytes: int, *, is_closed: bool = False) -> None:
         self.schema = schema
         self._max_record_bytes = check_record_limit(max_record_bytes)
         self._maps = MapReader(textual_schema(schema.arrow_schema))
-        self._blocks = BlockDecoder(self._maps.others)
+        self._blocks = BlockDecoder(self._maps.others, is_closed=is_closed)
         self._conditions = Conditions.of(schema)
 
     @property

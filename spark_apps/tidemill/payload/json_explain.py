@@ -47,6 +47,7 @@ class Expected:
         properties: Of an object, in the schema's order.
         item: Of an array or a map.
         decimal: Of a decimal.
+        is_closed: Whether an object with a name that is not declared is refused, at any depth.
     """
 
     kind: str
@@ -54,17 +55,22 @@ class Expected:
     properties: Mapping[str, Expected]
     item: Expected | None
     decimal: pa.Decimal128Type | None = None
+    is_closed: bool = False
 
     @classmethod
-    def of(cls, declared: pa.DataType, path: Path = ()) -> Expected:
+    def of(cls, declared: pa.DataType, path: Path = (), *, is_closed: bool = False) -> Expected:
         """What the JSON parser is asked for by an Arrow type."""
         if pa.types.is_struct(declared):
-            properties = {field.name: cls.of(field.type, (*path, field.name)) for field in declared}
-            return cls("object", path, properties, None)
+            properties = {
+                field.name: cls.of(field.type, (*path, field.name), is_closed=is_closed) for field in declared
+            }
+            return cls("object", path, properties, None, is_closed=is_closed)
         if pa.types.is_map(declared):
             return cls("map", path, {}, cls.of(declared.item_type, (*path, EACH_ITEM)))
         if pa.types.is_list(declared):
-            return cls("array", path, {}, cls.of(declared.value_type, (*path, EACH_ITEM)))
+            return cls(
+                "array", path, {}, cls.of(declared.value_type, (*path, EACH_ITEM), is_closed=is_closed)
+            )
         if pa.types.is_decimal(declared):
             return cls("decimal", path, {}, None, declared)
         kinds = {pa.int64(): "integer", pa.float64(): "number", pa.bool_(): "boolean"}
@@ -80,8 +86,8 @@ class _Object(dict[str, object]):
 def explain(text: str, expected: Expected) -> str | None:
     """Return why a framed record is refused, None if that is not proven here.
 
-    Reasons: `malformed_json`, `duplicate_field:<path>`, `wrong_type:<path>`, `out_of_range:<path>`; of
-    several wrong fields the first in the schema's order.
+    Reasons: `malformed_json`, `duplicate_field:<path>`, `wrong_type:<path>`, `out_of_range:<path>`, and
+    `undeclared:<path>` of closed objects; of several wrong fields the first in the schema's order.
     """
     try:
         document = json.loads(text, object_pairs_hook=_object, parse_int=read_integer, parse_float=_fraction)
@@ -151,7 +157,8 @@ def _violation_inside(expected: Expected, value: _Object) -> str | None:
         found = _violation(inner, value.get(name))
         if found is not None:
             return found
-    return None
+    undeclared = value.keys() - expected.properties.keys() if expected.is_closed else ()
+    return f"undeclared:{path_text((*expected.path, min(undeclared)))}" if undeclared else None
 
 
 def _fits(kind: str, value: object) -> bool:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from tidemill.names import CHANGE_FEED_COLUMNS, RESCUED_DATA
+
 # The batch's clock.
 BATCH_TIME = "tidemill_batch_time"
 
-# Of a files source: the file, its modification time, and the text of a line that does not fit the schema.
+# Of a files source: the file, its modification time, the text of a line that does not fit the schema, and
+# why it does not.
 FILE = "tidemill_file"
 FILE_TIME = "tidemill_file_time"
 BROKEN_LINE = "tidemill_broken_line"
+BROKEN_REASON = "tidemill_broken_reason"
 
-HIDDEN_COLUMNS = frozenset({BATCH_TIME, FILE, FILE_TIME, BROKEN_LINE})
+HIDDEN_COLUMNS = frozenset({BATCH_TIME, FILE, FILE_TIME, BROKEN_LINE, BROKEN_REASON})
+
+# Of a files source that discovers its columns: a line as it stands in its file.
+LINE = "value"
+
+# Names, in lower case, that Tidemill, Spark or Delta give a meaning of their own.
+RESERVED_NAMES = HIDDEN_COLUMNS | {RESCUED_DATA, "_file_path", "_metadata", *CHANGE_FEED_COLUMNS}

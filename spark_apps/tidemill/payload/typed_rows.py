@@ -20,7 +20,14 @@ from tidemill.payload.event_time import EventTimeLimit
 from tidemill.payload.late_rows import LateRows
 from tidemill.payload.quarantine import Quarantine
 from tidemill.payload.rejections import Rejections, kafka_records
-from tidemill.payload.source_columns import BATCH_TIME, BROKEN_LINE, FILE, FILE_TIME, HIDDEN_COLUMNS
+from tidemill.payload.source_columns import (
+    BATCH_TIME,
+    BROKEN_LINE,
+    BROKEN_REASON,
+    FILE,
+    FILE_TIME,
+    HIDDEN_COLUMNS,
+)
 from tidemill.spec.project import Pipeline
 
 
@@ -73,7 +80,8 @@ def _reasons(batch: pa.RecordBatch, limit: EventTimeLimit | None, broken: str) -
         if ahead is not None:
             reasons = pc.if_else(ahead, limit.reason, reasons)
     if BROKEN_LINE in batch.schema.names:
-        reasons = pc.if_else(batch[BROKEN_LINE].is_valid(), broken, reasons)
+        why = batch[BROKEN_REASON] if BROKEN_REASON in batch.schema.names else broken
+        reasons = pc.if_else(batch[BROKEN_LINE].is_valid(), why, reasons)
     return None if reasons.null_count == batch.num_rows else reasons
 
 

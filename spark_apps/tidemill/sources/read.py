@@ -12,7 +12,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from tidemill.errors import SpecError
 from tidemill.ledger.entry import Positions
 from tidemill.names import SOURCE_NAME, consumer_group_prefix
-from tidemill.payload.source_columns import BATCH_TIME, BROKEN_LINE, FILE, FILE_TIME
+from tidemill.payload.source_columns import BATCH_TIME, BROKEN_LINE, FILE, FILE_TIME, LINE
 from tidemill.sources.kafka_clients import kafka_client
 from tidemill.sources.stream_names import tell_of_names
 from tidemill.spec.project import Pipeline
@@ -53,10 +53,10 @@ def _stream(reader: DataStreamReader, pipeline: Pipeline) -> DataFrame:
         return with_lineage(reader.format("kafka").options(**options).load(), source.chosen.headers)
     if source.files is not None:
         options = {**_files_options(source.files), **_files_limits(source.files)}
-        reader = reader.format(source.files.format).options(**options)
+        reader = reader.format(spark_format(source.files)).options(**options)
         if (schema := _files_schema(source.files)) is not None:
             reader = reader.schema(schema)
-        return reader.load(files_path(pipeline, source.files))
+        return _as_bytes(reader.load(files_path(pipeline, source.files)), source.files)
     if source.delta is not None:
         return (
             reader.format("delta")
@@ -106,10 +106,10 @@ def _batch(
         options |= {"startingOffsets": start, "endingOffsets": end}
         return with_lineage(reader.format("kafka").options(**options).load(), source.chosen.headers)
     if source.files is not None:
-        reader = reader.format(source.files.format).options(**_files_options(source.files))
+        reader = reader.format(spark_format(source.files)).options(**_files_options(source.files))
         if (schema := _files_schema(source.files)) is not None:
             reader = reader.schema(schema)
-        return reader.load(files_path(pipeline, source.files))
+        return _as_bytes(reader.load(files_path(pipeline, source.files)), source.files)
     if source.delta is not None:
         reader = reader if version is None else reader.option("versionAsOf", version)
         return reader.format("delta").load(pipeline.layout.table(source.delta.table))
@@ -138,14 +138,26 @@ def _with_arrival(pipeline: Pipeline, records: DataFrame) -> DataFrame:
     return records.select("*", *columns) if columns else records
 
 
+def spark_format(files: FilesSource) -> str:
+    """Spark's reader: lines whose columns are discovered come as they are."""
+    return "text" if files.discovers else files.format
+
+
+def _as_bytes(records: DataFrame, files: FilesSource) -> DataFrame:
+    # Spark does not look whether a line is UTF-8; the decoder does.
+    return records.withColumn(LINE, F.col(LINE).cast("binary")) if files.discovers else records
+
+
 def _files_schema(files: FilesSource) -> str | None:
     """Columns of the files, as DDL; lines that do not fit come whole in one more."""
+    if files.discovers:
+        return f"{LINE} string"
     return f"{files.schema_}, `{BROKEN_LINE}` string" if files.has_lines else files.schema_
 
 
 def _files_options(files: FilesSource) -> dict[str, str]:
     """Options of the format; a broken line becomes a row of its own, not nulls."""
-    if not files.has_lines:
+    if not files.has_lines or files.discovers:
         return files.options
     lines = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": BROKEN_LINE}
     # NaN and Infinity are not JSON.

@@ -313,7 +313,15 @@ NO_RECORDS = Refusal(
     "remove `payload`; a files source has `format`",
 )
 
-ALL_REFUSALS = (*REFUSALS, SINKS_DISAGREE, SAME_SINK, NOT_A_TABLE, NO_RECORDS)
+COLUMNS_WITHOUT_PLACE = Refusal(
+    "TIDE-MODE-024",
+    "a source that adds columns, and a table that takes none",
+    "The source adds columns (`schema_evolution: add_columns`), and the table would refuse the first batch "
+    "with one.",
+    "set `schema_evolution: add_columns` of the sink, too, or select fixed columns in a `transform`",
+)
+
+ALL_REFUSALS = (*REFUSALS, SINKS_DISAGREE, SAME_SINK, NOT_A_TABLE, NO_RECORDS, COLUMNS_WITHOUT_PLACE)
 
 
 def refusal_of(cell: Cell) -> Refusal | None:

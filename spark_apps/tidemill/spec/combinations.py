@@ -7,6 +7,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from tidemill.spec.capabilities import (
+    COLUMNS_WITHOUT_PLACE,
     SAME_SINK,
     SINKS_DISAGREE,
     Cell,
@@ -64,6 +65,20 @@ def check_sinks(sinks: Sequence[Sink]) -> None:
     if len(needed) > 1:
         found = ", ".join(f"{name} needs {mode}" for mode, name in sorted(needed.items()))
         raise RefusedError(SINKS_DISAGREE, found=found)
+
+
+def check_new_columns(spec: PipelineSpec) -> None:
+    """Check that the columns which a source adds find a place, where no transform chooses columns.
+
+    Raises:
+        RefusedError: TIDE-MODE-024.
+    """
+    files = [stream.source.files for stream in spec.streams.values()]
+    if spec.transform is not None or not any(f and f.schema_evolution == "add_columns" for f in files):
+        return
+    for table in spec.delta_sinks:
+        if table.transform is None and not table.adds_columns:
+            raise RefusedError(COLUMNS_WITHOUT_PLACE, table=table.table)
 
 
 def modes_needed(sinks: Sequence[Sink]) -> dict[OutputMode, str]:

@@ -21,7 +21,7 @@ def column_types(ddl: str, file: Path) -> dict[str, str]:
         SpecError: TIDE-SPEC-031, if a column has no type, stands twice, or brackets do not match.
     """
     try:
-        return _columns(ddl)
+        return {name: kind.lower() for name, kind in split_columns(ddl).items()}
     except ValueError as error:
         raise SpecError(
             "TIDE-SPEC-031",
@@ -31,20 +31,25 @@ def column_types(ddl: str, file: Path) -> dict[str, str]:
         ) from error
 
 
-def _columns(ddl: str) -> dict[str, str]:
+def split_columns(ddl: str) -> dict[str, str]:
+    """Names and types as they are written, in order; also of what stands inside of `struct<…>`.
+
+    Raises:
+        ValueError: What is wrong.
+    """
     columns: dict[str, str] = {}
-    for part in _split(ddl):
+    for part in split_parts(ddl):
         match = re.match(r"\s*(?:`([^`]+)`|(\w+))(?:\s*:\s*|\s+)(\S.*?)\s*$", part, re.DOTALL)
         if match is None:
             raise ValueError(f"each column is `name type`; this is not: {part.strip()[:60]!a}")
         name = match.group(1) or match.group(2)
         if name.lower() in (known.lower() for known in columns):
             raise ValueError(f"the column {name!a} stands twice")
-        columns[name] = match.group(3).lower()
+        columns[name] = match.group(3)
     return columns
 
 
-def _split(ddl: str) -> list[str]:
+def split_parts(ddl: str) -> list[str]:
     """The text between the commas that stand outside of brackets."""
     parts, depth = [""], 0
     for character in ddl:

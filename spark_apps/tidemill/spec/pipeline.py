@@ -11,7 +11,12 @@ from pydantic import Field, field_validator, model_validator
 
 from tidemill.names import LATE_OUTPUT, QUARANTINE_OUTPUT, SOURCE_NAME
 from tidemill.spec.capabilities import NO_RECORDS, OutputMode, RefusedError
-from tidemill.spec.combinations import check_combinations, check_sinks, modes_needed
+from tidemill.spec.combinations import (
+    check_combinations,
+    check_new_columns,
+    check_sinks,
+    modes_needed,
+)
 from tidemill.spec.event_time import EventTime
 from tidemill.spec.named_source import NamedSource
 from tidemill.spec.payload import Payload
@@ -156,6 +161,7 @@ class PipelineSpec(Strict):
                 raise RefusedError(NO_RECORDS, source=stream.source.kind)
         check_sinks(self.sinks)
         check_combinations(self)
+        check_new_columns(self)
         return self
 
     @model_validator(mode="after")

@@ -10,8 +10,8 @@ from pydantic import Field, field_validator, model_validator
 
 from tidemill.names import TABLE_PATTERN
 from tidemill.spec.capabilities import SOURCES, SourceFacts
-from tidemill.spec.location import Folder
-from tidemill.spec.options import DeltaSourceOptions, FilesOptions, KafkaSourceOptions
+from tidemill.spec.files_source import FilesSource as FilesSource
+from tidemill.spec.options import DeltaSourceOptions, KafkaSourceOptions
 from tidemill.spec.starting_offsets import CheckedStartingOffsets, Moment
 from tidemill.spec.starting_offsets import StartingOffsets as StartingOffsets
 from tidemill.spec.strict import OneOf, Strict
@@ -24,7 +24,7 @@ from tidemill.spec.text import (
     Servers,
     Topic,
 )
-from tidemill.spec.units import Count, Duration, DurationOrOff, NonNegative, Size
+from tidemill.spec.units import Count, Duration, NonNegative
 
 Isolation = Annotated[
     Literal["read_committed", "read_uncommitted"],
@@ -121,71 +121,6 @@ class EventHubsSource(Strict):
     headers: bool = Field(False, description="Keep application properties as the column kafka_headers.")
     isolation: Isolation = "read_committed"
     options: KafkaSourceOptions = Field({}, description="Spark's and the Kafka client's own options.")
-
-
-class FilesSource(Strict):
-    """Files that arrive in a folder whole, and are never changed or removed afterwards.
-
-    To put a file there whole, write it elsewhere on the same storage, or under a name that begins with `.` or
-    `_`, and rename it; object stores show a file only when its upload has ended.
-    """
-
-    path: Folder = Field(
-        description="Folder, relative to the storage root, or a URI; it may hold `*`. Folders such as "
-        "`day=2026-01-01` below it are columns, if the schema names them."
-    )
-    format: Literal["json", "csv", "parquet", "orc", "text", "avro"] = Field(
-        description="Format of every file."
-    )
-    schema_: Expression | None = Field(
-        None,
-        alias="schema",
-        description="Columns as Spark DDL, e.g. `device string, signal double`. A stream cannot infer them.",
-    )
-    max_files_per_batch: Count | None = Field(None, description="Most files in one batch.")
-    max_bytes_per_batch: Annotated[Size, Field(gt=0)] | None = Field(
-        None,
-        description="Most bytes of files in one batch, which has one file at least; instead of "
-        "max_files_per_batch.",
-    )
-    order: Literal["oldest", "newest"] = Field("oldest", description="Which new files come first.")
-    max_file_age: DurationOrOff = Field(
-        "off",
-        description="Files that are older than this, against the newest one that was read, are skipped and "
-        "forgotten. By default none is skipped, and the driver remembers all of them.",
-    )
-    on_invalid: Literal["quarantine", "fail"] = Field(
-        "quarantine",
-        description="Lines of JSON and CSV files that do not fit the schema: put them into the quarantine "
-        "table and go on, or stop.",
-    )
-    options: FilesOptions = Field({}, description="Spark's own options of the format.")
-
-    @model_validator(mode="after")
-    def _schema_is_given(self) -> Self:
-        if self.schema_ is None and self.format != "text":
-            raise ValueError(
-                f"`schema` is missing: a stream cannot infer the columns of {self.format} files, because "
-                "files that arrive later could change them; write it as Spark DDL"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _age_limit_counts(self) -> Self:
-        limits = [n for n in ("max_files_per_batch", "max_bytes_per_batch") if getattr(self, n) is not None]
-        if len(limits) == 2:
-            raise ValueError("a batch is limited by files or by bytes: remove one of " + " and ".join(limits))
-        if self.order == "newest" and limits and self.max_file_age != "off":
-            raise ValueError(
-                f"Spark ignores `max_file_age` where `order: newest` and `{limits[0]}` are set, "
-                "because the older files come last: remove one of the three"
-            )
-        return self
-
-    @property
-    def has_lines(self) -> bool:
-        """Whether each line is a record that can be broken."""
-        return self.format in ("json", "csv")
 
 
 class DeltaSource(Strict):

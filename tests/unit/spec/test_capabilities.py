@@ -89,6 +89,11 @@ CORPUS: list[tuple[str, dict[str, Any], str]] = [
         "022",
     ),
     ("", {"payload": {"text": {}}, "source": {"rate": {}}}, "023"),
+    (
+        "",
+        {"source": {"files": {"path": "landing", "format": "json", "schema_evolution": "add_columns"}}},
+        "024",
+    ),
 ]
 
 

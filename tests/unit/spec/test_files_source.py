@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.conf_project import ConfProject
+from tidemill.cli.pipeline_check import check_pipeline
+from tidemill.errors import SpecError
 
 KAFKA = "kafka:\n    topic: orders\npayload:\n  json: {schema: order.json}\n"
 
@@ -29,6 +31,20 @@ KAFKA = "kafka:\n    topic: orders\npayload:\n  json: {schema: order.json}\n"
             "source.files",
             "Spark ignores `max_file_age` where `order: newest` and `max_bytes_per_batch` are set",
         ),
+        ("format: json", "source.files", "or set `schema_evolution`, which discovers them"),
+        ("format: csv, schema_evolution: rescue", "source.files", "`schema_evolution` is for json files"),
+        (
+            "format: json, schema: id long, schema_evolution: rescue",
+            "source.files",
+            "`schema` fixes the columns and `schema_evolution` discovers them",
+        ),
+        ("format: text, schema_hints: id long", "source.files", "`schema_hints` needs `schema_evolution`"),
+        ("format: json, schema_evolution: addNewColumns", "source.files.schema_evolution", "add_columns"),
+        (
+            "format: json, schema_evolution: rescue, options: {dateFormat: yyyy}",
+            "source.files",
+            "`options.dateFormat` is one of Spark's JSON reader",
+        ),
         ("format: text, options: {cleanSource: delete}", "source.files.options", "files stay where they are"),
     ],
 )
@@ -39,3 +55,32 @@ def test_a_wrong_files_source_is_refused_with_its_key(
     error = project.refusal()
     assert (error.error_id, error.facts["key"]) == ("TIDE-SPEC-003", key)
     assert says in error.problem
+
+
+DISCOVERING = "files: {path: landing, format: json, schema_evolution: add_columns"
+
+
+def test_new_columns_of_files_need_a_table_that_takes_them(project: ConfProject) -> None:
+    project.replace(KAFKA, DISCOVERING + "}\n")
+    error = project.refusal()
+    assert (error.error_id, error.facts["table"]) == ("TIDE-MODE-024", "bronze/orders")
+
+
+@pytest.mark.parametrize(
+    ("hints", "error_id", "fact", "says"),
+    [
+        ("", "TIDE-SPEC-026", "column", "at"),
+        (", schema_hints: at string", "TIDE-SPEC-026", "column", "at"),
+        (", schema_hints: at int", "TIDE-SPEC-034", "reason", "use long"),
+    ],
+)
+def test_the_event_time_of_files_whose_columns_are_discovered_is_hinted_at(
+    project: ConfProject, hints: str, error_id: str, fact: str, says: str
+) -> None:
+    project.replace(KAFKA, DISCOVERING.replace("add_columns", "rescue") + hints + "}\n")
+    with pytest.raises(SpecError) as refused:
+        check_pipeline(project.load(), "orders")
+    assert refused.value.error_id == error_id
+    assert says in str(refused.value.facts[fact])
+    project.replace(KAFKA, DISCOVERING.replace("add_columns", "rescue") + ", schema_hints: at timestamp}\n")
+    assert check_pipeline(project.load(), "orders").spec.source.files is not None

@@ -14,6 +14,7 @@ from typing import Any
 from tidemill.checkpoint.current import read_current
 from tidemill.checkpoint.procedure.carry_out import Request, Step
 from tidemill.checkpoint.reading.reader import CheckpointReader
+from tidemill.checkpoint.source_schemas import copy_source_schemas
 from tidemill.checkpoint.verbs.generation_copy import copy_checkpoint
 from tidemill.checkpoint.verbs.go_back import NewGeneration, base_entry, carried_over, plan_without_tables
 from tidemill.checkpoint.verbs.prospect import (
@@ -80,6 +81,7 @@ def fork_steps(store: Store, fork: Pipeline, request: Request, plan: Mapping[str
     parent = fork.layout.checkpoint(plan["origin"], plan["parent"])
 
     def fill(folder: str, query_id: str) -> None:
+        copy_source_schemas(store, fork.layout, plan["origin"], fork.name)
         copy_checkpoint(CheckpointReader(store, parent), plan["batch_id"], (folder, query_id))
 
     def copy(table: Mapping[str, Any], base: LedgerEntry) -> str:

@@ -1,0 +1,255 @@
+"""The columns of files that are not declared: inferred before the first batch, and grown between batches.
+
+Order is the guarantee. A batch is read and staged; the names that its records have beside the columns are
+known then, and nothing of it is committed yet. New columns become the next version, which is kept before any
+row with it is written; then the query starts again and repeats the batch with that version. So a crash
+anywhere leads to the same versions and rows, and all outputs of a batch are of one version, which their
+ledger entries name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+import pyarrow as pa
+import structlog
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tidemill.checkpoint.source_schemas import (
+    SourceSchema,
+    add_source_schema,
+    newest_source_schema,
+    next_source_schema,
+)
+from tidemill.engine.half_written import StartAgainError
+from tidemill.errors import DataError, UnavailableError
+from tidemill.ledger.entry import LedgerEntry
+from tidemill.payload.discovered import MAX_COLUMNS, DiscoveredColumns
+from tidemill.payload.file_lines import inferred_from
+from tidemill.payload.inferred_schema import Node, added, extended, leaves, merged
+from tidemill.payload.schema_hints import hinted_columns
+from tidemill.sinks.batch_commit import StepDone, nothing_more
+from tidemill.sources.read import files_path
+from tidemill.spec.files_source import FilesSource
+from tidemill.spec.project import Pipeline
+from tidemill.storage.store import Store
+
+# What the first columns are inferred from, as Auto Loader does: at most so many files, and bytes. What comes
+# later is found when it comes.
+FIRST_FILES = 1000
+FIRST_BYTES = 2**30
+
+_NO_COLUMNS: Node = {"type": "object", "properties": {}}
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """The columns of the streams for one start of a query.
+
+    Args:
+        pipeline: What runs.
+        store: Where versions are kept.
+        run_id: Names the driver's run.
+        columns: By name of the stream.
+        step_done: Told when a version is kept.
+    """
+
+    pipeline: Pipeline
+    store: Store
+    run_id: str = ""
+    columns: Mapping[str, DiscoveredColumns] = field(default_factory=dict)
+    step_done: StepDone = nothing_more
+
+    @property
+    def identities(self) -> dict[str, str] | None:
+        """What the ledger says of them; None if nothing is discovered."""
+        return {name: columns.identity for name, columns in self.columns.items()} or None
+
+    def forget(self) -> None:
+        """Leave out what tasks of a batch that failed have found."""
+        for columns in self.columns.values():
+            columns.found.value = None
+
+    def check(self, entry: LedgerEntry) -> None:
+        """Ask whether a batch may be committed that has been read.
+
+        Raises:
+            StartAgainError: If its records have new columns, once these are kept.
+            DataError: TIDE-DATA-006, if new columns are to stop the pipeline; 007, if there are too many.
+        """
+        grown = False
+        for name, columns in self.columns.items():
+            newer = extended(columns.columns, columns.found.value) if columns.wants_new else columns.columns
+            new = added(columns.columns, newer)
+            if not new:
+                continue
+            self._check_wanted(name, columns, new)
+            _check_count(self.pipeline, name, newer)
+            self._keep(name, columns, newer, entry.batch_id)
+            grown = True
+        if grown:
+            raise StartAgainError(None)
+
+    def refuse_new(self) -> None:
+        """Refuse a backfill whose records have columns that no version has.
+
+        Raises:
+            DataError: TIDE-DATA-009.
+        """
+        for name, columns in self.columns.items():
+            new = added(columns.columns, extended(columns.columns, columns.found.value))
+            if new and columns.wants_new:
+                raise DataError(
+                    "TIDE-DATA-009",
+                    "The files of a backfill have columns that the pipeline does not know yet. Only its own "
+                    "runs add columns, in the order of its batches. No row was written.",
+                    facts={"pipeline": self.pipeline.name, "stream": name, "new": _some(new)},
+                    fix="let the stream, or an incremental run, read the new files first; then plan again",
+                )
+
+    def _check_wanted(self, name: str, columns: DiscoveredColumns, new: list[str]) -> None:
+        if columns.evolution != "fail":
+            return
+        raise DataError(
+            "TIDE-DATA-006",
+            "Files have new columns, and the pipeline says to stop then. Nothing of the batch was written.",
+            facts={"pipeline": self.pipeline.name, "stream": name, "new": _some(new)},
+            fix="name them in `schema_hints`, or set `schema_evolution` to add_columns or rescue",
+        )
+
+    def _keep(self, name: str, columns: DiscoveredColumns, newer: Node, batch_id: int | None) -> None:
+        layout, pipeline = self.pipeline.layout, self.pipeline.name
+        before = newest_source_schema(self.store, layout, pipeline, name)
+        if before is None or before.version != columns.version:
+            return  # The query starts again with what another driver has kept.
+        new = added(columns.columns, newer)
+        schema = next_source_schema(before, newer, new, self.run_id, batch_id)
+        if add_source_schema(self.store, layout.source_schemas(pipeline, name), schema):
+            log.info(
+                "columns_added", pipeline=pipeline, stream=name, version=schema.version, added=_some(new)
+            )
+            self.step_done("columns_kept")
+
+
+def known_columns(context: SparkContext, store: Store, pipeline: Pipeline) -> Discovery:
+    """The columns of the newest versions.
+
+    Raises:
+        DataError: TIDE-DATA-008, if a stream has none yet.
+    """
+    found = {}
+    for name, files in _discovering(pipeline):
+        stored = newest_source_schema(store, pipeline.layout, pipeline.name, name)
+        if stored is None:
+            raise DataError(
+                "TIDE-DATA-008",
+                "The columns of a source are not known yet: the pipeline's first start infers them.",
+                facts={"pipeline": pipeline.name, "stream": name, "path": files.path},
+                fix="run the pipeline once; or write `schema` in the place of `schema_evolution`",
+            )
+        found[name] = DiscoveredColumns.of(context, files, stored.columns, stored.version)
+    return Discovery(pipeline, store, columns=found)
+
+
+def discover(
+    spark: SparkSession, store: Store, pipeline: Pipeline, run_id: str, step_done: StepDone = nothing_more
+) -> Discovery:
+    """The same at the start of a query, which infers what is not known yet from the first files.
+
+    Raises:
+        UnavailableError: TIDE-SRC-008, if there are no records to infer from.
+    """
+    for name, _ in _discovering(pipeline):
+        layout = pipeline.layout
+        if newest_source_schema(store, layout, pipeline.name, name) is None:
+            schema = _first_version(spark, pipeline.streams[name], name, run_id)
+            if add_source_schema(store, layout.source_schemas(pipeline.name, name), schema):
+                step_done("columns_kept")
+            log.info("columns_inferred", pipeline=pipeline.name, stream=name, columns=_some([*schema.added]))
+    columns = known_columns(spark.sparkContext, store, pipeline).columns
+    return Discovery(pipeline, store, run_id, columns, step_done)
+
+
+def _discovering(pipeline: Pipeline) -> Iterator[tuple[str, FilesSource]]:
+    for name, stream in pipeline.streams.items():
+        files = stream.spec.source.files
+        if files is not None and files.discovers:
+            yield name, files
+
+
+def _first_version(spark: SparkSession, stream: Pipeline, name: str, run_id: str) -> SourceSchema:
+    files = stream.spec.source.chosen
+    found = _inferred(spark, files, _first_files(spark, files_path(stream, files), files))
+    columns = extended(hinted_columns(files.schema_hints), found)
+    if not any("additionalProperties" not in node for node in columns["properties"].values()):
+        raise UnavailableError(
+            "TIDE-SRC-008",
+            "The files hold no record yet from which columns could be inferred.",
+            facts={"pipeline": stream.name, "stream": name, "path": files.path},
+            fix="put the first file there, and the driver goes on by itself; or name columns in "
+            "`schema_hints`",
+            runbook="source-unavailable",
+        )
+    _check_count(stream, name, columns)
+    return next_source_schema(None, columns, added(_NO_COLUMNS, columns), run_id, None)
+
+
+def _first_files(spark: SparkSession, path: str, files: FilesSource) -> list[str]:
+    """The files that come first."""
+    times = F.col("modificationTime")
+    rows = (
+        spark.read.format("binaryFile")
+        .options(**{name: value for name, value in files.options.items() if name.lower() != "linesep"})
+        .load(path)
+        .select("path", "length", "modificationTime")
+        .orderBy(times.desc() if files.order == "newest" else times, "path")
+        .limit(FIRST_FILES)
+        .collect()
+    )
+    before = [0, *accumulate(row["length"] for row in rows)]
+    return [row["path"] for row, size in zip(rows, before, strict=False) if size < FIRST_BYTES]
+
+
+def _inferred(spark: SparkSession, files: FilesSource, paths: list[str]) -> Node | None:
+    """What the records of these files say together."""
+    if not paths:
+        return None
+    separator = {key: value for key, value in files.options.items() if key.lower() == "linesep"}
+    lines = spark.read.options(**separator).text(paths).select(F.col("value").cast("binary"))
+
+    def infer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        everything: Node | None = None
+        for batch in batches:
+            everything = merged(everything, inferred_from(batch["value"]))
+        yield pa.RecordBatch.from_pydict({"found": [json.dumps(everything)]})
+
+    found: Node | None = None
+    few = lines.coalesce(spark.sparkContext.defaultParallelism)
+    for row in few.mapInArrow(infer, "found string").collect():
+        found = merged(found, json.loads(row["found"]))
+    return found
+
+
+def _check_count(pipeline: Pipeline, name: str, columns: Node) -> None:
+    count = len(list(leaves(columns)))
+    if count > MAX_COLUMNS:
+        raise DataError(
+            "TIDE-DATA-007",
+            "The files have more columns than a table should; names that are data, such as dates or ids, "
+            "make one with each record. Nothing of the batch was written.",
+            facts={"pipeline": pipeline.name, "stream": name, "columns": count, "most": MAX_COLUMNS},
+            fix="declare the object with such names as `map<string, …>` in `schema_hints`, or set "
+            "`schema_evolution: rescue` with the columns that are known as hints",
+        )
+
+
+def _some(columns: list[str]) -> list[str]:
+    """Enough to see what they are; names come from the data."""
+    return columns if len(columns) <= 20 else [*columns[:20], f"and {len(columns) - 20} more"]

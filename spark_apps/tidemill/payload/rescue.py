@@ -1,0 +1,230 @@
+"""JSON lines whose columns are discovered: what no column holds is found, and kept beside the row.
+
+A closed decoder takes the lines that have declared names and fitting values only, mostly all. What it
+refuses is looked at line by line: what the columns do not hold is taken out, until the rest decodes. So the
+one JSON decoder judges every value, here too. A row's `_rescued_data` is JSON:
+
+| in the record                                   | in the row                 | in `_rescued_data`     |
+|-------------------------------------------------|----------------------------|------------------------|
+| a name that no column has, also in another case | nothing                    | the value, by its name |
+| the same with null                              | nothing                    | nothing                |
+| a value that its column refuses                 | null                       | the value, by its path |
+| such a value inside of an array                 | null in place of the array | the whole array        |
+| such a name inside of an array                  | the rest of the array      | the whole array        |
+| any of these                                    |                            | the file: `_file_path` |
+
+Numbers stay as they are written. A name twice in one object, and an own `_file_path`, cannot be kept there:
+such a line is rejected whole, like one that is no object.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from tidemill.names import RESCUED_DATA
+from tidemill.payload.decoder import MAX_BLOCK_BYTES, Decoded
+from tidemill.payload.inferred_schema import Node, inferred, merged
+from tidemill.payload.json_block import NOT_DECODABLE
+from tidemill.payload.json_decoder import JsonDecoder
+from tidemill.payload.json_schema import EACH_ITEM, PayloadSchema
+from tidemill.payload.json_text import RepeatedNameError, read_raw, strict_text_of, text_of
+
+FILE_PATH = "_file_path"
+
+# Reasons of lines of which a part can be kept as a row.
+_OF_A_VALUE = frozenset({"undeclared", "wrong_type", "not_finite", "out_of_range", "no_offset"})
+
+
+@dataclass
+class _Line:
+    """A line that is looked at: what columns may hold, and what they do not."""
+
+    position: int
+    rest: dict[str, Any]
+    rescued: dict[str, Any]
+    text: str
+    rest_text: str = ""
+
+    def leave_out(self, reason: str) -> bool:
+        """Take out what the decoder has refused; False if that is the whole line."""
+        is_whole, self.rest_text = not self.rest_text, ""
+        try:
+            # An undeclared number can be one that the decoder does not read: the rest may be good.
+            if (is_whole and self.rescued and reason == NOT_DECODABLE) or (
+                _is_of_a_value(reason) and self._move(reason.partition(":")[2])
+            ):
+                self.rest_text = text_of(self.rest)
+        except RecursionError:
+            return False
+        return bool(self.rest_text)
+
+    def _move(self, path: str) -> bool:
+        """Take a value out of the rest; False if it is not there. Of an array the whole goes."""
+        *outer, name = path.partition(EACH_ITEM)[0].split(".")
+        place, kept = self.rest, self.rescued
+        for step in outer:
+            if not isinstance(place.get(step), dict):
+                return False
+            place, kept = place[step], kept.setdefault(step, {})
+        if name not in place:
+            return False
+        # An array that was rescued for another reason is there as it came.
+        kept.setdefault(name, place.pop(name))
+        self.text = strict_text_of(self.rescued)
+        return True
+
+    def rescued_text(self, file: str) -> str | None:
+        """For the column; None if columns hold everything."""
+        if not self.rescued:
+            return None
+        return f'{self.text[:-1]},"{FILE_PATH}":{text_of(file)}}}'
+
+
+@dataclass(frozen=True)
+class Rescued:
+    """What became of the lines.
+
+    Args:
+        decoded: Rows with `_rescued_data`, and the lines that are none.
+        found: What the names without a column would be as columns; None if there are none.
+    """
+
+    decoded: Decoded
+    found: Node | None
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Some rows, where their lines are in the input, and what was rescued of each."""
+
+    rows: pa.RecordBatch
+    positions: list[int]
+    rescued: list[str | None]
+
+
+class RescuingDecoder:
+    """Decodes lines of JSON.
+
+    Args:
+        columns: The columns as JSON Schema.
+        schema: The same for the decoder.
+        finds: Whether it tells what names without a column would be as columns.
+    """
+
+    def __init__(self, columns: Node, schema: PayloadSchema, *, finds: bool = True) -> None:
+        self._columns = columns
+        self._finds = finds
+        has_maps = any(pa.types.is_map(column.type) for column in schema.arrow_schema)
+        # Names of a map are the data's own: a closed decoder would refuse them.
+        self._closed = None if has_maps else JsonDecoder(schema, MAX_BLOCK_BYTES, is_closed=True)
+        self._open = JsonDecoder(schema, MAX_BLOCK_BYTES)
+        self.columns = schema.arrow_schema.append(pa.field(RESCUED_DATA, pa.string()))
+
+    def decode(self, values: pa.BinaryArray, files: pa.StringArray) -> Rescued:
+        """Decode every line or say why not.
+
+        1. Lines with declared names only, and values that fit.
+        2. The others, whose undeclared names the decoder ignores; they are read apart.
+        3. Those with a value that does not fit, without it; again while there is another one.
+        """
+        # 1.
+        first = (self._closed or self._open).decode(values)
+        rejected = dict(zip(first.rejected.to_pylist(), first.reasons, strict=True))
+        again = [place for place, reason in rejected.items() if _is_of_a_value(reason)]
+        if self._closed is None:
+            again += first.kept.to_pylist()
+            pieces = [_Piece(first.rows.slice(0, 0), [], [])]
+        else:
+            pieces = [_Piece(first.rows, first.kept.to_pylist(), [None] * len(first.rows))]
+        # 2.
+        lines = self._read(values, again, rejected)
+        found = self._found(lines)
+        texts = values.take(pa.array([line.position for line in lines], pa.int64()))
+        while lines:
+            decoded = self._open.decode(texts)
+            pieces.append(_piece(decoded, lines, files))
+            # 3.
+            lines = _without_what_fails(decoded, lines, rejected)
+            texts = pa.array([line.rest_text for line in lines], pa.binary())
+        return Rescued(self._joined(pieces, rejected), found)
+
+    def _read(self, values: pa.BinaryArray, positions: list[int], rejected: dict[int, str]) -> list[_Line]:
+        """The lines in two parts; what cannot be parted stays rejected."""
+        lines: list[_Line] = []
+        for position, value in zip(
+            positions, values.take(pa.array(positions, pa.int64())).to_pylist(), strict=True
+        ):
+            try:
+                record = read_raw(value.decode())
+                if record.get(FILE_PATH) is not None:
+                    rejected[position] = f"reserved_name:{FILE_PATH}"
+                    continue
+                rest, undeclared = _parted(record, self._columns)
+                lines.append(_Line(position, rest, undeclared or {}, strict_text_of(undeclared)))
+                rejected.pop(position, None)
+            except RepeatedNameError as error:
+                rejected[position] = f"duplicate_field:{error.name}"
+            except RecursionError:
+                rejected[position] = NOT_DECODABLE
+        return lines
+
+    def _found(self, lines: list[_Line]) -> Node | None:
+        found: Node | None = None
+        for line in lines if self._finds else ():
+            found = merged(found, inferred(line.rescued))
+        return found
+
+    def _joined(self, pieces: list[_Piece], rejected: dict[int, str]) -> Decoded:
+        rows = pa.concat_batches([piece.rows for piece in pieces])
+        rescued = [text for piece in pieces for text in piece.rescued]
+        kept = [position for piece in pieces for position in piece.positions]
+        with_rescued = pa.RecordBatch.from_arrays(
+            [*rows.columns, pa.array(rescued, pa.string())], schema=self.columns
+        )
+        places = sorted(rejected)
+        reasons = [rejected[place] for place in places]
+        return Decoded(with_rescued, pa.array(kept, pa.int64()), pa.array(places, pa.int64()), reasons)
+
+
+def _is_of_a_value(reason: str) -> bool:
+    return reason.partition(":")[0] in _OF_A_VALUE
+
+
+def _piece(decoded: Decoded, lines: list[_Line], files: pa.StringArray) -> _Piece:
+    good = [lines[place] for place in decoded.kept.to_pylist()]
+    rescued = [line.rescued_text(files[line.position].as_py()) for line in good]
+    return _Piece(decoded.rows, [line.position for line in good], rescued)
+
+
+def _without_what_fails(decoded: Decoded, lines: list[_Line], rejected: dict[int, str]) -> list[_Line]:
+    """The lines that were refused because of a value, without it; the others are rejected."""
+    again = []
+    for place, reason in zip(decoded.rejected.to_pylist(), decoded.reasons, strict=True):
+        line = lines[place]
+        if line.leave_out(reason):
+            again.append(line)
+        else:
+            rejected[line.position] = reason
+    return again
+
+
+def _parted(value: Any, node: Node) -> tuple[Any, Any]:
+    """What the columns have names for, and the rest of it; None if there is no rest."""
+    if isinstance(value, list) and "items" in node:
+        parts = [_parted(item, node["items"]) for item in value]
+        return [part for part, _ in parts], value if any(rest is not None for _, rest in parts) else None
+    if not isinstance(value, dict) or "properties" not in node:
+        return value, None
+    held: dict[str, Any] = {}
+    others: dict[str, Any] = {}
+    for name, inner in value.items():
+        known = node["properties"].get(name)
+        held_part, other = (None, inner) if known is None else _parted(inner, known)
+        if known is not None:
+            held[name] = held_part
+        if other is not None:
+            others[name] = other
+    return held, others or None

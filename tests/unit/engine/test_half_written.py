@@ -1,0 +1,39 @@
+"""Who may finish a batch: only what makes the same rows as what began it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidemill.engine.half_written import check_same_code
+from tidemill.errors import GateRefusedError
+from tidemill.ledger.entry import Code, LedgerEntry
+
+
+def entry(schemas: dict[str, str] | None) -> LedgerEntry:
+    code = Code(tidemill="1", digest="d", spec="s", rules="r")
+    return LedgerEntry(
+        pipeline="orders",
+        output="bronze/orders",
+        mode="stream",
+        run_id="run",
+        batch_id=7,
+        source_schemas=schemas,
+        code=code,
+    )
+
+
+@pytest.mark.parametrize("began", [{"source": "1-a"}, {"source": "2-b"}])
+def test_a_batch_is_finished_with_the_columns_that_it_was_begun_with(began: dict[str, str]) -> None:
+    now = entry({"source": "2-a"})
+    with pytest.raises(GateRefusedError) as refused:
+        check_same_code(now, {"bronze/orders": entry(began)}, ["silver/orders"])
+    assert refused.value.error_id == "TIDE-SINK-007"
+    assert refused.value.facts["began_with_schemas"] == began
+    # Nothing is left to write, or the columns are the same.
+    check_same_code(now, {"bronze/orders": entry(began)}, [])
+    check_same_code(now, {"bronze/orders": entry({"source": "2-a"})}, ["silver/orders"])
+
+
+def test_a_batch_of_before_columns_were_told_is_finished() -> None:
+    check_same_code(entry({"source": "2-a"}), {"bronze/orders": entry(None)}, ["silver/orders"])
+    check_same_code(entry(None), {"bronze/orders": entry(None)}, ["silver/orders"])
