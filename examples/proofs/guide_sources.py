@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from examples.proofs import transactions as t
@@ -26,6 +28,32 @@ VISITS = [
     {"visit_id": "v3", "customer_id": "u1", "time": at("13:00:00")},
 ]
 LINES = ["first line", "second line"]
+DELIVERIES = [
+    [{"event_id": "e1", "event_time": at("12:00:00"), "amount": 10.5}],
+    [{"event_id": "e2", "event_time": at("12:05:00"), "amount": "a lot", "channel": "web"}],
+]
+
+
+def files_with_columns_of_their_own(stage: Stage) -> Sequence[Result]:
+    """A second delivery has a column more, and an amount that is none."""
+    for number, delivery in enumerate(DELIVERIES):
+        stage.land(f"landing/events/{number}.json", delivery)
+        stage.run("repository/landed_events")
+    table = "bronze/landed_events"
+    seen = stage.rows(table, "event_id", "event_time", "amount", "channel")
+    events = [
+        ("e1", moment(at("12:00:00")), Decimal("10.50"), None),
+        ("e2", moment(at("12:05:00")), None, "web"),
+    ]
+    rescued = [
+        {name: value for name, value in json.loads(text).items() if name != "_file_path"}
+        for (text,) in stage.rows(table, "_rescued_data")
+        if text is not None
+    ]
+    return [
+        Result(table, seen, events),
+        Result("_rescued_data", rescued, [{"amount": "a lot"}]),
+    ]
 
 
 def records_of_a_topic(stage: Stage) -> Sequence[Result]:
@@ -108,7 +136,10 @@ EXAMPLES = [
         14,
         "guide",
         "`cloudFiles`: JSON files with a schema location",
-        note="not yet: a files source needs its `schema` in the pipeline file",
+        ("repository/landed_events",),
+        note="the place of the schema is derived from the pipeline's name; what fits no column is kept beside "
+        "the row, as Auto Loader does it",
+        proof=files_with_columns_of_their_own,
     ),
     Example(
         15,

@@ -26,7 +26,7 @@ from tidemill.cli.app import main
 from tidemill.cli.pipeline_check import check_pipeline
 from tidemill.dev.topics import create_topic
 from tidemill.errors import SpecError, TidemillError
-from tidemill.sources.read import CONF_OF_NAMES
+from tidemill.sources.stream_names import CONF_OF_NAMES
 from tidemill.spec.project import Project, load_environment
 
 EXAMPLES = Path(__file__).parents[1]
@@ -99,8 +99,8 @@ class Stage:
         write_deltalake(str(self.lake.root / "tables" / table), Table.from_pylist(list(rows)), mode="append")
 
     def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
-        """Some columns of a table's rows."""
-        return [tuple(row[column] for column in columns) for row in self.lake.rows(table)]
+        """Some columns of a table's rows; older files may lack one."""
+        return [tuple(row.get(column) for column in columns) for row in self.lake.rows(table)]
 
     def exported(self, path: str, *columns: str, kind: str = "parquet") -> list[tuple[Any, ...]]:
         """Some columns of the rows of a folder, by Spark's log of it."""
