@@ -137,8 +137,7 @@ EXAMPLES = [
         "guide",
         "`cloudFiles`: JSON files with a schema location",
         ("repository/landed_events",),
-        note="the place of the schema is derived from the pipeline's name; what fits no column is kept beside "
-        "the row, as Auto Loader does it",
+        note="the schema's place comes from the pipeline's name; what fits no column is kept beside the row",
         proof=files_with_columns_of_their_own,
     ),
     Example(
