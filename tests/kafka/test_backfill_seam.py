@@ -150,7 +150,9 @@ def refused(plan: Callable[[], BackfillPlan]) -> UsageError:
     return refusal.value
 
 
-@pytest.mark.parametrize("event_time", [EVENT_TIME, None], ids=["event_time", "none"])
+@pytest.mark.parametrize(
+    "event_time", [EVENT_TIME, pytest.param(None, marks=pytest.mark.soak)], ids=["event_time", "none"]
+)
 def test_rows_of_a_filter_that_the_stream_adds_meanwhile_stay(
     orders: Orders, event_time: dict[str, str] | None
 ) -> None:
@@ -238,7 +240,9 @@ def test_a_range_without_records_changes_nothing(orders: Orders) -> None:
     assert orders.places("silver/paid") == before
 
 
-@pytest.mark.parametrize("code", [COUNTS, NEWEST], ids=["running_totals", "newest_value"])
+@pytest.mark.parametrize(
+    "code", [pytest.param(COUNTS, marks=pytest.mark.soak), NEWEST], ids=["running_totals", "newest_value"]
+)
 def test_merged_values_of_the_past_do_not_take_the_place_of_newer_ones(orders: Orders, code: str) -> None:
     sinks = [{"delta": {"table": "silver/by_id", "mode": "merge", "key": ["id"]}}]
     pipeline = orders.pipeline("by_id", code, sinks=sinks)
@@ -254,7 +258,12 @@ def test_merged_values_of_the_past_do_not_take_the_place_of_newer_ones(orders: O
 
 @pytest.mark.parametrize(
     ("window", "sink"),
-    [('"5 minutes"', {}), ('"10 minutes", "5 minutes"', {"mode": "merge", "key": ["id", "start"]})],
+    [
+        ('"5 minutes"', {}),
+        pytest.param(
+            '"10 minutes", "5 minutes"', {"mode": "merge", "key": ["id", "start"]}, marks=pytest.mark.soak
+        ),
+    ],
     ids=["tumbling_append", "sliding_merge"],
 )
 def test_whole_windows_are_computed_again_beside_the_stream(
@@ -317,7 +326,9 @@ def test_a_stream_that_begins_at_the_end_leaves_its_past_to_a_backfill(orders: O
     assert len(orders.places("silver/paid")) == len(set(orders.places("silver/paid"))) == 30
 
 
-@pytest.mark.parametrize("by_offsets", [True, False], ids=["offsets", "time"])
+@pytest.mark.parametrize(
+    "by_offsets", [pytest.param(True, marks=pytest.mark.soak), False], ids=["offsets", "time"]
+)
 def test_a_record_is_in_the_table_or_in_quarantine_after_the_schema_has_changed(
     orders: Orders, by_offsets: bool
 ) -> None:

@@ -101,6 +101,7 @@ def test_windows_are_the_same_row_for_row_in_every_mode(
     assert stream.rejected(stream.windows) == backfill.rejected(backfill.windows)
 
 
+@pytest.mark.soak
 def test_events_behind_the_watermark_are_counted_and_nothing_is_unaccounted_for(
     kafka: Kafka, topic: str, make_lake: MakeLake
 ) -> None:

@@ -1,4 +1,4 @@
-"""A driver that is killed anywhere inside a batch is followed by one that misses and doubles nothing."""
+"""A driver that is killed inside a batch is followed by one that misses and doubles nothing."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from pathlib import Path
 from tests.support.batch_kills import STEPS, batch_kills
 from tests.support.kafka import Kafka
 
-# One life of a real driver for each; `make soak` goes through all steps, with either writer first.
-LIVES = ("late_set_aside 1", "arrow landed", "spark landed")
+# Inside the commit of the first table: nobody has heard of it, and the second table has nothing.
+STEP = "arrow landed"
 
 
 def test_a_kill_inside_a_batch_loses_and_doubles_nothing_in_any_output(tmp_path: Path, kafka: Kafka) -> None:
-    """Quarantine, late rows, two tables of which one takes alerts only, and a topic."""
+    """Quarantine, late rows, two tables of which one takes alerts only, and a topic.
+
+    `make soak` goes through all steps, with either writer first.
+    """
     with batch_kills(tmp_path, kafka) as story:
-        for step in LIVES:
-            assert story.kill_at(step) == STEPS[step]
+        assert story.kill_at(STEP) == STEPS[STEP]
         story.run_to_the_end()
         story.check()

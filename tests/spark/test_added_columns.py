@@ -105,9 +105,13 @@ def test_a_driver_of_before_writes_nothing_once_the_table_has_more_columns(case:
     ("declaration", "expected"),
     [
         ({"mode": "merge", "key": ["id"]}, [(1, "c", "north"), (2, "b", None), (3, "d", "south")]),
-        ({"mode": "replace"}, [(1, "c", "north"), (3, "d", "south")]),
+        pytest.param({"mode": "replace"}, [(1, "c", "north"), (3, "d", "south")], marks=pytest.mark.soak),
         ({"writer": "arrow"}, [(1, "a", None), (1, "c", "north"), (2, "b", None), (3, "d", "south")]),
-        ({"partition_by": ["name"]}, [(1, "a", None), (1, "c", "north"), (2, "b", None), (3, "d", "south")]),
+        pytest.param(
+            {"partition_by": ["name"]},
+            [(1, "a", None), (1, "c", "north"), (2, "b", None), (3, "d", "south")],
+            marks=pytest.mark.soak,
+        ),
         ({"cluster_by": ["id"]}, [(1, "a", None), (1, "c", "north"), (2, "b", None), (3, "d", "south")]),
     ],
     ids=["merge", "replace", "arrow", "partitioned", "clustered"],

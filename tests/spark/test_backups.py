@@ -17,7 +17,7 @@ from tests.support.lake import Lake, LakePipeline
 from tests.support.running_stream import running_stream
 from tidemill.checkpoint.verbs.backup import BackupRequest, take_backup
 
-COMMITS = 8
+COMMITS = 6
 TABLE = "silver/windowed"
 
 
@@ -62,11 +62,10 @@ def test_backups_of_a_live_stream_lead_to_the_same_rows_here_and_elsewhere(
     expected = rows(lake)
     assert len(taken) >= 3, taken
     early, middle = (taken[sorted(taken)[place]] for place in (0, len(taken) // 2))
-    for backup in (middle, early):
-        restore(tidemill, backup)
-        assert rows(lake) != expected
-        pipeline.run_incremental()
-        assert rows(lake) == expected
+    restore(tidemill, middle)
+    assert rows(lake) != expected
+    pipeline.run_incremental()
+    assert rows(lake) == expected
 
     shutil.copytree(lake.root / "tables", elsewhere.root / "tables")
     shutil.copytree(lake.root / "state/windowed/backups", elsewhere.root / "state/windowed/backups")

@@ -57,8 +57,10 @@ def two_tables(lake: Lake) -> LakePipeline:
     )
 
 
-# Each step of the first batch, and one of the second.
-@pytest.mark.parametrize("step", [1, 2, 3, 5])
+# Between the tables of the first batch, and of the second; the next test comes to the other steps.
+@pytest.mark.parametrize(
+    "step", [pytest.param(1, marks=pytest.mark.soak), 2, pytest.param(3, marks=pytest.mark.soak), 5]
+)
 def test_a_crash_after_any_step_and_a_second_run_write_each_row_once(
     lake: Lake, two_tables: LakePipeline, step: int
 ) -> None:
@@ -94,7 +96,11 @@ WINDOW_ROWS = [(0, 4), (5, 5), (10, 5)]
 
 @pytest.mark.parametrize(
     ("sink", "batch"),
-    [({}, 2), ({"writer": "spark"}, 1), ({"mode": "merge", "key": ["window_start"]}, 2)],
+    [
+        ({}, 2),
+        pytest.param({"writer": "spark"}, 1, marks=pytest.mark.soak),
+        ({"mode": "merge", "key": ["window_start"]}, 2),
+    ],
     ids=["arrow", "spark", "merge"],
 )
 def test_state_goes_on_after_a_crash_between_table_and_checkpoint(

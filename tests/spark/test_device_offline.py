@@ -57,7 +57,7 @@ def test_each_silence_is_a_row_however_readings_are_cut_into_batches(
     assert silences(lake) == sorted(set(expected))
 
 
-@pytest.mark.parametrize("step", ["files_written", "committed"])
+@pytest.mark.parametrize("step", [pytest.param("files_written", marks=pytest.mark.soak), "committed"])
 def test_a_timer_that_fires_in_a_batch_that_crashed_is_one_row(
     lake: Lake, device_offline: LakePipeline, step: str
 ) -> None:

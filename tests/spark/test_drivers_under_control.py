@@ -164,26 +164,7 @@ def test_a_stream_is_started_once_proven_replaced_when_it_hangs_taken_over_and_d
     assert epochs == {1, 2, 4}
 
 
-def test_a_bounded_run_ends_with_a_receipt_and_its_commits_in_the_ledger(
-    lake: Lake, plane: ControlPlane
-) -> None:
-    lake.pipeline(
-        "lines",
-        source={"files": {"path": "landing", "format": "text"}},
-        sinks=[{"delta": {"table": "bronze/lines"}}],
-        run={"mode": "incremental"},
-    )
-    (lake.root / "landing").mkdir(parents=True)
-    (lake.root / "landing" / "a.txt").write_text("one\ntwo\n")
-
-    driver = start_bounded(plane, DriverRun("lines", "incremental", "run-1"))
-    assert ended(plane, driver).state == "done"
-    assert start_bounded(plane, DriverRun("lines", "incremental", "run-1")).started_at == driver.started_at
-    (result,) = tables_written(plane, "lines", "run-1")
-    assert (result.table, result.rows, result.batch_ids) == ("bronze/lines", 2, [0])
-
-
-def test_an_incremental_run_that_is_stopped_half_way_is_not_finished_and_its_retry_goes_on(
+def test_a_bounded_run_that_is_stopped_half_way_is_not_finished_and_its_retry_finds_the_rest(
     lake: Lake, plane: ControlPlane
 ) -> None:
     lake.pipeline(
@@ -209,3 +190,7 @@ def test_an_incremental_run_that_is_stopped_half_way_is_not_finished_and_its_ret
     assert again.started_at > driver.started_at
     assert ended(plane, again).state == "done"
     assert sorted(row["value"] for row in lake.rows("bronze/lines")) == names
+    # A finished run is not begun again, and its result is what the ledger has of both tries.
+    assert start_bounded(plane, run).started_at == again.started_at
+    (result,) = tables_written(plane, "lines", "run-1")
+    assert (result.table, result.rows, result.batch_ids) == ("bronze/lines", 20, list(range(20)))

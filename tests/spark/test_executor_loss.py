@@ -53,6 +53,7 @@ def run_with_a_murder(lake: Lake, result: str, **declaration: Any) -> None:
     assert crime.exists()
 
 
+@pytest.mark.soak
 def test_state_is_counted_once(landed: Lake) -> None:
     counts = "passed.withWatermark('at', '1 hour').groupBy('key').count()"
     sink = {"delta": {"table": "gold/counts", "mode": "replace"}}
@@ -62,11 +63,14 @@ def test_state_is_counted_once(landed: Lake) -> None:
 
 
 def test_each_row_is_once_in_both_tables_whoever_writes_them(landed: Lake) -> None:
+    """State too: a task that met what its own first try has kept would drop its rows as repeated."""
     sinks = [
         {"delta": {"table": "bronze/orders", "writer": "arrow"}},
         {"delta": {"table": "silver/orders", "writer": "spark"}},
     ]
-    run_with_a_murder(landed, "passed", sinks=sinks)
+    once = "passed.withWatermark('at', '1 hour').dropDuplicates(['id', 'at'])"
+    run_with_a_murder(landed, once, sinks=sinks)
     for table in ("bronze/orders", "silver/orders"):
         assert sorted(row["id"] for row in landed.rows(table)) == list(range(FILES * ROWS))
-        assert [c.entry.batch_id for c in landed.ledger(table) if c.entry] == [1, 0]
+        # The last has no records: the watermark has moved, and state behind it goes.
+        assert [c.entry.batch_id for c in landed.ledger(table) if c.entry] == [2, 1, 0]

@@ -43,28 +43,28 @@ def repartition(pipeline: LakePipeline, partitions: int) -> None:
 @pytest.mark.parametrize("kind", ["windows", "joined"])
 def test_state_goes_on_in_more_partitions_and_in_fewer(lake: Lake, kind: str) -> None:
     land_events(lake, 0, 3)
-    pipeline = declare(lake, kind, kind)
+    pipeline = declare(lake, kind, kind, files=3)
     pipeline.run_incremental()
     for partitions, begin, end in ((3, 3, 5), (1, 5, 8)):
         last = newest_batch(pipeline)
-        pipeline = declare(lake, kind, kind, partitions=partitions)
+        pipeline = declare(lake, kind, kind, files=3, partitions=partitions)
         repartition(pipeline, partitions)
         assert newest_batch(pipeline) == last + 1
         land_events(lake, begin, end)
         pipeline.run_incremental()
-    control = declare(lake, "control", kind)
+    control = declare(lake, "control", kind, files=4)
     control.run_incremental()
     assert rows_of(pipeline) == rows_of(control)
 
 
 def test_a_fork_goes_on_beside_the_original(lake: Lake) -> None:
     land_events(lake, 0, 4)
-    original = declare(lake, "windows", "windows")
+    original = declare(lake, "windows", "windows", files=2)
     original.run_incremental()
-    shadow = declare(lake, "shadow", "windows")
+    shadow = declare(lake, "shadow", "windows", files=2)
     store, resolved = lake.store, shadow.resolved
     request = Request("fork", "shadow", "fork-1", "ann", "because")
-    plan = plan_fork(store, (original.resolved, resolved), 2, lambda facts, _: (facts, "not needed"))
+    plan = plan_fork(store, (original.resolved, resolved), 1, lambda facts, _: (facts, "not needed"))
     steps = fork_steps(store, resolved, request, plan)
 
     def verify() -> None:

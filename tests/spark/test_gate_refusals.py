@@ -129,7 +129,9 @@ def test_a_dropped_table_is_refused(lake: Lake, orders: LakePipeline) -> None:
     assert (error.facts["checkpoint_batch"], error.facts["table_batch"]) == (BATCHES - 1, None)
 
 
-@pytest.mark.parametrize("target", ["VERSION AS OF 2", "TIMESTAMP AS OF '{moment}'"])
+@pytest.mark.parametrize(
+    "target", ["VERSION AS OF 2", pytest.param("TIMESTAMP AS OF '{moment}'", marks=pytest.mark.soak)]
+)
 def test_a_table_restored_to_an_older_version_is_refused(
     lake: Lake, orders: LakePipeline, spark: SparkSession, target: str
 ) -> None:

@@ -121,7 +121,9 @@ def test_a_batch_of_which_a_part_is_written_is_finished_with_the_rows_that_it_wa
     assert versions(lake) == versions(lake, TABLES[1]) == [{"devices": 0}, {"devices": 1}]
 
 
-@pytest.mark.parametrize("code", [JOINED, SUBQUERY], ids=["aggregate", "subquery"])
+@pytest.mark.parametrize(
+    "code", [pytest.param(JOINED, marks=pytest.mark.soak), SUBQUERY], ids=["aggregate", "subquery"]
+)
 def test_the_rows_of_a_table_that_is_not_joined_by_row_are_those_of_the_beginning_too(
     lake: Lake, named: LakePipeline, code: str
 ) -> None:

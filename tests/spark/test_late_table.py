@@ -146,7 +146,9 @@ def test_the_late_table_has_the_rows_that_spark_drops_once_each_over_crashes(lak
     assert all(row["file"] and row["reason"] for row in late.values())
 
 
-@pytest.mark.parametrize("transform", ["sliding", "deduplicated", "none"])
+@pytest.mark.parametrize(
+    "transform", ["sliding", pytest.param("deduplicated", marks=pytest.mark.soak), "none"]
+)
 def test_no_row_is_lost_where_a_row_is_late_by_its_own_time(lake: Lake, transform: str) -> None:
     """Windows that overlap, a step before the window, and no transform at all."""
     files = [*moments(files=4), LAST]

@@ -77,7 +77,7 @@ def rows_of(lake: Lake, table: str, time: str) -> list[str]:
     return sorted(str(row) for row in lake.rows(table) if row[time] < END)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.soak) for n in range(2, 6))])
 @pytest.mark.parametrize(
     ("code", "time"), [(STATELESS, "at"), (WINDOWED, "window_start")], ids=["stateless", "windowed"]
 )

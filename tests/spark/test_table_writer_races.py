@@ -18,7 +18,10 @@ from tidemill.errors import UnavailableError
 from tidemill.ledger.read import read_ledger
 
 # A race of the spark writer takes some seconds, most of them in Delta's own look at the log.
-ROUNDS = {"arrow": 20, "spark": 5}
+ROUNDS = {"arrow": 8, "spark": 3}
+
+# `make soak` goes through more of them.
+LONGER = pytest.mark.parametrize("times", [1, pytest.param(5, marks=pytest.mark.soak)])
 
 
 def together(frame: DataFrame, meeting: Path, name: str) -> DataFrame:
@@ -66,24 +69,27 @@ def race(case: WriterCase, number: int, batches: dict[str, tuple[int, str]]) -> 
         return list(drivers.map(lambda driver: outcome(lambda: write(driver)), batches))
 
 
-def test_two_drivers_that_race_for_a_batch_write_it_once(case: WriterCase) -> None:
+@LONGER
+def test_two_drivers_that_race_for_a_batch_write_it_once(case: WriterCase, times: int) -> None:
+    rounds = times * ROUNDS[case.name]
     # The table is there: racing to make it is the next test's story.
     case.writer().write(case.frame((0, "x")).where("false"), commit_of(0, pipeline="third"))
-    for number in range(ROUNDS[case.name]):
+    for number in range(rounds):
         told = race(case, number, {"driver-1": (number, "orders"), "driver-2": (number, "orders")})
         # The loser is told that the batch is there, or gets an error after which a repeat is told so.
         assert told.count(True) == 1
         assert set(told) - {True} <= {False, "TIDE-CKPT-008", "TIDE-SINK-002"}
         repeated = case.writer().write(case.frame((number, "orders")), commit_of(number, "driver-3"))
         assert not repeated.committed
-    assert case.ids() == list(range(ROUNDS[case.name]))
-    assert len(read_ledger(str(case.path))) == ROUNDS[case.name] + 1
+    assert case.ids() == list(range(rounds))
+    assert len(read_ledger(str(case.path))) == rounds + 1
 
 
+@LONGER
 def test_two_drivers_that_race_to_make_the_table_write_their_batch_once(
-    case: WriterCase, tmp_path: Path
+    case: WriterCase, tmp_path: Path, times: int
 ) -> None:
-    for number in range(ROUNDS[case.name] // 4):
+    for number in range(times * ROUNDS[case.name] // 3):
         fresh = replace(case, path=tmp_path / str(number) / "orders")
         told = race(fresh, number, {"driver-1": (0, "orders"), "driver-2": (0, "orders")})
         assert fresh.writer().write(fresh.frame((0, "orders")), commit_of(0, "driver-3")).committed == (
@@ -92,9 +98,10 @@ def test_two_drivers_that_race_to_make_the_table_write_their_batch_once(
         assert fresh.ids() == [0]
 
 
-def test_two_pipelines_that_race_for_a_table_both_get_their_batch_in(case: WriterCase) -> None:
+@LONGER
+def test_two_pipelines_that_race_for_a_table_both_get_their_batch_in(case: WriterCase, times: int) -> None:
     case.writer().write(case.frame((0, "x")).where("false"), commit_of(0, pipeline="third"))
-    rounds = ROUNDS[case.name] // 2
+    rounds = times * ROUNDS[case.name] // 2
     for number in range(rounds):
         told = race(case, number, {"driver-1": (number, "orders"), "driver-2": (number + 100, "payments")})
         assert told == [True, True]

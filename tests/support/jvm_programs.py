@@ -14,6 +14,9 @@ from tidemill.jars import s3_jars, spark_jars
 
 PROGRAMS = Path(__file__).parent / "jvm"
 
+# They live for a second, most of which would be compiling.
+SHORT_LIVED = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
 
 def java_program(
     name: str, *arguments: str, path: str | None = None, variables: Mapping[str, str] | None = None
@@ -23,7 +26,7 @@ def java_program(
     # Found here, because the program's own PATH may have none.
     java = _java_tool("java")
     return subprocess.Popen(
-        [java, "-Xmx256m", "-cp", _class_path(), str(PROGRAMS / f"{name}.java"), *arguments],
+        [java, *SHORT_LIVED, "-cp", _class_path(), str(PROGRAMS / f"{name}.java"), *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
