@@ -200,35 +200,3 @@ def test_a_backlog_is_read_once_by_a_stream_whose_columns_grow(
         (("at", "id"), None),
         (("zone",), NEW_SINCE // PER_BATCH),
     ]
-
-
-def test_a_backfill_reads_by_the_newest_columns_and_adds_none(lake: Lake) -> None:
-    land(lake, "1", {"id": 1, "zone": "north"}, {"id": 2, "odd one": 1}, {"id": "x", "zone": "south"})
-    pipeline = lake.pipeline(
-        "orders",
-        source={"files": {"path": "landing/orders", "format": "json", "schema_evolution": "add_columns"}},
-        transform=lake.transform("zones", 'def transform(rows):\n    return rows.groupBy("zone").count()\n'),
-        sinks=[{"delta": {"table": "gold/zones", "mode": "replace"}}],
-        run={"mode": "incremental"},
-    )
-    with pytest.raises(DataError) as unknown:
-        pipeline.backfill()
-    assert unknown.value.error_id == "TIDE-DATA-008"
-    pipeline.run_incremental()
-    expected = [(None, 1), ("north", 1), ("south", 1)]
-
-    def found() -> list[tuple[str | None, int]]:
-        read = ((row["zone"], row["count"]) for row in lake.rows("gold/zones"))
-        return sorted(read, key=lambda row: row[0] or "")
-
-    assert found() == expected
-    pipeline.backfill()
-    assert found() == expected
-    (backfilled,) = (c.entry for c in lake.ledger("gold/zones") if c.entry and c.entry.mode == "backfill")
-    assert (backfilled.source_schemas or {})["source"][:2] == "1-"
-    land(lake, "2", {"id": 3, "zone": "north", "floor": 1})
-    with pytest.raises(DataError) as refused:
-        pipeline.backfill()
-    assert (refused.value.error_id, refused.value.facts["new"]) == ("TIDE-DATA-009", ["floor"])
-    assert found() == expected
-    assert len(versions(lake)) == 1

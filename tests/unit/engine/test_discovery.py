@@ -119,3 +119,12 @@ def test_a_pipeline_that_never_ran_has_no_columns_to_plan_with(tmp_path: Path) -
     with pytest.raises(DataError) as refused:
         known_columns(context, Store(pipeline.layout.root), pipeline)
     assert refused.value.error_id == "TIDE-DATA-008"
+
+
+def test_a_backfill_adds_no_columns(found: Found) -> None:
+    with pytest.raises(DataError) as refused:
+        found.discovery("zone string").refuse_new()
+    assert (refused.value.error_id, refused.value.facts["new"]) == ("TIDE-DATA-009", ["zone"])
+    found.discovery("zone string", "rescue").refuse_new()
+    found.discovery("").refuse_new()
+    assert len(found.versions()) == 1
