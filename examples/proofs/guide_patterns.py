@@ -47,12 +47,12 @@ def status_of_a_query(stage: Stage) -> Sequence[Result]:
     told = stream_1p(stage)
     progress = told["query"]["last_progress"]
     listed = {
-        one["pipeline"]: one["state"] for one in json.loads(stage.tidemill("queries", "--all", "--json")[1])
+        one["pipeline"]: one["active"] for one in json.loads(stage.tidemill("queries", "--all", "--json")[1])
     }
     names = stage.pipeline("stream_1p").resolved.environment.project.pipeline_names()
     return [
         Result("last progress", [(progress["name"], progress["batchId"])], [("stream_1p", FILES - 1)]),
-        Result("status", [listed["stream_1p"]], [told["state"]]),
+        Result("status", [listed["stream_1p"]], [told["active"]]),
         Result("all queries", list(listed), names),
     ]
 
