@@ -200,3 +200,49 @@ def test_a_backlog_is_read_once_by_a_stream_whose_columns_grow(
         (("at", "id"), None),
         (("zone",), NEW_SINCE // PER_BATCH),
     ]
+
+
+WINDOWS = """
+from pyspark.sql import functions as F
+
+def transform(readings):
+    windows = readings.groupBy(F.window("at", "5 minutes")).agg(F.sum("value").alias("total"))
+    return windows.select(F.col("window.start").alias("window_start"), "total")
+"""
+
+
+def test_a_backfill_computes_windows_again_by_the_columns_that_are_known(lake: Lake) -> None:
+    files = {"path": "landing/orders", "format": "json", "schema_evolution": "add_columns"}
+    pipeline = lake.pipeline(
+        "orders",
+        source={"files": {**files, "schema_hints": "at timestamp"}},
+        event_time={"column": "at", "watermark": "1 minute"},
+        transform=lake.transform("windows", WINDOWS),
+        sinks=[{"delta": {"table": "silver/orders", "time": "window_start"}}],
+        run={"mode": "incremental"},
+    )
+
+    def totals() -> list[float]:
+        return [row["total"] for row in sorted(lake.rows("silver/orders"), key=lambda r: r["window_start"])]
+
+    hour = "2026-01-01T00"
+    land(lake, "1", *({"at": f"{hour}:{minute:02}:00Z", "value": minute} for minute in (1, 2, 6, 30)))
+    pipeline.run_incremental()
+    land(
+        lake,
+        "2",
+        {"at": f"{hour}:50:00Z", "value": 50, "zone": "north"},
+        {"at": f"{hour}:02:30Z", "value": 9},
+    )
+    pipeline.run_incremental()
+    assert totals() == [3, 6, 30]
+    range_of_time = (f"{hour}:00:00Z", f"{hour}:10:00Z")
+    pipeline.backfill(*range_of_time)
+    # With what came too late for its window.
+    assert totals() == [12, 6, 30]
+    known = len(versions(lake))
+    land(lake, "3", {"at": f"{hour}:03:00Z", "value": 100, "floor": 1})
+    with pytest.raises(DataError) as refused:
+        pipeline.backfill(*range_of_time)
+    assert (refused.value.error_id, refused.value.facts["new"]) == ("TIDE-DATA-009", ["floor"])
+    assert (totals(), len(versions(lake))) == ([12, 6, 30], known)
