@@ -143,6 +143,20 @@ def test_a_pipeline_that_rescues_keeps_its_columns_and_every_value(lake: Lake) -
     ]
 
 
+def test_names_of_files_and_folders_are_no_patterns_and_no_columns(lake: Lake) -> None:
+    folder = "landing/orders/day=2026-01-01/value=7"
+    lake.land(f"{folder}/a b%20[1].json", '{"id": 1, "day": "monday"}\n')
+    pipeline = orders(lake)
+    pipeline.run_incremental()
+    broken = b'{"id": 2, "new": {"a": 1}'
+    lake.land(f"{folder}/ü {{2,3}}*.json", broken.decode() + '\n{"id": 3}\n')
+    pipeline.run_incremental()
+    assert rows(lake) == [{"id": 1, "day": "monday"}, {"id": 3}]
+    (rejected,) = lake.quarantined("orders")
+    assert (rejected["line"], rejected["reason"], rejected["value"]) == (1, "malformed_json", broken)
+    assert len(versions(lake)) == 1
+
+
 def test_a_pipeline_that_shall_stop_at_new_columns_writes_nothing_of_their_batch(lake: Lake) -> None:
     land(lake, "1", FIRST)
     pipeline = orders(lake, "fail")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from urllib.parse import unquote
 from uuid import uuid4
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from tidemill.payload.event_time import AHEAD
 from tidemill.payload.quarantine import QUARANTINE_SCHEMA, Quarantine
+from tidemill.sources.read import plain_lines
 from tidemill.spec.project import Pipeline
 from tidemill.spec.sources import FilesSource
 from tidemill.storage.access import access_to
@@ -86,8 +88,9 @@ class BrokenLines:
         return self._written(self._with_lines(broken, separator).unionByName(others))
 
     def _with_lines(self, broken: DataFrame, separator: dict[str, str]) -> DataFrame:
+        # Spark tells a file's path as a URI.
         names = [row["file"] for row in broken.select("file").distinct().collect()]
-        text = self.spark.read.options(**separator).text(names)
+        text = plain_lines(self.spark, [unquote(name) for name in names], separator)
         # Spark cuts a file into blocks and reads each in order.
         places = text.select(
             F.col("_metadata.file_path").alias("file"),

@@ -34,7 +34,7 @@ from tidemill.payload.file_lines import inferred_from
 from tidemill.payload.inferred_schema import Node, added, extended, leaves, merged
 from tidemill.payload.schema_hints import hinted_columns
 from tidemill.sinks.batch_commit import StepDone, nothing_more
-from tidemill.sources.read import files_path
+from tidemill.sources.read import files_path, plain_lines
 from tidemill.spec.files_source import FilesSource
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
@@ -222,7 +222,7 @@ def _inferred(spark: SparkSession, files: FilesSource, paths: list[str]) -> Node
     if not paths:
         return None
     separator = {key: value for key, value in files.options.items() if key.lower() == "linesep"}
-    lines = spark.read.options(**separator).text(paths).select(F.col("value").cast("binary"))
+    lines = plain_lines(spark, paths, separator).select(F.col("value").cast("binary"))
 
     def infer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         everything: Node | None = None

@@ -18,10 +18,10 @@ import pyarrow as pa
 from tidemill.payload.decimals import DECIMAL_TEXT, loses_digits
 from tidemill.payload.json_framing import MALFORMED_JSON
 from tidemill.payload.json_schema import EACH_ITEM, Path, path_text
+from tidemill.payload.json_text import SURROGATE_ESCAPE
 
 # pyarrow.json reads these numbers, json.loads does not.
 _ONLY_PYARROW_READS = re.compile(r"-?\bInf\b|-NaN\b")
-_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 # What json.loads makes of each kind of value.
@@ -91,7 +91,7 @@ def explain(text: str, expected: Expected) -> str | None:
     """
     try:
         document = json.loads(text, object_pairs_hook=_object, parse_int=read_integer, parse_float=_fraction)
-        if _SURROGATE_ESCAPE.search(text):
+        if SURROGATE_ESCAPE.search(text):
             json.dumps(document, ensure_ascii=False, default=str).encode()
     except RecursionError:
         return None

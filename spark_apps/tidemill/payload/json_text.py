@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
+
+SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class RawNumber(str):
@@ -34,10 +37,13 @@ def read_raw(text: str) -> Any:
 
     Raises:
         RepeatedNameError: If an object at any depth has a name twice.
-        ValueError: If it is no JSON.
+        ValueError: If it is no JSON, or has half of a surrogate pair.
         RecursionError: If it is too deep.
     """
-    return _DECODER.decode(text)
+    value = _DECODER.decode(text)
+    if SURROGATE_ESCAPE.search(text):
+        text_of(value).encode()
+    return value
 
 
 def text_of(value: Any) -> str:

@@ -20,6 +20,7 @@ such a line is rejected whole, like one that is no object.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -27,8 +28,9 @@ import pyarrow as pa
 from tidemill.names import RESCUED_DATA
 from tidemill.payload.decoder import MAX_BLOCK_BYTES, Decoded
 from tidemill.payload.inferred_schema import Node, inferred, merged
-from tidemill.payload.json_block import NOT_DECODABLE
+from tidemill.payload.json_block import NOT_DECODABLE, UNDECLARED
 from tidemill.payload.json_decoder import JsonDecoder
+from tidemill.payload.json_framing import MALFORMED_JSON
 from tidemill.payload.json_schema import EACH_ITEM, PayloadSchema
 from tidemill.payload.json_text import RepeatedNameError, read_raw, strict_text_of, text_of
 
@@ -40,11 +42,12 @@ _OF_A_VALUE = frozenset({"undeclared", "wrong_type", "not_finite", "out_of_range
 
 @dataclass
 class _Line:
-    """A line that is looked at: what columns may hold, and what they do not."""
+    """A line that is looked at: what columns may hold, what they do not, and what columns that would be."""
 
     position: int
     rest: dict[str, Any]
     rescued: dict[str, Any]
+    found: Node | None
     text: str
     rest_text: str = ""
 
@@ -140,8 +143,7 @@ class RescuingDecoder:
         else:
             pieces = [_Piece(first.rows, first.kept.to_pylist(), [None] * len(first.rows))]
         # 2.
-        lines = self._read(values, again, rejected)
-        found = self._found(lines)
+        lines = looked_at = self._read(values, again, rejected)
         texts = values.take(pa.array([line.position for line in lines], pa.int64()))
         while lines:
             decoded = self._open.decode(texts)
@@ -149,6 +151,8 @@ class RescuingDecoder:
             # 3.
             lines = _without_what_fails(decoded, lines, rejected)
             texts = pa.array([line.rest_text for line in lines], pa.binary())
+        # A line that is no row says nothing of columns.
+        found = reduce(merged, (line.found for line in looked_at if line.position not in rejected), None)
         return Rescued(self._joined(pieces, rejected), found)
 
     def _read(self, values: pa.BinaryArray, positions: list[int], rejected: dict[int, str]) -> list[_Line]:
@@ -163,19 +167,18 @@ class RescuingDecoder:
                     rejected[position] = f"reserved_name:{FILE_PATH}"
                     continue
                 rest, undeclared = _parted(record, self._columns)
-                lines.append(_Line(position, rest, undeclared or {}, strict_text_of(undeclared)))
+                found = inferred(undeclared) if self._finds else None
+                lines.append(_Line(position, rest, undeclared or {}, found, strict_text_of(undeclared)))
                 rejected.pop(position, None)
             except RepeatedNameError as error:
                 rejected[position] = f"duplicate_field:{error.name}"
             except RecursionError:
                 rejected[position] = NOT_DECODABLE
+            except ValueError:
+                # The closed decoder counts names before it asks for the grammar, and reads -NaN.
+                if rejected.get(position, UNDECLARED).partition(":")[0] == UNDECLARED:
+                    rejected[position] = MALFORMED_JSON
         return lines
-
-    def _found(self, lines: list[_Line]) -> Node | None:
-        found: Node | None = None
-        for line in lines if self._finds else ():
-            found = merged(found, inferred(line.rescued))
-        return found
 
     def _joined(self, pieces: list[_Piece], rejected: dict[int, str]) -> Decoded:
         rows = pa.concat_batches([piece.rows for piece in pieces])

@@ -16,8 +16,9 @@ BROKEN_REASON = "tidemill_broken_reason"
 
 HIDDEN_COLUMNS = frozenset({BATCH_TIME, FILE, FILE_TIME, BROKEN_LINE, BROKEN_REASON})
 
-# Of a files source that discovers its columns: a line as it stands in its file.
-LINE = "value"
+# Of a files source that discovers its columns: a line as it stands in its file. A name that no folder has:
+# Spark would put `7` of a folder `value=7` in the place of the line.
+LINE = "tidemill_line"
 
 # Names, in lower case, that Tidemill, Spark or Delta give a meaning of their own.
 RESERVED_NAMES = HIDDEN_COLUMNS | {RESCUED_DATA, "_file_path", "_metadata", *CHANGE_FEED_COLUMNS}

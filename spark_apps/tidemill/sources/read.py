@@ -121,6 +121,11 @@ def _batch(
     )
 
 
+def plain_lines(spark: SparkSession, paths: list[str], separator: dict[str, str]) -> DataFrame:
+    """Lines of these files, as Spark cuts them; a name may hold `[1]` or `*`, which mean nothing else."""
+    return spark.read.options(**separator, __globPaths__="false").text(paths)
+
+
 def with_lineage(records: DataFrame, headers: bool) -> DataFrame:
     """Kafka's columns under names that cannot be taken for payload columns."""
     lineage = ["key", "value", "topic", "partition", "offset", "timestamp", *(["headers"] if headers else [])]
@@ -144,8 +149,9 @@ def spark_format(files: FilesSource) -> str:
 
 
 def _as_bytes(records: DataFrame, files: FilesSource) -> DataFrame:
-    # Spark does not look whether a line is UTF-8; the decoder does.
-    return records.withColumn(LINE, F.col(LINE).cast("binary")) if files.discovers else records
+    # Spark does not look whether a line is UTF-8; the decoder does. Folders such as `day=2026-01-01` are no
+    # columns: a record can have one of the same name.
+    return records.select(F.col(LINE).cast("binary").alias(LINE)) if files.discovers else records
 
 
 def _files_schema(files: FilesSource) -> str | None:

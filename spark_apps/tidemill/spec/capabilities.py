@@ -321,7 +321,23 @@ COLUMNS_WITHOUT_PLACE = Refusal(
     "set `schema_evolution: add_columns` of the sink, too, or select fixed columns in a `transform`",
 )
 
-ALL_REFUSALS = (*REFUSALS, SINKS_DISAGREE, SAME_SINK, NOT_A_TABLE, NO_RECORDS, COLUMNS_WITHOUT_PLACE)
+COLUMNS_OF_A_FOLDER = Refusal(
+    "TIDE-MODE-025",
+    "a source that adds columns, and a sink `files`",
+    "The source adds columns (`schema_evolution: add_columns`), and its files all have the same ones: with "
+    "the first new column the pipeline would need another folder.",
+    "select fixed columns in a `transform`, write a table, or set `schema_evolution: rescue` of the source",
+)
+
+ALL_REFUSALS = (
+    *REFUSALS,
+    SINKS_DISAGREE,
+    SAME_SINK,
+    NOT_A_TABLE,
+    NO_RECORDS,
+    COLUMNS_WITHOUT_PLACE,
+    COLUMNS_OF_A_FOLDER,
+)
 
 
 def refusal_of(cell: Cell) -> Refusal | None:

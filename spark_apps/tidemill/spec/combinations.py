@@ -7,6 +7,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from tidemill.spec.capabilities import (
+    COLUMNS_OF_A_FOLDER,
     COLUMNS_WITHOUT_PLACE,
     SAME_SINK,
     SINKS_DISAGREE,
@@ -71,7 +72,7 @@ def check_new_columns(spec: PipelineSpec) -> None:
     """Check that the columns which a source adds find a place, where no transform chooses columns.
 
     Raises:
-        RefusedError: TIDE-MODE-024.
+        RefusedError: TIDE-MODE-024, -025.
     """
     files = [stream.source.files for stream in spec.streams.values()]
     if spec.transform is not None or not any(f and f.schema_evolution == "add_columns" for f in files):
@@ -79,6 +80,9 @@ def check_new_columns(spec: PipelineSpec) -> None:
     for table in spec.delta_sinks:
         if table.transform is None and not table.adds_columns:
             raise RefusedError(COLUMNS_WITHOUT_PLACE, table=table.table)
+    for sink in spec.sinks:
+        if sink.files is not None and sink.files.transform is None:
+            raise RefusedError(COLUMNS_OF_A_FOLDER, folder=sink.files.path)
 
 
 def modes_needed(sinks: Sequence[Sink]) -> dict[OutputMode, str]:

@@ -134,6 +134,34 @@ def test_lines_that_are_no_rows_keep_their_reason() -> None:
     assert rows == {0: 1, 9: 2}
 
 
+@pytest.mark.parametrize("columns", [COLUMNS, MAPPED], ids=["closed decoder", "line by line"])
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"id": 1, "new": {"a": 1}', "malformed_json"),
+        ('{"id": 1, "new": 2 oops}', "malformed_json"),
+        ('{"id": 1, "new": 1,}', "malformed_json"),
+        ('{"id": 1, "new": "\t"}', "malformed_json"),
+        ('{"id": 1, "new": "\\ud800"}', "malformed_json"),
+        ('{"id": 1, "\\udc00": 1}', "malformed_json"),
+        ('{"id": 1, "price": 1e400, "new": 1}', "not_decodable"),
+    ],
+)
+def test_a_broken_line_that_seems_to_have_a_new_name_is_rejected(
+    line: str, reason: str, columns: dict[str, Any]
+) -> None:
+    """Before it is known to be broken its names are counted; they say nothing of columns."""
+    read = decode('{"id": 1}', line, '{"id": 2}', columns=columns)
+    assert (read.decoded.rejected.to_pylist(), read.decoded.reasons) == ([1], [reason])
+    assert sorted(read.decoded.rows["id"].to_pylist()) == [1, 2]
+    assert read.found is None
+
+
+def test_numbers_that_only_one_parser_reads_keep_their_reason() -> None:
+    read = decode('{"price": -NaN}', '{"price": Inf}', '{"id": 1}', '{"new": Inf}').decoded
+    assert read.reasons == ["not_finite:price", "not_finite:price", "malformed_json"]
+
+
 def test_a_map_takes_all_names_and_its_values_are_rescued_as_a_whole() -> None:
     row, rescued = one('{"tags": {"a": 1, "b": 2}, "id": 1}', MAPPED)
     assert (row, rescued) == ({"tags": [("a", 1), ("b", 2)], "id": 1}, None)

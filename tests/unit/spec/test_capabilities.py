@@ -94,6 +94,14 @@ CORPUS: list[tuple[str, dict[str, Any], str]] = [
         {"source": {"files": {"path": "landing", "format": "json", "schema_evolution": "add_columns"}}},
         "024",
     ),
+    (
+        "",
+        {
+            "source": {"files": {"path": "landing", "format": "json", "schema_evolution": "add_columns"}},
+            "sinks": [{"files": {"path": "exports/orders", "format": "parquet"}}],
+        },
+        "025",
+    ),
 ]
 
 
