@@ -16,10 +16,7 @@ from tidemill.spec.units import Count, DurationOrOff, Size
 Evolution = Literal["add_columns", "rescue", "fail", "none"]
 
 # Spark's own options of where files are and how they are cut into lines.
-_OPTIONS_OF_DISCOVERY = {
-    name.lower(): name
-    for name in ("pathGlobFilter", "recursiveFileLookup", "modifiedAfter", "modifiedBefore", "lineSep")
-}
+_OPTIONS_OF_DISCOVERY = {name.lower(): name for name in ("pathGlobFilter", "recursiveFileLookup", "lineSep")}
 
 
 class FilesSource(Strict):

@@ -82,6 +82,8 @@ _OWNED_OF_FILES = {
     "sourcearchivedir": "files stay where they are: backfills and rewinds read them again",
     "ignorecorruptfiles": "stays false: no file is skipped silently",
     "ignoremissingfiles": "stays false: no file is skipped silently",
+    "modifiedafter": "Spark knows it in batches only: keep such files in another folder",
+    "modifiedbefore": "Spark knows it in batches only: keep such files in another folder",
 }
 
 # Kafka's `startingTimestamp` is refused with another fix.

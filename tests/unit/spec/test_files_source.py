@@ -46,6 +46,11 @@ KAFKA = "kafka:\n    topic: orders\npayload:\n  json: {schema: order.json}\n"
             "`options.dateFormat` is one of Spark's JSON reader",
         ),
         ("format: text, options: {cleanSource: delete}", "source.files.options", "files stay where they are"),
+        (
+            "format: text, options: {modifiedAfter: x}",
+            "source.files.options",
+            "Spark knows it in batches only",
+        ),
     ],
 )
 def test_a_wrong_files_source_is_refused_with_its_key(
