@@ -31,7 +31,7 @@ from tidemill.errors import DataError, UnavailableError
 from tidemill.ledger.entry import LedgerEntry
 from tidemill.payload.discovered import MAX_COLUMNS, DiscoveredColumns
 from tidemill.payload.file_lines import inferred_from
-from tidemill.payload.inferred_schema import Node, added, extended, leaves, merged
+from tidemill.payload.inferred_schema import Node, added, all_merged, extended, leaves
 from tidemill.payload.schema_hints import hinted_columns
 from tidemill.sinks.batch_commit import StepDone, nothing_more
 from tidemill.sources.read import files_path, plain_lines
@@ -225,16 +225,11 @@ def _inferred(spark: SparkSession, files: FilesSource, paths: list[str]) -> Node
     lines = plain_lines(spark, paths, separator).select(F.col("value").cast("binary"))
 
     def infer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        everything: Node | None = None
-        for batch in batches:
-            everything = merged(everything, inferred_from(batch["value"]))
+        everything = all_merged(inferred_from(batch["value"]) for batch in batches)
         yield pa.RecordBatch.from_pydict({"found": [json.dumps(everything)]})
 
-    found: Node | None = None
     few = lines.coalesce(spark.sparkContext.defaultParallelism)
-    for row in few.mapInArrow(infer, "found string").collect():
-        found = merged(found, json.loads(row["found"]))
-    return found
+    return all_merged(json.loads(row["found"]) for row in few.mapInArrow(infer, "found string").collect())
 
 
 def _check_count(pipeline: Pipeline, name: str, columns: Node) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from tidemill.payload.decode import Stage
 from tidemill.payload.decoder import MAX_BLOCK_BYTES
 from tidemill.payload.discovered import DiscoveredColumns
-from tidemill.payload.inferred_schema import Node, inferred, merged
+from tidemill.payload.inferred_schema import Node, all_merged, inferred
 from tidemill.payload.json_decoder import JsonDecoder
 from tidemill.payload.json_framing import EMPTY
 from tidemill.payload.json_text import RepeatedNameError, read_raw
@@ -47,11 +47,12 @@ def line_reading(discovered: DiscoveredColumns, lines: StructType) -> LineReadin
     names, found = given.names, discovered.found if discovered.wants_new else None
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        everything: Node | None = None
+        told: list[Node | None] = []
         for batch in batches:
             read = _decode(decoder, batch)
-            everything = merged(everything, read.found)
+            told.append(read.found)
             yield _rows(batch.select(names), batch[LINE], read)
+        everything = all_merged(told)
         if found is not None and everything is not None:
             found.add(everything)
 
@@ -91,12 +92,12 @@ def _rows(given: pa.RecordBatch, lines: pa.BinaryArray, read: Rescued) -> pa.Rec
 
 def inferred_from(lines: pa.BinaryArray) -> Node | None:
     """What some lines say of their columns together; broken ones say nothing."""
-    found: Node | None = None
-    for line in lines.to_pylist():
-        try:
-            record = read_raw(line.decode())
-        except (RepeatedNameError, ValueError, RecursionError):
-            continue
-        if isinstance(record, dict):
-            found = merged(found, inferred(record))
-    return found
+    return all_merged(map(_inferred_from, lines.to_pylist()))
+
+
+def _inferred_from(line: bytes) -> Node | None:
+    try:
+        record = read_raw(line.decode())
+    except (RepeatedNameError, ValueError, RecursionError):
+        return None
+    return inferred(record) if isinstance(record, dict) else None

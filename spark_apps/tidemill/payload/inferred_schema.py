@@ -14,7 +14,8 @@ commutative and associative. Only `extended` prefers one side, the columns that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import zip_longest
 from typing import Any
 
 from tidemill.payload.json_text import RawNumber
@@ -45,9 +46,7 @@ def inferred(value: object, depth: int = 0) -> Node | None:
         known = {name: inferred(inner, depth + 1) for name, inner in value.items()}
         properties = {name: node for name, node in known.items() if node is not None}
         return {"type": "object", "properties": properties} if properties else None
-    items: Node | None = None
-    for item in value if isinstance(value, list) else ():
-        items = merged(items, inferred(item, depth + 1))
+    items = all_merged(inferred(item, depth + 1) for item in (value if isinstance(value, list) else ()))
     return None if items is None else {"type": "array", "items": items}
 
 
@@ -72,6 +71,15 @@ def merged(one: Node | None, other: Node | None) -> Node | None:
     if len(kinds) == 1:
         return one
     return {"type": "number"} if kinds == set(_NUMBERS) else _STRING
+
+
+def all_merged(nodes: Iterable[Node | None]) -> Node | None:
+    """What all say together; two by two, or names that are data would take the square of their number."""
+    layer = [node for node in nodes if node is not None]
+    while len(layer) > 1:
+        pairs = zip_longest(layer[::2], layer[1::2])
+        layer = [node for pair in pairs if (node := merged(*pair)) is not None]
+    return layer[0] if layer else None
 
 
 def extended(known: Node, found: Node | None, *, is_top: bool = True) -> Node:

@@ -13,21 +13,21 @@ one JSON decoder judges every value, here too. A row's `_rescued_data` is JSON:
 | such a name inside of an array                  | the rest of the array      | the whole array        |
 | any of these                                    |                            | the file: `_file_path` |
 
-Numbers stay as they are written. A name twice in one object, and an own `_file_path`, cannot be kept there:
+Numbers stay as they are written there; in a column of doubles they are the nearest double. A number beyond
+all doubles, in a column or beside one that is refused, makes the whole line a rejected one. A name twice in one object, and an own `_file_path`, cannot be kept there:
 such a line is rejected whole, like one that is no object.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 
 from tidemill.names import RESCUED_DATA
 from tidemill.payload.decoder import MAX_BLOCK_BYTES, Decoded
-from tidemill.payload.inferred_schema import Node, inferred, merged
+from tidemill.payload.inferred_schema import Node, all_merged, inferred
 from tidemill.payload.json_block import NOT_DECODABLE, UNDECLARED
 from tidemill.payload.json_decoder import JsonDecoder
 from tidemill.payload.json_framing import MALFORMED_JSON
@@ -152,7 +152,7 @@ class RescuingDecoder:
             lines = _without_what_fails(decoded, lines, rejected)
             texts = pa.array([line.rest_text for line in lines], pa.binary())
         # A line that is no row says nothing of columns.
-        found = reduce(merged, (line.found for line in looked_at if line.position not in rejected), None)
+        found = all_merged(line.found for line in looked_at if line.position not in rejected)
         return Rescued(self._joined(pieces, rejected), found)
 
     def _read(self, values: pa.BinaryArray, positions: list[int], rejected: dict[int, str]) -> list[_Line]:

@@ -321,11 +321,11 @@ COLUMNS_WITHOUT_PLACE = Refusal(
     "set `schema_evolution: add_columns` of the sink, too, or select fixed columns in a `transform`",
 )
 
-COLUMNS_OF_A_FOLDER = Refusal(
+COLUMNS_KEPT_ALIKE = Refusal(
     "TIDE-MODE-025",
-    "a source that adds columns, and a sink `files`",
-    "The source adds columns (`schema_evolution: add_columns`), and its files all have the same ones: with "
-    "the first new column the pipeline would need another folder.",
+    "a source that adds columns, and a sink `files` or `memory`",
+    "The source adds columns (`schema_evolution: add_columns`), and all that this sink keeps has the same "
+    "ones: it would have to begin anew with the first new column.",
     "select fixed columns in a `transform`, write a table, or set `schema_evolution: rescue` of the source",
 )
 
@@ -336,7 +336,7 @@ ALL_REFUSALS = (
     NOT_A_TABLE,
     NO_RECORDS,
     COLUMNS_WITHOUT_PLACE,
-    COLUMNS_OF_A_FOLDER,
+    COLUMNS_KEPT_ALIKE,
 )
 
 

@@ -7,7 +7,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from tidemill.spec.capabilities import (
-    COLUMNS_OF_A_FOLDER,
+    COLUMNS_KEPT_ALIKE,
     COLUMNS_WITHOUT_PLACE,
     SAME_SINK,
     SINKS_DISAGREE,
@@ -81,8 +81,8 @@ def check_new_columns(spec: PipelineSpec) -> None:
         if table.transform is None and not table.adds_columns:
             raise RefusedError(COLUMNS_WITHOUT_PLACE, table=table.table)
     for sink in spec.sinks:
-        if sink.files is not None and sink.files.transform is None:
-            raise RefusedError(COLUMNS_OF_A_FOLDER, folder=sink.files.path)
+        if (sink.files or sink.memory) and sink.chosen.transform is None:
+            raise RefusedError(COLUMNS_KEPT_ALIKE, sink=sink.place)
 
 
 def modes_needed(sinks: Sequence[Sink]) -> dict[OutputMode, str]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidemill.payload.inferred_schema import MAX_DEPTH, added, extended, inferred, leaves, merged
+from tidemill.payload.inferred_schema import MAX_DEPTH, added, all_merged, extended, inferred, leaves, merged
 from tidemill.payload.json_schema import load_payload_schema
 from tidemill.payload.json_text import read_raw
 
@@ -59,6 +59,7 @@ def test_neither_order_nor_grouping_matters(one: object, other: object, third: o
     assert merged(a, b) == merged(b, a)
     assert merged(merged(a, b), c) == merged(a, merged(b, c))
     assert merged(a, a) == a
+    assert all_merged([a, b, None, c]) == merged(a, merged(b, c))
 
 
 @settings(deadline=None)
