@@ -261,9 +261,13 @@ def test_writers_schemas_of_a_registry_are_kept_and_its_absence_repeats_the_batc
         assert (lake.rows("bronze/registered"), lake.quarantined("registered")) == ([], [])
         registry.answer = None
         pipeline.run_incremental()
-        # The verdict on the batch that failed before, which a repetition of it would find.
-        kept = Path(lake.root / "state/registered/schemas").glob("*/unknown/*/*")
-        assert [str(file.relative_to(file.parents[1])) for file in kept] == [f"{pipeline.query_id}-0/8"]
+        # The decisions of the batch that failed before, which a repetition of it would find.
+        kept = sorted(Path(lake.root / "state/registered/schemas").glob("*/decided/*/*"))
+        known = {
+            str(file.relative_to(file.parents[1])): json.loads(file.read_text())["known"] for file in kept
+        }
+        batch = f"{pipeline.query_id}-0"
+        assert known == {f"{batch}/7": True, f"{batch}/8": False}
     assert [row["id"] for row in lake.rows("bronze/registered")] == [1, 2]
     kafka.send(topic, [Record(protobuf(4))])
     # With the registry gone.

@@ -64,7 +64,11 @@ def _avro(payload: AvroPayload, schemas: Path, find: Find | None) -> AvroDecoder
 
 
 def _registered_avro(schema: AvroSchema, content: bytes, number: int) -> AvroSchema:
-    writer = load_avro_schema(json.loads(content), f"schema {number} of the registry")
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        document = None  # No schema, as which it is refused.
+    writer = load_avro_schema(document, f"schema {number} of the registry")
     check_resolves(writer, schema)
     return writer
 
@@ -75,8 +79,8 @@ def _protobuf(payload: ProtobufPayload, schemas: Path, find: Find | None) -> Dec
     from tidemill.payload.protobuf_resolution import check_resolves
     from tidemill.payload.protobuf_schema import load_protobuf_schema
 
-    def load(name: str) -> ProtobufSchema:
-        return load_protobuf_schema((schemas / name).read_bytes(), payload.message, name)
+    def load(name: str, reader: ProtobufSchema | None = None) -> ProtobufSchema:
+        return load_protobuf_schema((schemas / name).read_bytes(), payload.message, name, reader)
 
     schema = load(payload.schema_)
     if payload.framing == "plain":
@@ -85,7 +89,7 @@ def _protobuf(payload: ProtobufPayload, schemas: Path, find: Find | None) -> Dec
     if payload.writers == "registry":
         writers = RegisteredWriters(find or _nobody, partial(_registered_protobuf, schema))
     else:
-        named = {number: load(name) for number, name in payload.ids.items()}
+        named = {number: load(name, schema) for number, name in payload.ids.items()}
         writers = NamedWriters(named, partial(check_resolves, reader=schema))
     return ProtobufDecoder(schema, writers, payload.max_record_bytes)
 
@@ -94,7 +98,7 @@ def _registered_protobuf(schema: ProtobufSchema, content: bytes, number: int) ->
     from tidemill.payload.protobuf_resolution import check_resolves
     from tidemill.payload.protobuf_schema import load_protobuf_schema
 
-    writer = load_protobuf_schema(content, schema.message.name, f"schema {number} of the registry")
+    writer = load_protobuf_schema(content, schema.message.name, f"schema {number} of the registry", schema)
     check_resolves(writer, schema)
     return writer
 

@@ -13,6 +13,9 @@ from google.protobuf.message import DecodeError
 from tidemill.errors import SpecError
 from tidemill.spec.near_key import near_key
 
+# Name of the file that a schema registry's number is of; what it imports has names of its own.
+REGISTERED_FILE = "registered.proto"
+
 PROTOC = "protoc --include_imports --descriptor_set_out=order.desc order.proto"
 
 _WELL_KNOWN_FILES = frozenset(
@@ -54,15 +57,25 @@ def place_in_file(message: Descriptor) -> tuple[int, ...] | None:
 
     Returns:
         None behind a map field in the message around it: serializers in Python count the map's entries as a
-        message there, those in Java do not.
+        message there, those in Java do not. None as well in a file that the registered one imports: a header
+        with the registered file's number counts the messages of that file only.
     """
     around = message.containing_type
     if around is None:
+        if message.file.name != REGISTERED_FILE and _is_registered(message.file.pool):
+            return None
         return (list(message.file.message_types_by_name).index(message.name),)
     above, before = place_in_file(around), list(around.nested_types_by_name).index(message.name)
     if above is None or any(other.GetOptions().map_entry for other in around.nested_types[:before]):
         return None
     return (*above, before)
+
+
+def _is_registered(pool: DescriptorPool) -> bool:
+    try:
+        return pool.FindFileByName(REGISTERED_FILE) is not None
+    except KeyError:
+        return False
 
 
 def _files(descriptor_set: bytes, name: str) -> list[FileDescriptor]:

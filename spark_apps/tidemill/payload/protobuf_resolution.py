@@ -36,6 +36,11 @@ _SOME_VALUES: Mapping[int, frozenset[int]] = {
     _T.TYPE_BYTES: frozenset({_T.TYPE_STRING}),
 }
 
+_NO_PLACE = (
+    "no header can name it: it stands behind a map in another message, where serializers number it "
+    "differently, or in a file that the registered one imports"
+)
+
 # Where, and why.
 Problem = tuple[Path, str]
 
@@ -51,7 +56,7 @@ def check_resolves(writer: ProtobufSchema, reader: ProtobufSchema) -> None:
     """
     problem = next(resolution_problems(writer.message, reader.message), None)
     if writer.place is None:
-        problem = (), "it stands behind a map in another message, where serializers number it differently"
+        problem = (), _NO_PLACE
     if problem is not None:
         path, reason = problem
         raise SpecError(

@@ -17,7 +17,7 @@ is empty. A message inside of itself and one without fields are refused: no colu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,8 +115,8 @@ class ProtobufSchema:
     Args:
         name: File name, for messages.
         message: Whose fields are the columns.
-        place: Where the message stands in its file, by which a registry's header names it; None if
-            serializers do not agree on it.
+        place: Where the message stands in its file, by which a registry's header names it; None if no
+            header can name it for certain.
     """
 
     name: str
@@ -129,20 +129,25 @@ class ProtobufSchema:
         return pa.schema([pa.field(field.name, field.type) for field in self.message.fields])
 
 
-def load_protobuf_schema(descriptor_set: bytes, message: str, name: str) -> ProtobufSchema:
+def load_protobuf_schema(
+    descriptor_set: bytes, message: str, name: str, reader: ProtobufSchema | None = None
+) -> ProtobufSchema:
     """Build the schema of a message.
 
     Args:
         descriptor_set: Content of the file, a `FileDescriptorSet`.
         message: Name of the message, with its package.
         name: Name of the file.
+        reader: The pipeline's schema, for one of a writer: fields of which it knows neither number nor name
+            are left out, as in records, so that their types need not be columns.
 
     Raises:
         SpecError: TIDE-SPEC-064 if it is no descriptor set, 065 without such a message, 066 for a type that
             no column can hold, 024 for a field's name.
     """
     descriptor = load_message(descriptor_set, message, name)
-    return ProtobufSchema(name, _Reader(name).message(descriptor, (), ()), place_in_file(descriptor))
+    wanted = None if reader is None else reader.message
+    return ProtobufSchema(name, _Reader(name).message(descriptor, (), (), wanted), place_in_file(descriptor))
 
 
 class _Reader:
@@ -152,31 +157,39 @@ class _Reader:
         self.name = name
         self.fields = 0
 
-    def message(self, declared: Descriptor, path: Path, above: tuple[str, ...]) -> Message:
+    def message(
+        self, declared: Descriptor, path: Path, above: tuple[str, ...], wanted: Message | None = None
+    ) -> Message:
         """The type of a message.
 
         Args:
             declared: As the descriptor set has it.
             path: Where it is used.
             above: Names of the messages that it is in.
+            wanted: What the pipeline's schema has in its place; None for all fields.
         """
-        if declared.full_name in above:
+        if wanted is None and declared.full_name in above:
             raise self._unsupported(path, f"the message {declared.full_name} inside of itself")
-        self.fields += len(declared.fields)
+        whole = wanted is None or declared.GetOptions().map_entry or declared.full_name in WELL_KNOWN
+        fields = [field for field in declared.fields if whole or _is_wanted(field, wanted)]
+        self.fields += len(fields)
         if self.fields > _MAX_FIELDS:
             raise self._unsupported(path, f"more than {_MAX_FIELDS} fields, each counted where it is used")
-        if not declared.fields:
+        if not fields and wanted is None:
             raise self._unsupported(path, f"the message {declared.full_name}, which has no fields")
-        self._check_names(declared, path)
+        self._check_names(fields, path)
         within = (*above, declared.full_name)
+        read = {} if wanted is None else {field.number: field.message for field in wanted.fields}
         return Message(
             declared.full_name,
-            tuple(self._field(field, (*path, field.name), within) for field in declared.fields),
+            tuple(
+                self._field(field, (*path, field.name), within, read.get(field.number)) for field in fields
+            ),
         )
 
-    def _check_names(self, declared: Descriptor, path: Path) -> None:
+    def _check_names(self, fields: Sequence[FieldDescriptor], path: Path) -> None:
         seen: dict[str, str] = {}
-        for field in declared.fields:
+        for field in fields:
             twin = seen.setdefault(field.name.lower(), field.name)
             if twin != field.name:
                 raise SpecError(
@@ -186,13 +199,15 @@ class _Reader:
                     fix="leave one of them out of the schema that the pipeline reads with",
                 )
 
-    def _field(self, field: FieldDescriptor, path: Path, above: tuple[str, ...]) -> ProtobufField:
+    def _field(
+        self, field: FieldDescriptor, path: Path, above: tuple[str, ...], wanted: Message | None
+    ) -> ProtobufField:
         inner, column = None, _COLUMNS.get(field.type)
         is_map = False
         if field.message_type is not None:
             is_map = bool(field.message_type.GetOptions().map_entry)
             place = (*path, EACH_ITEM) if field.is_repeated else path
-            inner = self.message(field.message_type, place, above)
+            inner = self.message(field.message_type, place, above, wanted)
             column = _map_type(inner) if is_map else _message_type(inner)
         if column is None:
             raise self._unsupported(path, f"type number {field.type}")
@@ -221,6 +236,12 @@ class _Reader:
             fix="leave the field out of the schema that the pipeline reads with; records that have it are "
             "read all the same",
         )
+
+
+def _is_wanted(field: FieldDescriptor, wanted: Message | None) -> bool:
+    """Also one of a wanted name: that its number is another is for the comparison to say."""
+    known = () if wanted is None else wanted.fields
+    return any(field.number == one.number or field.name == one.name for one in known)
 
 
 def _message_type(message: Message) -> pa.DataType:

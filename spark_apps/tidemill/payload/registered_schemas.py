@@ -1,8 +1,9 @@
 """Schemas of writers by the numbers in front of their records: from a registry, and kept for good.
 
 A registry never changes the schema of a number. So what it told once is kept below the pipeline's state, and
-a backfill of old records needs no registry. A number that the registry does not know is remembered for the
-one batch that asked: a repeated batch rejects the same records, whatever was registered meanwhile.
+a backfill of old records needs no registry. Whether a number is known is decided once for each batch that
+does not find it kept: all tasks and a repeated batch take the decision of the first task, also if a registry
+answers two of them differently, or something is registered meanwhile.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from tidemill.storage.objects import open_objects
 
 # What this process has read, by folder and number: each task has its own decoder, and a schema never changes.
 _read: dict[tuple[str, int], bytes] = {}
+
+_KNOWN, _UNKNOWN = b'{"known": true}', b'{"known": false}'
 
 
 @dataclass(frozen=True)
@@ -53,24 +56,33 @@ class RegisteredSchemas:
         if known is not None:
             return known
         objects = open_objects(self.folder, self.access)
-        batch = _batch()
-        unknown = f"unknown/{batch}/{number}"
-        if batch and _get(objects, unknown) is not None:
+        decision = f"decided/{_batch()}/{number}" if _batch() else None
+        decided = None if decision is None else _get(objects, decision)
+        if decided == _UNKNOWN:
             return None
-        kept = _get(objects, f"{number:010d}.json")
-        if kept is None:
-            found = self.client.by_id(number)
-            if found is None:
-                if batch:
-                    _create(objects, unknown, b"{}")
+        kept = _get(objects, f"{number:010d}.json") or self._ask(number, objects)
+        if decided is None and decision is not None:
+            # What a task finds kept may be another one's of this batch, or a backfill's.
+            decided = _create(objects, decision, _UNKNOWN if kept is None else _KNOWN)
+            if decided == _UNKNOWN:
                 return None
-            content = content_of(found, self.kind, self.client)
-            told = {"v": 1, "registry": self.client.address, "id": number, "kind": found.kind}
-            kept = json.dumps({**told, "content": base64.b64encode(content).decode()}).encode()
-            _create(objects, f"{number:010d}.json", kept)
+        # Who decided that it is known has kept it before.
+        kept = kept or (_get(objects, f"{number:010d}.json") if decided == _KNOWN else None)
+        if kept is None:
+            return None
         content = base64.b64decode(json.loads(kept)["content"])
         _read[self.folder, number] = content
         return content
+
+    def _ask(self, number: int, objects: Any) -> bytes | None:
+        """What the registry tells, which is kept from now on."""
+        found = self.client.by_id(number)
+        if found is None:
+            return None
+        content = content_of(found, self.kind, self.client)
+        told = {"v": 1, "registry": self.client.address, "id": number, "kind": found.kind}
+        kept = json.dumps({**told, "content": base64.b64encode(content).decode()}).encode()
+        return _create(objects, f"{number:010d}.json", kept)
 
 
 def _batch() -> str:
@@ -90,9 +102,10 @@ def _get(objects: Any, path: str) -> bytes | None:
         return None
 
 
-def _create(objects: Any, path: str, content: bytes) -> None:
+def _create(objects: Any, path: str, content: bytes) -> bytes:
+    """Write a file unless it is there; returns what is there then."""
     try:
         obstore.put(objects, path, content, mode="create")
     except AlreadyExistsError:
-        # Another task was first, with the same content.
-        return
+        return bytes(obstore.get(objects, path).bytes())
+    return content

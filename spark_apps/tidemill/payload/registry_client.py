@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import ssl
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -38,6 +39,8 @@ MAX_ANSWER_BYTES = 8 * 2**20
 # The registry's own words for: no such subject, version, schema.
 _NOT_FOUND = frozenset({40401, 40402, 40403})
 _REASON_CHARACTERS = 200
+# What a header can hold.
+_HEADER = re.compile(r"[\x20-\x7e]+")
 
 AVRO, PROTOBUF = "AVRO", "PROTOBUF"
 
@@ -71,6 +74,16 @@ class RegistryClient:
     authorization: str | None = field(default=None, repr=False)
     ca_file: str | None = None
 
+    def __post_init__(self) -> None:
+        # Before anybody sends it: what refuses a header tells its value.
+        if self.authorization is not None and not _HEADER.fullmatch(self.authorization):
+            raise SpecError(
+                "TIDE-SRC-021",
+                "The credentials of the schema registry cannot be sent.",
+                facts={"registry": self.address, "found": "a line break, or a character that is not ASCII"},
+                fix="correct the secret that `schema_registry` of the environment names",
+            )
+
     def by_id(self, number: int) -> Registered | None:
         """The schema with a number; None if the registry has none.
 
@@ -97,7 +110,9 @@ class RegistryClient:
                 (str(one["name"]), str(one["subject"]), int(one["version"]))
                 for one in found.get("references") or ()
             )
-            return Registered(found.get("schemaType") or AVRO, str(found["schema"]), references)
+            if not isinstance(found["schema"], str):
+                raise TypeError("the schema is no text")
+            return Registered(found.get("schemaType") or AVRO, found["schema"], references)
         except (KeyError, TypeError, ValueError) as error:
             raise self._unavailable(path, f"no schema in the answer: {type(error).__name__}") from error
 
@@ -113,7 +128,7 @@ class RegistryClient:
             with error:
                 self._refuse_unless_missing(path, error)
             return None
-        except (OSError, HTTPException, ValueError) as error:
+        except (OSError, HTTPException, ValueError, RecursionError) as error:
             reason = getattr(error, "reason", None) or error
             raise self._unavailable(path, f"{type(reason).__name__}: {reason}") from error
         if not isinstance(answer, dict):
@@ -131,7 +146,7 @@ class RegistryClient:
             ) from error
         try:
             code = json.loads(error.read(MAX_ANSWER_BYTES)).get("error_code")
-        except (OSError, HTTPException, ValueError, AttributeError):
+        except (OSError, HTTPException, ValueError, AttributeError, RecursionError):
             code = None
         if error.code != HTTPStatus.NOT_FOUND or code not in _NOT_FOUND:
             raise self._unavailable(path, f"HTTP {error.code}") from error
@@ -172,7 +187,7 @@ def registry_of(environment: Environment) -> RegistryClient:
 
 def _authorization(environment: Environment, declared: SchemaRegistry) -> str | None:
     if declared.token is not None:
-        return f"Bearer {read_secret(environment, declared.token)}"
+        return f"Bearer {read_secret(environment, declared.token).strip()}"
     if declared.password is not None:
         pair = f"{declared.username}:{read_secret(environment, declared.password)}"
         return f"Basic {base64.b64encode(pair.encode()).decode()}"

@@ -10,6 +10,7 @@ from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 
 from tidemill.errors import SpecError, UsageError
+from tidemill.payload.protobuf_files import REGISTERED_FILE
 from tidemill.payload.registry_client import AVRO, PROTOBUF, Registered, RegistryClient
 
 # Schemas that refer to each other: more are a mistake.
@@ -50,7 +51,7 @@ def content_of(found: Registered, kind: str, client: RegistryClient) -> bytes:
     if kind == AVRO:
         return found.schema.encode()
     files: dict[str, Any] = {}
-    _add_file("registered.proto", found, client, files)
+    _add_file(REGISTERED_FILE, found, client, files)
     return bytes(descriptor_pb2.FileDescriptorSet(file=files.values()).SerializeToString())
 
 

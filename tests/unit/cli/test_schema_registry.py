@@ -36,6 +36,20 @@ def test_credentials_are_sent_and_never_shown(project: ConfProject, monkeypatch:
         assert registry_of(project.load()).by_id(7) is not None
 
 
+@pytest.mark.parametrize("secret", ["tell-\nnobody", "tell-nobody\r\nX: 1", "tell-nob\u20acdy"])
+def test_a_secret_that_no_header_can_hold_is_refused_without_its_value(
+    project: ConfProject, monkeypatch: pytest.MonkeyPatch, secret: str
+) -> None:
+    add_registry(project, "{url: 'https://registry', token: registry-token}")
+    monkeypatch.setenv("TIDEMILL_SECRET_REGISTRY_TOKEN", secret)
+    with pytest.raises(SpecError) as refused:
+        registry_of(project.load())
+    assert refused.value.error_id == "TIDE-SRC-021"
+    assert "tell-" not in str(refused.value)
+    monkeypatch.setenv("TIDEMILL_SECRET_REGISTRY_TOKEN", "tell-nobody\n")
+    assert registry_of(project.load()).authorization == "Bearer tell-nobody"
+
+
 def test_a_registry_over_tls_is_asked_only_if_its_certificate_is_trusted(
     project: ConfProject, tmp_path: Path
 ) -> None:

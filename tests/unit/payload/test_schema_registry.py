@@ -9,9 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from google.protobuf import descriptor_pb2
 
 from tests.support.avro_schemas import field, record
-from tests.support.protobuf_schemas import PROTOC_MADE, made_by
+from tests.support.protobuf_schemas import PROTOC_MADE, descriptor_set, made_by, message
 from tests.support.schema_registry import FakeRegistry, schema_registry
 from tests.unit.payload.test_avro_decoder import encoded, framed
 from tidemill.errors import SpecError, TidemillError, UnavailableError
@@ -111,6 +112,53 @@ def test_a_repeated_batch_rejects_what_it_rejected_before(
     assert outcomes(avro(found, tmp_path), written) == ([{"id": 1, "size": None}], [])
 
 
+def test_tasks_of_a_batch_decide_alike_whatever_a_registry_tells_them(
+    registry: FakeRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = schemas(registry, tmp_path)
+    written = framed(6, encoded(OLD, id=1))
+    by_id = RegistryClient.by_id
+
+    def while_another_task_asks(client: RegistryClient, number: int) -> Any:
+        """A replica that does not know the number yet; the other task's one answers sooner, and does."""
+        told = by_id(client, number)
+        registry.register(6, OLD)
+        monkeypatch.setattr(RegistryClient, "by_id", by_id)
+        assert outcomes(avro(found, tmp_path), written)[1] == []
+        forget()
+        return told
+
+    monkeypatch.setattr(registered_schemas, "_batch", lambda: "query-5")
+    monkeypatch.setattr(RegistryClient, "by_id", while_another_task_asks)
+    assert outcomes(avro(found, tmp_path), written) == ([{"id": 1, "size": None}], [])
+    forget()
+    assert outcomes(avro(found, tmp_path), written)[1] == []
+
+
+def test_what_another_run_keeps_meanwhile_changes_no_decision(
+    registry: FakeRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = schemas(registry, tmp_path)
+    written = framed(6, encoded(OLD, id=1))
+    monkeypatch.setattr(registered_schemas, "_batch", lambda: "query-5")
+    assert outcomes(avro(found, tmp_path), written)[1] == ["unknown_schema_id:6"]
+    registry.register(6, OLD)
+    monkeypatch.setattr(registered_schemas, "_batch", lambda: "")
+    assert outcomes(avro(found, tmp_path), written)[1] == []
+    forget()
+    monkeypatch.setattr(registered_schemas, "_batch", lambda: "query-5")
+    assert outcomes(avro(found, tmp_path), written)[1] == ["unknown_schema_id:6"]
+
+
+@pytest.mark.parametrize("text", ["{no json", "[" * 3000 + "]" * 3000])
+def test_a_registered_text_that_is_no_schema_is_a_reason(
+    registry: FakeRegistry, tmp_path: Path, text: str
+) -> None:
+    registry.schemas[7] = {"schema": text}
+    found = avro(schemas(registry, tmp_path), tmp_path)
+    assert outcomes(found, framed(7, b"\x02"))[1] == ["unreadable_schema:7"]
+
+
 @pytest.mark.parametrize(
     ("answer", "error_id"),
     [
@@ -121,6 +169,9 @@ def test_a_repeated_batch_rejects_what_it_rejected_before(
         ((200, b"<html>log in</html>"), "TIDE-SRC-020"),
         ((200, b"[]"), "TIDE-SRC-020"),
         ((200, b'{"id": 7}'), "TIDE-SRC-020"),
+        ((200, b'{"schema": null}'), "TIDE-SRC-020"),
+        ((200, b"[" * 100_000), "TIDE-SRC-020"),
+        ((404, b"[" * 100_000), "TIDE-SRC-020"),
         ((302, b"http://localhost:1/"), "TIDE-SRC-020"),
         ((401, b""), "TIDE-SRC-021"),
         ((403, b""), "TIDE-SRC-021"),
@@ -157,6 +208,69 @@ def test_protobuf_s_descriptors_come_with_the_files_that_they_refer_to(
     rows, reasons = outcomes(decoder, b"\x00\x00\x00\x00\x07\x02\x02" + written, framed(8, written))
     assert ([row["id"] for row in rows], reasons) == ([5], ["unknown_schema_id:8"])
     assert "/subjects/place/versions/1?format=serialized" in registry.asked
+
+
+def test_a_message_of_an_imported_file_is_no_message_of_the_registered_one(
+    registry: FakeRegistry, tmp_path: Path
+) -> None:
+    """Both are the first of their files, so their records have the same header but for the number."""
+    orders = descriptor_set(message("Order", "string id = 1"))
+    event = descriptor_pb2.FileDescriptorProto(package="shop", syntax="proto3", dependency=["shop.proto"])
+    event.message_type.append(message("OrderEvent", "Order order = 1"))
+    registry.register(3, descriptor_pb2.FileDescriptorSet.FromString(orders).file[0], "order")
+    imported = [{"name": "shop.proto", "subject": "order", "version": 1}]
+    registry.register(7, event, "event", references=imported)
+    (tmp_path / "order.desc").write_bytes(orders)
+    declared = {"schema": "order.desc", "message": "shop.Order", **CONFLUENT}
+    found = schemas(registry, tmp_path, "PROTOBUF")
+    decoder = decoder_of(Payload.model_validate({"protobuf": declared}), tmp_path, found.find)
+    order = made_by(orders)(id="A").SerializeToString()
+    wrapped = b"\x0a" + bytes([len(order)]) + order
+    rows, reasons = outcomes(decoder, framed(7, b"\x00" + wrapped), framed(3, b"\x00" + order))
+    assert (rows, reasons) == ([{"id": "A"}], ["unreadable_schema:7"])
+
+
+def of_writer(registry: FakeRegistry, folder: Path, reader: bytes, writer: bytes, record: bytes) -> Any:
+    registry.register(7, descriptor_pb2.FileDescriptorSet.FromString(writer).file[0])
+    (folder / "order.desc").write_bytes(reader)
+    declared = {"schema": "order.desc", "message": "shop.Order", **CONFLUENT}
+    found = schemas(registry, folder, "PROTOBUF")
+    decoder = decoder_of(Payload.model_validate({"protobuf": declared}), folder, found.find)
+    return outcomes(decoder, framed(7, b"\x00" + record))
+
+
+def test_a_writer_s_fields_that_no_column_could_hold_are_left_out_like_any_unknown_ones(
+    registry: FakeRegistry, tmp_path: Path
+) -> None:
+    node = message("Node", "string name = 1", "Node next = 2", "Empty empty = 3")
+    lines = "string id = 1", "repeated Node nodes = 4"
+    writer = descriptor_set(
+        message("Order", *lines, "Empty none = 2", "Node node = 3", "int32 ID = 5"), node, message("Empty")
+    )
+    reader = descriptor_set(message("Order", *lines), message("Node", "string name = 1"))
+    made = made_by(writer)(id="A")
+    made.nodes.add(name="n").next.next.name = "deep"
+    made.node.name = "m"
+    expected = [{"id": "A", "nodes": [{"name": "n"}]}], []
+    assert of_writer(registry, tmp_path, reader, writer, made.SerializeToString()) == expected
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader"),
+    [
+        ("map<string, int32> v = 1", "repeated Part v = 1"),
+        ("map<string, Part> v = 1", "map<string, int32> v = 1"),
+        ("Part v = 1", "string v = 1"),
+        ("Whole v = 1", "Part v = 1"),
+        ("Part v = 2", "string v = 1"),
+    ],
+)
+def test_what_a_writer_leaves_out_hides_no_difference(
+    registry: FakeRegistry, tmp_path: Path, writer: str, reader: str
+) -> None:
+    types = message("Part", "string a = 8"), message("Whole", "string a = 9")
+    sets = (descriptor_set(message("Order", line), *types) for line in (reader, writer))
+    assert of_writer(registry, tmp_path, *sets, b"") == ([], ["unreadable_schema:7"])
 
 
 def test_a_registry_without_descriptors_is_refused(registry: FakeRegistry, tmp_path: Path) -> None:
