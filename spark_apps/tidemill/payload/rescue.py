@@ -14,8 +14,8 @@ one JSON decoder judges every value, here too. A row's `_rescued_data` is JSON:
 | any of these                                    |                            | the file: `_file_path` |
 
 Numbers stay as they are written there; in a column of doubles they are the nearest double. A number beyond
-all doubles, in a column or beside one that is refused, makes the whole line a rejected one. A name twice in one object, and an own `_file_path`, cannot be kept there:
-such a line is rejected whole, like one that is no object.
+all doubles makes the whole line a rejected one. A name twice in one object, and an own `_file_path`, cannot
+be kept there: such a line is rejected whole, like one that is no object.
 """
 
 from __future__ import annotations
