@@ -207,7 +207,12 @@ def make_jars() -> None:
 
 def copy_jars(folder: Path) -> None:
     """Copy what docker/jars.xml lists below `folder`; Maven takes from its own cache what is there."""
-    goals = ("dependency:copy@spark", "dependency:copy@s3a", "dependency:copy@broker")
+    goals = (
+        "dependency:copy@spark",
+        "dependency:copy@s3a",
+        "dependency:copy@broker",
+        "dependency:copy@postgres",
+    )
     options = ("-q", "-B", f"-Djars={folder}")
     run("mvn", *options, "-f", DOCKER / "jars.xml", *goals)
 

@@ -1,7 +1,7 @@
 """Where the jars are that set-up resolved.
 
-`make setup` copies what `docker/jars.xml` lists into `.cache/jars/spark`, `s3a` and `broker` of the
-checkout; an image names its own folder in `TIDEMILL_JARS`. Nothing is downloaded here.
+`make setup` copies what `docker/jars.xml` lists into `.cache/jars/spark`, `s3a`, `broker` and, for tests,
+`postgres` of the checkout; an image names its own folder in `TIDEMILL_JARS`. Nothing is downloaded here.
 """
 
 from __future__ import annotations
@@ -44,15 +44,20 @@ def broker_jars() -> list[Path]:
     return _jars("broker")
 
 
-def _jars(purpose: str) -> list[Path]:
+def jars_folder(purpose: str) -> Path:
+    """The folder of one set, whether or not it is there."""
     named = os.environ.get(JARS_VARIABLE)
-    folder = (Path(named) if named else _CHECKOUT / ".cache" / "jars") / purpose
+    return (Path(named) if named else _CHECKOUT / ".cache" / "jars") / purpose
+
+
+def _jars(purpose: str) -> list[Path]:
+    folder = jars_folder(purpose)
     jars = sorted(folder.glob("*.jar"))
     if not jars:
         raise UnavailableError(
             "TIDE-JARS-001",
             f"There are no jars for {purpose}.",
-            facts={"looked_in": folder, JARS_VARIABLE: named or "not set"},
+            facts={"looked_in": folder, JARS_VARIABLE: os.environ.get(JARS_VARIABLE) or "not set"},
             fix=f"make setup, or set {JARS_VARIABLE} to a folder that holds spark/, s3a/ and broker/",
         )
     return jars

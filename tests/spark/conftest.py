@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.support.patient_fixtures import patient
+from tests.support.postgres import PostgresServer, running_postgres
 from tests.support.writer_cases import WriterCase
 
 __all__ = ["patient"]
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """One server for the run; a test makes tables of its own."""
+    with running_postgres() as server:
+        yield server
 
 
 @pytest.fixture(params=["arrow", "spark"])

@@ -39,6 +39,7 @@ JAR_PROPERTIES = {
     "AWS_SDK_JAR_VERSION": "aws-sdk.version",
     "KAFKA_CLIENTS_JAR_VERSION": "kafka-clients.version",
     "KAFKA_BROKER_JAR_VERSION": "kafka-broker.version",
+    "POSTGRES_JAR_VERSION": "postgres.version",
 }
 
 
@@ -112,7 +113,7 @@ def test_jars_have_the_versions_of_versions_env() -> None:
 
 def test_jar_hashes_are_those_of_the_listed_jars() -> None:
     hashed = {line.split()[1] for line in (DOCKER / "jars.sha256").read_text().splitlines()}
-    assert hashed == jars_of("spark") | jars_of("s3a") | jars_of("broker")
+    assert hashed == jars_of("spark") | jars_of("s3a") | jars_of("broker") | jars_of("postgres")
 
 
 def test_exact_versions_in_pyproject_are_those_of_versions_env() -> None:

@@ -18,6 +18,7 @@ from tidemill.sinks.files_sink import check_columns, write_files
 from tidemill.sinks.foreach_sink import call_with_batch, write_rows
 from tidemill.sinks.kafka_sink import send_rows
 from tidemill.sinks.memory_sink import MemoryTable
+from tidemill.sinks.postgres_sink import PostgresTable
 from tidemill.sinks.table_log import TableLog
 from tidemill.sinks.table_writer import table_writer
 from tidemill.sources.kafka_clients import environment_client
@@ -30,6 +31,7 @@ from tidemill.spec.sinks import (
     ForeachSink,
     KafkaSink,
     MemorySink,
+    PostgresSink,
     Sink,
 )
 
@@ -90,6 +92,8 @@ def _plain_output(pipeline: Pipeline, flow: Flow, sink: Sink, rows: SinkRows, st
         return _topic_output(pipeline, sink.kafka, rows, step_done)
     if sink.files is not None:
         return _files_output(pipeline, sink.files, rows, step_done)
+    if sink.postgres is not None:
+        return _database_output(pipeline, sink.postgres, rows, step_done)
     if sink.foreach_batch is not None:
         return _function_output(pipeline, sink.foreach_batch, rows, step_done)
     if sink.foreach is not None:
@@ -116,6 +120,12 @@ def _files_output(pipeline: Pipeline, sink: FilesSink, rows: SinkRows, step_done
         return _at_commit(write)(frame)
 
     return Output(f"files:{sink.path}", rows, stage)
+
+
+def _database_output(pipeline: Pipeline, sink: PostgresSink, rows: SinkRows, step_done: StepDone) -> Output:
+    table = PostgresTable(pipeline, sink, rows.columns, step_done)
+    name = f"postgres:{sink.connection}:{sink.table}"
+    return Output(name, rows, lambda frame: _at_commit(table.write)(table.as_text(frame)), check=table.check)
 
 
 def _topic_output(pipeline: Pipeline, sink: KafkaSink, rows: SinkRows, step_done: StepDone) -> Output:

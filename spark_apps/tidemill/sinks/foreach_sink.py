@@ -71,7 +71,7 @@ def call_with_batch(
         if _is_away(error):
             raise UnavailableError(
                 "TIDE-SINK-015",
-                "What a sink's function writes to does not answer.",
+                "What a sink writes to does not answer.",
                 facts=facts,
                 fix="see it; the batch is repeated, with the same token",
             ) from error

@@ -96,6 +96,11 @@ SINKS: Mapping[str, SinkFacts] = {
         "at least once: a repeated batch hands its rows over again under the same number, perhaps in other "
         "partitions; once, if the writer replaces rows by key",
     ),
+    "postgres": SinkFacts(
+        ("append", "update"),
+        "exactly once, by key: the rows and the number of their batch are one transaction. After a rewind or "
+        "a reset what is read again replaces its rows again; rows of keys that are not read again stay",
+    ),
     "console": SinkFacts(_ANY_MODE, "at least once: a batch that is repeated after a crash is shown again"),
     "memory": SinkFacts(
         _ANY_MODE, "once in this driver's memory, and gone with it: a restart begins with an empty table"
@@ -200,7 +205,7 @@ REFUSALS = (
         "nothing can be promised of what is kept.",
         "use `console: {}` or `memory`; or send the lines to a topic, and read that",
         source=_set("socket"),
-        sink=_set("delta", "files", "kafka", "foreach", "foreach_batch"),
+        sink=_set("delta", "files", "kafka", "foreach", "foreach_batch", "postgres"),
     ),
     Refusal(
         "TIDE-MODE-003",
@@ -246,6 +251,15 @@ REFUSALS = (
         "out, with a watermark and windows that close",
         sink=_set("files"),
         mode=_set("update", "complete"),
+    ),
+    Refusal(
+        "TIDE-MODE-008",
+        "PostgreSQL in mode complete",
+        "Rows of a database are replaced by key, so a row that the whole result no longer has would stay.",
+        "use `mode: update`, which brings the rows that changed; beside a table with `mode: replace`, give "
+        "PostgreSQL a pipeline of its own",
+        sink=_set("postgres"),
+        mode=_set("complete"),
     ),
     Refusal(
         "TIDE-MODE-010",

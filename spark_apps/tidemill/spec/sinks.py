@@ -12,7 +12,16 @@ from tidemill.spec.change_feed import OWN_COLUMNS, ChangeFeed, ScdMode
 from tidemill.spec.location import Folder
 from tidemill.spec.options import DeltaSinkOptions, FilesSinkOptions, KafkaSinkOptions
 from tidemill.spec.strict import OneOf, Strict
-from tidemill.spec.text import CODE_PATTERN, SOURCE_NAME_PATTERN, TRANSFORM_PATTERN, Column, Expression, Topic
+from tidemill.spec.text import (
+    CODE_PATTERN,
+    DATABASE_TABLE_PATTERN,
+    SOURCE_NAME_PATTERN,
+    TRANSFORM_PATTERN,
+    Column,
+    Expression,
+    SecretName,
+    Topic,
+)
 from tidemill.spec.units import Count
 
 
@@ -236,6 +245,46 @@ class FilesSink(Strict):
         return self
 
 
+class PostgresSink(Strict):
+    """Rows of a PostgreSQL table by key, exactly once: a row replaces the one with the same key.
+
+    A batch is one transaction, together with the batch's number, which is kept in the table
+    `tidemill_batches` of the same schema. A batch with two rows of one key is refused: choose one in
+    `transform`.
+    """
+
+    connection: SecretName = Field(
+        description="Name of the secret that holds the connection string: a URI or libpq's `host=… dbname=…`."
+    )
+    table: str = Field(
+        pattern=DATABASE_TABLE_PATTERN,
+        description="Table as <schema>.<name>; it must exist, with a column for each of the rows.",
+    )
+    key: list[Column] = Field(
+        min_length=1,
+        description="Columns that identify a row; the table has a primary key or unique index of just these.",
+    )
+    delete_where: Expression | None = Field(
+        None,
+        description="SQL condition on the columns; where it holds, the row with that key is deleted. Null "
+        "counts as false.",
+    )
+    except_columns: list[Column] = Field(
+        [], description="Columns that the table does not keep, such as the operation that delete_where reads."
+    )
+    mode: Annotated[FollowedMode, _mode_of("postgres")] = None
+    transform: SinkTransform = None
+    where: Where = None
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Self:
+        if len(set(self.key)) < len(self.key):
+            raise ValueError("a column stands twice in `key`")
+        if lost := set(self.key) & set(self.except_columns):
+            raise ValueError(f"a column of `key` is among `except_columns`: {min(lost)}")
+        return self
+
+
 class ConsoleSink(Strict):
     """The driver's standard output, for trying out."""
 
@@ -315,6 +364,9 @@ class Sink(OneOf):
     delta: DeltaSink | None = Field(None, description="A Delta table, exactly once.")
     kafka: KafkaSink | None = Field(None, description="A topic, at least once.")
     files: FilesSink | None = Field(None, description="Files in a folder, exactly once by Spark's log of it.")
+    postgres: PostgresSink | None = Field(
+        None, description="Rows of a PostgreSQL table by key, exactly once."
+    )
     foreach_batch: ForeachBatchSink | None = Field(
         None, description="A function of your own for each batch, at least once."
     )
@@ -333,6 +385,8 @@ class Sink(OneOf):
             return f"files {self.files.path}"
         if self.memory is not None:
             return f"memory {self.memory.name}"
+        if self.postgres is not None:
+            return f"postgres {self.postgres.connection} {self.postgres.table}"
         return self.kind if self.code is None else f"{self.kind} {self.code}"
 
     @property

@@ -72,5 +72,5 @@ def test_a_connection_that_commits_by_itself_is_refused(database: Path) -> None:
 
 def token(batch_id: int) -> BatchToken:
     made = BatchToken.of(commit_of(batch_id, driver=f"driver-{batch_id}"))
-    assert made == BatchToken("orders", "g0001", "2f1c", batch_id, "orders:g0001:bronze/orders")
+    assert made == BatchToken("orders", "g0001", "2f1c", batch_id, "orders:g0001:bronze/orders:2f1c")
     return made

@@ -121,7 +121,7 @@ def test_every_problem_of_a_file_is_told_at_once(project: ConfProject) -> None:
             "  - delta: {table: bronze/orders}",
             "  - {}",
             "sinks[0]",
-            "exactly one of delta, kafka, files, foreach_batch",
+            "exactly one of delta, kafka, files, postgres",
         ),
         ("bronze/orders", "orders", "sinks[0].delta.table", "pattern"),
         ("bronze/orders", "bronze/../orders", "sinks[0].delta.table", "pattern"),

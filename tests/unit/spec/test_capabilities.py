@@ -36,6 +36,7 @@ kubernetes: {namespace: streams, image: "registry.local/tidemill:1"}
 """
 
 REPLACED = {"delta": {"table": "gold/x", "mode": "replace"}}
+CRM = {"connection": "crm", "table": "public.orders", "key": ["id"]}
 EXPORTS = {"files": {"path": "exports", "format": "csv"}}
 
 # What is written in the pipeline file, and the refusal of it. Sources and sinks are swapped whole.
@@ -53,6 +54,7 @@ CORPUS: list[tuple[str, dict[str, Any], str]] = [
     ("", {"sinks": [{"delta": {"table": "gold/x", "mode": "complete"}}]}, "006"),
     ("", {"sinks": [{"files": {"path": "exports", "format": "parquet", "mode": "complete"}}]}, "007"),
     ("", {"sinks": [{"files": {"path": "exports", "format": "json", "mode": "update"}}]}, "007"),
+    ("", {"sinks": [{"postgres": {**CRM, "mode": "complete"}}]}, "008"),
     ("", {"run": {"mode": "incremental", "trigger": "5 seconds"}}, "010"),
     ("", {"run": {"trigger": "once"}}, "011"),
     ("", {"run": {"mode": "stream", "trigger": "available_now"}}, "011"),
@@ -154,6 +156,7 @@ SINK: dict[str, Any] = {
     "delta": {"table": "silver/orders"},
     "files": {"path": "exports", "format": "json"},
     "kafka": {"topic": "copies"},
+    "postgres": CRM,
     "foreach_batch": {"function": "own:write"},
     "foreach": {"writer": "own:Writer"},
     "console": {},
