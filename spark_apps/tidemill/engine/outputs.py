@@ -18,7 +18,6 @@ from tidemill.sinks.files_sink import check_columns, write_files
 from tidemill.sinks.foreach_sink import call_with_batch, write_rows
 from tidemill.sinks.kafka_sink import send_rows
 from tidemill.sinks.memory_sink import MemoryTable
-from tidemill.sinks.postgres_sink import PostgresTable
 from tidemill.sinks.table_log import TableLog
 from tidemill.sinks.table_writer import table_writer
 from tidemill.sources.kafka_clients import environment_client
@@ -123,6 +122,9 @@ def _files_output(pipeline: Pipeline, sink: FilesSink, rows: SinkRows, step_done
 
 
 def _database_output(pipeline: Pipeline, sink: PostgresSink, rows: SinkRows, step_done: StepDone) -> Output:
+    # Most drivers need no database's client.
+    from tidemill.sinks.postgres_sink import PostgresTable
+
     table = PostgresTable(pipeline, sink, rows.columns, step_done)
     name = f"postgres:{sink.connection}:{sink.table}"
     return Output(name, rows, lambda frame: _at_commit(table.write)(table.as_text(frame)), check=table.check)
