@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import signal
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.driver_process import START_TIMEOUT_SECONDS, drivers_of
+from tests.support.killing_driver import killing, killing_driver_command
 from tests.support.lake import Lake, LakePipeline
 from tests.support.postgres import PASSWORD, PostgresServer
 from tests.support.rewinds import rewind
@@ -114,6 +119,44 @@ def test_each_batch_is_in_the_database_once_whatever_crashes_on_either_side(
         (4, "4.00"),
         (5, "5.00"),
     ]
+
+
+@pytest.mark.soak
+def test_real_drivers_that_are_killed_leave_each_row_once_and_no_value_in_their_log(
+    tmp_path: Path, postgres: PostgresServer, table: str
+) -> None:
+    lake = Lake(tmp_path / "lake", None)  # type: ignore[arg-type]  # each driver brings its own session
+    postgres.run(f"ALTER TABLE {table} ADD CONSTRAINT dear CHECK (price > 0)")
+    pipeline_of(lake, table)
+    land(lake, *([{"id": number, "price": 1}, {"id": 9, "price": number}] for number in (1, 2, 3, 4)))
+    with drivers_of(lake.folder) as drivers:
+        for batch_id, step, prices in (
+            (1, "database_written 1", "1,1"),
+            (2, "database_committed 1", "1,1,1,3"),
+        ):
+            variables = killing(step, batch_id, tmp_path)
+            killed = replace(drivers, variables=variables, command=killing_driver_command).start(
+                "orders", "incremental"
+            )
+            assert killed.wait(START_TIMEOUT_SECONDS) == -signal.SIGKILL, killed.output[-3000:]
+            found = postgres.run(f"SELECT string_agg(trunc(price)::text, ',' ORDER BY id) FROM {table}")
+            assert found == [(prices,)]
+            postgres.stop()
+            postgres.start()
+        assert drivers.start("orders", "incremental").wait(START_TIMEOUT_SECONDS) == 0
+        assert postgres.run(f"SELECT id, trunc(price)::int FROM {table} ORDER BY id") == [
+            (1, 1),
+            (2, 1),
+            (3, 1),
+            (4, 1),
+            (9, 4),
+        ]
+        land(lake, [{"id": 5, "price": -77.25}])
+        refused = drivers.start("orders", "incremental")
+        assert refused.wait(START_TIMEOUT_SECONDS) == 65
+    assert "TIDE-SINK-018" in refused.output
+    assert "77.25" not in refused.output
+    assert PASSWORD not in refused.output
 
 
 def refusal(orders: LakePipeline) -> TidemillError:
