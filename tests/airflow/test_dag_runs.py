@@ -27,34 +27,9 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
         yield running
 
 
-BACKWARDS = {"pipeline": "landing", "from": RANGE["to"], "to": RANGE["from"], "dry_run": False}
-
-# Runs that need nothing of one another begin together: most of a run's time is waiting for Airflow.
-BEGUN_TOGETHER: dict[str, tuple[str, dict[str, Any] | None]] = {
-    "incremental": ("incremental__daily", None),
-    "failing": ("incremental__failing", None),
-    "planned": ("backfill", {"pipeline": "landing", **RANGE}),
-    "backwards": ("backfill", BACKWARDS),
-    "started": ("stream__orders", {"action": "start"}),
-    "refused": ("stream__refusing", {"action": "start"}),
-    "restarted": ("stream__restarted", {"action": "start"}),
-}
-
-
-@pytest.fixture(scope="module")
-def begun(airflow: Airflow) -> dict[str, str]:
-    """Ids of these runs."""
-    airflow.project.behave("failing", "exit 65")
-    airflow.project.behave("refusing", "exit 66")
-    airflow.project.behave("restarted", "forced")
-    return {name: airflow.begin(dag_id, params) for name, (dag_id, params) in BEGUN_TOGETHER.items()}
-
-
-def test_an_incremental_run_is_proven_and_tells_its_table_what_it_wrote(
-    airflow: Airflow, begun: dict[str, str]
-) -> None:
-    run_id = begun["incremental"]
-    assert airflow.end("incremental__daily", run_id) == "success"
+def test_an_incremental_run_is_proven_and_tells_its_table_what_it_wrote(airflow: Airflow) -> None:
+    run_id, state = airflow.run("incremental__daily")
+    assert state == "success"
     (table,) = airflow.result("incremental__daily", run_id, "run")
     assert (table["table"], table["rows"], table["batch_ids"]) == ("bronze/daily", 3, [0])
     (asset,) = airflow.api.call("GET", "/assets?name_pattern=bronze/daily")["assets"]
@@ -83,18 +58,18 @@ def test_a_cleared_task_finds_the_driver_that_is_at_work(airflow: Airflow) -> No
     assert airflow.epoch("slow") == epoch_before + 1
 
 
-def test_a_run_that_cannot_succeed_fails_at_once_with_the_drivers_words(
-    airflow: Airflow, begun: dict[str, str]
-) -> None:
-    assert airflow.end("incremental__failing", begun["failing"]) == "failed"
+def test_a_run_that_cannot_succeed_fails_at_once_with_the_drivers_words(airflow: Airflow) -> None:
+    airflow.project.behave("failing", "exit 65")
+    _, state = airflow.run("incremental__failing")
+    assert state == "failed"
     log = airflow.log_of("incremental__failing", "run")
     assert "TIDE-TEST-001" in log
     assert "exit 65" in log.partition("What the driver's place tells")[2]
 
 
-def test_a_backfill_only_plans_unless_told_otherwise(airflow: Airflow, begun: dict[str, str]) -> None:
-    run_id = begun["planned"]
-    assert airflow.end("backfill", run_id) == "success"
+def test_a_backfill_only_plans_unless_told_otherwise(airflow: Airflow) -> None:
+    run_id, state = airflow.run("backfill", {"pipeline": "landing", **RANGE})
+    assert state == "success"
     assert airflow.tasks("backfill", run_id) == {"plan": "success", "apply": "skipped"}
     plan = airflow.result("backfill", run_id, "plan")
     assert plan["range"] == "2026-03-01T00:00:00+00:00 to 2026-03-02T00:00:00+00:00"
@@ -109,9 +84,10 @@ def test_an_applied_backfill_returns_rows_and_table_version(airflow: Airflow) ->
     assert (table["table"], table["rows"], table["version"]) == ("bronze/landing", 3, 0)
 
 
-def test_a_range_that_is_refused_is_not_tried_again(airflow: Airflow, begun: dict[str, str]) -> None:
-    run_id = begun["backwards"]
-    assert airflow.end("backfill", run_id) == "failed"
+def test_a_range_that_is_refused_is_not_tried_again(airflow: Airflow) -> None:
+    backwards = {"from": RANGE["to"], "to": RANGE["from"]}
+    run_id, state = airflow.run("backfill", {"pipeline": "landing", **backwards, "dry_run": False})
+    assert state == "failed"
     assert airflow.tries("backfill", run_id, "plan") == 1
     assert "TIDE-BACK-001" in airflow.log_of("backfill", "plan")
 
@@ -158,11 +134,9 @@ def test_the_form_of_a_backfill_refuses_what_it_does_not_know(
     assert status_of(caught.value) == 400
 
 
-def test_a_start_is_proven_by_a_batch_and_a_stop_by_the_receipt(
-    airflow: Airflow, begun: dict[str, str]
-) -> None:
-    run_id = begun["started"]
-    assert airflow.end("stream__orders", run_id) == "success"
+def test_a_start_is_proven_by_a_batch_and_a_stop_by_the_receipt(airflow: Airflow) -> None:
+    run_id, state = airflow.run("stream__orders", {"action": "start"})
+    assert state == "success"
     proof = airflow.result("stream__orders", run_id, "prove")
     assert proof["batch_id"] == 0
     run_id, state = airflow.run("stream__orders", {"action": "stop", "reason": "broker move"})
@@ -171,11 +145,10 @@ def test_a_start_is_proven_by_a_batch_and_a_stop_by_the_receipt(
     assert airflow.project.plane().running("orders") is None
 
 
-def test_a_driver_that_refuses_fails_the_proof_with_its_own_words(
-    airflow: Airflow, begun: dict[str, str]
-) -> None:
-    run_id = begun["refused"]
-    assert airflow.end("stream__refusing", run_id) == "failed"
+def test_a_driver_that_refuses_fails_the_proof_with_its_own_words(airflow: Airflow) -> None:
+    airflow.project.behave("refusing", "exit 66")
+    run_id, state = airflow.run("stream__refusing", {"action": "start"})
+    assert state == "failed"
     assert airflow.tasks("stream__refusing", run_id) == {"act": "success", "prove": "failed"}
     log = airflow.log_of("stream__refusing", "prove")
     assert "TIDE-TEST-001" in log
@@ -183,11 +156,10 @@ def test_a_driver_that_refuses_fails_the_proof_with_its_own_words(
     assert "exit 66" in log.partition("What the driver's place tells")[2]
 
 
-def test_a_restart_brings_one_new_driver_also_when_cleared_and_a_forced_stop_fails(
-    airflow: Airflow, begun: dict[str, str]
-) -> None:
+def test_a_restart_brings_one_new_driver_also_when_cleared_and_a_forced_stop_fails(airflow: Airflow) -> None:
     dag_id = "stream__restarted"
-    assert airflow.end(dag_id, begun["restarted"]) == "success"
+    airflow.project.behave("restarted", "forced")
+    assert airflow.run(dag_id, {"action": "start"})[1] == "success"
     run_id, state = airflow.run(dag_id, {"action": "restart"})
     assert state == "success"
     assert airflow.result(dag_id, run_id, "prove")["epoch"] == 2
@@ -219,6 +191,7 @@ def test_the_form_of_a_stream_refuses_what_it_does_not_know(
 def test_reconciliation_starts_every_stream_and_fails_naming_those_that_need_a_human(
     airflow: Airflow,
 ) -> None:
+    airflow.project.behave("refusing", "exit 66")
     try:
         run_id, state = airflow.run("tidemill_streams")
         assert state == "failed"
