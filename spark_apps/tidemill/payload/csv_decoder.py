@@ -32,7 +32,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.errors import SpecError
-from tidemill.payload.decimals import decimal_of
+from tidemill.payload.decimals import decimal_of, safe_text
 from tidemill.payload.decoder import Decoded, check_record_limit, decode_in_pieces
 from tidemill.payload.json_rules import apply_rules, textual_schema
 from tidemill.payload.json_schema import PayloadSchema
@@ -192,11 +192,13 @@ def _parse(texts: pa.StringArray, declared: pa.DataType) -> pa.Array:
 
 def _decimals(texts: pa.StringArray, declared: pa.Decimal128Type) -> pa.Array:
     try:
-        return texts.cast(declared)
+        if pc.all(pc.match_substring_regex(texts, safe_text(declared.scale))).as_py() is not False:
+            return texts.cast(declared)
     except pa.ArrowInvalid:
-        # One has too many digits.
-        read = [None if text is None else decimal_of(text, declared) for text in texts.to_pylist()]
-        return pa.array(read, declared)
+        pass
+    # One has too many digits.
+    read = [None if text is None else decimal_of(text, declared) for text in texts.to_pylist()]
+    return pa.array(read, declared)
 
 
 def _matching(texts: pa.StringArray, pattern: str) -> pa.StringArray:

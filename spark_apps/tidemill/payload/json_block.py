@@ -6,6 +6,8 @@ schema nothing that the parser keeps from one row changes the reading of the nex
 `test_json_decoder_properties.py`). So the block is tried first, and a failed block loses its bad records
 by remedies, cheapest first, until it decodes:
 
+Before that, records fall out of which it would misread a decimal (`decimals.py`).
+
 0. undeclared: where that is asked for, names are counted, all and declared ones.
 1. hinted: a regular expression made from the schema finds values of the wrong type; `explain` proves it.
 2. located: pyarrow names the row where parsing failed. It fails before the next row begins, so that
@@ -25,6 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from tidemill.errors import InternalError
+from tidemill.payload.decimals import risky_json
 from tidemill.payload.json_explain import Expected, explain
 from tidemill.payload.sieve import Sieve
 
@@ -66,6 +69,7 @@ class BlockDecoder:
         unexpected = "error" if is_closed else "ignore"
         self._parse_options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected)
         self._expected = Expected.of(pa.struct(schema), is_closed=is_closed)
+        self._risky = _risky_decimals_pattern(schema)
         self._hint = _wrong_type_pattern(self._expected)
         self._declared_name = _declared_name_pattern(self._expected) if is_closed else None
 
@@ -73,6 +77,7 @@ class BlockDecoder:
         """Return the decoded survivors; those that do not decode fall out of the sieve."""
         remedies: tuple[Callable[[pa.StringArray], dict[int, str]], ...]
         remedies = (self._undeclared, self._hinted, self._located, self._explained, self._halved)
+        sieve.drop(self._misread(sieve.records))
         try:
             return self._parse(sieve.records)
         except pa.ArrowInvalid:
@@ -99,9 +104,15 @@ class BlockDecoder:
             raise pa.ArrowInvalid(f"{len(texts)} records gave {table.num_rows} rows")
         return table.combine_chunks().to_batches()[0]
 
+    def _misread(self, texts: pa.StringArray) -> dict[int, str]:
+        return {} if self._risky is None else self._suspected(texts, self._risky, NOT_DECODABLE)
+
     def _hinted(self, texts: pa.StringArray) -> dict[int, str]:
-        suspects = pc.indices_nonzero(pc.match_substring_regex(texts, self._hint))
-        return self._proven(suspects, texts.take(suspects))
+        return self._suspected(texts, self._hint)
+
+    def _suspected(self, texts: pa.StringArray, hint: str, unreadable: str | None = None) -> dict[int, str]:
+        suspects = pc.indices_nonzero(pc.match_substring_regex(texts, hint))
+        return self._proven(suspects, texts.take(suspects), unreadable)
 
     def _undeclared(self, texts: pa.StringArray) -> dict[int, str]:
         """Records with more names than declared ones; who asked for a closed decoder looks again."""
@@ -114,9 +125,11 @@ class BlockDecoder:
     def _explained(self, texts: pa.StringArray) -> dict[int, str]:
         return self._proven(pa.arange(0, len(texts)), texts)
 
-    def _proven(self, offsets: pa.Array, texts: pa.StringArray) -> dict[int, str]:
+    def _proven(
+        self, offsets: pa.Array, texts: pa.StringArray, unreadable: str | None = None
+    ) -> dict[int, str]:
         pairs = zip(offsets.to_pylist(), texts.to_pylist(), strict=True)
-        reasons = ((offset, explain(text, self._expected)) for offset, text in pairs)
+        reasons = ((offset, explain(text, self._expected, unreadable)) for offset, text in pairs)
         return {offset: reason for offset, reason in reasons if reason is not None}
 
     def _located(self, texts: pa.StringArray) -> dict[int, str]:
@@ -171,6 +184,19 @@ def _wrong_type_pattern(expected: Expected) -> str:
         spelled = "|".join(sorted(re.escape(json.dumps(name, ensure_ascii=False)[1:-1]) for name in names))
         patterns.append(rf'"(?:{spelled})"\s*:\s*{_WRONG_START_BY_KIND[kind]}')
     return "|".join(patterns)
+
+
+def _risky_decimals_pattern(schema: pa.Schema) -> str | None:
+    scales = [kind.scale for kind in _leaf_types(pa.struct(schema)) if pa.types.is_decimal(kind)]
+    return risky_json(max(scales)) if scales else None
+
+
+def _leaf_types(declared: pa.DataType) -> Iterator[pa.DataType]:
+    if not pa.types.is_nested(declared):
+        yield declared
+        return
+    for number in range(declared.num_fields):
+        yield from _leaf_types(declared.field(number).type)
 
 
 def _declared_name_pattern(expected: Expected) -> str:

@@ -24,7 +24,7 @@ What is accepted and refused (pinned by `tests/unit/payload/test_json_semantics.
 | number: `NaN`, `Infinity`, `Inf`, with or without `-`          | `not_finite:<path>`                       |
 | number: too large for float64 (`2e308`, 400 digits)            | `not_finite:<path>`                       |
 | the same with `x-allow-non-finite`                             | NaN or infinity                           |
-| any number with an exponent above 308, also undeclared         | `not_decodable`                           |
+| any number but a decimal with an exponent above 308            | `not_decodable`                           |
 | date-time that is not an instant (`timestamps.py`)             | `wrong_type:<path>`                       |
 | date-time without offset; the same with `x-allow-no-offset`    | `no_offset:<path>`; taken as UTC          |
 | date that is no day of the calendar                            | `wrong_type:<path>`                       |

@@ -1,8 +1,9 @@
 """Why one record is wrong, by the standard library's JSON reader.
 
-`explain` proves, it never guesses: a reason means that `pyarrow.json` refuses the record too, None means
-"not proven". The decoder may therefore drop an explained record without asking pyarrow, at a few
-microseconds instead of the 0.1 ms of a pyarrow call, and no result depends on which way was taken.
+`explain` proves, it never guesses: a reason means that `pyarrow.json` refuses the record too, or would
+misread a decimal of it (`decimals.py`), None means "not proven". The decoder may therefore drop an explained
+record without asking pyarrow, at a few microseconds instead of the 0.1 ms of a pyarrow call, and no result
+depends on which way was taken.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from tidemill.payload.decimals import DECIMAL_TEXT, loses_digits
+from tidemill.payload.decimals import DECIMAL_TEXT, holds
 from tidemill.payload.json_framing import MALFORMED_JSON
 from tidemill.payload.json_schema import EACH_ITEM, Path, path_text
 from tidemill.payload.json_text import SURROGATE_ESCAPE
@@ -83,20 +84,25 @@ class _Object(dict[str, object]):
     repeated: frozenset[str] = frozenset()
 
 
-def explain(text: str, expected: Expected) -> str | None:
+def explain(text: str, expected: Expected, unreadable: str | None = None) -> str | None:
     """Return why a framed record is refused, None if that is not proven here.
+
+    Args:
+        text: The record.
+        expected: What it should be.
+        unreadable: The answer for a record that perhaps only `pyarrow.json` reads.
 
     Reasons: `malformed_json`, `duplicate_field:<path>`, `wrong_type:<path>`, `out_of_range:<path>`, and
     `undeclared:<path>` of closed objects; of several wrong fields the first in the schema's order.
     """
     try:
-        document = json.loads(text, object_pairs_hook=_object, parse_int=read_integer, parse_float=_fraction)
+        document = json.loads(text, object_pairs_hook=_object, parse_int=_whole, parse_float=_fraction)
         if SURROGATE_ESCAPE.search(text):
             json.dumps(document, ensure_ascii=False, default=str).encode()
     except RecursionError:
-        return None
+        return unreadable
     except ValueError:  # includes UnicodeEncodeError: half of a surrogate pair
-        return None if _ONLY_PYARROW_READS.search(text) else MALFORMED_JSON
+        return unreadable if _ONLY_PYARROW_READS.search(text) else MALFORMED_JSON
     return _violation(expected, document)
 
 
@@ -114,6 +120,11 @@ def read_integer(digits: str) -> int:
     # Python refuses to read thousands of digits, pyarrow does not mind them in undeclared fields. Any
     # integer of more characters than int64's longest (20) is beyond int64, and so is this one.
     return int(digits) if len(digits) <= 20 else 2**64
+
+
+def _whole(digits: str) -> int | Decimal:
+    # Of a decimal every digit counts; no other type holds so many.
+    return int(digits) if len(digits) <= 20 else Decimal(digits)
 
 
 def _fraction(digits: str) -> Decimal | float:
@@ -136,7 +147,7 @@ def _violation(expected: Expected, value: object) -> str | None:
         return None
     if not _fits(expected.kind, value):
         return f"wrong_type:{path_text(expected.path)}"
-    if expected.decimal is not None and _loses_digits(value, expected.decimal):
+    if expected.decimal is not None and not _is_held(value, expected.decimal):
         return f"out_of_range:{path_text(expected.path)}"
     if isinstance(value, _Object):
         return _violation_inside(expected, value)
@@ -169,9 +180,9 @@ def _fits(kind: str, value: object) -> bool:
     return kind != "integer" or (isinstance(value, int) and -(2**63) <= value < 2**63)
 
 
-def _loses_digits(value: object, declared: pa.Decimal128Type) -> bool:
+def _is_held(value: object, declared: pa.Decimal128Type) -> bool:
     # A float is one of the constants that only pyarrow judges, or has an exponent that it refuses.
-    return not isinstance(value, float) and loses_digits(str(value), declared)
+    return isinstance(value, float) or holds(declared, str(value))
 
 
 def _lacks(value: object, path: Path) -> bool:
