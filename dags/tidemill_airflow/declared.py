@@ -31,6 +31,11 @@ def backfillable(place: Place) -> list[str]:
     ]
 
 
+def declared_names(place: Place) -> list[str]:
+    """Names of all pipelines that can be read."""
+    return [name for name, spec, _ in _read_all(place) if spec is not None]
+
+
 def raise_conf_errors(place: Place) -> None:
     """Raise if the environment or a pipeline file is broken.
 

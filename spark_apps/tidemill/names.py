@@ -126,6 +126,8 @@ def kubernetes_job_name(pipeline: str, start: str) -> str:
 
 STREAMS_DAG_ID = "tidemill_streams"
 BACKFILL_DAG_ID = "backfill"
+CHECKPOINT_HYGIENE_DAG_ID = "checkpoint_hygiene"
+TABLE_MAINTENANCE_DAG_ID = "table_maintenance"
 
 
 # The asset that stands for all streams together.

@@ -59,6 +59,8 @@ LAYOUT = Layout("/lake")
         (names.STREAMS_DAG_ID, "tidemill_streams"),
         (names.STREAMS_ASSET_URI, "tidemill://streams"),
         (names.BACKFILL_DAG_ID, "backfill"),
+        (names.CHECKPOINT_HYGIENE_DAG_ID, "checkpoint_hygiene"),
+        (names.TABLE_MAINTENANCE_DAG_ID, "table_maintenance"),
         (names.FIRST_GENERATION, "g0001"),
         (names.QUARANTINE_OUTPUT, "quarantine"),
         (names.LATE_OUTPUT, "late"),

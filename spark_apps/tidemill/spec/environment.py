@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from tidemill.spec.hygiene import Hygiene
 from tidemill.spec.kubernetes import KubernetesSettings, check_root_outlives_pods
 from tidemill.spec.location import Root
 from tidemill.spec.schema_registry import SchemaRegistry
@@ -143,6 +144,7 @@ class EnvironmentSpec(Strict):
         description="Access to a root on an object store; else the machine's own role or identity.",
     )
     protected: bool = Field(False, description="Destructive verbs need approval.")
+    hygiene: Hygiene = Field(Hygiene(), description="What the daily DAGs do by themselves.")
     spark_ui: bool = Field(
         False,
         description="Whether drivers serve Spark's own UI: on the loopback interface of their machine or pod "

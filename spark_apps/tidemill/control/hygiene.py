@@ -1,0 +1,225 @@
+"""The daily care of one pipeline's checkpoint, beside its stream: what the doctor finds, a backup, a prune.
+
+Each part is the verb's own function, and may be repeated. A backup only adds, and refuses a checkpoint that
+is not whole. A prune is left out while the doctor finds an error, since what is old may be needed then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tidemill.checkpoint.doctor.examine import Examination, examine
+from tidemill.checkpoint.findings import Finding
+from tidemill.checkpoint.procedure.carry_out import Request, carry_out, plan_of, procedure_of
+from tidemill.checkpoint.procedure.journal import derived_request_id
+from tidemill.checkpoint.procedure.unfinished import check_nothing_else_unfinished, unfinished
+from tidemill.checkpoint.verbs.backup import BackupRequest, plan_backup, take_backup
+from tidemill.checkpoint.verbs.backup_manifest import Manifest, read_manifests
+from tidemill.checkpoint.verbs.prune import Keep, gather_prune, plan_prune, prune_steps
+from tidemill.control.plane import ControlPlane
+from tidemill.errors import TidemillError, UsageError
+from tidemill.names import CHECKPOINT_HYGIENE_DAG_ID
+from tidemill.spec.hygiene import Hygiene
+from tidemill.spec.project import Pipeline, resolve_pipeline
+
+# A daily run does not begin at the same second each day; without this, every other one would find the backup
+# of the day before too young.
+EARLY = timedelta(hours=1)
+
+# No backup, or an old one: what the care itself sees to.
+NO_BACKUP = "TIDE-CKPT-056"
+NOTHING_COMMITTED = "TIDE-CKPT-048"
+
+
+@dataclass(frozen=True)
+class Care:
+    """What the care for one pipeline has come to.
+
+    Args:
+        pipeline: Which.
+        findings: The doctor's, worst first.
+        done: What was done or left, one sentence each.
+        failed: What could not be done, as errors say it.
+    """
+
+    pipeline: str
+    findings: tuple[Finding, ...]
+    done: tuple[str, ...]
+    failed: tuple[str, ...] = ()
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """Findings that need a person now."""
+        return tuple(finding for finding in self.findings if finding.severity == "error")
+
+    def lines(self) -> list[str]:
+        """For a log."""
+        return [*map(line_of, self.findings), *self.done, *self.failed]
+
+    def as_document(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "pipeline": self.pipeline,
+            "errors": [line_of(finding) for finding in self.errors],
+            "warnings": [line_of(f) for f in self.findings if f.severity == "warning"],
+            "notes": [line_of(f) for f in self.findings if f.severity == "note"],
+            "done": list(self.done),
+            "failed": list(self.failed),
+        }
+
+
+def look_after(plane: ControlPlane, name: str, by: str) -> Care:
+    """Examine, back up and prune one pipeline; what one part cannot do stops no other.
+
+    Args:
+        plane: The environment.
+        name: Of the pipeline.
+        by: Who asks; the environment's standing approval is added.
+    """
+    try:
+        pipeline = resolve_pipeline(plane.environment, name)
+    except TidemillError:
+        found = examine(plane.environment, [name]).findings
+        return Care(name, found, ("nothing was done: the declaration is wrong",))
+    care = _Care(plane, pipeline, _person(plane, by))
+    # A prune of an earlier run that died would else be an error that keeps this one from completing it.
+    if care.has_begun_to_prune:
+        care.attempt("prune that was begun", care.prune)
+    found = examine(plane.environment, [name]).findings
+    care.attempt("backup", care.back_up)
+    if any(finding.severity == "error" for finding in found):
+        care.done.append("prune: left out while something is wrong")
+    else:
+        care.attempt("prune", care.prune)
+    kept = (f for f in found if not (care.has_backup and f.finding_id == NO_BACKUP))
+    return Care(name, tuple(kept), tuple(care.done), tuple(care.failed))
+
+
+def whole_examination(plane: ControlPlane) -> Examination:
+    """All pipelines at once: also what concerns several, and state folders of no pipeline."""
+    return examine(plane.environment)
+
+
+def backup_reason(
+    newest: Manifest | None, live: tuple[str, int], now: datetime, every: timedelta
+) -> tuple[bool, str]:
+    """Whether a backup is due, and why. Pure.
+
+    Args:
+        newest: The newest backup.
+        live: Generation and newest committed batch.
+        now: When.
+        every: `hygiene.backup_every`.
+    """
+    if newest is None:
+        return True, "there was none"
+    if (newest.generation, newest.batch_id) == live:
+        return False, f"{newest.backup} has the newest batch, {newest.batch_id}"
+    age = now - newest.taken_at
+    if age < every - min(EARLY, every / 2):
+        return False, f"{newest.backup} is {age // timedelta(hours=1)} hours old"
+    return True, f"{newest.backup} is old, or of another generation"
+
+
+def keep_of(policy: Hygiene) -> Keep:
+    """What a prune leaves, by the environment."""
+    return Keep(policy.generations, policy.backups, policy.records, policy.trash)
+
+
+def may_delete(plane: ControlPlane) -> bool:
+    """Whether what is old may be taken away without asking a person."""
+    spec = plane.environment.spec
+    return not spec.protected or spec.hygiene.approved_by is not None
+
+
+def line_of(finding: Finding) -> str:
+    """A finding in one line."""
+    facts = " ".join(f"{name}={value}" for name, value in finding.facts.items())
+    page = f" Page: {finding.runbook}." if finding.runbook else ""
+    return (
+        f"{finding.severity} {finding.finding_id} {finding.pipeline}: {finding.problem} {facts}"
+        f" To fix: {finding.fix}.{page}"
+    )
+
+
+def _person(plane: ControlPlane, by: str) -> str:
+    approved_by = plane.environment.spec.hygiene.approved_by
+    return f"{by}, approved by {approved_by}" if approved_by else by
+
+
+class _Care:
+    """One round for one pipeline; collects what it comes to."""
+
+    def __init__(self, plane: ControlPlane, pipeline: Pipeline, person: str) -> None:
+        self._plane = plane
+        self._pipeline = pipeline
+        self._person = person
+        self.has_backup = False
+        self.done: list[str] = []
+        self.failed: list[str] = []
+
+    @property
+    def has_begun_to_prune(self) -> bool:
+        """Whether an earlier run died in its prune."""
+        entry = unfinished(self._plane.store, self._plane.layout, self._pipeline.name)
+        return entry is not None and entry.request_id == self._prune_id()
+
+    def attempt(self, what: str, act: Callable[[], str]) -> None:
+        try:
+            self.done.append(f"{what}: {act()}")
+        except TidemillError as error:
+            self.failed.append(f"{what}: {error}")
+
+    def _prune_id(self) -> str:
+        # Not of the policy: a prune that died is completed by its own plan after the policy has changed.
+        store, layout, name = self._plane.store, self._plane.layout, self._pipeline.name
+        return derived_request_id(store, layout, name, "prune", {"of": CHECKPOINT_HYGIENE_DAG_ID})
+
+    def back_up(self) -> str:
+        store, pipeline = self._plane.store, self._pipeline
+        policy, now = self._plane.environment.spec.hygiene, datetime.now(UTC)
+        try:
+            would = plan_backup(store, pipeline)
+        except UsageError as error:
+            if error.error_id != NOTHING_COMMITTED:
+                raise
+            return "nothing was ever committed"
+        newest = next(reversed(read_manifests(store, pipeline.layout, pipeline.name)), None)
+        live = (would["generation"], would["batch_id"])
+        due, why = backup_reason(newest, live, now, policy.backup_every)
+        if due:
+            self._plane.own()
+            taken = take_backup(store, pipeline, BackupRequest(self._person, CHECKPOINT_HYGIENE_DAG_ID, now))
+            self.has_backup = True
+            return f"{taken.backup}, batch {taken.batch_id}, {len(taken.files)} files, {taken.size} bytes"
+        self.has_backup = newest is not None and (newest.generation, newest.batch_id) == live
+        return f"not due: {why}"
+
+    def prune(self) -> str:
+        store, layout, name = self._plane.store, self._plane.layout, self._pipeline.name
+        request_id = self._prune_id()
+        check_nothing_else_unfinished(store, layout, name, request_id)
+        command = (
+            f"tidemill checkpoint prune {name} --reason hygiene --apply --request-id {request_id}, "
+            f"or the next run of {CHECKPOINT_HYGIENE_DAG_ID}"
+        )
+        request = Request("prune", name, request_id, self._person, CHECKPOINT_HYGIENE_DAG_ID, command)
+        keep = keep_of(self._plane.environment.spec.hygiene)
+        plan = plan_of(store, layout, request, lambda: plan_prune(gather_prune(store, self._pipeline), keep))
+        moves, deletes = plan["moves"], plan["deletes"]
+        if not moves and not deletes:
+            return "nothing is old"
+        weight = f"{len(moves)} to the trash, {len(deletes)} out of it"
+        if not may_delete(self._plane):
+            return (
+                f"only planned, {weight}: the environment is protected and names no `hygiene.approved_by`; "
+                f"by hand: tidemill checkpoint prune {name}"
+            )
+        self._plane.own()
+        steps = prune_steps(store, layout, request, plan)
+        procedure = procedure_of(request, plan, steps, forbids_starts=False)
+        carry_out(store, layout, procedure, lambda: None)
+        return weight
