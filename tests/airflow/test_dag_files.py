@@ -19,6 +19,12 @@ from tidemill.spec.project import Project
 # Seconds that all DAG files together may take, without the import of Airflow itself.
 PARSE_BUDGET_SECONDS = 1.0
 
+# Their tasks.
+DAILY = {
+    "checkpoint_hygiene": ["look_after", "report"],
+    "table_maintenance": ["maintain", "report", "tables"],
+}
+
 PARSE = """
 import json, sys
 from airflow.dag_processing.dagbag import DagBag
@@ -78,7 +84,7 @@ def test_every_pipeline_of_this_repository_has_its_dag(parsed: Mapping[str, Any]
     modes = {name: project.load_pipeline(name).run.mode for name in project.pipeline_names()}
     own = {f"{mode}__{name}" for name, mode in modes.items()}
     assert parsed["errors"] == {}
-    assert set(parsed["dags"]) == own | {"tidemill_streams", "backfill", "checkpoint_hygiene"}
+    assert set(parsed["dags"]) == own | {"tidemill_streams", "backfill", *DAILY}
 
 
 def test_dag_files_parse_within_a_second_and_load_nothing_heavy(parsed: Mapping[str, Any]) -> None:
@@ -119,13 +125,13 @@ def test_a_backfill_is_a_dry_run_unless_told_otherwise(parsed: Mapping[str, Any]
     assert "iot_events_bronze" in dag["params"]["pipeline"]["enum"]
 
 
-@pytest.mark.parametrize("dag_id", ["checkpoint_hygiene"])
+@pytest.mark.parametrize("dag_id", DAILY)
 def test_daily_care_is_a_task_for_each_and_a_report(parsed: Mapping[str, Any], dag_id: str) -> None:
     dag = parsed["dags"][dag_id]
     assert (dag["schedule"], dag["catchup"], dag["max_active_runs"]) == ("@daily", False, 1)
     # A checkpoint or table that needs a person must not end the care for the others.
     assert dag["paused_after_failures"] == 0
-    assert dag["tasks"] == ["look_after", "report"]
+    assert dag["tasks"] == DAILY[dag_id]
 
 
 def test_every_dag_says_what_it_does_and_what_to_do_when_it_is_not_healthy(parsed: Mapping[str, Any]) -> None:
@@ -141,7 +147,7 @@ def test_a_broken_pipeline_hides_no_other_and_is_shown_as_an_import_error(tmp_pa
         declare_all(project)
         seen = parse(project.folder, tmp_path)
     own = {"stream__orders", "incremental__daily"}
-    assert set(seen["dags"]) == own | {"tidemill_streams", "checkpoint_hygiene"}
+    assert set(seen["dags"]) == own | {"tidemill_streams", *DAILY}
     (file,) = seen["errors"]
     assert file.endswith("conf_errors.py")
     assert "broken.yaml" in seen["errors"][file]

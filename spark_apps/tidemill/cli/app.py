@@ -27,6 +27,7 @@ from tidemill.cli import (
     schema,
     status,
     streams,
+    table,
     validate,
     watch,
 )
@@ -47,7 +48,7 @@ app = typer.Typer(
 )
 for verbs in (init, validate, plan, run, status, streams, watch, ledger, query, graph):
     verbs.add_to(app)
-for group in (queries, backfill, checkpoint, quarantine, schema, control, dev):
+for group in (queries, backfill, checkpoint, table, quarantine, schema, control, dev):
     group.add_to(app)
 
 

@@ -1,0 +1,90 @@
+"""The tasks of `table_maintenance`: the tables that there are, one task for each, and the report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from tidemill_airflow.place import Place
+from tidemill_airflow.waiting import refusals_are_final
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class TablesThere(BaseOperator):
+    """Name the declared tables that exist.
+
+    Args:
+        place: Project and environment.
+    """
+
+    def __init__(self, *, place: Place, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.place = place
+
+    def execute(self, context: Context) -> list[str]:  # noqa: ARG002  # Airflow's signature
+        """Look."""
+        from tidemill.control.maintenance import open_upkeep
+
+        return open_upkeep(self.place.open()).there()
+
+
+class MaintainTable(BaseOperator):
+    """Put small files of one table together and delete files that nobody needs, beside its stream.
+
+    Args:
+        place: Project and environment.
+        table: The table.
+    """
+
+    template_fields = ("table",)
+
+    def __init__(self, *, place: Place, table: str, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.place = place
+        self.table = table
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Do it; returns what was done and left."""
+        from tidemill.control.maintenance import open_upkeep
+
+        with refusals_are_final():
+            upkeep = open_upkeep(self.place.open())
+            report = upkeep.maintain(self.table, f"airflow, DAG run {context['dag_run'].run_id}")
+        for line in report.lines():
+            self.log.info("%s", line)
+        if not report.failed:
+            return report.as_document()
+        context["ti"].xcom_push(key="return_value", value=report.as_document())
+        raise AirflowException("\n".join(report.failed))
+
+
+class MaintenanceReport(BaseOperator):
+    """Say what all tasks have come to; fails if one has failed, so that the DAG run does.
+
+    Args:
+        place: Project and environment.
+    """
+
+    def __init__(self, *, place: Place, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.place = place
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Sum up; returns the summary."""
+        tables = context["ti"].xcom_pull(task_ids="tables")
+        if tables is None:
+            raise AirflowFailException("The tables are not known; see the task `tables`.")
+        told = {report["table"]: report for report in context["ti"].xcom_pull(task_ids="maintain") or []}
+        lines = [f"{name}: {text}" for name, report in told.items() for text in report["done"]]
+        self.log.info("%s", "\n".join(lines) or "There are no tables yet.")
+        wrong = [f"{name}: {text}" for name, report in told.items() for text in report["failed"]]
+        wrong += [f"{name}: its task has told nothing; see its log" for name in tables if name not in told]
+        summary = {"tables": len(tables), "deleted": sum(r["deleted"] for r in told.values()), "done": lines}
+        if wrong:
+            context["ti"].xcom_push(key="return_value", value=summary)
+            raise AirflowFailException("\n".join(["These tables need a human.", *wrong]))
+        return summary

@@ -1,0 +1,82 @@
+"""`tidemill table maintain`: small files put together, and files deleted that no version needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidemill.cli.invocation import invocation_of
+from tidemill.cli.output import print_json, say
+from tidemill.cli.procedure_run import check_approval
+from tidemill.cli.verb_command import Apply, ApprovedBy, AsJson, By, VerbCall, asking_person
+
+if TYPE_CHECKING:
+    from tidemill.control.maintenance import Upkeep
+    from tidemill.maintenance.maintain import TableReport
+
+Table = Annotated[str, typer.Argument(help="Table as <zone>/<name>; all tables, if none is given.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the group."""
+    group = typer.Typer(help="Tables beside their streams.", no_args_is_help=True, rich_markup_mode=None)
+    group.callback()(lambda: None)
+    group.command()(maintain)
+    app.add_typer(group, name="table")
+
+
+def maintain(  # noqa: PLR0913  # the options of a command line
+    context: typer.Context,
+    table: Table = "",
+    apply: Apply = False,
+    by: By = "",
+    approved_by: ApprovedBy = "",
+    as_json: AsJson = False,
+) -> None:
+    """Put small files together and delete files that nobody needs; streams may go on."""
+    from tidemill.control.maintenance import open_upkeep
+
+    invocation = invocation_of(context)
+    upkeep = open_upkeep(invocation.control_plane())
+    names = [upkeep.check(table)] if table else upkeep.there()
+    if not apply:
+        words = [word for word in (table, "--apply") if word]
+        _plan(upkeep, names, invocation.command("table", "maintain", *words), as_json=as_json)
+        return
+    person = asking_person(by)
+    call = VerbCall(invocation, "maintain", "", (), apply, by=person, approved_by=approved_by)
+    if approved_by:
+        check_approval(call, upkeep.plane.environment)
+    reports = [_maintain(upkeep, name, call) for name in names]
+    if as_json:
+        print_json({"applied": True, "tables": [report.as_document() for report in reports]})
+    else:
+        for line in (line for report in reports for line in report.lines()):
+            say(line)
+    if any(report.failed for report in reports):
+        raise typer.Exit(1)
+
+
+def _maintain(upkeep: Upkeep, table: str, call: VerbCall) -> TableReport:
+    """Maintain one table; a damaged one stops no other."""
+    from tidemill.errors import DataError
+    from tidemill.maintenance.maintain import TableReport
+
+    try:
+        return upkeep.maintain(table, call.person, approved=bool(call.approved_by))
+    except DataError as error:
+        return TableReport(table, failed=[str(error)])
+
+
+def _plan(upkeep: Upkeep, names: list[str], command: str, *, as_json: bool) -> None:
+    plans = [plan for name in names if (plan := upkeep.plan(name)) is not None]
+    if as_json:
+        print_json({"applied": False, "tables": [plan.as_document() for plan in plans]})
+        return
+    for line in (line for plan in plans for line in plan.lines()):
+        say(line)
+    if any(plan.has_work for plan in plans):
+        say(f"Nothing was done. To carry it out: {command}")
+    else:
+        say("There is nothing to do.")
