@@ -8,6 +8,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tidemill_airflow.place import Place
+from tidemill_airflow.upkeep import told_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -65,7 +66,7 @@ class HygieneReport(BaseOperator):
         from tidemill.control.hygiene import line_of, whole_examination
 
         found = whole_examination(self.place.open())
-        told = list(context["ti"].xcom_pull(task_ids="look_after") or [])
+        told = told_by(context, "look_after")
         lines = [line_of(finding) for finding in found.findings]
         wrong = [line_of(finding) for finding in found.findings if finding.severity == "error"]
         wrong += troubles(told, self.pipelines)

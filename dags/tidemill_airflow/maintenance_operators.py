@@ -8,6 +8,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tidemill_airflow.place import Place
+from tidemill_airflow.upkeep import told_by
 from tidemill_airflow.waiting import refusals_are_final
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class MaintenanceReport(BaseOperator):
         tables = context["ti"].xcom_pull(task_ids="tables")
         if tables is None:
             raise AirflowFailException("The tables are not known; see the task `tables`.")
-        told = {report["table"]: report for report in context["ti"].xcom_pull(task_ids="maintain") or []}
+        told = {report["table"]: report for report in told_by(context, "maintain")}
         lines = [f"{name}: {text}" for name, report in told.items() for text in report["done"]]
         self.log.info("%s", "\n".join(lines) or "There are no tables yet.")
         wrong = [f"{name}: {text}" for name, report in told.items() for text in report["failed"]]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
 
 # Names the pool that bounds them. Airflow never schedules a task whose pool does not exist, so whoever makes
 # the pool sets this.
@@ -14,6 +17,12 @@ POOL_VARIABLE = "TIDEMILL_UPKEEP_POOL"
 # Tasks of one DAG run at once, whatever the pool: each lists and copies files, waiting for storage most of
 # the time, and a compaction holds some hundred megabytes.
 AT_ONCE = 4
+
+
+def told_by(context: Context, task_id: str) -> list[dict[str, Any]]:
+    """What the mapped tasks of a name have returned, or pushed before they failed; others are left out."""
+    # As a list: asked for by its name alone, a task that is mapped once would give its value instead.
+    return [told for told in context["ti"].xcom_pull(task_ids=[task_id]) if told is not None]
 
 
 def upkeep_pool(variables: Mapping[str, str] = os.environ) -> str:

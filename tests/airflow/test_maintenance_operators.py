@@ -23,8 +23,9 @@ class Run:
         def push(key: str, value: Any) -> None:  # Airflow's signature
             self.kept["maintain"].append(value)
 
-        def pull(task_ids: str) -> Any:
-            return self.kept.get(task_ids)
+        def pull(task_ids: str | list[str]) -> Any:
+            # As Airflow: all values of tasks in a list, the value of a single one.
+            return self.kept.get(task_ids) if isinstance(task_ids, str) else self.kept["maintain"]
 
         ti = SimpleNamespace(xcom_push=push, xcom_pull=pull)
         return {"ti": ti, "dag_run": SimpleNamespace(run_id="scheduled-1")}
