@@ -38,6 +38,16 @@ def test_an_incremental_run_is_proven_and_tells_its_table_what_it_wrote(airflow:
     assert extra.items() <= events[-1]["extra"].items()
 
 
+def test_each_table_that_there_is_is_maintained_in_a_task_of_its_own(airflow: Airflow) -> None:
+    airflow.run("incremental__daily")
+    run_id, state = airflow.run("table_maintenance")
+    assert state == "success"
+    summary = airflow.result("table_maintenance", run_id, "report")
+    tables = airflow.result("table_maintenance", run_id, "tables")
+    assert "bronze/daily" in tables
+    assert {line.partition(":")[0] for line in summary["done"]} == set(tables)
+
+
 def test_a_cleared_task_finds_the_driver_that_is_at_work(airflow: Airflow) -> None:
     airflow.project.hold_back("slow")
     epoch_before = airflow.epoch("slow")
