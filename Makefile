@@ -63,7 +63,7 @@ test-airflow: setup-tests ## Airflow's own classes and database
 test-helm: setup ## the chart, rendered; needs helm, no cluster
 	@$(PYTEST) tests/helm
 
-.PHONY: bench-overhead bench-payloads bench-sinks bench-checkpoint bench-doctor bench-reconcile bench-drain soak soak-kills
+.PHONY: bench-overhead bench-payloads bench-sinks bench-checkpoint bench-doctor bench-reconcile bench-drain bench-maintenance soak soak-kills
 bench-overhead: setup ## time against hand-written, tuned PySpark
 	@$(BIN)/python -m tests.bench.overhead
 
@@ -84,6 +84,9 @@ bench-reconcile: setup ## time of a reconciliation of 1,000 streams
 
 bench-drain: setup ## time of a drain under load, against the running batch's own
 	@$(BIN)/python -m tests.bench.drain
+
+bench-maintenance: setup ## time of a commit over 10,000 small ones, with maintenance in between
+	@$(BIN)/python -m tests.bench.maintenance
 
 soak: stores ## hours: random faults under load, all cases marked `soak`; ROUNDS=5 and MINUTES=3 do less
 	@$(PYTEST) -m soak tests/soak $(TIERS) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(MINUTES),--minutes $(MINUTES))
