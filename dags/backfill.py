@@ -18,16 +18,9 @@ from airflow.sdk import DAG, Param
 from tidemill.names import BACKFILL_DAG_ID
 from tidemill_airflow.bounded_operators import BackfillPlan, BackfillRun
 from tidemill_airflow.declared import backfillable
+from tidemill_airflow.moment import MOMENT
 from tidemill_airflow.place import place_of
 from tidemill_airflow.retries import REPEATED
-
-# `format` makes the form show a calendar; Airflow's server does not check it, so the pattern does.
-MOMENT = {
-    "type": ["null", "string"],
-    "format": "date-time",
-    "pattern": r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})?)?"
-    r"(Z|[+-]\d{2}:\d{2})$",
-}
 
 PLACE = place_of(__file__)
 PIPELINES = backfillable(PLACE)

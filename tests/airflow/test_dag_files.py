@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -103,7 +104,10 @@ def test_what_looks_after_streams_is_never_paused_for_its_failures(parsed: Mappi
 def test_a_stream_has_its_actions_and_they_end_in_proof(parsed: Mapping[str, Any]) -> None:
     dag = parsed["dags"]["stream__iot_events_bronze"]
     assert dag["tasks"] == ["act", "prove"]
-    assert dag["params"]["action"]["enum"] == ["start", "stop", "restart"]
+    assert dag["params"]["action"]["enum"] == ["start", "stop", "restart", "suspend", "resume"]
+    moment = dag["params"]["until"]["pattern"]
+    assert re.search(moment, "2026-12-01T06:00:00Z")
+    assert not any(re.search(moment, text) for text in ("", "soon", "2026-12-01", "2026-13-01T06:00:00Z"))
 
 
 def test_an_incremental_pipeline_has_its_schedule_and_its_tables_as_assets(parsed: Mapping[str, Any]) -> None:

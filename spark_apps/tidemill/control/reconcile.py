@@ -13,6 +13,7 @@ from tidemill.control.facts import Facts
 from tidemill.control.hung import NO_PROGRESS_PAGE, why_hung
 from tidemill.control.restart_policy import class_of, judge_crashes
 from tidemill.control.runtime import StartedDriver
+from tidemill.control.suspension import words_of
 from tidemill.spec.restarts import RestartPolicy
 
 # Longest silence of a driver elsewhere that has fenced off ours before it counts as dead. Above the least
@@ -156,6 +157,8 @@ def _why_not_wanted(facts: Facts) -> str:
         return f"declared {facts.mode}, not stream"
     if facts.desired is None:
         return str(facts.problem or f"for trying out; to start it: tidemill start {facts.pipeline}")
+    if facts.desired.state == "suspended":
+        return words_of(facts.desired)
     reason = f": {facts.desired.reason}" if facts.desired.reason else ""
     return f"stopped by {facts.desired.by}{reason}"
 

@@ -23,6 +23,8 @@ VERBS = [
     ["start"],
     ["stop"],
     ["restart"],
+    ["suspend"],
+    ["resume"],
     ["ledger"],
     ["graph"],
     ["checkpoint", "inspect"],

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from tests.support.command_line import CommandLine
 from tests.support.eventually import eventually
 from tests.support.fake_driver import ROOT
 from tests.support.small_project import INCREMENTAL, SmallProject, small_project
-from tidemill.checkpoint.desired import read_desired
+from tidemill.checkpoint.desired import Desired, read_desired, write_desired
 from tidemill.cli import foreground
 from tidemill.control.bounded_run import backfill_run, start_bounded
 
@@ -89,7 +89,49 @@ def test_a_stream_that_cannot_start_ends_with_1(tidemill: CommandLine, drivers: 
     assert "exit 66" in tidemill.out
 
 
-@pytest.mark.parametrize("verb", ["start", "stop", "restart"])
+def test_a_stream_is_suspended_seen_with_moment_and_reason_and_resumed(
+    tidemill: CommandLine, drivers: SmallProject
+) -> None:
+    drivers.declare("orders")
+    assert tidemill("start", "orders") == 0
+    moment = ("--until", "2126-12-01T06:00:00Z")
+    assert tidemill("suspend", "orders", *moment, "--reason", "broker move") == 0, tidemill.out
+    [state] = tidemill.json("status", "orders")
+    assert state["driver"] is None
+    assert state["desired"].startswith("suspended until 2126-12-01 06:00 UTC (")
+    assert state["suspended_until"].startswith("2126-12-01T06:00:00")
+    assert state["next"]["action"] == "leave"
+    assert state["next"]["reason"].endswith(": broker move")
+    assert tidemill("resume", "orders") == 0, tidemill.out
+    [state] = tidemill.json("status", "orders")
+    assert (state["desired"].partition(" ")[0], state["actual"]) == ("running", "running")
+    assert state["suspended_until"] is None
+
+
+def test_a_suspension_that_has_ended_is_shown_as_a_wish_to_run(
+    tidemill: CommandLine, drivers: SmallProject
+) -> None:
+    name, plane = drivers.declare("orders"), drivers.plane()
+    until = datetime(2026, 3, 1, 6, tzinfo=UTC)
+    wish = Desired(state="suspended", by="ann", at=until - timedelta(days=1), until=until)
+    write_desired(plane.store, plane.layout, name, wish)
+    [state] = tidemill.json("status")
+    assert state["desired"] == "running since 2026-03-01 06:00 UTC (ann)"
+    assert (state["next"]["action"], state["progress"]["stalled"] is None) == ("start", False)
+    assert "suspended until 2026-03-01 06:00 UTC by ann, and not back" in state["progress"]["stalled"]
+
+
+@pytest.mark.parametrize("moment", ["soon", "2020-01-01T00:00:00Z"])
+def test_a_moment_of_no_use_leaves_a_stream_as_it_is(
+    tidemill: CommandLine, drivers: SmallProject, moment: str
+) -> None:
+    drivers.declare("orders")
+    assert tidemill("suspend", "orders", "--until", moment) == 2
+    assert tidemill.err.startswith("TIDE-CTRL-020")
+    assert read_desired(drivers.plane().store, drivers.plane().layout, "orders") is None
+
+
+@pytest.mark.parametrize("verb", ["start", "stop", "restart", "suspend", "resume"])
 def test_an_unknown_stream_leaves_no_wish_behind(
     tidemill: CommandLine, drivers: SmallProject, verb: str
 ) -> None:

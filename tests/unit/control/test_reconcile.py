@@ -81,6 +81,26 @@ def test_a_stopped_stream_stays_stopped_and_says_who_stopped_it_and_why() -> Non
     assert "ann: broker move" in decision.reason
 
 
+def test_a_suspended_stream_is_drained_left_and_started_when_its_moment_has_passed() -> None:
+    suspended = wish("suspended", ago(days=1), "broker move").model_copy(update={"until": NOW})
+    drained, just_before = (ending(0, ago(days=1)),), NOW - timedelta(seconds=1)
+    assert decide(desired=suspended, running=driver(), now=just_before).action == "stop"
+    decision = decide(desired=suspended, endings=drained, now=just_before)
+    assert decision.action == "leave"
+    assert decision.reason == "suspended until 2026-03-01 12:00 UTC by ann: broker move"
+    assert decide(desired=suspended, endings=drained).action == "start"
+    assert decide(desired=suspended, running=driver()).action == "leave"
+    for_ever = wish("suspended", ago(days=1))
+    assert decide(desired=for_ever, endings=drained, now=NOW + timedelta(days=999)).action == "leave"
+
+
+def test_a_suspension_gives_a_new_budget_but_its_end_does_not() -> None:
+    suspended = wish("suspended", ago(minutes=45)).model_copy(update={"until": ago(minutes=40)})
+    before, since = crashes(70, 65, 60, 55, 50), crashes(30, 25, 20, 15, 10, 6)
+    assert decide(desired=suspended, endings=before).action == "start"
+    assert decide(desired=suspended, endings=since).action == "hold"
+
+
 def test_a_stream_that_should_be_stopped_is_drained_once() -> None:
     assert decide(desired=wish("stopped"), running=driver()).action == "stop"
     assert (
