@@ -11,6 +11,7 @@ import typer
 
 from tidemill.cli.invocation import Invocation, invocation_of
 from tidemill.cli.output import say
+from tidemill.names import STREAMS_DAG_ID
 
 if TYPE_CHECKING:
     from tidemill.control.plane import ControlPlane
@@ -81,6 +82,8 @@ def suspend(
     When the moment has passed, the next reconciliation starts it again.
     """
     _carry_out(invocation_of(context), "suspend", pipeline, reason, timeout, until)
+    again = f"{STREAMS_DAG_ID} starts it again after {until}; " if until else ""
+    say(f"{again}to start it now: tidemill resume {pipeline}")
 
 
 def resume(context: typer.Context, pipeline: Name, reason: Reason = "", timeout: Timeout = None) -> None:

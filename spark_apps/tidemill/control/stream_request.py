@@ -20,6 +20,7 @@ from tidemill.control.runtime import StartedDriver
 from tidemill.control.suspension import check_suspendable, check_until
 from tidemill.control.visit import start_stream
 from tidemill.errors import UsageError
+from tidemill.names import incremental_dag_id
 from tidemill.spec.project import Pipeline, resolve_pipeline
 
 Verb = Literal["start", "stop", "restart", "suspend", "resume"]
@@ -73,7 +74,7 @@ def begin(plane: ControlPlane, request: StreamRequest) -> Goal:
             is to be suspended or resumed.
     """
     check_until(request.verb, request.until, datetime.now(UTC))
-    pipeline = None if request.verb == "stop" else _stream(plane, request.pipeline)
+    pipeline = None if request.verb == "stop" else _stream(plane, request)
     plane.own()
     _write_wish(plane, request, pipeline)
     driver = plane.running(request.pipeline)
@@ -139,14 +140,17 @@ def _must_go(driver: StartedDriver, request: StreamRequest) -> bool:
     )
 
 
-def _stream(plane: ControlPlane, name: str) -> Pipeline:
+def _stream(plane: ControlPlane, request: StreamRequest) -> Pipeline:
+    name = request.pipeline
     pipeline = resolve_pipeline(plane.environment, name)
     if pipeline.spec.run.mode != "stream":
+        once = f"run it once: tidemill run {name} --mode {pipeline.spec.run.mode}"
+        paused = f"pause or un-pause its DAG {incremental_dag_id(name)} in Airflow"
         raise UsageError(
             "TIDE-CTRL-006",
             "This pipeline is not a stream.",
             facts={"pipeline": name, "mode": pipeline.spec.run.mode},
-            fix=f"run it once: tidemill run {name} --mode {pipeline.spec.run.mode}",
+            fix=paused if request.verb in ("suspend", "resume") else once,
         )
     return pipeline
 

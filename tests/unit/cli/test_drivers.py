@@ -96,6 +96,9 @@ def test_a_stream_is_suspended_seen_with_moment_and_reason_and_resumed(
     assert tidemill("start", "orders") == 0
     moment = ("--until", "2126-12-01T06:00:00Z")
     assert tidemill("suspend", "orders", *moment, "--reason", "broker move") == 0, tidemill.out
+    assert tidemill.out.splitlines()[-1].endswith(
+        "after 2126-12-01T06:00:00Z; to start it now: tidemill resume orders"
+    )
     [state] = tidemill.json("status", "orders")
     assert state["driver"] is None
     assert state["desired"].startswith("suspended until 2126-12-01 06:00 UTC (")

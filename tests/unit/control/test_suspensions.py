@@ -111,7 +111,9 @@ def test_what_runs_only_by_hand_is_not_started_by_the_end_of_a_suspension(projec
 def test_only_a_stream_is_suspended(project: SmallProject) -> None:
     plane = project.plane()
     project.declare("orders", INCREMENTAL)
-    assert refused(plane, "suspend").error_id == "TIDE-CTRL-006"
+    error = refused(plane, "suspend")
+    assert error.error_id == "TIDE-CTRL-006"
+    assert "incremental__orders" in error.fix
     assert refused(plane, "resume").error_id == "TIDE-CTRL-006"
 
 
