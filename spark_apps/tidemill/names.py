@@ -127,6 +127,9 @@ def kubernetes_job_name(pipeline: str, start: str) -> str:
 STREAMS_DAG_ID = "tidemill_streams"
 BACKFILL_DAG_ID = "backfill"
 
+# Airflow's pool of the tasks that run drivers; its slots count deferred tasks.
+DRIVER_POOL = "tidemill_drivers"
+
 
 # The asset that stands for all streams together.
 STREAMS_ASSET_URI = "tidemill://streams"
