@@ -26,7 +26,7 @@ from tidemill_airflow.retries import REPEATED
 
 PLACE = place_of(__file__)
 
-for name, spec in declared(PLACE, "incremental"):
+for name, spec in declared(PLACE, "incremental", incremental_dag_id):
     with DAG(
         incremental_dag_id(name),
         description=spec.description,

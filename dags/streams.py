@@ -23,7 +23,7 @@ from tidemill_airflow.stream_operators import ProveStream, StreamAction
 
 PLACE = place_of(__file__)
 
-for name, spec in declared(PLACE, "stream"):
+for name, spec in declared(PLACE, "stream", stream_dag_id):
     with DAG(
         stream_dag_id(name),
         description=spec.description,

@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-# Names the pool. Airflow never schedules a task whose pool does not exist, and says so in the scheduler's log
-# only; so whoever makes the pool sets this, and nothing is assumed without it.
-POOL_VARIABLE = "TIDEMILL_POOL"
+from tidemill.names import DRIVER_POOL_VARIABLE
 
 
 def driver_pool(variables: Mapping[str, str] = os.environ) -> str:
-    """The pool of tasks that start a driver and wait for its end; Airflow's own if none is named."""
-    return variables.get(POOL_VARIABLE) or "default_pool"
+    """The pool of tasks that start a driver and wait for its end.
+
+    Airflow never schedules a task whose pool does not exist, and says so in the scheduler's log only. So
+    whoever makes the pool names it, and without a name it is Airflow's own.
+    """
+    return variables.get(DRIVER_POOL_VARIABLE) or "default_pool"

@@ -37,8 +37,10 @@ from airflow.dag_processing.dagbag import DagBag
 changes = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate", "os.link", "os.symlink"}
 reaches_out = {"socket.connect", "socket.bind", "socket.getaddrinfo", "sqlite3.connect"}
 starts = {"subprocess.Popen", "os.system", "os.exec", "os.fork", "os.posix_spawn"}
-heard = []
+heard, read = [], []
 def hear(event, arguments):
+    if event == "open" and str(arguments[0]).endswith(".yaml"):
+        read.append(os.path.basename(arguments[0]))
     writes = event == "open" and (arguments[2] or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
     if writes or event in changes | reaches_out | starts:
         heard.append(f"{event} {arguments}")
@@ -46,12 +48,17 @@ sys.addaudithook(hear)
 bag = DagBag(sys.argv[1])
 io, heard = heard, []
 open(os.devnull, "w").close()
+read.clear()
+# As in the process of a task, see `airflow.sdk.get_parsing_context`.
+os.environ["_AIRFLOW_PARSING_CONTEXT_DAG_ID"] = "incremental__iot_daily_summary"
+of_a_task = DagBag(sys.argv[1] + "/incrementals.py")
 heavy = ("pyspark", "deltalake", "obstore", "pyarrow", "confluent_kafka", "pandas", "kubernetes")
 json.dump({
     "seconds": sum(stat.duration.total_seconds() for stat in bag.dagbag_stats),
     "errors": bag.import_errors,
     "io": io,
     "hears": heard,
+    "of_a_task": {"dags": sorted(of_a_task.dag_ids), "read": read},
     "heavy": [name for name in heavy if name in sys.modules],
     "dags": {
         dag_id: {
@@ -123,7 +130,7 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
 def test_every_pipeline_of_this_repository_has_its_dag(parsed: Mapping[str, Any]) -> None:
     own = {f"{mode}__{name}" for name, _, mode in pipelines()}
     assert parsed["errors"] == {}
-    assert set(parsed["dags"]) == own | {"tidemill_streams", "backfill"}
+    assert set(parsed["dags"]) == own | {"tidemill_streams", "tidemill_backfill"}
 
 
 def test_dag_files_parse_within_a_second_and_load_nothing_heavy(parsed: Mapping[str, Any]) -> None:
@@ -165,6 +172,13 @@ def test_tasks_that_run_drivers_are_bounded_by_their_pool_and_streams_never_wait
             assert task["pool"] == expected, f"{dag_id}.{task_id}"
 
 
+def test_the_process_of_a_task_reads_the_pipeline_of_its_dag_only(parsed: Mapping[str, Any]) -> None:
+    assert parsed["of_a_task"] == {
+        "dags": ["incremental__iot_daily_summary"],
+        "read": ["iot_daily_summary.yaml"],
+    }
+
+
 def test_streams_are_reconciled_every_minute_by_one_short_task(parsed: Mapping[str, Any]) -> None:
     dag = parsed["dags"]["tidemill_streams"]
     assert (dag["tasks"], dag["schedule"], dag["catchup"], dag["max_active_runs"]) == (
@@ -193,7 +207,7 @@ def test_an_incremental_pipeline_has_its_schedule_and_its_tables_as_assets(parse
 
 
 def test_a_backfill_is_a_dry_run_unless_told_otherwise(parsed: Mapping[str, Any]) -> None:
-    dag = parsed["dags"]["backfill"]
+    dag = parsed["dags"]["tidemill_backfill"]
     assert dag["defaults"]["dry_run"] is True
     assert "iot_events_bronze" in dag["params"]["pipeline"]["enum"]
 
