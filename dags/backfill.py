@@ -41,8 +41,7 @@ if PIPELINES:
         is_paused_upon_creation=False,
         doc_md=__doc__,
         tags=["tidemill", "backfill"],
-        # Both tasks may start Spark: the plan asks it about a transform that it cannot judge alone.
-        default_args={**REPEATED, "owner": "tidemill", "pool": driver_pool()},
+        default_args={**REPEATED, "owner": "tidemill"},
         params={
             "pipeline": Param(type="string", enum=PIPELINES, description="What to process again."),
             "from": Param(
@@ -54,4 +53,6 @@ if PIPELINES:
             "dry_run": Param(True, type="boolean", description="Only print the plan."),
         },
     ):
-        BackfillPlan(task_id="plan", place=PLACE) >> BackfillRun(task_id="apply", place=PLACE)
+        # A person reads the plan: it does not queue behind runs that take hours.
+        plan = BackfillPlan(task_id="plan", place=PLACE)
+        plan >> BackfillRun(task_id="apply", place=PLACE, pool=driver_pool())

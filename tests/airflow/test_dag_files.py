@@ -21,8 +21,8 @@ from tidemill.spec.project import Project
 # Seconds that all DAG files together may take, without the import of Airflow itself.
 PARSE_BUDGET_SECONDS = 1.0
 
-# Tasks that run drivers, or Spark for a plan: 50 of them at once would be 50 JVMs.
-RUN_DRIVERS = {"IncrementalRun", "BackfillPlan", "BackfillRun"}
+# Tasks that run a driver and wait for its end: 50 of them at once would be 50 JVMs.
+RUN_DRIVERS = {"IncrementalRun", "BackfillRun"}
 
 # Tasks without retries, each with its reason.
 NOT_RETRIED = {"ReconcileStreams": "runs again in a minute"}
