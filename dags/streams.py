@@ -28,7 +28,7 @@ ACTIONS = ["start", "stop", "restart", "suspend", "resume"]
 
 PLACE = place_of(__file__)
 
-for name, spec in declared(PLACE, "stream"):
+for name, spec in declared(PLACE, "stream", stream_dag_id):
     with DAG(
         stream_dag_id(name),
         description=spec.description,
@@ -40,6 +40,7 @@ for name, spec in declared(PLACE, "stream"):
         max_active_runs=1,
         doc_md=f"{__doc__}\n**This stream:** {spec.description} Owner: {spec.owner}.",
         tags=["tidemill", "stream", spec.owner],
+        default_args={**REPEATED, "owner": spec.owner},
         params={
             "action": Param("start", type="string", enum=ACTIONS, description="What to do."),
             "until": Param(
@@ -56,6 +57,6 @@ for name, spec in declared(PLACE, "stream"):
             ),
         },
     ):
-        act = StreamAction(task_id="act", place=PLACE, pipeline=name, **REPEATED)
+        act = StreamAction(task_id="act", place=PLACE, pipeline=name)
         # Proving changes nothing, so it is repeated when Airflow loses sight of it.
-        ProveStream(task_id="prove", place=PLACE, goal=act.output, **REPEATED)
+        ProveStream(task_id="prove", place=PLACE, goal=act.output)

@@ -44,5 +44,13 @@ with DAG(
     dagrun_timeout=timedelta(minutes=5),
     doc_md=__doc__,
     tags=["tidemill", "streams"],
+    default_args={"owner": "tidemill"},
 ):
-    ReconcileStreams(task_id="reconcile", place=place_of(__file__))
+    ReconcileStreams(
+        task_id="reconcile",
+        place=place_of(__file__),
+        # The run of the next minute is its retry.
+        retries=0,
+        # Less than the run may take, so that the task fails with its own log.
+        execution_timeout=timedelta(minutes=4, seconds=30),
+    )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from tidemill_airflow.place import Place
-from tidemill_airflow.waiting import evidence_or_raise, log_traces, refusals_are_final, wait_for
+from tidemill_airflow.waiting import evidence_or_raise, log_traces, wait_for
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -50,9 +50,8 @@ class StreamAction(BaseOperator):
     def _step(self, context: Context, plane: ControlPlane, deadline: str | None) -> dict[str, Any]:
         from tidemill.control.stream_request import begin
 
-        with refusals_are_final():
-            request = request_of(context, self.pipeline)
-            goal = begin(plane, request)
+        request = request_of(context, self.pipeline)
+        goal = begin(plane, request)
         self.log.info("%s %s: next, %s", request.verb, request.pipeline, goal.kind)
         driver = plane.runtime.last_start(request.pipeline)
         if driver is not None:

@@ -125,7 +125,12 @@ def kubernetes_job_name(pipeline: str, start: str) -> str:
 
 
 STREAMS_DAG_ID = "tidemill_streams"
-BACKFILL_DAG_ID = "backfill"
+# Airflow calls its own runs of the past backfills, in its pages and by `airflow backfill`.
+BACKFILL_DAG_ID = "tidemill_backfill"
+
+# Airflow's pool of the tasks that run drivers, and the variable by which whoever made it says so.
+DRIVER_POOL = "tidemill_drivers"
+DRIVER_POOL_VARIABLE = "TIDEMILL_POOL"
 
 
 # The asset that stands for all streams together.

@@ -17,6 +17,7 @@ from tests.support.stream_requests import by_name, settled
 from tidemill.checkpoint.desired import read_desired
 from tidemill.control.goal import Goal
 from tidemill.control.streams import reconcile_streams
+from tidemill.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -122,8 +123,6 @@ def test_the_step_after_a_drain_waits_no_longer_than_the_drain_might_have(lost: 
 def test_a_stream_is_suspended_until_a_moment_comes_back_then_and_is_not_stopped_by_the_old_run(
     plane: ControlPlane,
 ) -> None:
-    from airflow.sdk.exceptions import AirflowFailException
-
     from tidemill_airflow.stream_operators import StreamAction
 
     def act(context: Any) -> str:
@@ -135,7 +134,7 @@ def test_a_stream_is_suspended_until_a_moment_comes_back_then_and_is_not_stopped
     assert act(asked("suspend", tomorrow)) == "done"
     assert by_name(reconcile_streams(plane)) == {"orders": "leave"}
     assert by_name(reconcile_streams(plane, clock=lambda: tomorrow)) == {"orders": "start"}
-    with pytest.raises(AirflowFailException, match="TIDE-CTRL-020"):
+    with pytest.raises(UsageError, match="TIDE-CTRL-020"):
         act(asked("suspend", datetime.now(UTC)))
     assert plane.running("orders") is not None
     assert act(asked("suspend")) == "done"
@@ -144,13 +143,11 @@ def test_a_stream_is_suspended_until_a_moment_comes_back_then_and_is_not_stopped
 
 @pytest.mark.parametrize("changes", [{"until": "2026-02-30T06:00:00Z"}, {"action": "stop"}])
 def test_a_form_that_makes_no_sense_is_refused_once(plane: ControlPlane, changes: dict[str, str]) -> None:
-    from airflow.sdk.exceptions import AirflowFailException
-
     from tidemill_airflow.stream_operators import StreamAction
 
     context = asked("suspend", datetime.now(UTC) + timedelta(days=1))
     context["params"].update(changes)
     task = StreamAction(task_id="act", place=place_of(plane), pipeline="orders")
-    with pytest.raises(AirflowFailException, match="TIDE-CTRL-020"):
+    with pytest.raises(UsageError, match="TIDE-CTRL-020"):
         task.execute(context)
     assert read_desired(plane.store, plane.layout, "orders") is None

@@ -58,7 +58,7 @@ LAYOUT = Layout("/lake")
         (names.kubernetes_job_name("iot_events", "run-1"), "tidemill-iot-events-4e65d3fb"),
         (names.STREAMS_DAG_ID, "tidemill_streams"),
         (names.STREAMS_ASSET_URI, "tidemill://streams"),
-        (names.BACKFILL_DAG_ID, "backfill"),
+        (names.BACKFILL_DAG_ID, "tidemill_backfill"),
         (names.FIRST_GENERATION, "g0001"),
         (names.QUARANTINE_OUTPUT, "quarantine"),
         (names.LATE_OUTPUT, "late"),

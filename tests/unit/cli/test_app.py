@@ -42,6 +42,7 @@ VERBS = [
     ["checkpoint", "release"],
     ["backfill", "plan"],
     ["backfill", "apply"],
+    ["backfill", "verify"],
     ["quarantine", "list"],
     ["quarantine", "show"],
     ["queries"],

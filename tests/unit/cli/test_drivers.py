@@ -17,6 +17,7 @@ from tests.support.command_line import CommandLine
 from tests.support.eventually import eventually
 from tests.support.fake_driver import ROOT
 from tests.support.small_project import INCREMENTAL, SmallProject, small_project
+from tidemill.backfill.difference import Difference
 from tidemill.checkpoint.desired import Desired, read_desired, write_desired
 from tidemill.cli import foreground
 from tidemill.control.bounded_run import backfill_run, start_bounded
@@ -276,6 +277,33 @@ def test_a_plan_is_carried_out_by_its_digest(tidemill: CommandLine, drivers: Sma
     assert tidemill("backfill", "apply", "readings", "--plan", "0123456789ab") == 2
     assert tidemill.err.startswith("TIDE-BACK-016")
     assert tidemill("backfill", "apply", "readings", "--plan", digest, *RANGE) == 2
+
+
+def test_a_range_is_verified_by_a_part_of_spark_and_a_difference_is_exit_code_1(
+    tidemill: CommandLine, drivers: SmallProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drivers.declare("readings", FILES)
+    assert tidemill("backfill", "apply", "readings", *RANGE) == 0, tidemill.err
+    digest = tidemill.json("backfill", "plan", "readings", *RANGE)["digest"]
+    asked: list[list[str]] = []
+    found = Difference(name="bronze/readings", version=0, rows=3)
+
+    def part(_plane: object, _pipeline: object, module: str, arguments: list[str]) -> list[dict[str, Any]]:
+        asked.append([module, *arguments])
+        return [found.model_dump(mode="json")]
+
+    # Spark is asked in tests/kafka/test_engine_backfill.py.
+    monkeypatch.setattr("tidemill.control.verify_range.run_part", part)
+    assert tidemill("backfill", "verify", "readings", *RANGE) == 0, tidemill.err
+    assert "equal     bronze/readings: 3 rows, version 0" in tidemill.out
+    versions = '{"bronze/readings": 0, "quarantine": null}'
+    assert asked == [["verify", "--plan", digest, "--versions", versions]]
+
+    found = found.model_copy(update={"missing": 1, "missing_rows": ('{"device":"d1"}',)})
+    assert tidemill("backfill", "verify", "readings", "--plan", digest) == 1
+    assert "differs   bronze/readings: 3 rows expected, 1 missing, 0 surplus" in tidemill.out
+    assert 'missing {"device":"d1"}' in tidemill.out
+    assert tidemill("backfill", "verify", "readings", "--plan", digest, *RANGE) == 2
 
 
 def test_a_backfill_that_a_closed_terminal_left_is_found_again(
