@@ -96,11 +96,13 @@ def verify(  # noqa: PLR0913  # the options of a command line
 
     invocation = invocation_of(context)
     plan = _chosen(invocation, pipeline, digest, (start, end, start_offsets, end_offsets))
+    if not as_json:
+        say(f"Range of {pipeline}, plan {plan.digest}: {plan.bounds.text()}")
+        say("  Spark computes it once more, which takes as long as a backfill.")
     found = verify_range(invocation.control_plane(), invocation.pipeline(pipeline), plan)
     if as_json:
         print_json([difference.model_dump(mode="json") for difference in found])
     else:
-        say(f"Range of {pipeline}, plan {plan.digest}: {plan.bounds.text()}")
         for difference in found:
             for line in difference.lines():
                 say(line)
