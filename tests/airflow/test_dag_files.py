@@ -19,6 +19,15 @@ from tidemill.spec.project import Project
 # Seconds that all DAG files together may take, without the import of Airflow itself.
 PARSE_BUDGET_SECONDS = 1.0
 
+# A DAG for each verb of `tidemill checkpoint` that changes something.
+RUNBOOKS = {
+    f"checkpoint__{verb}"
+    for verb in (
+        *("backup", "hold", "release", "rewind", "restore", "reset", "acknowledge", "repair", "repartition"),
+        *("fork", "prune"),
+    )
+}
+
 PARSE = """
 import json, sys
 from airflow.dag_processing.dagbag import DagBag
@@ -78,7 +87,7 @@ def test_every_pipeline_of_this_repository_has_its_dag(parsed: Mapping[str, Any]
     modes = {name: project.load_pipeline(name).run.mode for name in project.pipeline_names()}
     own = {f"{mode}__{name}" for name, mode in modes.items()}
     assert parsed["errors"] == {}
-    assert set(parsed["dags"]) == own | {"tidemill_streams", "backfill"}
+    assert set(parsed["dags"]) == own | {"tidemill_streams", "backfill"} | RUNBOOKS
 
 
 def test_dag_files_parse_within_a_second_and_load_nothing_heavy(parsed: Mapping[str, Any]) -> None:
@@ -131,7 +140,7 @@ def test_a_broken_pipeline_hides_no_other_and_is_shown_as_an_import_error(tmp_pa
     with small_project(tmp_path / "project") as project:
         declare_all(project)
         seen = parse(project.folder, tmp_path)
-    assert set(seen["dags"]) == {"tidemill_streams", "stream__orders", "incremental__daily"}
+    assert set(seen["dags"]) == {"tidemill_streams", "stream__orders", "incremental__daily"} | RUNBOOKS
     (file,) = seen["errors"]
     assert file.endswith("conf_errors.py")
     assert "broken.yaml" in seen["errors"][file]

@@ -1,0 +1,423 @@
+"""The tasks of the runbook DAGs on a real project, with its store and with drivers that are fake."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.support.conf_project import PIPELINE
+from tests.support.eventually import eventually
+from tests.support.pipelines_on_disk import PipelineOnDisk
+from tests.support.small_project import ENVIRONMENT, SmallProject, small_project
+from tests.support.stores import StorePlace
+from tidemill.checkpoint.current import read_current
+from tidemill.checkpoint.desired import Desired, read_desired, write_desired
+from tidemill.checkpoint.holds import read_holds
+from tidemill.checkpoint.procedure.audit import AuditEntry, read_audit
+from tidemill.control.stream_request import StreamRequest, carry_out
+
+ORDERS = PIPELINE.replace("payload:\n  json: {schema: order.json}\n", "").replace(
+    "event_time: {column: at, watermark: 10 minutes}\n", ""
+)
+
+WHEN = datetime(2026, 11, 20, 14, tzinfo=UTC)
+
+
+@dataclass
+class RunbookRun:
+    """One DAG run of a verb, task by task, as the test asks for them.
+
+    Args:
+        project: The project.
+        verb: The verb.
+        params: The form; what is left out has its default.
+        xcom: What the tasks have returned.
+    """
+
+    project: SmallProject
+    verb: str
+    params: dict[str, Any]
+    at: datetime = WHEN
+    xcom: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def context(self) -> Any:
+        from tidemill.control.procedures.forms import fields_of
+
+        defaults = {one.name: one.default for one in fields_of(self.verb) if one.default is not ...}
+        run = SimpleNamespace(
+            dag_id=f"checkpoint__{self.verb}",
+            run_id="manual-1",
+            run_after=self.at,
+            triggering_user_name="ann",
+            conf=self.params,
+        )
+        ti = SimpleNamespace(xcom_pull=self._pull)
+        return {"dag_run": run, "ti": ti, "params": {**defaults, "pipeline": "orders", **self.params}}
+
+    def _pull(self, task_ids: str) -> Any:
+        return self.xcom.get(task_ids)
+
+    def approved_by(self, name: str) -> None:
+        self.xcom["approve"] = {"chosen_options": ["Approve"], "responded_by_user": {"id": "1", "name": name}}
+
+    def stop(self) -> Any:
+        from tidemill_airflow.runbook_operators import StopForVerb
+
+        return self._end_of("stop", StopForVerb(task_id="stop", place=self._place, verb=self.verb))
+
+    def plan(self) -> Any:
+        from tidemill_airflow.runbook_operators import PlanVerb
+
+        return self._end_of("plan", PlanVerb(task_id="plan", place=self._place, verb=self.verb))
+
+    def apply(self) -> Any:
+        from tidemill_airflow.runbook_operators import ApplyVerb
+
+        return self._end_of("apply", ApplyVerb(task_id="apply", place=self._place, verb=self.verb))
+
+    def start(self) -> Any:
+        from tidemill_airflow.runbook_operators import StartAfterVerb
+
+        return self._end_of("start", StartAfterVerb(task_id="start", place=self._place))
+
+    @property
+    def _place(self) -> Any:
+        document = {"project": str(self.project.folder), "environment": "local"}
+        return SimpleNamespace(
+            environment="local", open=self.project.plane, as_document=lambda: document, project=""
+        )
+
+    def _end_of(self, task_id: str, task: Any) -> Any:
+        """What a task returns after all its waits."""
+        from airflow.sdk.exceptions import TaskDeferred
+
+        method, event = "execute", None
+        while True:
+            try:
+                arguments = () if event is None else (event,)
+                self.xcom[task_id] = getattr(task, method)(self.context, *arguments)
+                return self.xcom[task_id]
+            except TaskDeferred as deferred:
+                method, event = deferred.method_name, self._event(deferred.trigger)
+
+    def _event(self, trigger: Any) -> dict[str, Any]:
+        trigger.poll_seconds = 0.05
+        trigger._plane = self.project.plane()
+
+        async def first() -> Any:
+            return await anext(trigger.run())
+
+        payload: dict[str, Any] = asyncio.run(first()).payload
+        return payload
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallProject]:
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
+    # No broker answers here.
+    monkeypatch.setattr("tidemill.sources.offsets.ANSWER_TIMEOUT_SECONDS", 0.1)
+    with small_project(tmp_path / "project") as project:
+        project.declare("orders", ORDERS)
+        yield project
+
+
+@pytest.fixture
+def orders(project: SmallProject) -> PipelineOnDisk:
+    """The pipeline after five batches."""
+    return PipelineOnDisk(StorePlace("local", project.folder, {"root": ".data"})).ran(5)
+
+
+@pytest.fixture
+def refused() -> Any:
+    """The error of a task that fails for good."""
+    from airflow.sdk.exceptions import AirflowFailException
+
+    return AirflowFailException
+
+
+@pytest.fixture
+def skipped() -> Any:
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    return AirflowSkipException
+
+
+def start_stream(project: SmallProject) -> str:
+    """Start the stream as a person; the driver's run id."""
+    plane = project.plane()
+    request = StreamRequest("orders", "start", "by-hand", WHEN - timedelta(hours=1), "ann")
+    assert carry_out(plane, request, 60, lambda _: None).state == "done"
+    driver = plane.running("orders")
+    assert driver is not None
+    return driver.run_id
+
+
+def protect(project: SmallProject) -> None:
+    project.environ(ENVIRONMENT + "protected: true\n")
+
+
+def audit_of(project: SmallProject) -> AuditEntry:
+    (entry,) = read_audit(project.plane().store, project.plane().layout, "orders")
+    return entry
+
+
+def wish_of(project: SmallProject) -> Desired:
+    found = read_desired(project.plane().store, project.plane().layout, "orders")
+    assert found is not None
+    return found
+
+
+REWIND = {"to": "2", "reason": "wrong unit", "dry_run": False}
+
+
+def test_a_running_stream_is_stopped_rewound_and_started_again(
+    project: SmallProject, orders: PipelineOnDisk
+) -> None:
+    before = start_stream(project)
+    run = RunbookRun(project, "rewind", REWIND)
+    assert run.stop()["run_id"] == before
+    assert wish_of(project).state == "stopped"
+    assert "batches 3-4 are undone" in run.plan()["text"].splitlines()
+    done = run.apply()
+    assert (orders.live, orders.ids) == ("g0002", list(range(30)))
+    assert read_holds(orders.store, orders.resolved.layout, "orders") == []
+    entry = audit_of(project)
+    assert (entry.verb, entry.by, entry.request_id) == ("rewind", "ann", done["request_id"])
+    assert entry.why == "wrong unit (DAG run manual-1)"
+    assert run.start()["batch_id"] == 0
+    driver = project.plane().running("orders")
+    assert driver is not None
+    assert driver.run_id != before
+    assert wish_of(project).state == "running"
+
+
+def test_a_dry_run_shows_the_plan_and_touches_nothing(
+    project: SmallProject, orders: PipelineOnDisk, skipped: Any
+) -> None:
+    before = orders.files
+    run = RunbookRun(project, "rewind", {"to": "2"})
+    with pytest.raises(skipped):
+        run.stop()
+    assert run.plan()["plan"]["batches_undone"] == [3, 4]
+    for task in (run.apply, run.start):
+        with pytest.raises(skipped):
+            task()
+    assert orders.files == before
+    assert read_audit(orders.store, orders.resolved.layout) == []
+
+
+def test_a_stream_that_a_person_has_stopped_stays_so(
+    project: SmallProject, orders: PipelineOnDisk, skipped: Any
+) -> None:
+    write_desired(orders.store, orders.resolved.layout, "orders", Desired(state="stopped", by="bob"))
+    run = RunbookRun(project, "rewind", REWIND)
+    with pytest.raises(skipped):
+        run.stop()
+    run.plan()
+    run.apply()
+    assert orders.live == "g0002"
+    with pytest.raises(skipped):
+        run.start()
+    assert wish_of(project).by == "bob"
+
+
+def test_a_plan_that_has_changed_since_is_not_carried_out(
+    project: SmallProject, orders: PipelineOnDisk, refused: Any
+) -> None:
+    run = RunbookRun(project, "rewind", REWIND)
+    run.plan()
+    orders.ran_on(5, 6)
+    before = orders.files
+    with pytest.raises(refused, match=r"^TIDE-CKPT-100[^\n]*\n.*changed=.*batches_undone"):
+        run.apply()
+    assert orders.files == before
+
+
+@pytest.mark.parametrize("approver", ["", "ann"])
+def test_a_protected_environment_needs_the_approval_of_somebody_else(
+    project: SmallProject, orders: PipelineOnDisk, refused: Any, approver: str
+) -> None:
+    protect(project)
+    run = RunbookRun(project, "rewind", REWIND)
+    run.plan()
+    if approver:
+        run.approved_by(approver)
+    with pytest.raises(refused, match=r"^TIDE-CKPT-036"):
+        run.apply()
+    assert (orders.live, read_holds(orders.store, orders.resolved.layout, "orders")) == ("g0001", [])
+
+
+def test_who_approves_is_named_in_the_audit(project: SmallProject, orders: PipelineOnDisk) -> None:
+    protect(project)
+    run = RunbookRun(project, "rewind", REWIND)
+    run.plan()
+    run.approved_by("bob")
+    run.apply()
+    live = read_current(orders.store, orders.resolved.layout, "orders")
+    assert live is not None
+    assert (audit_of(project).by, live.by) == ("ann, approved by bob", "ann, approved by bob")
+
+
+def test_nobody_is_asked_where_there_is_nothing_to_approve(
+    project: SmallProject, orders: PipelineOnDisk, skipped: Any
+) -> None:
+    from tidemill_airflow.runbook_operators import ApproveVerb
+
+    assert orders.live == "g0001"
+    task = ApproveVerb(task_id="approve", verb="repair")
+    for params in ({}, {"dry_run": False, "reason": "torn"}):
+        run = RunbookRun(project, "repair", params)
+        run.plan()
+        with pytest.raises(skipped):
+            task.execute(run.context)
+
+
+def test_a_plan_that_is_refused_leaves_the_stream_as_it_was(
+    project: SmallProject, orders: PipelineOnDisk, refused: Any
+) -> None:
+    start_stream(project)
+    run = RunbookRun(project, "rewind", {**REWIND, "to": "99"})
+    run.stop()
+    with pytest.raises(refused, match=r"^TIDE-CKPT-"):
+        run.plan()
+    assert run.start()["batch_id"] == 0
+    assert (wish_of(project).state, orders.live) == ("running", "g0001")
+
+
+def test_a_cleared_run_repeats_nothing(project: SmallProject, orders: PipelineOnDisk, refused: Any) -> None:
+    start_stream(project)
+    run = RunbookRun(project, "rewind", REWIND)
+    for task in (run.stop, run.plan, run.apply, run.start):
+        task()
+    with pytest.raises(refused, match=r"^TIDE-CTRL-007"):
+        run.stop()
+    driver = project.plane().running("orders")
+    assert driver is not None
+    eventually(lambda: project.plane().runtime.kill(driver) or True, "the driver is ended")
+    run.plan()
+    assert run.apply()["request_id"] == audit_of(project).request_id
+    assert orders.live == "g0002"
+
+
+def test_a_verb_that_was_cut_short_holds_the_stream_back_until_its_task_is_cleared(
+    project: SmallProject, orders: PipelineOnDisk, refused: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tidemill.checkpoint.procedure import carry_out as procedure
+
+    start_stream(project)
+    run = RunbookRun(project, "rewind", REWIND)
+    run.stop()
+    run.plan()
+    with monkeypatch.context() as killed:
+        killed.setattr(procedure, "write_audit", _dies)
+        with pytest.raises(MemoryError):
+            run.apply()
+    with pytest.raises(refused) as caught:
+        run.start()
+    assert "checkpoint rewind orders --to 2" in str(caught.value)
+    assert wish_of(project).state == "stopped"
+    run.plan()
+    run.apply()
+    assert (orders.live, orders.ids, audit_of(project).by) == ("g0002", list(range(30)), "ann")
+    assert run.start()["batch_id"] == 0
+
+
+def _dies(*_: object) -> bool:
+    raise MemoryError
+
+
+HOSTILE = [
+    {"to": "2; rm -rf /"},
+    {"to": "2\n"},
+    {"to": ["2"]},
+    {"generation": "../../g0001"},
+    {"generation": "{{ 7*7 }}"},
+    {"too": "2"},
+    {"dry_run": "no"},
+    {"reason": "two\nlines"},
+    {"reason": "x" * 201},
+    {"pipeline": "../orders"},
+    {"to": "2", "reason": ""},
+]
+
+
+@pytest.mark.parametrize("params", HOSTILE, ids=str)
+def test_a_hostile_form_is_refused_and_touches_nothing(
+    project: SmallProject, orders: PipelineOnDisk, refused: Any, params: dict[str, Any]
+) -> None:
+    before = orders.files
+    run = RunbookRun(project, "rewind", {**REWIND, **params})
+    for task in (run.stop, run.plan):
+        with pytest.raises(refused, match=r"^TIDE-(CTRL-050|CKPT-031)"):
+            task()
+    assert orders.files == before
+    assert read_desired(orders.store, orders.resolved.layout, "orders") is None
+
+
+def test_a_backup_a_hold_and_its_release(project: SmallProject, orders: PipelineOnDisk) -> None:
+    protect(project)
+    told = {"reason": "before the deploy", "dry_run": False}
+    backup = RunbookRun(project, "backup", told)
+    assert "would copy" in backup.plan()["text"]
+    # A live stream has gone on meanwhile.
+    orders.ran_on(5, 6)
+    taken = backup.apply()
+    assert (taken["batch_id"], taken["by"]) == (5, "ann")
+    assert f"backups/{taken['backup']}/manifest.json" in orders.files
+
+    hold = RunbookRun(project, "hold", {"id": "deploy", **told})
+    hold.plan()
+    hold.apply()
+    (held,) = read_holds(orders.store, orders.resolved.layout, "orders")
+    assert (held.id, held.by) == ("deploy", "ann")
+
+    release = RunbookRun(project, "release", {"hold": "deploy", **told})
+    assert "held by ann" in release.plan()["text"]
+    release.approved_by("bob")
+    release.apply()
+    assert read_holds(orders.store, orders.resolved.layout, "orders") == []
+    entries = read_audit(orders.store, orders.resolved.layout, "orders")
+    assert {entry.verb: entry.by for entry in entries} == {
+        "backup": "ann",
+        "hold": "ann",
+        "release": "ann, approved by bob",
+    }
+
+
+def test_a_reset_begins_where_the_plan_says_whatever_is_latest_by_now(
+    project: SmallProject, orders: PipelineOnDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tidemill.sources import starting_positions
+
+    run = RunbookRun(project, "reset", {"from": "latest", "reason": "a gap is fine", "dry_run": False})
+    for latest, task in ((60, run.plan), (70, run.apply)):
+        monkeypatch.setattr(
+            starting_positions, "starting_positions", lambda *_, at=latest: {"source": {"orders": {"0": at}}}
+        )
+        task()
+    assert orders.live == "g0002"
+    assert orders.store.read(f"{orders.state}/g0002/sources/0/0") == b'\0v1\n{"orders":{"0":60}}'
+
+
+def test_a_verb_that_needs_spark_says_so_where_there_is_none(
+    project: SmallProject, orders: PipelineOnDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import importlib.util
+
+    from tidemill.control import spark_part
+    from tidemill.errors import UnavailableError
+
+    monkeypatch.setattr(spark_part, "_needs_spark", lambda _: True)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda *_: None)
+    before = orders.files
+    with pytest.raises(UnavailableError) as caught:
+        RunbookRun(project, "rewind", REWIND).plan()
+    assert (caught.value.error_id, orders.files) == ("TIDE-CTRL-030", before)
