@@ -9,7 +9,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
-from tidemill.control.procedures.forms import Asked, read_form
+from tidemill.control.procedures.filled_form import Asked, read_form
 from tidemill_airflow.place import Place
 from tidemill_airflow.waiting import evidence_or_raise, log_traces, refusals_are_final, wait_for
 

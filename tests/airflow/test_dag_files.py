@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.fake_driver import ROOT
-from tests.support.small_project import INCREMENTAL, STREAM, SmallProject, small_project
+from tests.support.small_project import ENVIRONMENT, INCREMENTAL, STREAM, SmallProject, small_project
 from tidemill.spec.project import Project
 
 # Seconds that all DAG files together may take, without the import of Airflow itself.
@@ -128,6 +128,18 @@ def test_a_backfill_is_a_dry_run_unless_told_otherwise(parsed: Mapping[str, Any]
     assert "iot_events_bronze" in dag["params"]["pipeline"]["enum"]
 
 
+def test_a_verb_is_a_dry_run_unless_told_otherwise_and_its_stream_stands_still(
+    parsed: Mapping[str, Any],
+) -> None:
+    for dag_id in RUNBOOKS:
+        dag = parsed["dags"][dag_id]
+        assert dag["defaults"]["dry_run"] is True, dag_id
+        assert "iot_events_bronze" in dag["params"]["pipeline"]["enum"], dag_id
+        assert {"plan", "apply"} <= set(dag["tasks"]), dag_id
+    assert parsed["dags"]["checkpoint__rewind"]["tasks"] == ["apply", "end", "plan", "start", "stop"]
+    assert parsed["dags"]["checkpoint__backup"]["tasks"] == ["apply", "plan"]
+
+
 def test_every_dag_says_what_it_does_and_what_to_do_when_it_is_not_healthy(parsed: Mapping[str, Any]) -> None:
     runbooks = {page.stem for page in (ROOT / "dags" / "runbooks").glob("*.md")}
     for dag_id, dag in parsed["dags"].items():
@@ -145,6 +157,16 @@ def test_a_broken_pipeline_hides_no_other_and_is_shown_as_an_import_error(tmp_pa
     assert file.endswith("conf_errors.py")
     assert "broken.yaml" in seen["errors"][file]
     assert "worse.yaml" in seen["errors"][file]
+
+
+def test_a_protected_environment_asks_somebody_else_before_it_applies(tmp_path: Path) -> None:
+    with small_project(tmp_path / "project") as project:
+        project.declare("orders", STREAM)
+        project.environ(ENVIRONMENT + "protected: true\n")
+        dags = parse(project.folder, tmp_path)["dags"]
+    asked = {dag_id for dag_id in RUNBOOKS if "approve" in dags[dag_id]["tasks"]}
+    # These two change nothing that is there.
+    assert asked == RUNBOOKS - {"checkpoint__backup", "checkpoint__hold"}
 
 
 def declare_all(project: SmallProject) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from urllib.parse import quote
 
 from tests.support.eventually import eventually
 from tests.support.fake_driver import ROOT
-from tests.support.small_project import STREAM, SmallProject, small_project
+from tests.support.small_project import ENVIRONMENT, STREAM, SmallProject, small_project
 from tidemill.checkpoint.desired import Desired, write_desired
 from tidemill.checkpoint.epochs import newest_epoch
 from tidemill.control.plane import COMMAND_VARIABLE
@@ -62,6 +63,9 @@ PIPELINES = {
 }
 
 
+# Two people, where a verb needs the approval of another one.
+USER, OTHER_USER = "admin", "bob"
+
 # Streams that run only when a test asks for them: reconciliation is at work from the first minute on.
 ASKED_FOR = ("orders", "refusing", "restarted")
 
@@ -88,6 +92,17 @@ class Airflow:
 
     def _log_in(self) -> AirflowApi:
         return log_in(self.server.url, self.server.user, self.server.password)
+
+    def as_other_user(self) -> AirflowApi:
+        """The API as somebody else."""
+        logins = json.loads((self.server.home / "simple_auth_manager_passwords.json.generated").read_text())
+        return log_in(self.server.url, OTHER_USER, logins[OTHER_USER])
+
+    def approve(self, dag_id: str, run_id: str, task_id: str) -> None:
+        """As somebody else than who has asked."""
+        self.until_task(dag_id, run_id, task_id, "awaiting_input")
+        path = f"{_path(dag_id, run_id)}/taskInstances/{task_id}/-1/hitlDetails"
+        self.as_other_user().call("PATCH", path, {"chosen_options": ["Approve"], "params_input": {}})
 
     def begin(self, dag_id: str, params: dict[str, Any] | None = None) -> str:
         """Trigger a run, as a person with the form."""
@@ -178,6 +193,7 @@ def _path(dag_id: str, run_id: str) -> str:
 @contextmanager
 def airflow_server(folder: Path) -> Iterator[Airflow]:
     with small_project(folder / "project") as project:
+        project.environ(ENVIRONMENT + "protected: true\n")
         for name, text in PIPELINES.items():
             project.declare(name, text)
         plane = project.plane()
@@ -187,9 +203,9 @@ def airflow_server(folder: Path) -> Iterator[Airflow]:
             home=folder / "airflow",
             dags=ROOT / "dags",
             project=project.folder,
-            open_to_all=True,
             port=free_ports(1)[0],
             variables={
+                "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin,{OTHER_USER}:admin",
                 COMMAND_VARIABLE: "tests.support.fake_driver:fake_driver_command",
                 "PYTHONPATH": project.variables["PYTHONPATH"],
                 # By default it rests a second after each look that found nothing: most of a test's time.

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from tidemill.cli.invocation import Invocation, invocation_of
-from tidemill.control.procedures.forms import FORMS, words_of
+from tidemill.control.procedures.filled_form import words_of
 from tidemill.control.procedures.run import Asking, acting_words
+from tidemill.control.procedures.verb_forms import FORMS
 
 if TYPE_CHECKING:
     from tidemill.control.procedures.parts import VerbParts

@@ -20,7 +20,7 @@ from tidemill.spec.project import resolve_pipeline
 
 if TYPE_CHECKING:
     from tidemill.control.plane import ControlPlane
-    from tidemill.control.procedures.forms import Asked
+    from tidemill.control.procedures.filled_form import Asked
     from tidemill.control.procedures.run import Asking
     from tidemill.spec.project import Pipeline
 
