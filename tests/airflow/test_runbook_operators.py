@@ -136,6 +136,18 @@ def test_a_stream_that_a_person_has_stopped_stays_so(
     assert wish_of(project).by == "bob"
 
 
+def test_what_a_person_asks_meanwhile_wins(
+    project: SmallProject, orders: PipelineOnDisk, skipped: Any
+) -> None:
+    start_stream(project)
+    run = RunbookRun(project, "rewind", REWIND)
+    run.stop()
+    write_desired(orders.store, orders.resolved.layout, "orders", Desired(state="stopped", by="bob"))
+    with pytest.raises(skipped):
+        run.start()
+    assert (wish_of(project).by, project.plane().running("orders")) == ("bob", None)
+
+
 def test_a_plan_that_has_changed_since_is_not_carried_out(
     project: SmallProject, orders: PipelineOnDisk, refused: Any
 ) -> None:

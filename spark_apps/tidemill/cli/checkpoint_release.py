@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tidemill.checkpoint.holds import Hold
 
 HoldId = Annotated[
-    str | None, typer.Argument(metavar="[HOLD]", help="Id of the hold; without one, all are shown.")
+    str | None, typer.Argument(metavar="HOLD", help="Id of the hold; without one, all are shown.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Give up the unfinished verb behind it.")]
 
