@@ -91,7 +91,7 @@ class ApproveVerb(ApprovalOperator):
     """Wait until somebody approves the plan; skipped where there is nothing to approve.
 
     Whoever approves must be somebody else than who asks: the task that applies the plan sees to it, by the
-    rule of the command line.
+    rule of the command line. No retries: a question that nobody answered in time is not asked again.
     """
 
     def __init__(self, *, verb: str, **arguments: Any) -> None:
