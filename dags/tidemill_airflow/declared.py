@@ -43,6 +43,19 @@ def backfillable(place: Place) -> list[str]:
     ]
 
 
+def pipelines(place: Place) -> list[str]:
+    """Names of all pipelines; broken files are left out."""
+    return [name for name, spec, _ in _read_all(place) if spec is not None]
+
+
+def is_protected(place: Place) -> bool:
+    """Whether verbs need somebody else's approval; so they do where the environment cannot be read."""
+    try:
+        return load_environment(Project(Path(place.project)), place.environment).spec.protected
+    except SpecError:
+        return True
+
+
 def raise_conf_errors(place: Place) -> None:
     """Raise if the environment or a pipeline file is broken.
 

@@ -26,6 +26,9 @@ REFUSALS_ARE_FINAL = ExceptionRetryPolicy(
 # run takes as long as it takes.
 WORK_TIMEOUT = timedelta(minutes=15)
 
+# The same for work whose size is that of the data: a copy of a state store, a table rewritten.
+LONG_WORK_TIMEOUT = timedelta(hours=12)
+
 # Soon, then less often: most failures that a retry mends are Airflow's own (a lost worker, a deferred task
 # that its scheduler lost sight of) and over at once; a driver waits for a source that is away by itself.
 REPEATED: dict[str, Any] = {

@@ -100,6 +100,11 @@ def incremental_dag_id(pipeline: str) -> str:
     return f"incremental__{pipeline}"
 
 
+def checkpoint_dag_id(verb: str) -> str:
+    """DAG of a verb of `checkpoint`."""
+    return f"checkpoint__{verb}"
+
+
 def kubernetes_name(pipeline: str, slot: str = "main") -> str:
     """Objects of a slot of a pipeline on Kubernetes, e.g. `tidemill-orders`, `tidemill-orders.backfill`.
 

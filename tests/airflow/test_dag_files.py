@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.fake_driver import ROOT
-from tests.support.small_project import INCREMENTAL, STREAM, SmallProject, small_project
+from tests.support.small_project import ENVIRONMENT, INCREMENTAL, STREAM, SmallProject, small_project
 from tidemill.names import DRIVER_POOL
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.project import Project
@@ -22,8 +22,20 @@ from tidemill.spec.project import Project
 # Tasks that run a driver and wait for its end: 50 of them at once would be 50 JVMs.
 RUN_DRIVERS = {"IncrementalRun", "BackfillRun"}
 
+# A DAG for each verb of `tidemill checkpoint` that changes something.
+RUNBOOKS = {
+    f"checkpoint__{verb}"
+    for verb in (
+        *("backup", "hold", "release", "rewind", "restore", "reset", "acknowledge", "repair", "repartition"),
+        *("fork", "prune"),
+    )
+}
+
 # Tasks without retries, each with its reason.
-NOT_RETRIED = {"ReconcileStreams": "runs again in a minute"}
+NOT_RETRIED = {
+    "ReconcileStreams": "runs again in a minute",
+    "ApproveVerb": "a question that nobody answered is not asked again",
+}
 
 # Longest execution_timeout, in seconds: no work holds a worker for longer than a day.
 LONGEST_WORK_SECONDS = 24 * 3600
@@ -127,7 +139,7 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
 def test_every_pipeline_of_this_repository_has_its_dag(parsed: Mapping[str, Any]) -> None:
     own = {f"{mode}__{name}" for name, _, mode in pipelines()}
     assert parsed["errors"] == {}
-    assert set(parsed["dags"]) == own | {"tidemill_streams", "tidemill_backfill"}
+    assert set(parsed["dags"]) == own | {"tidemill_streams", "tidemill_backfill"} | RUNBOOKS
 
 
 def test_dag_files_load_nothing_heavy(parsed: Mapping[str, Any]) -> None:
@@ -152,11 +164,7 @@ def test_every_dag_says_whose_it_is_and_can_be_found_by_its_tags(parsed: Mapping
 def test_every_task_is_retried_but_not_where_it_was_refused_and_ends_in_time(
     parsed: Mapping[str, Any],
 ) -> None:
-    for dag_id, dag in parsed["dags"].items():
-        for task_id, task in dag["policy"].items():
-            retried = task["retries"] > 0 and task["refusals_are_final"]
-            assert retried != (task["type"] in NOT_RETRIED), f"{dag_id}.{task_id}"
-            assert 0 < (task["timeout"] or 0) <= LONGEST_WORK_SECONDS, f"{dag_id}.{task_id}"
+    assert_policy(parsed["dags"])
 
 
 def test_tasks_that_run_drivers_are_bounded_by_their_pool_and_streams_never_wait_for_it(
@@ -210,6 +218,18 @@ def test_a_backfill_is_a_dry_run_unless_told_otherwise(parsed: Mapping[str, Any]
     assert "iot_events_bronze" in dag["params"]["pipeline"]["enum"]
 
 
+def test_a_verb_is_a_dry_run_unless_told_otherwise_and_its_stream_stands_still(
+    parsed: Mapping[str, Any],
+) -> None:
+    for dag_id in RUNBOOKS:
+        dag = parsed["dags"][dag_id]
+        assert dag["defaults"]["dry_run"] is True, dag_id
+        assert "iot_events_bronze" in dag["params"]["pipeline"]["enum"], dag_id
+        assert {"plan", "apply"} <= set(dag["tasks"]), dag_id
+    assert parsed["dags"]["checkpoint__rewind"]["tasks"] == ["apply", "end", "plan", "start", "stop"]
+    assert parsed["dags"]["checkpoint__backup"]["tasks"] == ["apply", "plan"]
+
+
 def test_every_dag_says_what_it_does_and_what_to_do_when_it_is_not_healthy(parsed: Mapping[str, Any]) -> None:
     runbooks = {page.stem for page in (ROOT / "dags" / "runbooks").glob("*.md")}
     for dag_id, dag in parsed["dags"].items():
@@ -223,11 +243,30 @@ def test_a_broken_pipeline_hides_no_other_and_is_shown_as_an_import_error(tmp_pa
     with small_project(tmp_path / "project") as project:
         declare_all(project)
         seen = parse(project.folder, tmp_path)
-    assert set(seen["dags"]) == {"tidemill_streams", "stream__orders", "incremental__daily"}
+    assert set(seen["dags"]) == {"tidemill_streams", "stream__orders", "incremental__daily"} | RUNBOOKS
     (file,) = seen["errors"]
     assert file.endswith("conf_errors.py")
     assert "broken.yaml" in seen["errors"][file]
     assert "worse.yaml" in seen["errors"][file]
+
+
+def test_a_protected_environment_asks_somebody_else_before_it_applies(tmp_path: Path) -> None:
+    with small_project(tmp_path / "project") as project:
+        project.declare("orders", STREAM)
+        project.environ(ENVIRONMENT + "protected: true\n")
+        dags = parse(project.folder, tmp_path)["dags"]
+    asked = {dag_id for dag_id in RUNBOOKS if "approve" in dags[dag_id]["tasks"]}
+    # These two change nothing that is there.
+    assert asked == RUNBOOKS - {"checkpoint__backup", "checkpoint__hold"}
+    assert_policy(dags)
+
+
+def assert_policy(dags: Mapping[str, Any]) -> None:
+    for dag_id, dag in dags.items():
+        for task_id, task in dag["policy"].items():
+            retried = task["retries"] > 0 and task["refusals_are_final"]
+            assert retried != (task["type"] in NOT_RETRIED), f"{dag_id}.{task_id}"
+            assert 0 < (task["timeout"] or 0) <= LONGEST_WORK_SECONDS, f"{dag_id}.{task_id}"
 
 
 def declare_all(project: SmallProject) -> None:

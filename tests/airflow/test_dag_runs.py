@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.airflow_server import Airflow, airflow_server, status_of
+from tests.support.airflow_server import OTHER_USER, USER, Airflow, airflow_server, status_of
 from tests.support.eventually import eventually
+from tidemill.checkpoint.holds import Hold, read_holds, take_hold
+from tidemill.checkpoint.procedure.audit import read_audit
 from tidemill.control.bounded_run import finish_of
 from tidemill.control.goal import prove
 from tidemill.control.process_session import session_members
@@ -189,6 +191,39 @@ def test_the_form_of_a_stream_refuses_what_it_does_not_know(
     with pytest.raises(UnavailableError) as caught:
         airflow.begin("stream__orders", params)
     assert status_of(caught.value) == 400
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"pipeline": "../../etc", "to": "2"},
+        {"pipeline": "landing", "to": "2; rm -rf /"},
+        {"pipeline": "landing", "to": "{{ 7*7 }}"},
+        {"pipeline": "landing", "to": ["2"]},
+        {"pipeline": "landing", "generation": "../g0001"},
+        {"pipeline": "landing", "to": "2", "reason": "two\nlines"},
+        {"pipeline": "landing", "to": "2", "dry_run": "no"},
+    ],
+)
+def test_the_form_of_a_verb_refuses_what_it_does_not_know(airflow: Airflow, params: dict[str, Any]) -> None:
+    with pytest.raises(UnavailableError) as caught:
+        airflow.begin("checkpoint__rewind", params)
+    assert status_of(caught.value) == 400
+
+
+def test_a_verb_waits_for_the_approval_of_somebody_else_and_leaves_both_names(airflow: Airflow) -> None:
+    plane = airflow.project.plane()
+    take_hold(plane.store, plane.layout, "landing", Hold(id="deploy", by="ann", why="a deployment"))
+    told = {"pipeline": "landing", "hold": "deploy", "reason": "it is over", "dry_run": False}
+    run_id = airflow.begin("checkpoint__release", told)
+    airflow.approve("checkpoint__release", run_id, "approve")
+    assert airflow.end("checkpoint__release", run_id) == "success"
+    assert "would release deploy, held by ann" in airflow.log_of("checkpoint__release", "plan")
+    assert read_holds(plane.store, plane.layout, "landing") == []
+    (entry,) = read_audit(plane.store, plane.layout, "landing")
+    assert (entry.verb, entry.by) == ("release", f"{USER}, approved by {OTHER_USER}")
+    assert entry.why == f"it is over (DAG run {run_id})"
 
 
 def test_reconciliation_starts_every_stream_and_fails_naming_those_that_need_a_human(

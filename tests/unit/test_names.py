@@ -52,6 +52,7 @@ LAYOUT = Layout("/lake")
         (names.consumer_group_prefix("orders"), "tidemill-orders"),
         (names.stream_dag_id("orders"), "stream__orders"),
         (names.incremental_dag_id("orders"), "incremental__orders"),
+        (names.checkpoint_dag_id("rewind"), "checkpoint__rewind"),
         (names.asset_uri("silver/orders"), "tidemill://tables/silver/orders"),
         (names.kubernetes_name("iot_events"), "tidemill-iot-events"),
         (names.kubernetes_name("iot_events", "backfill"), "tidemill-iot-events.backfill"),
