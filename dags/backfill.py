@@ -18,16 +18,10 @@ from airflow.sdk import DAG, Param
 from tidemill.names import BACKFILL_DAG_ID
 from tidemill_airflow.bounded_operators import BackfillPlan, BackfillRun
 from tidemill_airflow.declared import backfillable
+from tidemill_airflow.driver_pool import driver_pool
+from tidemill_airflow.moment import MOMENT
 from tidemill_airflow.place import place_of
 from tidemill_airflow.retries import REPEATED
-
-# `format` makes the form show a calendar; Airflow's server does not check it, so the pattern does.
-MOMENT = {
-    "type": ["null", "string"],
-    "format": "date-time",
-    "pattern": r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})?)?"
-    r"(Z|[+-]\d{2}:\d{2})$",
-}
 
 PLACE = place_of(__file__)
 PIPELINES = backfillable(PLACE)
@@ -40,6 +34,7 @@ if PIPELINES:
         is_paused_upon_creation=False,
         doc_md=__doc__,
         tags=["tidemill", "backfill"],
+        default_args={**REPEATED, "owner": "tidemill"},
         params={
             "pipeline": Param(type="string", enum=PIPELINES, description="What to process again."),
             "from": Param(
@@ -51,5 +46,6 @@ if PIPELINES:
             "dry_run": Param(True, type="boolean", description="Only print the plan."),
         },
     ):
-        plan = BackfillPlan(task_id="plan", place=PLACE, **REPEATED)
-        plan >> BackfillRun(task_id="apply", place=PLACE, **REPEATED)
+        # A person reads the plan: it does not queue behind runs that take hours.
+        plan = BackfillPlan(task_id="plan", place=PLACE)
+        plan >> BackfillRun(task_id="apply", place=PLACE, pool=driver_pool())

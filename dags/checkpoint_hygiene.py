@@ -19,14 +19,14 @@ from datetime import UTC, datetime, timedelta
 from airflow.sdk import DAG
 
 from tidemill.names import CHECKPOINT_HYGIENE_DAG_ID
-from tidemill_airflow.declared import declared_names
+from tidemill_airflow.declared import pipelines
 from tidemill_airflow.hygiene_operators import HygieneReport, LookAfterCheckpoint
 from tidemill_airflow.place import place_of
 from tidemill_airflow.retries import REPEATED
 from tidemill_airflow.upkeep import DAILY_CARE
 
 PLACE = place_of(__file__)
-PIPELINES = declared_names(PLACE)
+PIPELINES = pipelines(PLACE)
 
 if PIPELINES:
     with DAG(

@@ -20,12 +20,13 @@ from airflow.sdk import DAG
 from tidemill.names import incremental_dag_id
 from tidemill_airflow.bounded_operators import IncrementalRun
 from tidemill_airflow.declared import declared
+from tidemill_airflow.driver_pool import driver_pool
 from tidemill_airflow.place import place_of
 from tidemill_airflow.retries import REPEATED
 
 PLACE = place_of(__file__)
 
-for name, spec in declared(PLACE, "incremental"):
+for name, spec in declared(PLACE, "incremental", incremental_dag_id):
     with DAG(
         incremental_dag_id(name),
         description=spec.description,
@@ -36,11 +37,11 @@ for name, spec in declared(PLACE, "incremental"):
         max_active_runs=1,
         doc_md=f"{__doc__}\n**This pipeline:** {spec.description} Owner: {spec.owner}.",
         tags=["tidemill", "incremental", spec.owner],
+        default_args={**REPEATED, "owner": spec.owner, "pool": driver_pool()},
     ):
         IncrementalRun(
             task_id="run",
             place=PLACE,
             pipeline=name,
             tables=[sink.table for sink in spec.delta_sinks],
-            **REPEATED,
         )

@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from airflow.sdk import DAG
 
 from tidemill.names import TABLE_MAINTENANCE_DAG_ID
-from tidemill_airflow.declared import declared_names
+from tidemill_airflow.declared import pipelines
 from tidemill_airflow.maintenance_operators import MaintainTable, MaintenanceReport, TablesThere
 from tidemill_airflow.place import place_of
 from tidemill_airflow.retries import REPEATED
@@ -29,7 +29,7 @@ from tidemill_airflow.upkeep import DAILY_CARE
 
 PLACE = place_of(__file__)
 
-if declared_names(PLACE):
+if pipelines(PLACE):
     with DAG(
         TABLE_MAINTENANCE_DAG_ID,
         schedule="@daily",

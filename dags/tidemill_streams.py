@@ -9,8 +9,9 @@ Airflow, stops no stream; it only stops the looking.
 
 **Not healthy:** the task fails at the end, and its message names each stream that needs a human, with the
 reason and its page: `hold` (restarts are used up), `refused` (the declaration or the driver said no),
-`failed`, `not made` (no process or pod can be made) or `no progress` (no batch was committed, and the source
-was not found empty, for longer than `progress_within`). All other streams were visited. It stays red as
+`failed`, `not made` (no process or pod can be made), `no progress` (no batch was committed, and the source
+was not found empty, for longer than `progress_within`) or `overdue` (the same, since its suspension ended).
+All other streams were visited. It stays red as
 long as that is so; what has changed is told once through `TIDEMILL_NOTIFIER`, if that is set.
  `wait` is not a failure: a driver that crashed is started again with exponential backoff.
 Nor is `unseen`: storage or API server did not answer for this stream, and the next visit tries again.
@@ -43,5 +44,13 @@ with DAG(
     dagrun_timeout=timedelta(minutes=5),
     doc_md=__doc__,
     tags=["tidemill", "streams"],
+    default_args={"owner": "tidemill"},
 ):
-    ReconcileStreams(task_id="reconcile", place=place_of(__file__))
+    ReconcileStreams(
+        task_id="reconcile",
+        place=place_of(__file__),
+        # The run of the next minute is its retry.
+        retries=0,
+        # Less than the run may take, so that the task fails with its own log.
+        execution_timeout=timedelta(minutes=4, seconds=30),
+    )

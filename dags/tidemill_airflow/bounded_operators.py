@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from tidemill.names import asset_uri
 from tidemill_airflow.place import Place
-from tidemill_airflow.waiting import evidence_or_raise, log_traces, refusals_are_final, wait_for
+from tidemill_airflow.waiting import evidence_or_raise, log_traces, wait_for
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -74,11 +74,10 @@ class BackfillPlan(BaseOperator):
 
         params = context["params"]
         plane = self.place.open()
-        with refusals_are_final():
-            pipeline = resolve_pipeline(plane.environment, params["pipeline"])
-            # None for tables that are always computed from everything.
-            bounds = parse_bounds(params["from"] or None, params["to"] or None)
-            plan = plan_backfill(plane.store, pipeline, bounds, analysing(plane, pipeline))
+        pipeline = resolve_pipeline(plane.environment, params["pipeline"])
+        # None for tables that are always computed from everything.
+        bounds = parse_bounds(params["from"] or None, params["to"] or None)
+        plan = plan_backfill(plane.store, pipeline, bounds, analysing(plane, pipeline))
         self.log.info("\n".join(plan.lines()))
         return plan.as_document()
 
@@ -127,8 +126,7 @@ def start_and_wait(
 
     # A cleared run is a new request; a driver of the one before that is still at work serves it as well.
     *earlier, run = [run_of(request_of(context, clear)) for clear in range(_times_cleared(context) + 1)]
-    with refusals_are_final():
-        driver = start_bounded(operator.place.open(), run, [other.run_id for other in earlier])
+    driver = start_bounded(operator.place.open(), run, [other.run_id for other in earlier])
     operator.log.info("Driver %s runs as %s; its log: %s", driver.run_id, driver.process, driver.log)
     wait_for(operator, operator.place, finish_of(driver), "finish")
 

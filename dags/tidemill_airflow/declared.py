@@ -6,8 +6,10 @@ the good pipelines only, and `conf_errors.py`, which makes none, shows what is w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from airflow.sdk import get_parsing_context
 
 from tidemill.errors import SpecError
 from tidemill.spec.pipeline import PipelineSpec
@@ -15,9 +17,19 @@ from tidemill.spec.project import Project, load_environment
 from tidemill_airflow.place import Place
 
 
-def declared(place: Place, mode: str) -> Iterator[tuple[str, PipelineSpec]]:
-    """Name and declaration of each pipeline of a mode; broken files are left out."""
-    for name, spec, _ in _read_all(place):
+def declared(
+    place: Place, mode: str, dag_id_of: Callable[[str], str] | None = None
+) -> Iterator[tuple[str, PipelineSpec]]:
+    """Name and declaration of each pipeline of a mode; broken files are left out.
+
+    Args:
+        place: Project and environment.
+        mode: `run.mode`.
+        dag_id_of: The DAG that is made of a pipeline, by its name. A process that runs a task parses the
+            task's file once more, for one DAG: then only that pipeline is read.
+    """
+    asked = get_parsing_context().dag_id
+    for name, spec, _ in _read_all(place, lambda name: not (asked and dag_id_of) or dag_id_of(name) == asked):
         if spec is not None and spec.run.mode == mode:
             yield name, spec
 
@@ -31,9 +43,17 @@ def backfillable(place: Place) -> list[str]:
     ]
 
 
-def declared_names(place: Place) -> list[str]:
-    """Names of all pipelines that can be read."""
+def pipelines(place: Place) -> list[str]:
+    """Names of all pipelines; broken files are left out."""
     return [name for name, spec, _ in _read_all(place) if spec is not None]
+
+
+def is_protected(place: Place) -> bool:
+    """Whether verbs need somebody else's approval; so they do where the environment cannot be read."""
+    try:
+        return load_environment(Project(Path(place.project)), place.environment).spec.protected
+    except SpecError:
+        return True
 
 
 def raise_conf_errors(place: Place) -> None:
@@ -55,9 +75,11 @@ def raise_conf_errors(place: Place) -> None:
         )
 
 
-def _read_all(place: Place) -> Iterator[tuple[str, PipelineSpec | None, SpecError | None]]:
+def _read_all(
+    place: Place, is_wanted: Callable[[str], bool] = lambda _: True
+) -> Iterator[tuple[str, PipelineSpec | None, SpecError | None]]:
     project = Project(Path(place.project))
-    for name in project.pipeline_names():
+    for name in filter(is_wanted, project.pipeline_names()):
         try:
             yield name, project.load_pipeline(name), None
         except SpecError as error:

@@ -9,7 +9,6 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tidemill_airflow.place import Place
 from tidemill_airflow.upkeep import told_by
-from tidemill_airflow.waiting import refusals_are_final
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -52,9 +51,8 @@ class MaintainTable(BaseOperator):
         """Do it; returns what was done and left."""
         from tidemill.control.maintenance import open_upkeep
 
-        with refusals_are_final():
-            upkeep = open_upkeep(self.place.open())
-            report = upkeep.maintain(self.table, f"airflow, DAG run {context['dag_run'].run_id}")
+        upkeep = open_upkeep(self.place.open())
+        report = upkeep.maintain(self.table, f"airflow, DAG run {context['dag_run'].run_id}")
         for line in report.lines():
             self.log.info("%s", line)
         if not report.failed:

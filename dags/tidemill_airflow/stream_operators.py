@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from tidemill_airflow.place import Place
-from tidemill_airflow.waiting import evidence_or_raise, log_traces, refusals_are_final, wait_for
+from tidemill_airflow.waiting import evidence_or_raise, log_traces, wait_for
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class StreamAction(BaseOperator):
-    """Ask for a stream to be started, stopped or restarted, as the trigger form says.
+    """Ask for a stream to be started, stopped, restarted, suspended or resumed, as the trigger form says.
 
     Repeating it (a retry, a cleared task) continues the same request: it never starts a second driver.
 
@@ -51,8 +51,7 @@ class StreamAction(BaseOperator):
         from tidemill.control.stream_request import begin
 
         request = request_of(context, self.pipeline)
-        with refusals_are_final():
-            goal = begin(plane, request)
+        goal = begin(plane, request)
         self.log.info("%s %s: next, %s", request.verb, request.pipeline, goal.kind)
         driver = plane.runtime.last_start(request.pipeline)
         if driver is not None:
@@ -99,9 +98,14 @@ class ProveStream(BaseOperator):
 
 
 def request_of(context: Context, pipeline: str) -> StreamRequest:
-    """The request that this DAG run is: the same in every try of every task of it."""
+    """The request that this DAG run is: the same in every try of every task of it.
+
+    Raises:
+        UsageError: If its moment is none.
+    """
     from tidemill.control.run_id import run_id_of
     from tidemill.control.stream_request import StreamRequest
+    from tidemill.control.suspension import parse_until
 
     run = context["dag_run"]
     # `run_after` stays as it is when the run is cleared: an old request does not become a new one.
@@ -113,4 +117,6 @@ def request_of(context: Context, pipeline: str) -> StreamRequest:
         at=run.run_after,
         by=f"{who}, DAG run {run.run_id}",
         reason=context["params"]["reason"],
+        # A run that was asked for before there was this parameter has none.
+        until=parse_until(context["params"].get("until")),
     )

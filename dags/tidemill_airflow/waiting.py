@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from tidemill.errors import DataError, GateRefusedError, SpecError, UsageError
 from tidemill_airflow.place import Place
 from tidemill_airflow.triggers import GoalTrigger
 
@@ -42,19 +39,6 @@ def log_traces(operator: BaseOperator, place: Place, pipeline: str, slot: Slot =
     except Exception as error:  # noqa: BLE001  # the driver failed; that must be told, whatever else does
         lines = [f"cannot look now: {type(error).__name__}: {error}"]
     operator.log.info("What the driver's place tells:\n%s", "\n".join(lines))
-
-
-@contextmanager
-def refusals_are_final() -> Iterator[None]:
-    """Fail a task for good where a retry would be refused, too.
-
-    Raises:
-        AirflowFailException: In place of an error that somebody must mend first.
-    """
-    try:
-        yield
-    except (UsageError, SpecError, DataError, GateRefusedError) as error:
-        raise AirflowFailException(str(error)) from error
 
 
 def evidence_or_raise(event: dict[str, Any]) -> dict[str, Any]:

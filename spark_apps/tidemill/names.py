@@ -100,6 +100,11 @@ def incremental_dag_id(pipeline: str) -> str:
     return f"incremental__{pipeline}"
 
 
+def checkpoint_dag_id(verb: str) -> str:
+    """DAG of a verb of `checkpoint`."""
+    return f"checkpoint__{verb}"
+
+
 def kubernetes_name(pipeline: str, slot: str = "main") -> str:
     """Objects of a slot of a pipeline on Kubernetes, e.g. `tidemill-orders`, `tidemill-orders.backfill`.
 
@@ -125,9 +130,15 @@ def kubernetes_job_name(pipeline: str, start: str) -> str:
 
 
 STREAMS_DAG_ID = "tidemill_streams"
-BACKFILL_DAG_ID = "backfill"
+# Airflow calls its own runs of the past backfills, in its pages and by `airflow backfill`.
+BACKFILL_DAG_ID = "tidemill_backfill"
+
 CHECKPOINT_HYGIENE_DAG_ID = "checkpoint_hygiene"
 TABLE_MAINTENANCE_DAG_ID = "table_maintenance"
+
+# Airflow's pool of the tasks that run drivers, and the variable by which whoever made it says so.
+DRIVER_POOL = "tidemill_drivers"
+DRIVER_POOL_VARIABLE = "TIDEMILL_POOL"
 
 
 # The asset that stands for all streams together.

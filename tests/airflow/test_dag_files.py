@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -13,11 +14,13 @@ from typing import Any
 import pytest
 
 from tests.support.fake_driver import ROOT
-from tests.support.small_project import INCREMENTAL, STREAM, SmallProject, small_project
+from tests.support.small_project import ENVIRONMENT, INCREMENTAL, STREAM, SmallProject, small_project
+from tidemill.names import DRIVER_POOL
+from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.project import Project
 
-# Seconds that all DAG files together may take, without the import of Airflow itself.
-PARSE_BUDGET_SECONDS = 1.0
+# Tasks that run a driver and wait for its end: 50 of them at once would be 50 JVMs.
+RUN_DRIVERS = {"IncrementalRun", "BackfillRun"}
 
 # Their tasks.
 DAILY = {
@@ -25,18 +28,68 @@ DAILY = {
     "table_maintenance": ["maintain", "report", "tables"],
 }
 
+# A DAG for each verb of `tidemill checkpoint` that changes something.
+RUNBOOKS = {
+    f"checkpoint__{verb}"
+    for verb in (
+        *("backup", "hold", "release", "rewind", "restore", "reset", "acknowledge", "repair", "repartition"),
+        *("fork", "prune"),
+    )
+}
+
+# Tasks without retries, each with its reason.
+NOT_RETRIED = {
+    "ReconcileStreams": "runs again in a minute",
+    "ApproveVerb": "a question that nobody answered is not asked again",
+}
+
+# Longest execution_timeout, in seconds: no work holds a worker for longer than a day.
+LONGEST_WORK_SECONDS = 24 * 3600
+
+# What a DAG file must not do while it is parsed: reach out, start something, or change a file.
 PARSE = """
-import json, sys
+import json, os, sys
 from airflow.dag_processing.dagbag import DagBag
+changes = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate", "os.link", "os.symlink"}
+reaches_out = {"socket.connect", "socket.bind", "socket.getaddrinfo", "sqlite3.connect"}
+starts = {"subprocess.Popen", "os.system", "os.exec", "os.fork", "os.posix_spawn"}
+heard, read = [], []
+def hear(event, arguments):
+    if event == "open" and str(arguments[0]).endswith(".yaml"):
+        read.append(os.path.basename(arguments[0]))
+    writes = event == "open" and (arguments[2] or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+    if writes or event in changes | reaches_out | starts:
+        heard.append(f"{event} {arguments}")
+sys.addaudithook(hear)
 bag = DagBag(sys.argv[1])
+io, heard = heard, []
+open(os.devnull, "w").close()
+read.clear()
+# As in the process of a task, see `airflow.sdk.get_parsing_context`.
+os.environ["_AIRFLOW_PARSING_CONTEXT_DAG_ID"] = "incremental__iot_daily_summary"
+of_a_task = DagBag(sys.argv[1] + "/incrementals.py")
 heavy = ("pyspark", "deltalake", "obstore", "pyarrow", "confluent_kafka", "pandas", "kubernetes")
 json.dump({
-    "seconds": sum(stat.duration.total_seconds() for stat in bag.dagbag_stats),
     "errors": bag.import_errors,
+    "io": io,
+    "hears": heard,
+    "of_a_task": {"dags": sorted(of_a_task.dag_ids), "read": read},
     "heavy": [name for name in heavy if name in sys.modules],
     "dags": {
         dag_id: {
             "tasks": sorted(dag.task_ids),
+            "tags": sorted(dag.tags),
+            "policy": {
+                task.task_id: {
+                    "owner": task.owner,
+                    "retries": task.retries,
+                    "refusals_are_final": task.retry_policy is not None,
+                    "timeout": task.execution_timeout and task.execution_timeout.total_seconds(),
+                    "pool": task.pool,
+                    "type": task.task_type,
+                }
+                for task in dag.tasks
+            },
             "params": {name: param.schema for name, param in dag.params.items()},
             "defaults": dict(dag.params.dump()),
             "catchup": dag.catchup,
@@ -61,7 +114,11 @@ def parse(project: Path, work: Path) -> Mapping[str, Any]:
         "AIRFLOW_HOME": str(work),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "TIDEMILL_PROJECT": str(project),
+        # Compiled files are Python's own.
+        "PYTHONDONTWRITEBYTECODE": "1",
         # As a deployment may say.
+        "TIDEMILL_POOL": DRIVER_POOL,
+        "AIRFLOW__CORE__DEFAULT_TASK_RETRIES": "2",
         "AIRFLOW__CORE__MAX_CONSECUTIVE_FAILED_DAG_RUNS_PER_DAG": "3",
     }
     subprocess.run(
@@ -74,22 +131,61 @@ def parse(project: Path, work: Path) -> Mapping[str, Any]:
     return parsed
 
 
+def pipelines() -> list[tuple[str, PipelineSpec, str]]:
+    project = Project(ROOT)
+    specs = {name: project.load_pipeline(name) for name in project.pipeline_names()}
+    return [(name, spec, spec.run.mode) for name, spec in specs.items()]
+
+
 @pytest.fixture(scope="module")
 def parsed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     return parse(ROOT, tmp_path_factory.mktemp("parse"))
 
 
 def test_every_pipeline_of_this_repository_has_its_dag(parsed: Mapping[str, Any]) -> None:
-    project = Project(ROOT)
-    modes = {name: project.load_pipeline(name).run.mode for name in project.pipeline_names()}
-    own = {f"{mode}__{name}" for name, mode in modes.items()}
+    own = {f"{mode}__{name}" for name, _, mode in pipelines()}
     assert parsed["errors"] == {}
-    assert set(parsed["dags"]) == own | {"tidemill_streams", "backfill", *DAILY}
+    assert set(parsed["dags"]) == own | {"tidemill_streams", "tidemill_backfill", *DAILY} | RUNBOOKS
 
 
-def test_dag_files_parse_within_a_second_and_load_nothing_heavy(parsed: Mapping[str, Any]) -> None:
-    assert parsed["seconds"] < PARSE_BUDGET_SECONDS
+def test_dag_files_load_nothing_heavy(parsed: Mapping[str, Any]) -> None:
     assert parsed["heavy"] == []
+
+
+def test_parsing_reaches_out_to_nothing_starts_nothing_and_changes_no_file(
+    parsed: Mapping[str, Any],
+) -> None:
+    assert parsed["hears"] != [], "the hook of this test is deaf"
+    assert parsed["io"] == []
+
+
+def test_every_dag_says_whose_it_is_and_can_be_found_by_its_tags(parsed: Mapping[str, Any]) -> None:
+    owners = {f"{mode}__{name}": spec.owner for name, spec, mode in pipelines()}
+    for dag_id, dag in parsed["dags"].items():
+        found = {task["owner"] for task in dag["policy"].values()}
+        assert found == {owners.get(dag_id, "tidemill")}, dag_id
+        assert {"tidemill", *({owners[dag_id]} if dag_id in owners else ())} <= set(dag["tags"]), dag_id
+
+
+def test_every_task_is_retried_but_not_where_it_was_refused_and_ends_in_time(
+    parsed: Mapping[str, Any],
+) -> None:
+    assert_policy(parsed["dags"])
+
+
+def test_tasks_that_run_drivers_are_bounded_by_their_pool_and_streams_never_wait_for_it(
+    parsed: Mapping[str, Any],
+) -> None:
+    for dag_id, dag in parsed["dags"].items():
+        for task_id, task in dag["policy"].items():
+            assert (task["pool"] == DRIVER_POOL) == (task["type"] in RUN_DRIVERS), f"{dag_id}.{task_id}"
+
+
+def test_the_process_of_a_task_reads_the_pipeline_of_its_dag_only(parsed: Mapping[str, Any]) -> None:
+    assert parsed["of_a_task"] == {
+        "dags": ["incremental__iot_daily_summary"],
+        "read": ["iot_daily_summary.yaml"],
+    }
 
 
 def test_streams_are_reconciled_every_minute_by_one_short_task(parsed: Mapping[str, Any]) -> None:
@@ -109,7 +205,10 @@ def test_what_looks_after_streams_is_never_paused_for_its_failures(parsed: Mappi
 def test_a_stream_has_its_actions_and_they_end_in_proof(parsed: Mapping[str, Any]) -> None:
     dag = parsed["dags"]["stream__iot_events_bronze"]
     assert dag["tasks"] == ["act", "prove"]
-    assert dag["params"]["action"]["enum"] == ["start", "stop", "restart"]
+    assert dag["params"]["action"]["enum"] == ["start", "stop", "restart", "suspend", "resume"]
+    moment = dag["params"]["until"]["pattern"]
+    assert re.search(moment, "2026-12-01T06:00:00Z")
+    assert not any(re.search(moment, text) for text in ("", "soon", "2026-12-01", "2026-13-01T06:00:00Z"))
 
 
 def test_an_incremental_pipeline_has_its_schedule_and_its_tables_as_assets(parsed: Mapping[str, Any]) -> None:
@@ -120,7 +219,7 @@ def test_an_incremental_pipeline_has_its_schedule_and_its_tables_as_assets(parse
 
 
 def test_a_backfill_is_a_dry_run_unless_told_otherwise(parsed: Mapping[str, Any]) -> None:
-    dag = parsed["dags"]["backfill"]
+    dag = parsed["dags"]["tidemill_backfill"]
     assert dag["defaults"]["dry_run"] is True
     assert "iot_events_bronze" in dag["params"]["pipeline"]["enum"]
 
@@ -134,10 +233,23 @@ def test_daily_care_is_a_task_for_each_and_a_report(parsed: Mapping[str, Any], d
     assert dag["tasks"] == DAILY[dag_id]
 
 
+def test_a_verb_is_a_dry_run_unless_told_otherwise_and_its_stream_stands_still(
+    parsed: Mapping[str, Any],
+) -> None:
+    for dag_id in RUNBOOKS:
+        dag = parsed["dags"][dag_id]
+        assert dag["defaults"]["dry_run"] is True, dag_id
+        assert "iot_events_bronze" in dag["params"]["pipeline"]["enum"], dag_id
+        assert {"plan", "apply"} <= set(dag["tasks"]), dag_id
+    assert parsed["dags"]["checkpoint__rewind"]["tasks"] == ["apply", "end", "plan", "start", "stop"]
+    assert parsed["dags"]["checkpoint__backup"]["tasks"] == ["apply", "plan"]
+
+
 def test_every_dag_says_what_it_does_and_what_to_do_when_it_is_not_healthy(parsed: Mapping[str, Any]) -> None:
     runbooks = {page.stem for page in (ROOT / "dags" / "runbooks").glob("*.md")}
     for dag_id, dag in parsed["dags"].items():
-        assert "**Healthy:**" in dag["doc"], dag_id
+        for part in ("**Does:**", "**Healthy:**", "**Not healthy:**"):
+            assert part in dag["doc"], dag_id
         pages = dag["doc"].split("Page")[1].partition(":")[2].split(".")[0].split(",")
         assert {page.strip() for page in pages} <= runbooks, dag_id
 
@@ -147,11 +259,30 @@ def test_a_broken_pipeline_hides_no_other_and_is_shown_as_an_import_error(tmp_pa
         declare_all(project)
         seen = parse(project.folder, tmp_path)
     own = {"stream__orders", "incremental__daily"}
-    assert set(seen["dags"]) == own | {"tidemill_streams", *DAILY}
+    assert set(seen["dags"]) == own | {"tidemill_streams", *DAILY} | RUNBOOKS
     (file,) = seen["errors"]
     assert file.endswith("conf_errors.py")
     assert "broken.yaml" in seen["errors"][file]
     assert "worse.yaml" in seen["errors"][file]
+
+
+def test_a_protected_environment_asks_somebody_else_before_it_applies(tmp_path: Path) -> None:
+    with small_project(tmp_path / "project") as project:
+        project.declare("orders", STREAM)
+        project.environ(ENVIRONMENT + "protected: true\n")
+        dags = parse(project.folder, tmp_path)["dags"]
+    asked = {dag_id for dag_id in RUNBOOKS if "approve" in dags[dag_id]["tasks"]}
+    # These two change nothing that is there.
+    assert asked == RUNBOOKS - {"checkpoint__backup", "checkpoint__hold"}
+    assert_policy(dags)
+
+
+def assert_policy(dags: Mapping[str, Any]) -> None:
+    for dag_id, dag in dags.items():
+        for task_id, task in dag["policy"].items():
+            retried = task["retries"] > 0 and task["refusals_are_final"]
+            assert retried != (task["type"] in NOT_RETRIED), f"{dag_id}.{task_id}"
+            assert 0 < (task["timeout"] or 0) <= LONGEST_WORK_SECONDS, f"{dag_id}.{task_id}"
 
 
 def declare_all(project: SmallProject) -> None:

@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 
-from tests.support.airflow_server import Airflow, airflow_server, status_of
+from tests.support.airflow_server import OTHER_USER, USER, Airflow, airflow_server, status_of
 from tests.support.eventually import eventually
+from tidemill.checkpoint.holds import Hold, read_holds, take_hold
+from tidemill.checkpoint.procedure.audit import read_audit
 from tidemill.control.bounded_run import finish_of
 from tidemill.control.goal import prove
 from tidemill.control.process_session import session_members
 from tidemill.errors import UnavailableError
+from tidemill.names import BACKFILL_DAG_ID, DRIVER_POOL
 
 RANGE = {"from": "2026-03-01T00:00:00Z", "to": "2026-03-02T00:00:00Z"}
 
@@ -54,6 +57,8 @@ def test_a_cleared_task_finds_the_driver_that_is_at_work(airflow: Airflow) -> No
     run_id = airflow.begin("incremental__slow")
     airflow.until_task("incremental__slow", run_id, "run", "deferred")
     eventually(lambda: airflow.epoch("slow") == epoch_before + 1, "the driver is at work", 90)
+    pool = airflow.api.call("GET", f"/pools/{DRIVER_POOL}")
+    assert (pool["include_deferred"], pool["deferred_slots"], pool["occupied_slots"]) == (True, 1, 1)
     plane = airflow.project.plane()
     driver = plane.running("slow")
     assert driver is not None
@@ -78,48 +83,48 @@ def test_a_run_that_cannot_succeed_fails_at_once_with_the_drivers_words(airflow:
 
 
 def test_a_backfill_only_plans_unless_told_otherwise(airflow: Airflow) -> None:
-    run_id, state = airflow.run("backfill", {"pipeline": "landing", **RANGE})
+    run_id, state = airflow.run(BACKFILL_DAG_ID, {"pipeline": "landing", **RANGE})
     assert state == "success"
-    assert airflow.tasks("backfill", run_id) == {"plan": "success", "apply": "skipped"}
-    plan = airflow.result("backfill", run_id, "plan")
+    assert airflow.tasks(BACKFILL_DAG_ID, run_id) == {"plan": "success", "apply": "skipped"}
+    plan = airflow.result(BACKFILL_DAG_ID, run_id, "plan")
     assert plan["range"] == "2026-03-01T00:00:00+00:00 to 2026-03-02T00:00:00+00:00"
-    assert "replaced by their time" in airflow.log_of("backfill", "plan")
+    assert "replaced by their time" in airflow.log_of(BACKFILL_DAG_ID, "plan")
     assert not (airflow.project.folder / ".data" / "tables" / "bronze" / "landing").exists()
 
 
 def test_an_applied_backfill_returns_rows_and_table_version(airflow: Airflow) -> None:
-    run_id, state = airflow.run("backfill", {"pipeline": "landing", **RANGE, "dry_run": False})
+    run_id, state = airflow.run(BACKFILL_DAG_ID, {"pipeline": "landing", **RANGE, "dry_run": False})
     assert state == "success"
-    (table,) = airflow.result("backfill", run_id, "apply")
+    (table,) = airflow.result(BACKFILL_DAG_ID, run_id, "apply")
     assert (table["table"], table["rows"], table["version"]) == ("bronze/landing", 3, 0)
 
 
 def test_a_range_that_is_refused_is_not_tried_again(airflow: Airflow) -> None:
     backwards = {"from": RANGE["to"], "to": RANGE["from"]}
-    run_id, state = airflow.run("backfill", {"pipeline": "landing", **backwards, "dry_run": False})
+    run_id, state = airflow.run(BACKFILL_DAG_ID, {"pipeline": "landing", **backwards, "dry_run": False})
     assert state == "failed"
-    assert airflow.tries("backfill", run_id, "plan") == 1
-    assert "TIDE-BACK-001" in airflow.log_of("backfill", "plan")
+    assert airflow.tries(BACKFILL_DAG_ID, run_id, "plan") == 1
+    assert "TIDE-BACK-001" in airflow.log_of(BACKFILL_DAG_ID, "plan")
 
 
 def test_a_backfill_whose_task_is_marked_as_failed_is_stopped_and_says_by_whom(airflow: Airflow) -> None:
     airflow.project.hold_back("filled")
-    run_id = airflow.begin("backfill", {"pipeline": "filled", **RANGE, "dry_run": False})
-    airflow.until_task("backfill", run_id, "apply", "deferred")
+    run_id = airflow.begin(BACKFILL_DAG_ID, {"pipeline": "filled", **RANGE, "dry_run": False})
+    airflow.until_task(BACKFILL_DAG_ID, run_id, "apply", "deferred")
     plane = airflow.project.plane()
     driver = plane.running("filled", "backfill")
     assert driver is not None
     eventually(lambda: airflow.epoch("filled") == 1, "the driver is at work", 90)
     # A trigger that the triggerer has not seen yet would never hear of it.
-    eventually(lambda: "is at work" in airflow.log_of("backfill", "apply"), "the trigger looks", 90)
+    eventually(lambda: "is at work" in airflow.log_of(BACKFILL_DAG_ID, "apply"), "the trigger looks", 90)
 
-    airflow.mark_as_failed("backfill", run_id, "apply")
+    airflow.mark_as_failed(BACKFILL_DAG_ID, run_id, "apply")
 
     eventually(lambda: plane.running("filled", "backfill") is None, "the driver has stopped", 90)
     proof = prove(plane, finish_of(driver))
     assert (proof.state, proof.evidence["retry"]) == ("failed", False)
     assert proof.message.startswith("stopped by airflow: its task was marked as failed")
-    assert airflow.end("backfill", run_id) == "failed"
+    assert airflow.end(BACKFILL_DAG_ID, run_id) == "failed"
 
 
 @pytest.mark.parametrize(
@@ -140,7 +145,7 @@ def test_the_form_of_a_backfill_refuses_what_it_does_not_know(
     airflow: Airflow, params: dict[str, Any]
 ) -> None:
     with pytest.raises(UnavailableError) as caught:
-        airflow.begin("backfill", params)
+        airflow.begin(BACKFILL_DAG_ID, params)
     assert status_of(caught.value) == 400
 
 
@@ -196,6 +201,39 @@ def test_the_form_of_a_stream_refuses_what_it_does_not_know(
     with pytest.raises(UnavailableError) as caught:
         airflow.begin("stream__orders", params)
     assert status_of(caught.value) == 400
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"pipeline": "../../etc", "to": "2"},
+        {"pipeline": "landing", "to": "2; rm -rf /"},
+        {"pipeline": "landing", "to": "{{ 7*7 }}"},
+        {"pipeline": "landing", "to": ["2"]},
+        {"pipeline": "landing", "generation": "../g0001"},
+        {"pipeline": "landing", "to": "2", "reason": "two\nlines"},
+        {"pipeline": "landing", "to": "2", "dry_run": "no"},
+    ],
+)
+def test_the_form_of_a_verb_refuses_what_it_does_not_know(airflow: Airflow, params: dict[str, Any]) -> None:
+    with pytest.raises(UnavailableError) as caught:
+        airflow.begin("checkpoint__rewind", params)
+    assert status_of(caught.value) == 400
+
+
+def test_a_verb_waits_for_the_approval_of_somebody_else_and_leaves_both_names(airflow: Airflow) -> None:
+    plane = airflow.project.plane()
+    take_hold(plane.store, plane.layout, "landing", Hold(id="deploy", by="ann", why="a deployment"))
+    told = {"pipeline": "landing", "hold": "deploy", "reason": "it is over", "dry_run": False}
+    run_id = airflow.begin("checkpoint__release", told)
+    airflow.approve("checkpoint__release", run_id, "approve")
+    assert airflow.end("checkpoint__release", run_id) == "success"
+    assert "would release deploy, held by ann" in airflow.log_of("checkpoint__release", "plan")
+    assert read_holds(plane.store, plane.layout, "landing") == []
+    (entry,) = read_audit(plane.store, plane.layout, "landing")
+    assert (entry.verb, entry.by) == ("release", f"{USER}, approved by {OTHER_USER}")
+    assert entry.why == f"it is over (DAG run {run_id})"
 
 
 def test_reconciliation_starts_every_stream_and_fails_naming_those_that_need_a_human(

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.small_files import SmallFiles
 from tidemill.control.plane import open_control_plane
+from tidemill.errors import DataError
 
 
 class Run:
@@ -76,7 +77,7 @@ def test_a_damaged_table_turns_its_own_task_red_and_the_report(orders: SmallFile
     run = Run(orders)
     assert run.tables() == ["bronze/orders", "bronze/torn"]
     run.maintain("bronze/orders")
-    with pytest.raises(AirflowFailException, match="TIDE-LEDG-001"):
+    with pytest.raises(DataError, match="TIDE-LEDG-001"):
         run.maintain("bronze/torn")
     with pytest.raises(AirflowFailException, match="bronze/torn: its task has told nothing"):
         run.report()

@@ -13,7 +13,11 @@ import pytest
 
 from tests.support.lost_node import PlaceOfALostNode, asked_to_stop
 from tests.support.small_project import small_project
+from tests.support.stream_requests import by_name, settled
+from tidemill.checkpoint.desired import read_desired
 from tidemill.control.goal import Goal
+from tidemill.control.streams import reconcile_streams
+from tidemill.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,6 +28,21 @@ CONTEXT: Any = {
     "dag_run": SimpleNamespace(run_id="manual-1", run_after=datetime.now(UTC), triggering_user_name="ann"),
     "params": {"action": "restart", "reason": ""},
 }
+
+
+@pytest.fixture
+def plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPlane]:
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
+    with small_project(tmp_path / "project") as project:
+        project.declare("orders")
+        yield project.plane()
+
+
+def asked(action: str, until: datetime | None = None) -> Any:
+    """The context of a new DAG run."""
+    moment = None if until is None else until.isoformat()
+    run = SimpleNamespace(run_id=action, run_after=datetime.now(UTC), triggering_user_name="ann")
+    return {"dag_run": run, "params": {"action": action, "reason": "broker move", "until": moment}}
 
 
 @pytest.fixture
@@ -99,3 +118,36 @@ def test_the_step_after_a_drain_waits_no_longer_than_the_drain_might_have(lost: 
     deadline = (datetime.now(UTC) + timedelta(seconds=0.1)).isoformat()
     done = {"state": "done", "message": "", "evidence": {}, "goal": goal, "deadline": deadline}
     assert waited(lost, lambda: task.go_on(CONTEXT, done), "go_on", deadline)["state"] == "overdue"
+
+
+def test_a_stream_is_suspended_until_a_moment_comes_back_then_and_is_not_stopped_by_the_old_run(
+    plane: ControlPlane,
+) -> None:
+    from tidemill_airflow.stream_operators import StreamAction
+
+    def act(context: Any) -> str:
+        task = StreamAction(task_id="act", place=place_of(plane), pipeline="orders")
+        return settled(plane, Goal.model_validate(task.execute(context))).state
+
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    assert act(asked("start")) == "done"
+    assert act(asked("suspend", tomorrow)) == "done"
+    assert by_name(reconcile_streams(plane)) == {"orders": "leave"}
+    assert by_name(reconcile_streams(plane, clock=lambda: tomorrow)) == {"orders": "start"}
+    with pytest.raises(UsageError, match="TIDE-CTRL-020"):
+        act(asked("suspend", datetime.now(UTC)))
+    assert plane.running("orders") is not None
+    assert act(asked("suspend")) == "done"
+    assert act(asked("resume")) == "done"
+
+
+@pytest.mark.parametrize("changes", [{"until": "2026-02-30T06:00:00Z"}, {"action": "stop"}])
+def test_a_form_that_makes_no_sense_is_refused_once(plane: ControlPlane, changes: dict[str, str]) -> None:
+    from tidemill_airflow.stream_operators import StreamAction
+
+    context = asked("suspend", datetime.now(UTC) + timedelta(days=1))
+    context["params"].update(changes)
+    task = StreamAction(task_id="act", place=place_of(plane), pipeline="orders")
+    with pytest.raises(UsageError, match="TIDE-CTRL-020"):
+        task.execute(context)
+    assert read_desired(plane.store, plane.layout, "orders") is None

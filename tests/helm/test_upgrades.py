@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from tests.support.chart import (
     pod_templates,
     render,
 )
+from tidemill.names import DRIVER_POOL, DRIVER_POOL_VARIABLE
 
 OTHER_TAGS = {"images": {"spark": {"tag": "9"}, "airflow": {"tag": "9"}, "broker": {"tag": "9"}}}
 
@@ -135,6 +137,25 @@ def test_a_migration_makes_a_user_once_and_leaves_the_log_of_a_failure(before: l
     steps = migration["containers"][0]["args"][-1]
     (step,) = [each for each in steps.replace("\\\n", " ").splitlines() if "users create" in each]
     assert step.split()[3:8] == ["once", "first-user", "airflow", "users", "create"]
+
+
+def test_a_migration_makes_the_pool_that_the_dags_are_told_of(before: list[Document]) -> None:
+    (migration,) = (
+        template for name, template in pod_templates(before) if name.startswith("Job/tidemill-migrate-")
+    )
+    (container,) = containers(migration)
+    steps = container["args"][-1].splitlines()
+    (made,) = [each for each, step in enumerate(steps) if "pools set" in step]
+    command = shlex.split(steps[made])
+    assert command[:5] == ["airflow", "pools", "set", DRIVER_POOL, "$DRIVER_SLOTS"]
+    assert command[-1] == "--include-deferred"
+    # A part that has seen the mark finds the pool.
+    assert "mark" in steps[-1]
+    assert made < len(steps) - 1
+    slots = {each["name"]: each.get("value") for each in container["env"]}["DRIVER_SLOTS"]
+    assert slots == "2"
+    (settings,) = [each for each in before if each["metadata"]["name"] == "tidemill-airflow-settings"]
+    assert settings["data"][DRIVER_POOL_VARIABLE] == DRIVER_POOL
 
 
 def test_all_waiting_parts_wait_for_what_the_migration_writes(before: list[Document]) -> None:

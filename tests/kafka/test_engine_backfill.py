@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from tests.support.iot_lake import (
@@ -122,15 +123,47 @@ def test_a_backfill_of_offsets_restores_exactly_the_deleted_rows(
     iot.bronze.run_incremental()
     rows, rejected = iot.bronze_rows(), iot.rejected(iot.bronze)
     delete(iot.lake, "bronze/iot_events", "kafka_partition = 1 AND kafka_offset BETWEEN 40 AND 79")
-    assert len(rows) - 40 <= len(iot.bronze_rows()) < len(rows)
-
-    iot.bronze.backfill(
+    deleted = len(rows) - len(iot.bronze_rows())
+    assert 0 < deleted <= 40
+    plan = iot.bronze.plan(
         start_offsets=json.dumps({topic: {"0": 10, "1": 40}}),
         end_offsets=json.dumps({topic: {"0": 20, "1": 80}}),
     )
+    before = iot.bronze.verify(plan)["bronze/iot_events"]
+    assert (before.missing, before.surplus) == (deleted, 0)
+    assert all(40 <= json.loads(row)["kafka_offset"] < 80 for row in before.missing_rows)
+
+    iot.bronze.apply(plan)
 
     assert iot.bronze_rows() == rows
     assert iot.rejected(iot.bronze) == rejected
+    assert all(found.is_none for found in iot.bronze.verify(plan).values())
+
+
+def test_verifying_names_what_is_missing_or_stands_twice_in_each_table_of_a_range(
+    kafka: Kafka, topic: str, iot: IotLake
+) -> None:
+    send(kafka, topic, [*EVENTS, closing_event()])
+    iot.windows.run_incremental()
+    plan = iot.windows.plan(at(5), at(15))
+    found = iot.windows.verify(plan)
+    tables = {"silver/iot_device_windows", "silver/iot_alerts", "quarantine"}
+    assert found.keys() == tables
+    assert all(difference.is_none and difference.rows > 0 for difference in found.values())
+
+    changed = f"{iot.lake.root}/tables/silver/iot_device_windows"
+    one = f"SELECT * FROM delta.`{changed}` WHERE window_start = '{at(5)}' LIMIT 1"
+    iot.lake.spark.sql(f"INSERT INTO delta.`{changed}` {one}")
+    delete(iot.lake, "silver/iot_alerts", f"window_start >= '{at(5)}' AND window_start < '{at(15)}'")
+    DeltaTable(f"{iot.lake.root}/quarantine/iot_device_windows").delete("offset < 20")
+
+    differs = {name: (d.missing, d.surplus) for name, d in iot.windows.verify(plan).items()}
+    assert differs["silver/iot_device_windows"] == (0, 1)
+    assert differs["silver/iot_alerts"] == (found["silver/iot_alerts"].rows, 0)
+    assert differs["quarantine"][0] > 0 == differs["quarantine"][1]
+    beside = iot.windows.verify(iot.windows.plan(at(15), at(20)))
+    assert beside["silver/iot_device_windows"].is_none
+    assert beside["silver/iot_alerts"].is_none
 
 
 def test_a_backfill_reads_only_what_the_live_stream_has_committed(

@@ -19,12 +19,14 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from tidemill.backfill.bounds import parse_bounds
+from tidemill.backfill.difference import Difference
 from tidemill.backfill.plan import BackfillPlan
 from tidemill.backfill.planning import plan_backfill
 from tidemill.checkpoint.epochs import claim_epoch
 from tidemill.checkpoint.gate import check, check_holds, gather_facts
 from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.checkpoint.status import Status
+from tidemill.control.verify_range import newest
 from tidemill.engine.admission import admit, generation_to_run
 from tidemill.engine.analyse import analyse
 from tidemill.engine.backfill import run_backfill
@@ -32,6 +34,7 @@ from tidemill.engine.drain import Drain
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
 from tidemill.engine.streaming import Ending, run_query
+from tidemill.engine.verify import verify
 from tidemill.ledger.code import code_of
 from tidemill.ledger.read import Commit, read_ledger
 from tidemill.names import LATE_OUTPUT, QUARANTINE_OUTPUT
@@ -218,6 +221,14 @@ class LakePipeline:
         reporter = self._reporter(run, pipeline.layout.backfill_status(plan.pipeline, plan.digest))
         run_backfill(self.lake.spark, run, reporter, plan, step_done)
         return reporter
+
+    def verify(self, plan: BackfillPlan) -> dict[str, Difference]:
+        """Compare a plan's range with the tables as they are, by name; nothing is left behind."""
+        pipeline = self.resolved
+        scratch = f"{pipeline.layout.parts(self.name)}/verify"
+        found = verify(self.lake.spark, pipeline, plan, newest(pipeline), scratch)
+        assert self.lake.store.list_files(scratch) == []
+        return {difference.name: difference for difference in found}
 
     def _run(
         self, mode: Any, step_done: StepDone, drain: Drain, admitted: Callable[[], object] = lambda: None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -14,6 +15,8 @@ from tidemill.spec.project import Environment, Pipeline, Project
 
 def shared_session(folder: Path) -> SparkSession:
     """Start it; two cores, so that two tasks really run at once."""
+    # As a driver does: else each of its lines is in the log of a test that failed.
+    logging.getLogger("py4j").setLevel(logging.ERROR)
     size = DriverSize(driver=Resources(cores=2, memory=2**30))
     environment = EnvironmentSpec(root="data", sizes={"small": size})
     spec = PipelineSpec.model_validate(

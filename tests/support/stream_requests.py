@@ -11,12 +11,12 @@ from tidemill.control.goal import Goal, prove
 from tidemill.control.plane import ControlPlane
 from tidemill.control.proof import Proof
 from tidemill.control.reconcile import Reconciler
-from tidemill.control.restart_policy import RestartPolicy
 from tidemill.control.stream_request import StreamRequest
 from tidemill.control.visit import Outcome
+from tidemill.spec.restarts import RestartPolicy
 
 # Restarts without waiting, so that a test sees several in a second.
-AT_ONCE = Reconciler(RestartPolicy(first_delay=timedelta(0)))
+AT_ONCE = Reconciler(RestartPolicy().model_copy(update={"first_delay": timedelta(0)}))
 
 
 def request(verb: Any, name: str = "orders", *, at: datetime | None = None, **facts: Any) -> StreamRequest:

@@ -3,6 +3,7 @@
 {{- $settings := dict
   "AIRFLOW_HOME" "/home/tidemill/airflow"
   "TIDEMILL_ENV" (printf "/etc/tidemill/environment/%s.yaml" .Values.environment.name)
+  "TIDEMILL_POOL" "tidemill_drivers"
   "AIRFLOW__CORE__AUTH_MANAGER" "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"
   "AIRFLOW__CORE__EXECUTOR" "LocalExecutor"
   "AIRFLOW__CORE__PARALLELISM" (toString .Values.airflow.parallelism)

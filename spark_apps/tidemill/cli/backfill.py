@@ -1,4 +1,4 @@
-"""`tidemill backfill plan | apply | stop`: process a range of the past again."""
+"""`tidemill backfill plan | apply | verify | stop`: process a range of the past again."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def add_to(app: typer.Typer) -> None:
     group = typer.Typer(
         help="Process a range of the past again.", no_args_is_help=True, rich_markup_mode=None
     )
-    for verb in (plan, apply, stop):
+    for verb in (plan, apply, verify, stop):
         group.command()(verb)
     app.add_typer(group, name="backfill")
 
@@ -73,13 +73,43 @@ def apply(  # noqa: PLR0913  # the options of a command line
     If it is under way already, as after a terminal that was closed, this waits for its end.
     """
     ranges = (start, end, start_offsets, end_offsets)
-    if digest is not None and any(value is not None for value in ranges):
-        raise typer.BadParameter("a plan has its range: give --plan, or a range, not both")
+    _check_one(digest, ranges)
     invocation = invocation_of(context)
     if digest is not None:
         _carry_out(invocation, pipeline, digest)
     else:
         run_backfill(invocation, pipeline, ranges, apply=True)
+
+
+def verify(  # noqa: PLR0913  # the options of a command line
+    context: typer.Context,
+    pipeline: Name,
+    digest: Digest = None,
+    start: FromTime = None,
+    end: ToTime = None,
+    start_offsets: FromOffsets = None,
+    end_offsets: ToOffsets = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Compute a range once more and compare with the tables; changes nothing, exit code 1 if they differ."""
+    from tidemill.control.verify_range import verify_range
+
+    invocation = invocation_of(context)
+    plan = _chosen(invocation, pipeline, digest, (start, end, start_offsets, end_offsets))
+    if not as_json:
+        say(f"Range of {pipeline}, plan {plan.digest}: {plan.bounds.text()}")
+        say("  Spark computes it once more, which takes as long as a backfill.")
+    found = verify_range(invocation.control_plane(), invocation.pipeline(pipeline), plan)
+    if as_json:
+        print_json([difference.model_dump(mode="json") for difference in found])
+    else:
+        for difference in found:
+            for line in difference.lines():
+                say(line)
+    if not all(difference.is_none for difference in found):
+        if not as_json:
+            say(f"To write it again: tidemill backfill apply {pipeline} --plan {plan.digest}")
+        raise typer.Exit(1)
 
 
 def stop(
@@ -110,6 +140,22 @@ def run_backfill(invocation: Invocation, name: str, ranges: Ranges, *, apply: bo
         _carry_out(invocation, name, made.digest)
     else:
         say("Nothing was done. With --apply it is carried out.")
+
+
+def _check_one(digest: str | None, ranges: Ranges) -> None:
+    if digest is not None and any(value is not None for value in ranges):
+        raise typer.BadParameter("a plan has its range: give --plan, or a range, not both")
+
+
+def _chosen(invocation: Invocation, name: str, digest: str | None, ranges: Ranges) -> BackfillPlan:
+    """The plan that was named, or one of a range."""
+    from tidemill.backfill.plan import load_plan
+
+    _check_one(digest, ranges)
+    if digest is None:
+        return _plan(invocation, name, _bounds(ranges))
+    plane = invocation.control_plane()
+    return load_plan(plane.store, plane.layout, name, digest)
 
 
 def _bounds(ranges: Ranges) -> Bounds:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import typer
 
 from tidemill.cli.output import print_json, say
-from tidemill.cli.verb_command import VerbCall, asking_person, verb_command
+from tidemill.cli.verb_command import VerbCall, verb_command
+from tidemill.control.procedures import by_hand
 
 if TYPE_CHECKING:
     from tidemill.checkpoint.verbs.backup_manifest import Manifest
@@ -16,30 +16,28 @@ if TYPE_CHECKING:
 
 def add_to(group: typer.Typer) -> None:
     """Register the verb."""
-    text = "Copy the live checkpoint; the stream may go on meanwhile."
-    verb_command(group, text, ("apply", "reason", "by", "as_json"), reason="backup")(backup)
+    verb_command(group, ("apply", "reason", "by", "as_json"), reason="backup")(backup)
 
 
 def backup(call: VerbCall) -> None:
     """Copy the live checkpoint."""
-    from tidemill.checkpoint.verbs.backup import BackupRequest, plan_backup, take_backup
+    from tidemill.checkpoint.verbs.backup import plan_backup
     from tidemill.storage.store import Store
 
     resolved = call.resolved()
-    store = Store(resolved.layout.root)
-    plan = plan_backup(store, resolved)
+    plan = plan_backup(Store(resolved.layout.root), resolved)
     if not call.apply:
         if call.as_json:
             print_json({"applied": False, "plan": plan})
         else:
             size = f"{plan['files']} files, {plan['bytes']} bytes"
             say(f"would copy {size}: batch {plan['batch_id']}, or a newer one by then")
-            say(f"Nothing was done. To carry it out: {call.command('--reason', 'TEXT', '--apply')}")
+            acting = call.invocation.command(
+                "checkpoint", "backup", call.pipeline, "--reason", "TEXT", "--apply"
+            )
+            say(f"Nothing was done. To carry it out: {acting}")
         return
-    call.invocation.control_plane().own()
-    taken = take_backup(
-        store, resolved, BackupRequest(asking_person(call.by), call.reason, datetime.now(UTC))
-    )
+    taken = by_hand.back_up(call.invocation.control_plane(), call.asking, resolved)
     if call.as_json:
         print_json({"applied": True, **taken.model_dump(mode="json", exclude={"files"}), "bytes": taken.size})
         return

@@ -7,50 +7,51 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemill.cli.output import print_json, print_table, say
-from tidemill.cli.procedure_run import check_allowed, command_that_acts, say_next
+from tidemill.cli.procedure_run import say_next
 from tidemill.cli.verb_command import VerbCall, verb_command
+from tidemill.control.procedures import by_hand
 
 if TYPE_CHECKING:
     from tidemill.checkpoint.holds import Hold
 
-HoldId = Annotated[str | None, typer.Argument(help="Id of the hold; without one, all are shown.")]
+HoldId = Annotated[
+    str | None, typer.Argument(metavar="HOLD", help="Id of the hold; without one, all are shown.")
+]
 Force = Annotated[bool, typer.Option("--force", help="Give up the unfinished verb behind it.")]
 
 
 def add_to(group: typer.Typer) -> None:
     """Register the verb."""
     options = ("apply", "reason", "by", "approved_by", "as_json")
-    verb_command(group, "Release a hold, so that the pipeline may start.", options)(release)
+    verb_command(group, options)(release)
 
 
-def release(call: VerbCall, hold: HoldId = None, force: Force = False) -> None:
+def release(call: VerbCall, hold_id: HoldId = None, force: Force = False) -> None:
     """Release a hold, or show all."""
-    from tidemill.checkpoint.holds import Hold
     from tidemill.checkpoint.verbs.release import check_releasable, releasable
-    from tidemill.checkpoint.verbs.release import release as let_go
     from tidemill.storage.store import Store
 
     resolved, pipeline = call.resolved(), call.pipeline
     store, layout = Store(resolved.layout.root), resolved.layout
-    if hold is None:
+    if hold_id is None:
         found = releasable(store, layout, pipeline)
     elif call.apply:
-        check_allowed(call, resolved, forbids_starts=False)
-        found = [let_go(store, layout, pipeline, Hold(id=hold, by=call.person, why=call.reason), force=force)]
+        plane = call.invocation.control_plane()
+        found = [by_hand.release(plane, call.asking, resolved, hold_id, force=force)]
     else:
-        found = [check_releasable(store, layout, pipeline, hold, force=force)]
+        found = [check_releasable(store, layout, pipeline, hold_id, force=force)]
     if call.as_json:
         print_json([one.model_dump(mode="json") for one in found])
         return
     if found:
         print_table(("hold", "by", "since (UTC)", "why", "verb", "to do"), (_row(one) for one in found))
-    if hold is None:
+    if hold_id is None:
         say("Nothing was done. To release one, name it." if found else f"{pipeline} is not held.")
     elif call.apply:
         say("Released.")
         say_next(call, resolved)
     else:
-        say(f"Nothing was done. To carry it out: {command_that_acts(call, resolved.environment)}")
+        say(f"Nothing was done. To carry it out: {call.command_that_acts(resolved.environment)}")
 
 
 def _row(hold: Hold) -> tuple[object, ...]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemill.cli import plan_words
 from tidemill.cli.output import print_json, print_table, say
-from tidemill.cli.verb_command import VerbCall, VerbParts, verb_command
+from tidemill.cli.verb_command import VerbCall, verb_command
+from tidemill.control.procedures import parts
+from tidemill.control.procedures.parts import VerbParts
 
 if TYPE_CHECKING:
     from tidemill.checkpoint.verbs.backup_manifest import Manifest
@@ -52,153 +52,52 @@ TrashDays = Annotated[float, typer.Option(min=0, help="Days until trash is delet
 
 def add_to(group: typer.Typer) -> None:
     """Register the verbs, in the order of the help."""
-    verb_command(
-        group, "Take tables, offsets and state to a batch together; what follows is computed again."
-    )(rewind)
-    verb_command(group, "Go back to a backup: checkpoint and tables together.")(restore)
-    verb_command(group, "Begin anew from offsets or a moment; tables stay, state is lost.")(reset)
-    verb_command(group, "Say that changed code, or a changed declaration, is meant.")(acknowledge)
-    verb_command(group, "Write overwritten or torn offsets again, as the ledger has them.")(repair)
-    verb_command(group, "Rewrite the state into another number of partitions; tables and offsets stay.")(
-        repartition
-    )
-    verb_command(group, "Copy checkpoint and tables for a shadow or a rehearsal; the original may run on.")(
-        fork
-    )
-    verb_command(
-        group,
-        "Move old generations, backups and records to the trash; may run beside a stream.",
-        reason="hygiene",
-    )(prune)
+    for verb in (rewind, restore, reset, acknowledge, repair, repartition, fork):
+        verb_command(group)(verb)
+    verb_command(group, reason="hygiene")(prune)
 
 
 def rewind(call: VerbCall, to: To = "", generation: Generation = "") -> VerbParts:
     """Tables, offsets and state together to a batch."""
-    from tidemill.checkpoint.verbs.rewind import parse_target, plan_rewind, rewind_steps
-    from tidemill.control.spark_part import restoring
-    from tidemill.sources.topic_facts import with_topics_if_told
-    from tidemill.storage.store import Store
-
-    pipeline = call.resolved()
-    store, target = Store(pipeline.layout.root), parse_target(to, generation)
-    return VerbParts(
-        pipeline,
-        lambda: plan_rewind(store, pipeline, target, with_topics_if_told),
-        lambda request, plan: rewind_steps(store, pipeline, request, plan, restoring(pipeline)),
-        plan_words.rewind_lines,
-    )
+    return parts.rewind(call.resolved(), to, generation)
 
 
 def restore(call: VerbCall, backup: Backup = "", from_environment: FromEnvironment = "") -> VerbParts | None:
     """Back to a backup."""
-    from tidemill.checkpoint.verbs.backup_manifest import read_manifest, read_manifests
-    from tidemill.checkpoint.verbs.restore import Backup, plan_restore, restore_steps
-    from tidemill.control.spark_part import restoring
-    from tidemill.sources.topic_facts import with_topics_if_told
+    from tidemill.checkpoint.verbs.backup_manifest import read_manifests
     from tidemill.storage.store import Store
 
     pipeline = call.resolved()
+    if backup:
+        return parts.restore(pipeline, backup, from_environment)
     layout = call.invocation.environment(from_environment).layout if from_environment else pipeline.layout
-    place = Store(layout.root)
-    if not backup:
-        _show_backups(read_manifests(place, layout, pipeline.name), call.as_json)
-        return None
-    store = Store(pipeline.layout.root)
-    found = Backup(place, layout, read_manifest(place, layout, pipeline.name, backup))
-    return VerbParts(
-        pipeline,
-        lambda: plan_restore(store, pipeline, found, with_topics_if_told),
-        lambda request, plan: restore_steps(store, pipeline, request, plan, (found, restoring(pipeline))),
-        plan_words.restore_lines,
-    )
+    _show_backups(read_manifests(Store(layout.root), layout, pipeline.name), call.as_json)
+    return None
 
 
 def reset(call: VerbCall, start: Start) -> VerbParts:
     """A new beginning."""
-    from tidemill.checkpoint.verbs.reset import plan_reset, reset_steps
-    from tidemill.control.spark_part import restoring
-    from tidemill.sources.starting_positions import starting_positions
-    from tidemill.sources.topic_facts import with_topics_if_told
-    from tidemill.storage.store import Store
-
-    pipeline = call.resolved()
-    store = Store(pipeline.layout.root)
-    asked = not start.lstrip().startswith("{")
-    return VerbParts(
-        pipeline,
-        lambda: plan_reset(
-            store, pipeline, (starting_positions(pipeline, start), asked), with_topics_if_told
-        ),
-        lambda request, plan: reset_steps(store, pipeline, request, plan, restoring(pipeline)),
-        plan_words.reset_lines,
-    )
+    return parts.reset(call.resolved(), start)
 
 
 def acknowledge(call: VerbCall) -> VerbParts:
     """The live generation goes on with what was changed."""
-    from tidemill.checkpoint.verbs.acknowledge import acknowledge_steps, plan_acknowledge
-    from tidemill.storage.store import Store
-
-    pipeline = call.resolved()
-    store = Store(pipeline.layout.root)
-    return VerbParts(
-        pipeline,
-        lambda: plan_acknowledge(store, pipeline),
-        lambda request, plan: acknowledge_steps(store, pipeline, request, plan),
-        plan_words.acknowledge_lines,
-        forbids_starts=False,
-        has_work=lambda plan: bool(plan["changed"]),
-    )
+    return parts.acknowledge(call.resolved())
 
 
 def repair(call: VerbCall) -> VerbParts:
     """`offsets/` as the ledger says."""
-    from tidemill.checkpoint.verbs.repair import gather_repair, plan_repair, repair_steps
-    from tidemill.storage.store import Store
-
-    pipeline = call.resolved()
-    store = Store(pipeline.layout.root)
-    return VerbParts(
-        pipeline,
-        lambda: plan_repair(gather_repair(store, pipeline)),
-        lambda request, plan: repair_steps(store, pipeline.layout, request, plan),
-        plan_words.repair_lines,
-        has_work=lambda plan: bool(plan["files"]),
-    )
+    return parts.repair(call.resolved())
 
 
 def repartition(call: VerbCall, partitions: Partitions) -> VerbParts:
     """Another number of state partitions."""
-    from tidemill.checkpoint.verbs.repartition import plan_repartition, repartition_steps
-    from tidemill.control.spark_part import repartitioning, restoring
-    from tidemill.storage.store import Store
-
-    pipeline = call.resolved()
-    store = Store(pipeline.layout.root)
-    return VerbParts(
-        pipeline,
-        lambda: plan_repartition(store, pipeline, partitions),
-        lambda request, plan: repartition_steps(
-            store, pipeline, request, plan, (repartitioning(pipeline), restoring(pipeline))
-        ),
-        plan_words.repartition_lines,
-    )
+    return parts.repartition(call.resolved(), partitions)
 
 
 def fork(call: VerbCall, fork: Fork, batch: Batch = None) -> VerbParts:
-    """Another pipeline goes on from where this one stands; journal and hold are the fork's."""
-    from tidemill.checkpoint.verbs.fork import fork_steps, plan_fork
-    from tidemill.sources.topic_facts import with_topics_if_told
-    from tidemill.storage.store import Store
-
-    origin, forked = call.resolved(), call.resolved(fork)
-    store = Store(origin.layout.root)
-    return VerbParts(
-        forked,
-        lambda: plan_fork(store, (origin, forked), batch, with_topics_if_told),
-        lambda request, plan: fork_steps(store, forked, request, plan),
-        plan_words.fork_lines,
-    )
+    """Another pipeline goes on from where this one stands."""
+    return parts.fork(call.resolved(), fork, batch)
 
 
 def prune(
@@ -209,21 +108,7 @@ def prune(
     trash_days: TrashDays = 7,
 ) -> VerbParts:
     """What nobody needs any more goes to the trash."""
-    from tidemill.checkpoint.verbs.prune import Keep, gather_prune, plan_prune, prune_steps
-    from tidemill.storage.store import Store
-
-    pipeline = call.resolved()
-    store = Store(pipeline.layout.root)
-    keep = Keep(generations, backups, records, timedelta(days=trash_days))
-    return VerbParts(
-        pipeline,
-        lambda: plan_prune(gather_prune(store, pipeline), keep),
-        lambda request, plan: prune_steps(store, pipeline.layout, request, plan),
-        plan_words.prune_lines,
-        forbids_starts=False,
-        has_work=lambda plan: bool(plan["moves"] or plan["deletes"]),
-        then=("checkpoint", "doctor"),
-    )
+    return parts.prune(call.resolved(), generations, backups, records, trash_days)
 
 
 def _show_backups(manifests: list[Manifest], as_json: bool) -> None:

@@ -9,8 +9,8 @@ import typer
 
 from tidemill.cli.invocation import invocation_of
 from tidemill.cli.output import print_json, say
-from tidemill.cli.procedure_run import check_approval
-from tidemill.cli.verb_command import Apply, ApprovedBy, AsJson, By, Reason, VerbCall, asking_person
+from tidemill.cli.verb_command import Apply, ApprovedBy, AsJson, By, Reason
+from tidemill.control.procedures.run import Asking, check_approval
 
 if TYPE_CHECKING:
     from tidemill.control.takeover import Takeover
@@ -56,8 +56,7 @@ def takeover(  # noqa: PLR0913  # the options of a command line
 
     invocation = invocation_of(context)
     plane = invocation.control_plane()
-    by, approves = asking_person(by), approved_by
-    call = VerbCall(invocation, "takeover", "", (), apply, reason, by=by, approved_by=approves)
+    asking = Asking("takeover", (), by, invocation.command, approved_by, reason)
     now = datetime.now(UTC)
     plan = plan_takeover(plane, now)
     acts = apply and plan.has_work
@@ -66,8 +65,8 @@ def takeover(  # noqa: PLR0913  # the options of a command line
             say(line)
     if acts:
         if plane.environment.spec.protected:
-            check_approval(call, plane.environment)
-        take_over(plane, plan, call.person, reason)
+            check_approval(asking, plane.environment)
+        take_over(plane, plan, asking.person, reason)
     if as_json:
         print_json({"applied": acts, "plan": _document(plan)})
     elif acts:

@@ -13,6 +13,7 @@ from tidemill.cli.invocation import invocation_of
 from tidemill.cli.output import console, print_json, table
 
 if TYPE_CHECKING:
+    from tidemill.checkpoint.desired import Desired
     from tidemill.control.plane import ControlPlane
     from tidemill.control.stream_status import PipelineState
 
@@ -115,8 +116,17 @@ def _row(state: PipelineState, now: datetime) -> tuple[object, ...]:
 def _desired(state: PipelineState) -> str:
     asked = state.facts.desired
     if asked is not None:
-        return f"{asked.state} ({asked.by})"
+        return _wish(asked, state.facts.now)
     return {"stream": "running", "incremental": "by schedule", None: "nothing"}[state.facts.mode]
+
+
+def _wish(asked: Desired, now: datetime) -> str:
+    from tidemill.control.suspension import end_of
+
+    if asked.returned_at(now) is not None:
+        return f"running since {end_of(asked)} ({asked.by})"
+    until = f" until {end_of(asked)}" if asked.state == "suspended" else ""
+    return f"{asked.state}{until} ({asked.by})"
 
 
 def _actual(state: PipelineState) -> str:
@@ -143,6 +153,7 @@ def _document(state: PipelineState) -> dict[str, Any]:
         "pipeline": facts.pipeline,
         "mode": facts.mode,
         "desired": _desired(state),
+        "suspended_until": None if facts.desired is None else facts.desired.until,
         "actual": _actual(state),
         "owner": None if state.owner is None else state.owner.model_dump(mode="json"),
         "problem": None if facts.problem is None else facts.problem.error_id,

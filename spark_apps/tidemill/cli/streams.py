@@ -1,4 +1,4 @@
-"""`tidemill start | stop | restart`: the desired state of a stream, carried out and proven."""
+"""`tidemill start | stop | restart | suspend | resume`: a stream's desired state, proven."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 
 from tidemill.cli.invocation import Invocation, invocation_of
 from tidemill.cli.output import say
+from tidemill.names import STREAMS_DAG_ID
 
 if TYPE_CHECKING:
     from tidemill.control.plane import ControlPlane
@@ -23,6 +24,13 @@ START_TIMEOUT_SECONDS = 120.0
 Name = Annotated[str, typer.Argument(help="Name of the pipeline.")]
 NameOrNone = Annotated[str | None, typer.Argument(help="Name of the pipeline.", show_default=False)]
 Reason = Annotated[str, typer.Option(help="Why; kept with the request.")]
+Until = Annotated[
+    str | None,
+    typer.Option(
+        help="When it is started again, ISO 8601; UTC without an offset. Else when it is resumed.",
+        show_default=False,
+    ),
+]
 Timeout = Annotated[
     float | None,
     typer.Option(
@@ -36,7 +44,7 @@ Timeout = Annotated[
 
 def add_to(app: typer.Typer) -> None:
     """Register the verbs."""
-    for verb in (start, stop, restart):
+    for verb in (start, stop, restart, suspend, resume):
         app.command()(verb)
 
 
@@ -66,14 +74,40 @@ def restart(context: typer.Context, pipeline: Name, reason: Reason = "", timeout
     _carry_out(invocation_of(context), "restart", pipeline, reason, timeout)
 
 
-def _carry_out(invocation: Invocation, verb: Verb, pipeline: str, reason: str, timeout: float | None) -> None:
+def suspend(
+    context: typer.Context, pipeline: Name, until: Until = None, reason: Reason = "", timeout: Timeout = None
+) -> None:
+    """Stop a stream until a moment, or until it is resumed.
+
+    When the moment has passed, the next reconciliation starts it again.
+    """
+    _carry_out(invocation_of(context), "suspend", pipeline, reason, timeout, until)
+    again = f"{STREAMS_DAG_ID} starts it again after {until}; " if until else ""
+    say(f"{again}to start it now: tidemill resume {pipeline}")
+
+
+def resume(context: typer.Context, pipeline: Name, reason: Reason = "", timeout: Timeout = None) -> None:
+    """End a suspension now; wait for a committed batch."""
+    _carry_out(invocation_of(context), "resume", pipeline, reason, timeout)
+
+
+def _carry_out(  # noqa: PLR0913  # the options of a command line
+    invocation: Invocation,
+    verb: Verb,
+    pipeline: str,
+    reason: str,
+    timeout: float | None,
+    until: str | None = None,
+) -> None:
     from tidemill.control.run_id import new_run_id
     from tidemill.control.stream_request import StreamRequest, carry_out
+    from tidemill.control.suspension import parse_until
 
     now = datetime.now(UTC)
     # An unknown name must not leave a wish behind.
     invocation.project().pipeline_file(pipeline)
-    request = StreamRequest(pipeline, verb, new_run_id("stream", now), now, getpass.getuser(), reason)
+    who, run_id = getpass.getuser(), new_run_id("stream", now)
+    request = StreamRequest(pipeline, verb, run_id, now, who, reason, parse_until(until))
     plane = invocation.control_plane()
     proof = carry_out(plane, request, timeout or _patience(plane), _tell)
     say(f"{pipeline}: {proof.message}")

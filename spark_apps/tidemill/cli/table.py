@@ -8,8 +8,8 @@ import typer
 
 from tidemill.cli.invocation import invocation_of
 from tidemill.cli.output import print_json, say
-from tidemill.cli.procedure_run import check_approval
-from tidemill.cli.verb_command import Apply, ApprovedBy, AsJson, By, VerbCall, asking_person
+from tidemill.cli.verb_command import Apply, ApprovedBy, AsJson, By
+from tidemill.control.procedures.run import Asking, check_approval
 
 if TYPE_CHECKING:
     from tidemill.control.maintenance import Upkeep
@@ -44,11 +44,10 @@ def maintain(  # noqa: PLR0913  # the options of a command line
         words = [word for word in (table, "--apply") if word]
         _plan(upkeep, names, invocation.command("table", "maintain", *words), as_json=as_json)
         return
-    person = asking_person(by)
-    call = VerbCall(invocation, "maintain", "", (), apply, by=person, approved_by=approved_by)
+    asking = Asking("maintain", (), by, invocation.command, approved_by)
     if approved_by:
-        check_approval(call, upkeep.plane.environment)
-    reports = [_maintain(upkeep, name, call) for name in names]
+        check_approval(asking, upkeep.plane.environment)
+    reports = [_maintain(upkeep, name, asking) for name in names]
     if as_json:
         print_json({"applied": True, "tables": [report.as_document() for report in reports]})
     else:
@@ -58,13 +57,13 @@ def maintain(  # noqa: PLR0913  # the options of a command line
         raise typer.Exit(1)
 
 
-def _maintain(upkeep: Upkeep, table: str, call: VerbCall) -> TableReport:
+def _maintain(upkeep: Upkeep, table: str, asking: Asking) -> TableReport:
     """Maintain one table; a damaged one stops no other."""
     from tidemill.errors import DataError
     from tidemill.maintenance.maintain import TableReport
 
     try:
-        return upkeep.maintain(table, call.person, approved=bool(call.approved_by))
+        return upkeep.maintain(table, asking.person, approved=bool(asking.approved_by))
     except DataError as error:
         return TableReport(table, failed=[str(error)])
 

@@ -62,10 +62,13 @@ class Facts:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether it should run: declared a stream, and stopped by nobody, or started by somebody."""
+        """Whether it should run: declared a stream, and stopped by nobody, or started by somebody.
+
+        A suspension whose moment has passed stops nothing any more.
+        """
         if self.desired is None:
             return self.mode == "stream" and not self.by_hand
-        return self.mode == "stream" and self.desired.state == "running"
+        return self.mode == "stream" and self.desired.runs(self.now)
 
     @property
     def counted_endings(self) -> list[Ending]:

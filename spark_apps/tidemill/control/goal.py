@@ -32,6 +32,7 @@ class Goal(BaseModel):
         started_after: See `progress`.
         slot: See `finished`.
         started_at: See `finished`.
+        until: When the suspension ends that this is about: a driver that runs then is no longer to stop.
         killed_drain: When the drain was asked whose driver was killed for this goal: it is waited for, and
             not killed again.
     """
@@ -44,6 +45,7 @@ class Goal(BaseModel):
     started_after: datetime | None = None
     slot: Slot = "main"
     started_at: datetime | None = None
+    until: datetime | None = None
     killed_drain: datetime | None = None
 
     def patience(self, plane: ControlPlane) -> timedelta | None:
@@ -64,6 +66,7 @@ def prove(plane: ControlPlane, goal: Goal) -> Proof:
             return prove_progress(plane, goal.pipeline, goal.started_after)
         case "stopped":
             now = datetime.now(UTC)
-            return prove_stopped(plane, goal.pipeline, now, final=goal.final, killed_drain=goal.killed_drain)
+            final = goal.final and (goal.until is None or now < goal.until)
+            return prove_stopped(plane, goal.pipeline, now, final=final, killed_drain=goal.killed_drain)
         case "finished":
             return prove_finished(plane, goal.pipeline, goal.slot, goal.started_at)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import takewhile
+from typing import Literal
 
 from tidemill.checkpoint.status import Status
 from tidemill.control.endings import Ending, is_status_of
@@ -17,11 +18,14 @@ from tidemill.control.facts import Facts
 from tidemill.control.hung import NO_PROGRESS_PAGE, why_hung
 from tidemill.control.restart_policy import class_of
 from tidemill.control.runtime import StartedDriver
+from tidemill.control.suspension import words_of
 
 
 @dataclass(frozen=True)
 class Stall:
     """A stream that should make progress and does not.
+
+    `overdue`: its suspension has ended, and it has made no progress since.
 
     Args:
         since: When it made progress last, or should have begun to.
@@ -32,10 +36,11 @@ class Stall:
     since: datetime
     reason: str
     runbook: str
+    kind: Literal["no progress", "overdue"] = "no progress"
 
     def words(self, now: datetime) -> str:
         """The stall in a sentence."""
-        return f"no progress for {_minutes(now - self.since)}: {self.reason}"
+        return f"{self.kind} for {_minutes(now - self.since)}: {self.reason}"
 
 
 def stall_of(facts: Facts) -> Stall | None:
@@ -47,7 +52,22 @@ def stall_of(facts: Facts) -> Stall | None:
     if since is None or facts.now - since <= facts.progress_within:
         return None
     reason, runbook = _why(facts, row)
+    if since == _returned_at(facts):
+        return Stall(since, f"{_suspension(facts)}; {reason}", runbook or NO_PROGRESS_PAGE, "overdue")
     return Stall(since, reason, runbook or NO_PROGRESS_PAGE)
+
+
+def _returned_at(facts: Facts) -> datetime | None:
+    """When the suspension ended after which the stream has made no progress yet."""
+    returned_at = None if facts.desired is None else facts.desired.returned_at(facts.now)
+    progressed_at = None if facts.newest_status is None else facts.newest_status.progressed_at
+    is_back = returned_at is not None and progressed_at is not None and progressed_at >= returned_at
+    return None if is_back else returned_at
+
+
+def _suspension(facts: Facts) -> str:
+    assert facts.desired is not None  # noqa: S101  # it has returned from one
+    return f"{words_of(facts.desired)}, and not back"
 
 
 def _is_going(driver: StartedDriver | None) -> bool:
@@ -62,12 +82,15 @@ def _since(facts: Facts, row: Sequence[Ending]) -> datetime | None:
     starts = [ending.started_at for ending in row]
     if facts.running is not None:
         starts.append(facts.running.claimed_at)
+    returned_at = _returned_at(facts)
+    if returned_at is not None:
+        starts.append(returned_at)
     if not starts:
         return None
     status, wish = facts.newest_status, facts.desired
     others = [
         None if status is None else status.progressed_at,
-        None if wish is None else wish.at,
+        None if wish is None else wish.returned_at(facts.now) or wish.at,
     ]
     return max([min(starts), *(moment for moment in others if moment is not None)])
 
@@ -83,8 +106,10 @@ def _fruitless(facts: Facts) -> list[Ending]:
 def _why(facts: Facts, row: Sequence[Ending]) -> tuple[str, str]:
     driver, last = facts.running, row[-1] if row else None
     before = "" if last is None else f"; {len(row)} drivers before it made none, the last: {last.cause}"
+    if driver is None and last is None:
+        return "nothing has started it", ""
     if driver is None:
-        assert last is not None  # noqa: S101  # without a driver and without a row there is no stall
+        assert last is not None  # noqa: S101  # said above
         return f"{len(row)} drivers in a row made none, the last: {last.cause}", last.runbook
     if driver.stuck:
         return driver.stuck, "kubernetes-object-refused"

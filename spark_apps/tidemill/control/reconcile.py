@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -11,8 +11,10 @@ from tidemill.checkpoint.status import Status
 from tidemill.control.endings import Ending
 from tidemill.control.facts import Facts
 from tidemill.control.hung import NO_PROGRESS_PAGE, why_hung
-from tidemill.control.restart_policy import RestartPolicy, class_of, judge_crashes
+from tidemill.control.restart_policy import class_of, judge_crashes
 from tidemill.control.runtime import StartedDriver
+from tidemill.control.suspension import words_of
+from tidemill.spec.restarts import RestartPolicy
 
 # Longest silence of a driver elsewhere that has fenced off ours before it counts as dead. Above the least
 # silence for which a driver's own probe has it killed (15 minutes); to start too early costs no row: the
@@ -47,7 +49,7 @@ class Decision:
 class Reconciler:
     """Decides by one policy."""
 
-    policy: RestartPolicy = field(default_factory=RestartPolicy)
+    policy: RestartPolicy
 
     def decide(self, facts: Facts) -> Decision:
         """What to do now."""
@@ -95,7 +97,7 @@ class Reconciler:
                 return Decision("refused", _words(last), runbook=last.runbook or "stream-does-not-start")
             case "fenced":
                 return _about_fenced(last, facts)
-        verdict = judge_crashes(counted, facts.now, self.policy)
+        verdict = judge_crashes(facts.pipeline, counted, facts.now, self.policy)
         if class_of(last) == "not_made":
             again: Action = "start" if verdict.may_start else "wait"
             page = last.runbook or "stream-does-not-start"
@@ -155,6 +157,8 @@ def _why_not_wanted(facts: Facts) -> str:
         return f"declared {facts.mode}, not stream"
     if facts.desired is None:
         return str(facts.problem or f"for trying out; to start it: tidemill start {facts.pipeline}")
+    if facts.desired.state == "suspended":
+        return words_of(facts.desired)
     reason = f": {facts.desired.reason}" if facts.desired.reason else ""
     return f"stopped by {facts.desired.by}{reason}"
 

@@ -19,7 +19,7 @@ class Trouble(BaseModel):
     """What is wrong with one stream.
 
     Args:
-        kind: `hold`, `refused`, `failed`, `not made`, `no progress`, `unseen`.
+        kind: `hold`, `refused`, `failed`, `not made`, `no progress`, `overdue`, `unseen`.
         words: For a person.
         runbook: The page.
         since: Since when it is of this kind.
@@ -99,7 +99,7 @@ def _trouble_of(outcome: Outcome, now: datetime) -> Trouble | None:
         return Trouble(kind=kind, words=decision.reason, runbook=decision.runbook, since=now, red=True)
     if stall is not None:
         return Trouble(
-            kind="no progress", words=stall.reason, runbook=stall.runbook, since=stall.since, red=True
+            kind=stall.kind, words=stall.reason, runbook=stall.runbook, since=stall.since, red=True
         )
     if decision.action == "unseen":
         return Trouble(kind="unseen", words=decision.reason, runbook=decision.runbook, since=now, red=False)

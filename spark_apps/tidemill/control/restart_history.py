@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from tidemill.control.endings import Ending
 from tidemill.control.runtime import Memory
 
-# Endings kept. The budget looks at an hour of restarts, at most one a minute.
+# Endings kept. Must stay above the largest budget (spec/restarts.py: 50), with other bad ends in between.
 KEPT_ENDINGS = 100
 
 # Longest history, in characters. A ConfigMap holds 1 MiB, and errors can be long; the newest endings count.

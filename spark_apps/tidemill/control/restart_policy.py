@@ -10,6 +10,7 @@ exit 75                    left while a newer driver is heard of elsewhere
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,6 +19,8 @@ from typing import Literal
 
 from tidemill.control.endings import Ending
 from tidemill.errors import DataError, FencedError, GateRefusedError, SpecError, UnavailableError
+from tidemill.spec.restarts import RestartPolicy
+from tidemill.spec.units import format_duration
 
 EndingClass = Literal["clean", "unavailable", "crash", "refused", "fenced", "not_made"]
 
@@ -41,28 +44,6 @@ def class_of(ending: Ending) -> EndingClass:
 
 
 @dataclass(frozen=True)
-class RestartPolicy:
-    """The bounds of restarting.
-
-    Args:
-        first_delay: Wait after the first bad end; doubles with each further one.
-        longest_delay: Wait at most. Must stay well below the source's retention.
-        window: Crashes older than this are forgotten.
-        budget: Crashes within the window before starts pause until the oldest leaves the window.
-        healthy_after: A driver that lived this long and progressed clears what was before.
-        fruitless_limit: Crashes in a row without one committed batch before a human must look: such a
-            driver never lives long enough for its first batch, and no restart changes that.
-    """
-
-    first_delay: timedelta = timedelta(seconds=10)
-    longest_delay: timedelta = timedelta(minutes=5)
-    window: timedelta = timedelta(hours=1)
-    budget: int = 6
-    healthy_after: timedelta = timedelta(minutes=10)
-    fruitless_limit: int = 4
-
-
-@dataclass(frozen=True)
 class Verdict:
     """Whether a driver may be started: now, at `until`, or not before a human acted."""
 
@@ -73,7 +54,7 @@ class Verdict:
     runbook: str = ""
 
 
-def judge_crashes(endings: Sequence[Ending], now: datetime, policy: RestartPolicy) -> Verdict:
+def judge_crashes(pipeline: str, endings: Sequence[Ending], now: datetime, policy: RestartPolicy) -> Verdict:
     """Judge a restart after bad ends; `endings` are those that still count, oldest first, not empty."""
     streak = _since_healthy(endings, policy)
     crashes = [ending for ending in streak if class_of(ending) == "crash"]
@@ -91,19 +72,26 @@ def judge_crashes(endings: Sequence[Ending], now: datetime, policy: RestartPolic
             may_start=False,
             held=True,
             until=recent[-policy.budget].ended_at + policy.window,
-            reason=f"{len(recent)} crashes within {_minutes(policy.window)}; last: {recent[-1].cause}",
+            reason=f"{len(recent)} crashes within {format_duration(policy.window)}; last: {recent[-1].cause}",
             runbook="restart-budget-spent",
         )
-    return _after_backoff(streak, now, policy)
-
-
-def _after_backoff(streak: Sequence[Ending], now: datetime, policy: RestartPolicy) -> Verdict:
-    last = streak[-1]
-    # 2**20 first delays are 121 days: more doublings say nothing and overflow timedelta in the end.
-    delay = min(policy.first_delay * 2 ** min(len(streak) - 1, 20), policy.longest_delay)
-    until = last.ended_at + delay
-    reason = f"restart {len(streak)} after: {last.cause}"
+    count, last = len(streak), streak[-1]
+    until = last.ended_at + backoff(pipeline, count, policy)
+    reason = f"restart {count} after: {last.cause}"
     return Verdict(may_start=now >= until, until=None if now >= until else until, reason=reason)
+
+
+def backoff(pipeline: str, count: int, policy: RestartPolicy) -> timedelta:
+    """The wait after a number of bad ends in a row: exponential, with jitter.
+
+    The jitter cuts the delay by up to half, evenly, by a hash of name and number: the same facts always
+    give the same wait. So pipelines that lost one broker at the same moment come back over half the delay:
+    over 2.5 minutes once it is 5, which is three visits of a minute each. Waits below a minute end with the
+    same visit, whose starts are spread by its own limit (control/streams.py: 16 at once).
+    """
+    hashed = hashlib.sha256(f"{pipeline} {count}".encode()).digest()
+    share = int.from_bytes(hashed[:4]) / 2**32
+    return policy.delay(count) * (1 - share / 2)
 
 
 def _since_healthy(endings: Sequence[Ending], policy: RestartPolicy) -> list[Ending]:
@@ -116,7 +104,3 @@ def _since_healthy(endings: Sequence[Ending], policy: RestartPolicy) -> list[End
         if ending.progressed and ending.lived >= policy.healthy_after:
             break
     return streak[::-1]
-
-
-def _minutes(span: timedelta) -> str:
-    return f"{span // timedelta(minutes=1)} minutes"

@@ -1,4 +1,4 @@
-"""A person's request about one stream: start, stop or restart; the same for command line and DAG.
+"""A person's request about one stream, such as a start or a stop; the same for command line and DAG.
 
 `begin` may be called any number of times for one request: it does what is still to be done and says what to
 wait for. So a task that is retried, or cleared, starts no second driver and stops none that is newer.
@@ -17,11 +17,16 @@ from tidemill.control.goal import Goal, prove
 from tidemill.control.plane import ControlPlane
 from tidemill.control.proof import Proof
 from tidemill.control.runtime import StartedDriver
+from tidemill.control.suspension import check_suspendable, check_until
 from tidemill.control.visit import start_stream
 from tidemill.errors import UsageError
+from tidemill.names import incremental_dag_id
 from tidemill.spec.project import Pipeline, resolve_pipeline
 
-Verb = Literal["start", "stop", "restart"]
+Verb = Literal["start", "stop", "restart", "suspend", "resume"]
+State = Literal["running", "stopped", "suspended"]
+
+_STATES: dict[Verb, State] = {"stop": "stopped", "suspend": "suspended"}
 
 # Seconds between two looks of a waiting command. A look reads one small file.
 POLL_SECONDS = 0.25
@@ -38,6 +43,7 @@ class StreamRequest:
         at: When it was asked; what somebody else has asked later wins, whichever is carried out first.
         by: Who asks.
         reason: Why.
+        until: When a suspension ends by itself; None: when somebody ends it.
     """
 
     pipeline: str
@@ -46,6 +52,12 @@ class StreamRequest:
     at: datetime
     by: str
     reason: str = ""
+    until: datetime | None = None
+
+    @property
+    def state(self) -> State:
+        """What should be."""
+        return _STATES.get(self.verb, "running")
 
 
 def begin(plane: ControlPlane, request: StreamRequest) -> Goal:
@@ -57,15 +69,18 @@ def begin(plane: ControlPlane, request: StreamRequest) -> Goal:
     Raises:
         GateRefusedError: If the storage root is another control plane's.
         SpecError: If the declaration is wrong; nothing was changed.
-        UsageError: TIDE-CTRL-006 if the pipeline is no stream, TIDE-CTRL-007 if a later wish stands.
+        UsageError: TIDE-CTRL-006 if the pipeline is no stream, TIDE-CTRL-007 if a later wish stands,
+            TIDE-CTRL-020 if a suspension's moment is of no use, TIDE-CTRL-021 if somebody has stopped what
+            is to be suspended or resumed.
     """
-    pipeline = None if request.verb == "stop" else _stream(plane, request.pipeline)
+    check_until(request.verb, request.until, datetime.now(UTC))
+    pipeline = None if request.verb == "stop" else _stream(plane, request)
     plane.own()
-    _write_wish(plane, request)
+    _write_wish(plane, request, pipeline)
     driver = plane.running(request.pipeline)
-    if request.verb == "stop":
+    if request.state != "running":
         _stop(plane, request.pipeline, driver)
-        return Goal(pipeline=request.pipeline, kind="stopped")
+        return Goal(pipeline=request.pipeline, kind="stopped", until=request.until)
     if driver is not None and _must_go(driver, request):
         plane.runtime.drain(driver)
         return Goal(pipeline=request.pipeline, kind="stopped", final=False)
@@ -125,23 +140,25 @@ def _must_go(driver: StartedDriver, request: StreamRequest) -> bool:
     )
 
 
-def _stream(plane: ControlPlane, name: str) -> Pipeline:
+def _stream(plane: ControlPlane, request: StreamRequest) -> Pipeline:
+    name = request.pipeline
     pipeline = resolve_pipeline(plane.environment, name)
     if pipeline.spec.run.mode != "stream":
+        once = f"run it once: tidemill run {name} --mode {pipeline.spec.run.mode}"
+        paused = f"pause or un-pause its DAG {incremental_dag_id(name)} in Airflow"
         raise UsageError(
             "TIDE-CTRL-006",
             "This pipeline is not a stream.",
             facts={"pipeline": name, "mode": pipeline.spec.run.mode},
-            fix=f"run it once: tidemill run {name} --mode {pipeline.spec.run.mode}",
+            fix=paused if request.verb in ("suspend", "resume") else once,
         )
     return pipeline
 
 
-def _write_wish(plane: ControlPlane, request: StreamRequest) -> None:
-    state: Literal["running", "stopped"] = "stopped" if request.verb == "stop" else "running"
+def _write_wish(plane: ControlPlane, request: StreamRequest, pipeline: Pipeline | None) -> None:
     standing = read_desired(plane.store, plane.layout, request.pipeline)
     if standing is not None and standing.stands_since >= request.at:
-        if (standing.by, standing.state) == (request.by, state):
+        if (standing.by, standing.state, standing.until) == (request.by, request.state, request.until):
             return
         raise UsageError(
             "TIDE-CTRL-007",
@@ -154,5 +171,14 @@ def _write_wish(plane: ControlPlane, request: StreamRequest) -> None:
             },
             fix="ask anew if you still want it",
         )
-    desired = Desired(state=state, by=request.by, asked_at=request.at, reason=request.reason)
+    if request.verb in ("suspend", "resume"):
+        by_hand = pipeline is not None and not pipeline.spec.is_replayable
+        check_suspendable(request.pipeline, request.verb, standing, by_hand=by_hand)
+    desired = Desired(
+        state=request.state,
+        by=request.by,
+        asked_at=request.at,
+        reason=request.reason,
+        until=request.until,
+    )
     write_desired(plane.store, plane.layout, request.pipeline, desired)

@@ -66,5 +66,5 @@ def _state(
     except TidemillError as error:
         failed = Decision("failed", str(error), runbook=error.runbook)
         return PipelineState(Facts(pipeline, now, problem=error), failed, None, owner)
-    decision = decided or Reconciler().decide(facts)
+    decision = decided or Reconciler(plane.environment.spec.restarts).decide(facts)
     return PipelineState(facts, decision, facts.newest_status, owner, None if owner else stall_of(facts))

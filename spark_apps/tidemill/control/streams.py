@@ -35,7 +35,7 @@ def reconcile_streams(
 
     Args:
         plane: Where.
-        reconciler: Decides.
+        reconciler: Decides; by the environment's policy if none is given.
         clock: The time.
         limits: How many are visited at once, and for how long.
         tell: Hears of each visit when it ends.
@@ -44,7 +44,8 @@ def reconcile_streams(
         GateRefusedError: If the storage root is another control plane's.
     """
     outcomes = []
-    for outcome in _visit_all(Visitor(plane, reconciler or Reconciler(), clock), limits):
+    reconciler = reconciler or Reconciler(plane.environment.spec.restarts)
+    for outcome in _visit_all(Visitor(plane, reconciler, clock), limits):
         tell(outcome)
         outcomes.append(outcome)
     return sorted(outcomes, key=lambda outcome: outcome.pipeline)

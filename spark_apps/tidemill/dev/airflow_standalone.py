@@ -23,9 +23,11 @@ from pathlib import Path
 
 from tidemill.control.process_identity import ProcessIdentity, start_detached
 from tidemill.control.process_session import kill_marked_processes, kill_session, session_members
+from tidemill.dev.airflow_api import log_in
 from tidemill.dev.airflow_variables import HOME_VARIABLE, AirflowConfig, airflow_variables
 from tidemill.dev.ports import LOOPBACK, free_ports, is_free
 from tidemill.errors import UnavailableError, UsageError
+from tidemill.names import DRIVER_POOL
 
 __all__ = ["AirflowConfig", "AirflowServer", "find_airflow", "kill_airflow", "start_airflow", "stop_airflow"]
 
@@ -46,6 +48,9 @@ POLL_SECONDS = 0.5
 
 # Airflow's usual port.
 USUAL_PORT = 8080
+
+# Incremental runs and backfills at the same time; the others wait. Each is a JVM of a gigabyte or two.
+DRIVER_SLOTS = 4
 
 # Lines of the log shown when it does not come up: one Python traceback's end.
 SHOWN_LOG_LINES = 15
@@ -93,6 +98,7 @@ def start_airflow(config: AirflowConfig) -> AirflowServer:
     Raises:
         UsageError: TIDE-DEV-020 if Airflow is not installed, TIDE-DEV-021 if one runs in this home.
         UnavailableError: TIDE-DEV-022, if it ended or did not become healthy; shows the end of its log.
+            TIDE-DEV-030, if the pool of drivers cannot be made.
     """
     program = _airflow_program()
     running = find_airflow(config.home)
@@ -108,6 +114,7 @@ def start_airflow(config: AirflowConfig) -> AirflowServer:
     server = _launch(config, program, ports)
     try:
         _wait_until_healthy(server)
+        _make_driver_pool(server)
     except BaseException:
         stop_airflow(server)
         raise
@@ -184,6 +191,20 @@ def _wait_until_healthy(server: AirflowServer) -> None:
             },
             fix=f"see {server.log}",
         )
+
+
+def _make_driver_pool(server: AirflowServer) -> None:
+    """The pool of tasks that run drivers; one that a person made or changed stays as it is."""
+    api = log_in(server.url, server.user, server.password)
+    if DRIVER_POOL not in {pool["name"] for pool in api.call("GET", "/pools?limit=1000")["pools"]}:
+        pool = {
+            "name": DRIVER_POOL,
+            "slots": DRIVER_SLOTS,
+            "description": "Drivers of incremental runs and backfills",
+            # A task that waits for its driver is deferred.
+            "include_deferred": True,
+        }
+        api.call("POST", "/pools", pool)
 
 
 def _sick_parts(url: str) -> list[str]:

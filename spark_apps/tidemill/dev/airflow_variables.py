@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidemill.dev.ports import LOOPBACK
+from tidemill.names import DRIVER_POOL, DRIVER_POOL_VARIABLE
 from tidemill.spec.project import ENVIRONMENT_VARIABLE, PROJECT_VARIABLE
 
 # Marks every process of one Airflow; drivers do not get it.
@@ -50,6 +51,8 @@ def airflow_variables(
         HOME_VARIABLE: str(config.home),
         PROJECT_VARIABLE: str(config.project),
         ENVIRONMENT_VARIABLE: config.environment,
+        # Made as soon as Airflow answers; until then its tasks wait.
+        DRIVER_POOL_VARIABLE: DRIVER_POOL,
         # Standalone starts its parts as `airflow …`.
         "PATH": os.pathsep.join([str(program.parent), kept.get("PATH", os.defpath)]),
         "AIRFLOW__CORE__DAGS_FOLDER": str(config.dags),

@@ -10,21 +10,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemill.backfill.plan import BackfillPlan, hold_of
-from tidemill.backfill.positions import offsets_condition
-from tidemill.backfill.still_holds import check_still_holds, records_there
+from tidemill.backfill.still_holds import check_still_holds
 from tidemill.checkpoint.epochs import claim_epoch
 from tidemill.checkpoint.holds import Hold, drop_hold, take_hold
 from tidemill.engine.batch_writer import BatchResult
 from tidemill.engine.broken_lines import broken_lines
 from tidemill.engine.cancelled import cancelled_by
 from tidemill.engine.discovery import known_columns
-from tidemill.engine.flow import Collectors, decoded_rows, flow_of
 from tidemill.engine.outputs import table_log
 from tidemill.engine.quarantine_range import KEY, PLACE, QuarantineRange
-from tidemill.engine.record_offsets import offsets_of_times
+from tidemill.engine.range_rows import RangeRows, TableRows
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
-from tidemill.engine.sink_rows import SinkRows, sink_rows
 from tidemill.engine.task_watch import TaskWatch, looking, work_of
 from tidemill.engine.turn import turn
 from tidemill.ledger.entry import LedgerEntry, OffsetRange
@@ -35,7 +32,6 @@ from tidemill.sinks.batch_commit import StepDone, Written, nothing_more
 from tidemill.sinks.range_writer import KeyedTable, RangeTarget, prepare_table, replace_rows
 from tidemill.sinks.table_log import TableLog
 from tidemill.sources.joined_tables import newest_versions
-from tidemill.sources.read import read_batch
 
 
 def run_backfill(
@@ -98,12 +94,8 @@ def _held_back(run: RunContext, plan: BackfillPlan) -> Iterator[None]:
     drop_hold(run.store, layout, name, hold)
 
 
-# A table, and what it takes of the result.
-_Target = tuple[RangeTarget, SinkRows]
-
-
 class _Attempt:
-    """One attempt at a plan, whose offsets become narrower when they are found."""
+    """One attempt at a plan."""
 
     def __init__(self, spark: SparkSession, run: RunContext, plan: BackfillPlan, step_done: StepDone) -> None:
         self._spark = spark
@@ -111,10 +103,10 @@ class _Attempt:
         self._pipeline = run.pipeline
         self._plan = plan
         self._step_done = step_done
-        self._start, self._end = plan.start_offsets, plan.end_offsets
         # All tables are written with the same rows of those that are joined.
         self._joined = newest_versions(run.pipeline)
         self._discovery = known_columns(spark.sparkContext, run.store, run.pipeline)
+        self._range = RangeRows(spark, run.pipeline, plan, self._joined, self._discovery)
 
     def check(self) -> None:
         """See that the plan still holds."""
@@ -122,30 +114,26 @@ class _Attempt:
 
     def find_records(self) -> None:
         """See that the source still has the records."""
-        self._start = records_there(self._pipeline, self._plan)
+        self._range.find_records()
 
     def find_offsets(self) -> None:
         """Narrow the range of offsets to the records that were chosen by time."""
-        column, times = self._plan.find_offsets_by, self._plan.bounds.times
-        if column is None or times is None or self._start is None or self._end is None:
-            return
-        decoded = self._decoded(self._files())
-        self._start, self._end = offsets_of_times(decoded, column, times, self._start, self._end)
+        self._range.find_offsets(self._files())
 
     def write(self) -> BatchResult:
         """Compute the rows and write them."""
         files = self._files()
-        rows = flow_of(self._pipeline, {SOURCE_NAME: self._chosen(files)}, self._joined).frame
-        targets = self._targets(rows)
-        for target, taken in targets:
-            prepare_table(taken.of(rows), target)
+        rows = self._range.result(files)
+        tables = self._range.tables(rows)
+        for each in tables:
+            prepare_table(each.taken.of(rows), self._target(each))
         if not self._pipeline.spec.rejects_records:
-            written = self._replace_all(rows, targets)
+            written = self._replace_all(rows, tables)
             self._drop_late()
             return BatchResult(None, written, 0)
         lines = broken_lines(self._spark, self._pipeline, files)
         table = KeyedTable(TableLog(files.path), self._entry(QUARANTINE_OUTPUT), self._turn)
-        quarantine = QuarantineRange(self._spark, files, lines, self._records, table)
+        quarantine = QuarantineRange(self._spark, files, lines, self._range.records, table)
         # Computed before anything is written, to know what is rejected.
         rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
         try:
@@ -153,7 +141,7 @@ class _Attempt:
             self._discovery.refuse_new()
             added = quarantine.add()
             self._step_done("quarantine_added")
-            written = self._replace_all(rows, targets)
+            written = self._replace_all(rows, tables)
         finally:
             rows.unpersist()
         self._drop_accepted(quarantine)
@@ -161,59 +149,32 @@ class _Attempt:
         self._drop_late()
         return BatchResult(None, written, added)
 
-    @property
-    def _records(self) -> str | None:
-        """SQL condition of the records that are read, in the quarantine; None if they are in no topic."""
-        if not self._pipeline.spec.source.is_kafka:
-            return None
-        return offsets_condition(self._start or {}, self._end or {}, PLACE)
-
     def _files(self) -> Quarantine:
         path = self._pipeline.layout.quarantine(self._pipeline.name)
         return Quarantine.at(self._spark.sparkContext, path, self._run.run_id)
 
-    def _decoded(self, files: Quarantine) -> DataFrame:
-        version = self._plan.source_version
-        records = read_batch(self._spark, self._pipeline, self._start, self._end, version)
-        return decoded_rows(self._pipeline, records, Collectors(files, None, self._discovery.columns))
-
-    def _chosen(self, files: Quarantine) -> DataFrame:
-        decoded, condition = self._decoded(files), self._plan.condition
-        return decoded if condition is None else decoded.where(condition)
-
-    def _targets(self, result: DataFrame) -> list[_Target]:
-        targets = []
-        for place, sink in enumerate(self._pipeline.spec.sinks):
-            if sink.delta is not None:
-                rows = sink_rows(self._pipeline, place, result)
-                log = table_log(self._pipeline, sink.delta)
-                targets.append((RangeTarget(log, rows.columns, sink.delta, self._turn), rows))
-        return targets
+    def _target(self, table: TableRows) -> RangeTarget:
+        log = table_log(self._pipeline, table.sink)
+        return RangeTarget(log, table.taken.columns, table.sink, self._turn)
 
     def _turn(self) -> AbstractContextManager[None]:
         return turn(self._run.store, self._pipeline.layout.turn(self._pipeline.name), self._run.run_id)
 
-    def _replace_all(self, rows: DataFrame, targets: Sequence[_Target]) -> dict[str, Written]:
+    def _replace_all(self, rows: DataFrame, tables: Sequence[TableRows]) -> dict[str, Written]:
         # A transform may use its rows several times.
-        reads = sum(1 if taken.transform is None else 2 for _, taken in targets)
+        reads = sum(1 if table.taken.transform is None else 2 for table in tables)
         shared = reads > 1 and not rows.is_cached
         rows = rows.persist(StorageLevel.MEMORY_AND_DISK) if shared else rows
         try:
-            return {target.sink.table: self._replace(taken.of(rows), target) for target, taken in targets}
+            return {table.sink.table: self._replace(table, rows) for table in tables}
         finally:
             if shared:
                 rows.unpersist()
 
-    def _replace(self, rows: DataFrame, target: RangeTarget) -> Written:
-        name = target.sink.table
-        table = next(table for table in self._plan.tables if table.table == name)
-        condition = table.condition
-        if self._plan.by == "record":
-            condition = offsets_condition(self._start or {}, self._end or {}, table.record or {})
-        # Of windows that overlap the range, the first and the last ones are not whole.
-        if self._plan.by == "window" and condition is not None:
-            rows = rows.where(condition)
-        written = replace_rows(rows, target, self._entry(name), condition, self.check)
+    def _replace(self, table: TableRows, result: DataFrame) -> Written:
+        name = table.sink.table
+        rows, condition = self._range.rows_of(table, result), self._range.condition_of(name)
+        written = replace_rows(rows, self._target(table), self._entry(name), condition, self.check)
         self._step_done(f"replaced {name}")
         return written
 
@@ -222,7 +183,7 @@ class _Attempt:
         layout, name = self._pipeline.layout, self._pipeline.name
         files = Quarantine.at(self._spark.sparkContext, layout.late(name), self._run.run_id, LATE_SCHEMA)
         table = KeyedTable(TableLog(files.path), self._entry(LATE_OUTPUT), self._turn)
-        self._drop_accepted(QuarantineRange(self._spark, files, None, self._records, table))
+        self._drop_accepted(QuarantineRange(self._spark, files, None, self._range.records, table))
         self._step_done("late_dropped")
 
     def _drop_accepted(self, quarantine: QuarantineRange) -> None:
@@ -231,7 +192,7 @@ class _Attempt:
         if accepted is not None and self._plan.condition is not None:
             # They were accepted, so this reads them once more for their times.
             places = (F.col(name).alias(column) for name, column in PLACE.items())
-            counted = self._decoded(self._files()).where(self._plan.counted or self._plan.condition)
+            counted = self._range.decoded(self._files()).where(self._plan.counted or self._plan.condition)
             accepted = counted.select(*places).join(accepted, KEY, "left_semi")
         if accepted is not None:
             quarantine.drop(accepted)
@@ -244,7 +205,7 @@ class _Attempt:
             run_id=self._run.run_id,
             plan=self._plan.digest,
             # Windows and times say nothing of where in the topic their records end.
-            sources={SOURCE_NAME: OffsetRange(start=self._start, end=self._end)}
+            sources={SOURCE_NAME: OffsetRange(start=self._range.start, end=self._range.end)}
             if self._plan.by in ("record", "everything")
             else {},
             tables_read=self._joined or None,

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 
@@ -29,6 +29,10 @@ from tidemill.storage.store import Store
 # Commits read first to find one of our own: a batch that is repeated is among the newest few, unless others
 # write without end or a RESTORE took it back; then the whole log is read.
 RECENT_COMMITS = 20
+
+# delta-rs would list the whole log after each commit to find files that have expired: a price that grows with
+# the log. It frees up to a log checkpoint, and every 100th version has one, so little would go in between.
+LOG_CLEANUP_EVERY = 100
 
 # Where this is set, Delta forgets transaction versions, and the ledger alone tells what was written.
 _EXPIRY = "delta.setTransactionRetentionDuration"
@@ -251,6 +255,7 @@ class TableLog:
                     # With a time: a table that forgets old transactions would forget one without at once.
                     app_transactions=[Transaction(commit.app_id, commit.batch_id, now)],
                 ),
+                post_commithook_properties=_after(table.version() + 1),
             )
         except CommitFailedError:
             raise
@@ -275,6 +280,12 @@ class TableLog:
             facts={"table": self.path},
             fix="see who drops it; the batch is repeated and makes the table again",
         )
+
+
+def _after(version: int) -> PostCommitHookProperties:
+    """What follows a commit: every 100th clears the log of expired files, as the table's properties say."""
+    due = version % LOG_CLEANUP_EVERY == 0
+    return PostCommitHookProperties(cleanup_expired_logs=None if due else False)
 
 
 def _way_out(changes: ColumnChanges) -> str:

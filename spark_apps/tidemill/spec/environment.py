@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from tidemill.spec.hygiene import Hygiene
 from tidemill.spec.kubernetes import KubernetesSettings, check_root_outlives_pods
 from tidemill.spec.location import Root
+from tidemill.spec.restarts import RestartPolicy
 from tidemill.spec.schema_registry import SchemaRegistry
 from tidemill.spec.storage import StorageAccess, check_access_fits
 from tidemill.spec.strict import Strict
@@ -132,6 +133,9 @@ class EnvironmentSpec(Strict):
         validate_default=True,
         description="A stream that should run must commit a batch, or find its source empty, at least this "
         "often; else `tidemill_streams` is red. At least 1 minute, and above the time of a start.",
+    )
+    restarts: RestartPolicy = Field(
+        RestartPolicy(), description="The bounds within which drivers that ended badly are started again."
     )
     kubernetes: KubernetesSettings | None = Field(None, description="For `runtime: kubernetes`.")
     root: Root = Field(description="Storage root: a folder, relative to the project or absolute, or a URI.")

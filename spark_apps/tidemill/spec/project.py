@@ -166,7 +166,8 @@ class Environment:
 # Where pods are placed, who may change what, and what to do about a change: none of it changes what a
 # driver does.
 _NOT_PART_OF_A_DEFINITION = {
-    *("runtime", "kubernetes", "sizes", "on_change", "protected", "grace_period", "progress_within")
+    *("runtime", "kubernetes", "sizes", "on_change", "protected", "grace_period", "progress_within"),
+    "restarts",
 }
 
 # Nor does how long a stream may make no progress.

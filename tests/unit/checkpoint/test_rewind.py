@@ -21,7 +21,7 @@ from tidemill.checkpoint.procedure.unfinished import unfinished
 from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.checkpoint.verbs.prospect import AskBroker
 from tidemill.checkpoint.verbs.rewind import Target, parse_target, plan_rewind, rewind_steps
-from tidemill.cli.plan_words import rewind_lines
+from tidemill.control.procedures.plan_words import rewind_lines
 from tidemill.errors import FencedError, GateRefusedError, UsageError
 from tidemill.ledger.read import read_commits, transaction_version
 from tidemill.ledger.table_restore import CLOSED, restore_through_delta_rs

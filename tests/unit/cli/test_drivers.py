@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ from tests.support.command_line import CommandLine
 from tests.support.eventually import eventually
 from tests.support.fake_driver import ROOT
 from tests.support.small_project import INCREMENTAL, SmallProject, small_project
-from tidemill.checkpoint.desired import read_desired
+from tidemill.backfill.difference import Difference
+from tidemill.checkpoint.desired import Desired, read_desired, write_desired
 from tidemill.cli import foreground
 from tidemill.control.bounded_run import backfill_run, start_bounded
 
@@ -89,7 +90,52 @@ def test_a_stream_that_cannot_start_ends_with_1(tidemill: CommandLine, drivers: 
     assert "exit 66" in tidemill.out
 
 
-@pytest.mark.parametrize("verb", ["start", "stop", "restart"])
+def test_a_stream_is_suspended_seen_with_moment_and_reason_and_resumed(
+    tidemill: CommandLine, drivers: SmallProject
+) -> None:
+    drivers.declare("orders")
+    assert tidemill("start", "orders") == 0
+    moment = ("--until", "2126-12-01T06:00:00Z")
+    assert tidemill("suspend", "orders", *moment, "--reason", "broker move") == 0, tidemill.out
+    assert tidemill.out.splitlines()[-1].endswith(
+        "after 2126-12-01T06:00:00Z; to start it now: tidemill resume orders"
+    )
+    [state] = tidemill.json("status", "orders")
+    assert state["driver"] is None
+    assert state["desired"].startswith("suspended until 2126-12-01 06:00 UTC (")
+    assert state["suspended_until"].startswith("2126-12-01T06:00:00")
+    assert state["next"]["action"] == "leave"
+    assert state["next"]["reason"].endswith(": broker move")
+    assert tidemill("resume", "orders") == 0, tidemill.out
+    [state] = tidemill.json("status", "orders")
+    assert (state["desired"].partition(" ")[0], state["actual"]) == ("running", "running")
+    assert state["suspended_until"] is None
+
+
+def test_a_suspension_that_has_ended_is_shown_as_a_wish_to_run(
+    tidemill: CommandLine, drivers: SmallProject
+) -> None:
+    name, plane = drivers.declare("orders"), drivers.plane()
+    until = datetime(2026, 3, 1, 6, tzinfo=UTC)
+    wish = Desired(state="suspended", by="ann", at=until - timedelta(days=1), until=until)
+    write_desired(plane.store, plane.layout, name, wish)
+    [state] = tidemill.json("status")
+    assert state["desired"] == "running since 2026-03-01 06:00 UTC (ann)"
+    assert (state["next"]["action"], state["progress"]["stalled"] is None) == ("start", False)
+    assert "suspended until 2026-03-01 06:00 UTC by ann, and not back" in state["progress"]["stalled"]
+
+
+@pytest.mark.parametrize("moment", ["soon", "2020-01-01T00:00:00Z"])
+def test_a_moment_of_no_use_leaves_a_stream_as_it_is(
+    tidemill: CommandLine, drivers: SmallProject, moment: str
+) -> None:
+    drivers.declare("orders")
+    assert tidemill("suspend", "orders", "--until", moment) == 2
+    assert tidemill.err.startswith("TIDE-CTRL-020")
+    assert read_desired(drivers.plane().store, drivers.plane().layout, "orders") is None
+
+
+@pytest.mark.parametrize("verb", ["start", "stop", "restart", "suspend", "resume"])
 def test_an_unknown_stream_leaves_no_wish_behind(
     tidemill: CommandLine, drivers: SmallProject, verb: str
 ) -> None:
@@ -231,6 +277,33 @@ def test_a_plan_is_carried_out_by_its_digest(tidemill: CommandLine, drivers: Sma
     assert tidemill("backfill", "apply", "readings", "--plan", "0123456789ab") == 2
     assert tidemill.err.startswith("TIDE-BACK-016")
     assert tidemill("backfill", "apply", "readings", "--plan", digest, *RANGE) == 2
+
+
+def test_a_range_is_verified_by_a_part_of_spark_and_a_difference_is_exit_code_1(
+    tidemill: CommandLine, drivers: SmallProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drivers.declare("readings", FILES)
+    assert tidemill("backfill", "apply", "readings", *RANGE) == 0, tidemill.err
+    digest = tidemill.json("backfill", "plan", "readings", *RANGE)["digest"]
+    asked: list[list[str]] = []
+    found = Difference(name="bronze/readings", version=0, rows=3)
+
+    def part(_plane: object, _pipeline: object, module: str, arguments: list[str]) -> list[dict[str, Any]]:
+        asked.append([module, *arguments])
+        return [found.model_dump(mode="json")]
+
+    # Spark is asked in tests/kafka/test_engine_backfill.py.
+    monkeypatch.setattr("tidemill.control.verify_range.run_part", part)
+    assert tidemill("backfill", "verify", "readings", *RANGE) == 0, tidemill.err
+    assert "equal     bronze/readings: 3 rows, version 0" in tidemill.out
+    versions = '{"bronze/readings": 0, "quarantine": null}'
+    assert asked == [["verify", "--plan", digest, "--versions", versions]]
+
+    found = found.model_copy(update={"missing": 1, "missing_rows": ('{"device":"d1"}',)})
+    assert tidemill("backfill", "verify", "readings", "--plan", digest) == 1
+    assert "differs   bronze/readings: 3 rows expected, 1 missing, 0 surplus" in tidemill.out
+    assert 'missing {"device":"d1"}' in tidemill.out
+    assert tidemill("backfill", "verify", "readings", "--plan", digest, *RANGE) == 2
 
 
 def test_a_backfill_that_a_closed_terminal_left_is_found_again(

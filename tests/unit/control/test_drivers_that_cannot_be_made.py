@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.fake_driver import fake_driver_command
-from tests.support.small_project import SmallProject
+from tests.support.small_project import ENVIRONMENT, SmallProject
 from tests.support.stream_requests import AT_ONCE, by_name, request, until_ended
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.driver_record import START_GRACE, read_record, write_record
 from tidemill.control.local_runtime import LocalRuntime
 from tidemill.control.plane import ControlPlane
 from tidemill.control.restart_history import with_ending
+from tidemill.control.restart_policy import backoff
 from tidemill.control.stream_request import carry_out
 from tidemill.control.streams import reconcile_streams
 from tidemill.errors import UnavailableError
@@ -64,16 +65,15 @@ def test_a_machine_that_makes_no_driver_holds_nothing_and_is_red_until_it_does(
 
 
 def test_it_is_tried_again_after_a_growing_wait(project: SmallProject) -> None:
+    project.environ(ENVIRONMENT + "restarts: {first_delay: 4 minutes}\n")
     name, plane = project.declare("orders"), without_processes(project)
-    now = datetime.now(UTC)
     (first,) = reconcile_streams(plane)
     assert first.decision.action == "failed"
     (second,) = reconcile_streams(plane)
     assert (second.decision.action, second.decision.needs_human) == ("wait", True)
     assert "TIDE-CTRL-009" in second.decision.reason
-    assert second.decision.until is not None
-    assert timedelta(seconds=9) < second.decision.until - now < timedelta(seconds=20)
     (ending,) = plane.history(name).read()
+    assert second.decision.until == ending.ended_at + backoff(name, 1, plane.environment.spec.restarts)
     assert (ending.result, (ending.error or {})["id"]) == ("not_made", "TIDE-CTRL-009")
 
 

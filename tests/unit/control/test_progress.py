@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.control.test_reconcile import NOW, ago, crashes, driver, ending, wish
+from tidemill.checkpoint.desired import Desired
 from tidemill.checkpoint.status import Status
 from tidemill.control.facts import Facts
 from tidemill.control.hung import NO_PROGRESS_PAGE
@@ -167,3 +168,56 @@ def test_a_driver_that_another_machine_runs_makes_the_progress() -> None:
     fenced = (ending(75, ago(minutes=30), epoch=7),)
     elsewhere = status(0.5, run_id="elsewhere", epoch=8)
     assert stalled(endings=fenced, newest_status=elsewhere) is None
+
+
+def suspended(until: datetime) -> Desired:
+    return wish("suspended", ago(days=3), reason="broker move").model_copy(update={"until": until})
+
+
+def test_of_a_suspended_stream_no_progress_is_expected_until_it_should_be_back() -> None:
+    away = {"newest_status": status(3 * 24 * 60), "endings": (ending(0, ago(days=3)),)}
+    for until in (NOW + timedelta(seconds=1), ago(minutes=9.9)):
+        assert stalled(**away, desired=suspended(until)) is None
+    assert stalled(**away, desired=wish("suspended", ago(days=3))) is None
+
+
+@pytest.mark.parametrize(
+    ("facts", "words", "runbook"),
+    [
+        ({}, "nothing has started it", NO_PROGRESS_PAGE),
+        (
+            {"endings": (ending(66, ago(minutes=9), error={"id": "TIDE-CKPT-029"}, runbook="hold"),)},
+            "the last: exit 66, TIDE-CKPT-029",
+            "",
+        ),
+        # Killed while it drained: what was before the suspension says nothing of its end.
+        ({"endings": (ending(None, ago(days=3) + timedelta(seconds=1)),)}, "killed", ""),
+        (
+            {"running": driver(run_id="run-2", claimed_at=ago(minutes=2), started_at=ago(minutes=2))},
+            "driver run-2 (pid 1) has said nothing yet",
+            NO_PROGRESS_PAGE,
+        ),
+    ],
+    ids=["not started", "held", "killed in the drain", "starting"],
+)
+def test_a_stream_that_is_not_back_from_its_suspension_is_overdue(
+    facts: dict[str, Any], words: str, runbook: str
+) -> None:
+    found = stalled(desired=suspended(ago(minutes=11)), newest_status=status(3 * 24 * 60), **facts)
+    assert found is not None
+    assert (found.kind, found.since) == ("overdue", ago(minutes=11))
+    suspension = "suspended until 2026-03-01 11:49 UTC by ann: broker move, and not back; "
+    assert found.words(NOW).startswith(f"overdue for 11 minutes: {suspension}")
+    assert words in found.reason
+    if runbook:
+        assert found.runbook == runbook
+
+
+def test_a_stream_that_came_back_makes_progress_or_not_like_any_other() -> None:
+    back = {"desired": suspended(ago(hours=5)), "running": driver()}
+    assert stalled(**back, newest_status=status(9)) is None
+    found = stalled(**back, newest_status=status(20))
+    assert found is not None
+    assert (found.kind, found.since) == ("no progress", ago(minutes=20))
+    about_to_start = {"desired": suspended(ago(hours=5)), "endings": (ending(0, ago(hours=1)),)}
+    assert stalled(**about_to_start, newest_status=status(60)) is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,12 +15,17 @@ from tidemill.checkpoint.status import Status
 from tidemill.control.endings import Ending
 from tidemill.control.facts import Facts
 from tidemill.control.reconcile import LONGEST_SILENCE_OF_NEWER, Decision, Reconciler
-from tidemill.control.restart_policy import RestartPolicy
+from tidemill.control.restart_policy import backoff
 from tidemill.control.runtime import StartedDriver
 from tidemill.errors import GateRefusedError, SpecError
+from tidemill.spec.restarts import RestartPolicy
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 POLICY = RestartPolicy()
+SECOND = timedelta(seconds=1)
+
+# Seconds after the first, second, third and ninth bad end of `orders`.
+WAITS = [5.98, 11.0, 26.83, 259.21]
 
 
 def ago(**span: float) -> datetime:
@@ -57,7 +64,7 @@ def wish(state: str, at: datetime = NOW, reason: str = "") -> Desired:
 
 
 def decide(**facts: Any) -> Decision:
-    return Reconciler().decide(Facts(**{"pipeline": "orders", "now": NOW, "digest": "d1", **facts}))
+    return Reconciler(POLICY).decide(Facts(**{"pipeline": "orders", "now": NOW, "digest": "d1", **facts}))
 
 
 def test_a_declared_stream_that_nobody_spoke_of_is_started() -> None:
@@ -72,6 +79,26 @@ def test_a_stopped_stream_stays_stopped_and_says_who_stopped_it_and_why() -> Non
     decision = decide(desired=wish("stopped", reason="broker move"))
     assert decision.action == "leave"
     assert "ann: broker move" in decision.reason
+
+
+def test_a_suspended_stream_is_drained_left_and_started_when_its_moment_has_passed() -> None:
+    suspended = wish("suspended", ago(days=1), "broker move").model_copy(update={"until": NOW})
+    drained, just_before = (ending(0, ago(days=1)),), NOW - timedelta(seconds=1)
+    assert decide(desired=suspended, running=driver(), now=just_before).action == "stop"
+    decision = decide(desired=suspended, endings=drained, now=just_before)
+    assert decision.action == "leave"
+    assert decision.reason == "suspended until 2026-03-01 12:00 UTC by ann: broker move"
+    assert decide(desired=suspended, endings=drained).action == "start"
+    assert decide(desired=suspended, running=driver()).action == "leave"
+    for_ever = wish("suspended", ago(days=1))
+    assert decide(desired=for_ever, endings=drained, now=NOW + timedelta(days=999)).action == "leave"
+
+
+def test_a_suspension_gives_a_new_budget_but_its_end_does_not() -> None:
+    suspended = wish("suspended", ago(minutes=45)).model_copy(update={"until": ago(minutes=40)})
+    before, since = crashes(70, 65, 60, 55, 50), crashes(30, 25, 20, 15, 10, 6)
+    assert decide(desired=suspended, endings=before).action == "start"
+    assert decide(desired=suspended, endings=since).action == "hold"
 
 
 def test_a_stream_that_should_be_stopped_is_drained_once() -> None:
@@ -171,20 +198,52 @@ def test_a_refusal_ends_when_the_declaration_changes_or_a_person_asks_anew(exit_
 
 @pytest.mark.parametrize("exit_code", [69, 70, 1, None])
 def test_a_bad_end_is_restarted_after_a_growing_wait(exit_code: int | None) -> None:
-    once = (ending(exit_code, ago(seconds=9), progressed=True),)
+    once = (ending(exit_code, ago(seconds=4), progressed=True),)
     assert decide(endings=once).action == "wait"
-    assert decide(endings=once).until == ago(seconds=9) + POLICY.first_delay
-    assert decide(endings=once, now=NOW + timedelta(seconds=1)).action == "start"
+    assert decide(endings=once).until == ago(seconds=4) + backoff("orders", 1, POLICY)
+    assert decide(endings=once, now=NOW + timedelta(seconds=6)).action == "start"
     twice = (ending(exit_code, ago(seconds=60), progressed=True), *once)
-    assert decide(endings=twice).until == ago(seconds=9) + 2 * POLICY.first_delay
+    assert decide(endings=twice).until == ago(seconds=4) + backoff("orders", 2, POLICY)
 
 
 def test_an_unavailable_source_is_tried_for_ever_with_a_bounded_wait() -> None:
     outage = crashes(*range(600, 0, -5), exit_code=69, progressed=False)
-    decision = decide(endings=outage, now=NOW - timedelta(seconds=59))
+    decision = decide(endings=outage, now=outage[-1].ended_at + POLICY.longest_delay / 2 - SECOND)
     assert decision.action == "wait"
-    assert decision.until == outage[-1].ended_at + POLICY.longest_delay
+    assert decision.until == outage[-1].ended_at + backoff("orders", len(outage), POLICY)
     assert decide(endings=outage, now=NOW + POLICY.longest_delay).action == "start"
+
+
+def test_a_wait_is_the_same_each_time_and_between_half_the_delay_and_all_of_it() -> None:
+    # As it was computed once: a restarted Airflow, or another machine, must not see another wait.
+    assert [round(backoff("orders", count, POLICY).total_seconds(), 2) for count in (1, 2, 3, 9)] == WAITS
+    for count in range(1, 200):
+        assert POLICY.delay(count) / 2 <= backoff("orders", count, POLICY) <= POLICY.delay(count)
+
+
+def test_pipelines_that_lost_one_broker_together_come_back_over_several_visits() -> None:
+    waits = [backoff(f"pipeline_{number}", 9, POLICY) for number in range(50)]
+    by_visit = Counter(math.ceil(wait / timedelta(minutes=1)) for wait in waits)
+    assert set(by_visit) == {3, 4, 5}
+    assert max(by_visit.values()) <= 30
+
+
+def test_the_bounds_are_the_policys_own() -> None:
+    policy = RestartPolicy(
+        first_delay="2 minutes", longest_delay="10 minutes", window="2 hours", budget=2, fruitless_limit=3
+    )
+
+    def judged(*endings: Ending) -> Decision:
+        return Reconciler(policy).decide(Facts("orders", NOW, digest="d1", endings=endings))
+
+    assert judged(*crashes(0.5)).until == ago(minutes=0.5) + backoff("orders", 1, policy)
+    assert judged(*crashes(110, 30)).until == ago(minutes=110) + timedelta(hours=2)
+    assert judged(*crashes(300, 200, 130, progressed=False)).runbook == "no-progress-over-restarts"
+    healthy = ending(None, ago(minutes=30), lived=15 * 60, progressed=True)
+    assert judged(*crashes(110), healthy).action == "start"
+    longer = policy.model_copy(update={"healthy_after": timedelta(minutes=20)})
+    decided = Reconciler(longer).decide(Facts("orders", NOW, digest="d1", endings=(*crashes(110), healthy)))
+    assert decided.action == "hold"
 
 
 def test_a_spent_budget_holds_until_the_oldest_crash_leaves_the_window() -> None:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.small_project import INCREMENTAL, STREAM, SmallProject
+from tests.support.small_project import ENVIRONMENT, INCREMENTAL, STREAM, SmallProject
 from tests.support.stream_requests import AT_ONCE, by_name, impatient, request, settled, until_ended
 from tidemill.checkpoint.desired import read_desired
 from tidemill.checkpoint.status import read_status, write_status
@@ -18,6 +18,7 @@ from tidemill.control.goal import Goal, prove
 from tidemill.control.plane import ControlPlane
 from tidemill.control.restart_policy import class_of
 from tidemill.control.stream_request import begin, carry_out
+from tidemill.control.stream_status import pipeline_states
 from tidemill.control.streams import reconcile_streams
 from tidemill.errors import UsageError
 
@@ -72,6 +73,17 @@ def test_a_driver_that_never_reaches_its_first_batch_is_held_in_the_end(project:
     assert decisions == ["start"] * 4 + ["hold"] * 2
     project.behave(name, "run")
     assert carry_out(plane, request("start"), 30, lambda _: None).state == "done"
+
+
+def test_the_environment_says_how_often_a_driver_is_started(project: SmallProject) -> None:
+    project.environ(ENVIRONMENT + "restarts: {first_delay: 1 second, fruitless_limit: 1}\n")
+    name, plane = project.declare("orders"), project.plane()
+    project.behave(name, "crash")
+    reconcile_streams(plane)
+    until_ended(plane, name)
+    [state] = pipeline_states(plane, {name: plane.look_at(name)})
+    assert (state.decision.action, state.decision.runbook) == ("hold", "no-progress-over-restarts")
+    assert by_name(reconcile_streams(plane)) == {name: "hold"}
 
 
 def test_a_refusing_driver_is_started_once(project: SmallProject) -> None:

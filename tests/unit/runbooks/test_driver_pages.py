@@ -20,6 +20,7 @@ from tidemill.control.hung import NO_PROGRESS_PAGE
 from tidemill.control.progress import stall_of
 from tidemill.control.reconcile import Reconciler
 from tidemill.control.stream_facts import gather_facts
+from tidemill.spec.restarts import RestartPolicy
 
 STATUS = "tidemill status PIPELINE"
 STATUS_AS_JSON = "tidemill status PIPELINE --json"
@@ -89,7 +90,7 @@ def crashed(times: int, progressed: bool) -> Act:
 
 def held_back_by(patient: Patient) -> list[str]:
     """The page that the control plane names for the stream."""
-    decision = Reconciler().decide(facts_of(patient))
+    decision = Reconciler(RestartPolicy()).decide(facts_of(patient))
     return [decision.runbook] if decision.needs_human else []
 
 

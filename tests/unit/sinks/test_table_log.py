@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -17,7 +18,7 @@ from tests.support.race import race
 from tidemill.errors import DataError, GateRefusedError, UnavailableError
 from tidemill.ledger.read import read_commits, transaction_version
 from tidemill.sinks.batch_commit import Written
-from tidemill.sinks.table_log import TableLog
+from tidemill.sinks.table_log import LOG_CLEANUP_EVERY, TableLog
 from tidemill.storage.parquet_part import PartFile, write_part
 
 COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string())])
@@ -62,6 +63,21 @@ def test_a_commit_says_its_rows_and_version(log: TableLog, table: Path) -> None:
     parts = [part(table, 1, 2), part(table, 3)]
     assert log.commit(parts, commit_of(0), COLUMNS) == Written(committed=True, rows=3, version=1)
     assert ids(table) == [1, 2, 3]
+
+
+def test_expired_files_of_the_log_go_with_every_hundredth_commit_and_no_other(table: Path) -> None:
+    log = TableLog(str(table), {"delta.logRetentionDuration": "interval 1 days"})
+    for batch_id in range(LOG_CLEANUP_EVERY + 1):
+        append(log, batch_id)
+    for file in (table / "_delta_log").iterdir():
+        os.utime(file, (0, 0))
+    oldest = {}
+    for batch_id in range(LOG_CLEANUP_EVERY + 1, 2 * LOG_CLEANUP_EVERY):
+        append(log, batch_id)
+        oldest[batch_id + 1] = min(int(file.stem) for file in (table / "_delta_log").glob("*.json"))
+    # Up to the log checkpoint of version 99.
+    assert oldest == dict.fromkeys(oldest, 0) | {2 * LOG_CLEANUP_EVERY: LOG_CLEANUP_EVERY - 1}
+    assert ids(table) == list(range(2 * LOG_CLEANUP_EVERY))
 
 
 def test_another_writers_commits_are_seen(log: TableLog, table: Path) -> None:

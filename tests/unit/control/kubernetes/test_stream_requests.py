@@ -93,6 +93,21 @@ def test_a_drain_that_failed_half_way_is_completed_and_kills_nothing(
     assert ("delete", PODS) not in acts
 
 
+def test_a_suspended_stream_is_scaled_to_zero_and_back_when_its_moment_has_passed(
+    plane: ControlPlane, api: ApiServerInMemory
+) -> None:
+    runs(plane, api)
+    asked_at = datetime.now(UTC)
+    until = asked_at + timedelta(hours=1)
+    begin(plane, StreamRequest("orders", "suspend", "run-2", asked_at, by="ann", until=until))
+    assert replicas(api) == 0
+    api.settle()
+    assert reconcile_streams(plane)[0].decision.action == "leave"
+    assert replicas(api) == 0
+    assert reconcile_streams(plane, clock=lambda: until)[0].decision.action == "start"
+    assert replicas(api) == 1
+
+
 def replicas(api: ApiServerInMemory) -> int:
     document: Document | None = api.get(STATEFUL_SETS, "tidemill-orders")
     assert document is not None

@@ -1,0 +1,236 @@
+"""The tasks of a runbook DAG: stop, plan, approve, apply, start; over what the command line uses, too."""
+
+from __future__ import annotations
+
+from datetime import UTC, timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowSkipException
+
+from tidemill.control.procedures.filled_form import Asked, read_form
+from tidemill_airflow.place import Place
+from tidemill_airflow.waiting import evidence_or_raise, log_traces, wait_for
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from tidemill.control.goal import Goal
+    from tidemill.control.procedures.run import Asking
+    from tidemill.control.stream_request import StreamRequest
+
+# Task ids that other tasks read from.
+PLAN, APPROVE = "plan", "approve"
+
+# Longest wait for an approval. A stream that was stopped stands still meanwhile, and starts again afterwards.
+APPROVAL_TIME = timedelta(hours=1)
+
+
+class StopForVerb(BaseOperator):
+    """Stop the stream whose checkpoint is to be changed; skipped on a dry run, or if nothing should run.
+
+    Args:
+        place: Project and environment.
+        verb: The verb.
+    """
+
+    def __init__(self, *, place: Place, verb: str, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.place = place
+        self.verb = verb
+
+    def execute(self, context: Context) -> None:
+        """Ask for the stop, and wait without a worker."""
+        from tidemill.checkpoint.procedure.request import check_reason
+        from tidemill.control.procedures.standstill import stand_still
+
+        asked = form_of(self.verb, context)
+        if asked.dry_run:
+            raise AirflowSkipException("dry run: the stream goes on")
+        check_reason(asked.reason)
+        goal = stand_still(self.place.open(), stop_request_of(context, asked))
+        if goal is None:
+            raise AirflowSkipException("nothing is to be stopped")
+        wait_for(self, self.place, goal, "conclude")
+
+    def conclude(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        """Succeed with how the driver ended; kill one that does not go, and wait on."""
+        wait_for_overdue(self, self.place, event)
+        return evidence_or_raise(event)
+
+
+class PlanVerb(BaseOperator):
+    """Show what a verb would do; changes nothing. A refusal is final: a retry would say the same.
+
+    Args:
+        place: Project and environment.
+        verb: The verb.
+    """
+
+    def __init__(self, *, place: Place, verb: str, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.place = place
+        self.verb = verb
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Plan; returns it as text and as plain data."""
+        from tidemill.control.procedures.runbook import show_plan
+
+        asked = form_of(self.verb, context)
+        shown = show_plan(self.place.open(), asked, asking_of(context, self.place, asked))
+        self.log.info("%s %s:\n%s", asked.verb, asked.pipeline, shown["text"])
+        if not shown["has_work"]:
+            self.log.info("There is nothing to do.")
+        return shown
+
+
+class ApproveVerb(ApprovalOperator):
+    """Wait until somebody approves the plan; skipped where there is nothing to approve.
+
+    Whoever approves must be somebody else than who asks: the task that applies the plan sees to it, by the
+    rule of the command line. No retries: a question that nobody answered in time is not asked again.
+    """
+
+    def __init__(self, *, verb: str, **arguments: Any) -> None:
+        super().__init__(
+            subject=f"checkpoint {verb} {{{{ params.pipeline }}}}: carry out this plan?",
+            body=f"```\n{{{{ ti.xcom_pull(task_ids='{PLAN}')['text'] }}}}\n```",
+            response_timeout=APPROVAL_TIME,
+            **arguments,
+        )
+
+    def execute(self, context: Context) -> Any:
+        """Ask."""
+        if context["params"]["dry_run"] or not context["ti"].xcom_pull(task_ids=PLAN)["has_work"]:
+            raise AirflowSkipException("there is nothing to approve")
+        return super().execute(context)
+
+
+class ApplyVerb(BaseOperator):
+    """Carry out the plan that was shown, and no other; skipped on a dry run, or if it changes nothing.
+
+    A retry goes on after the last step that was done; a cleared run finds its request at its end.
+
+    Args:
+        place: Project and environment.
+        verb: The verb.
+    """
+
+    def __init__(self, *, place: Place, verb: str, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.place = place
+        self.verb = verb
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Carry it out; returns what came of it."""
+        from tidemill.control.procedures.runbook import carry_out_plan
+
+        shown = context["ti"].xcom_pull(task_ids=PLAN)
+        if context["params"]["dry_run"]:
+            raise AirflowSkipException("dry run: the plan is in the log of the task `plan`")
+        if not shown["has_work"]:
+            raise AirflowSkipException("there is nothing to do")
+        asked = form_of(self.verb, context)
+        asking = asking_of(context, self.place, asked)
+        self.log.info("%s %s, asked by %s", asked.verb, asked.pipeline, asking.person)
+        done = carry_out_plan(
+            self.place.open(), asked, asking, shown, lambda step: self.log.info("%s: done", step)
+        )
+        self.log.info("Done. Next, unless this run does it: %s", done["next"])
+        return done
+
+
+class StartAfterVerb(BaseOperator):
+    """Start the stream that this run has stopped, whatever became of the verb, and prove it by a batch.
+
+    While a verb is unfinished its hold forbids that, and the task fails with what completes it.
+
+    Args:
+        place: Project and environment.
+    """
+
+    def __init__(self, *, place: Place, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.place = place
+
+    def execute(self, context: Context) -> None:
+        """Ask for the start, and wait without a worker."""
+        from tidemill.control.procedures.standstill import go_on
+
+        asked = Asked("", context["params"]["pipeline"], str(context["params"]["reason"]))
+        goal = go_on(self.place.open(), stop_request_of(context, asked))
+        if goal is None:
+            raise AirflowSkipException("this run has stopped no stream, or somebody has asked since")
+        wait_for(self, self.place, goal, "conclude")
+
+    def conclude(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+        """Succeed with the batch that proves it, or fail with the driver's own words."""
+        if event["state"] != "done":
+            log_traces(self, self.place, context["params"]["pipeline"])
+        evidence = evidence_or_raise(event)
+        self.log.info("Proven: %s", evidence)
+        return evidence
+
+
+def wait_for_overdue(operator: BaseOperator, place: Place, event: dict[str, Any]) -> None:
+    """Kill a driver that does not drain, and wait on for its end; nothing for one that has ended."""
+    from tidemill.control.goal import Goal
+    from tidemill.control.stream_request import end_overdue
+
+    if event["state"] == "overdue":
+        goal: Goal = end_overdue(place.open(), Goal.model_validate(event["goal"]))
+        wait_for(operator, place, goal, "conclude", event["deadline"])
+
+
+def form_of(verb: str, context: Context) -> Asked:
+    """The form as it was filled in, with whatever else came through.
+
+    Raises:
+        UsageError: TIDE-CTRL-050.
+    """
+    conf = getattr(context["dag_run"], "conf", None) or {}
+    return read_form(verb, {**conf, **dict(context["params"])})
+
+
+def asking_of(context: Context, place: Place, asked: Asked) -> Asking:
+    """Who asks, who approved, and why: the same in every try of every task of this DAG run."""
+    import shlex
+
+    from tidemill.checkpoint.procedure.request import request_stem
+    from tidemill.control.procedures.run import Asking
+
+    run = context["dag_run"]
+    approval = context["ti"].xcom_pull(task_ids=APPROVE) or {}
+    stem = request_stem(asked.verb, {"arguments": list(asked.words)})
+    return Asking(
+        asked.verb,
+        asked.words,
+        who_asks(context),
+        lambda *words: shlex.join(["tidemill", "--env", place.environment, *words]),
+        approved_by=(approval.get("responded_by_user") or {}).get("name", ""),
+        reason=f"{asked.reason} (DAG run {run.run_id})",
+        # `run_after` stays as it is when the run is cleared: an old request does not become a new one.
+        request_id=f"{stem}-{run.run_after.astimezone(UTC):%Y%m%dt%H%M%S%f}",
+    )
+
+
+def stop_request_of(context: Context, asked: Asked) -> StreamRequest:
+    """The stop that this DAG run asks for; its start goes by it, too."""
+    from tidemill.control.run_id import run_id_of
+    from tidemill.control.stream_request import StreamRequest
+
+    run = context["dag_run"]
+    return StreamRequest(
+        pipeline=asked.pipeline,
+        verb="stop",
+        run_id=run_id_of(f"{run.dag_id}-{run.run_id}-{asked.pipeline}"),
+        at=run.run_after,
+        by=f"{who_asks(context)}, DAG run {run.dag_id} {run.run_id}",
+        reason=asked.reason,
+    )
+
+
+def who_asks(context: Context) -> str:
+    """Who triggered this run."""
+    return getattr(context["dag_run"], "triggering_user_name", None) or "airflow"

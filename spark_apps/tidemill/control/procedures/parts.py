@@ -1,0 +1,200 @@
+"""What makes one verb of `checkpoint` out of the common way: its plan, its steps, its words.
+
+Each function takes the pipeline and the verb's own arguments. Facts are gathered when `make_plan` is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from tidemill.control.procedures import plan_words
+
+if TYPE_CHECKING:
+    from tidemill.checkpoint.procedure.carry_out import Request, Step
+    from tidemill.spec.project import Pipeline
+
+# What a broker says, or does not say, while a plan waits: not what was decided.
+_TOLD = frozenset({"unanswered"})
+# Of a reset also where `latest`, or a moment, is by now: the offsets of the plan are the ones that count.
+_WHERE_IT_BEGINS = frozenset({"start", "folders", "partitions", "never_read", "read_again"})
+
+
+@dataclass(frozen=True)
+class VerbParts:
+    """What makes one verb out of the common way.
+
+    Args:
+        pipeline: Whose journal and hold; the one that the verb changes.
+        make_plan: Gathers facts and decides; plain data. Raises if the verb refuses. Writes nothing.
+        steps: Made from the plan alone.
+        lines: The plan as a person reads it.
+        forbids_starts: False for a verb that may run beside a live stream; the gate is not asked then.
+        has_work: Whether a plan changes anything; one that does not is not carried out.
+        then: The command that comes next, without the pipeline; by default it is started.
+        unsettled: Parts of the plan that may change until it is carried out.
+    """
+
+    pipeline: Pipeline
+    make_plan: Callable[[], Mapping[str, Any]]
+    steps: Callable[[Request, Mapping[str, Any]], tuple[Step, ...]]
+    lines: Callable[[Mapping[str, Any]], list[str]]
+    forbids_starts: bool = True
+    has_work: Callable[[Mapping[str, Any]], bool] = lambda _: True
+    then: tuple[str, ...] = ()
+    unsettled: frozenset[str] = _TOLD
+
+
+def rewind(pipeline: Pipeline, to: str = "", generation: str = "") -> VerbParts:
+    """Tables, offsets and state together to a batch."""
+    from tidemill.checkpoint.verbs.rewind import parse_target, plan_rewind, rewind_steps
+    from tidemill.control.spark_part import restoring
+    from tidemill.sources.topic_facts import with_topics_if_told
+    from tidemill.storage.store import Store
+
+    store, target = Store(pipeline.layout.root), parse_target(to, generation)
+    return VerbParts(
+        pipeline,
+        lambda: plan_rewind(store, pipeline, target, with_topics_if_told),
+        lambda request, plan: rewind_steps(store, pipeline, request, plan, restoring(pipeline)),
+        plan_words.rewind_lines,
+    )
+
+
+def restore(pipeline: Pipeline, backup: str, from_environment: str = "") -> VerbParts:
+    """Back to a backup."""
+    from tidemill.checkpoint.verbs.backup_manifest import read_manifest
+    from tidemill.checkpoint.verbs.restore import Backup, plan_restore, restore_steps
+    from tidemill.control.spark_part import restoring
+    from tidemill.sources.topic_facts import with_topics_if_told
+    from tidemill.spec.project import load_environment
+    from tidemill.storage.access import open_storage
+    from tidemill.storage.store import Store
+
+    environment = pipeline.environment
+    if from_environment:
+        environment = load_environment(environment.project, from_environment)
+        open_storage(environment)
+    layout = environment.layout
+    place, store = Store(layout.root), Store(pipeline.layout.root)
+    found = Backup(place, layout, read_manifest(place, layout, pipeline.name, backup))
+    return VerbParts(
+        pipeline,
+        lambda: plan_restore(store, pipeline, found, with_topics_if_told),
+        lambda request, plan: restore_steps(store, pipeline, request, plan, (found, restoring(pipeline))),
+        plan_words.restore_lines,
+    )
+
+
+def reset(pipeline: Pipeline, start: str) -> VerbParts:
+    """A new beginning."""
+    from tidemill.checkpoint.verbs.reset import plan_reset, reset_steps
+    from tidemill.control.spark_part import restoring
+    from tidemill.sources.starting_positions import starting_positions
+    from tidemill.sources.topic_facts import with_topics_if_told
+    from tidemill.storage.store import Store
+
+    store = Store(pipeline.layout.root)
+    asked = not start.lstrip().startswith("{")
+    return VerbParts(
+        pipeline,
+        lambda: plan_reset(
+            store, pipeline, (starting_positions(pipeline, start), asked), with_topics_if_told
+        ),
+        lambda request, plan: reset_steps(store, pipeline, request, plan, restoring(pipeline)),
+        plan_words.reset_lines,
+        unsettled=_TOLD | _WHERE_IT_BEGINS if asked else _TOLD,
+    )
+
+
+def acknowledge(pipeline: Pipeline) -> VerbParts:
+    """The live generation goes on with what was changed."""
+    from tidemill.checkpoint.verbs.acknowledge import acknowledge_steps, plan_acknowledge
+    from tidemill.storage.store import Store
+
+    store = Store(pipeline.layout.root)
+    return VerbParts(
+        pipeline,
+        lambda: plan_acknowledge(store, pipeline),
+        lambda request, plan: acknowledge_steps(store, pipeline, request, plan),
+        plan_words.acknowledge_lines,
+        forbids_starts=False,
+        has_work=lambda plan: bool(plan["changed"]),
+    )
+
+
+def repair(pipeline: Pipeline) -> VerbParts:
+    """`offsets/` as the ledger says."""
+    from tidemill.checkpoint.verbs.repair import gather_repair, plan_repair, repair_steps
+    from tidemill.storage.store import Store
+
+    store = Store(pipeline.layout.root)
+    return VerbParts(
+        pipeline,
+        lambda: plan_repair(gather_repair(store, pipeline)),
+        lambda request, plan: repair_steps(store, pipeline.layout, request, plan),
+        plan_words.repair_lines,
+        has_work=lambda plan: bool(plan["files"]),
+    )
+
+
+def repartition(pipeline: Pipeline, partitions: int) -> VerbParts:
+    """Another number of state partitions."""
+    from tidemill.checkpoint.verbs.repartition import plan_repartition, repartition_steps
+    from tidemill.control.spark_part import repartitioning, restoring
+    from tidemill.storage.store import Store
+
+    store = Store(pipeline.layout.root)
+    return VerbParts(
+        pipeline,
+        lambda: plan_repartition(store, pipeline, partitions),
+        lambda request, plan: repartition_steps(
+            store, pipeline, request, plan, (repartitioning(pipeline), restoring(pipeline))
+        ),
+        plan_words.repartition_lines,
+    )
+
+
+def fork(pipeline: Pipeline, fork: str, batch: int | None = None) -> VerbParts:
+    """Another pipeline goes on from where this one stands; journal and hold are the fork's."""
+    from tidemill.checkpoint.verbs.fork import fork_steps, plan_fork
+    from tidemill.sources.topic_facts import with_topics_if_told
+    from tidemill.spec.project import resolve_pipeline
+    from tidemill.storage.store import Store
+
+    forked = resolve_pipeline(pipeline.environment, fork)
+    store = Store(pipeline.layout.root)
+    return VerbParts(
+        forked,
+        lambda: plan_fork(store, (pipeline, forked), batch, with_topics_if_told),
+        lambda request, plan: fork_steps(store, forked, request, plan),
+        plan_words.fork_lines,
+    )
+
+
+def prune(
+    pipeline: Pipeline, generations: int = 2, backups: int = 3, records: int = 100, trash_days: float = 7
+) -> VerbParts:
+    """What nobody needs any more goes to the trash."""
+    from tidemill.checkpoint.verbs.prune import Keep, gather_prune, plan_prune, prune_steps
+    from tidemill.storage.store import Store
+
+    store = Store(pipeline.layout.root)
+    keep = Keep(generations, backups, records, timedelta(days=trash_days))
+    return VerbParts(
+        pipeline,
+        lambda: plan_prune(gather_prune(store, pipeline), keep),
+        lambda request, plan: prune_steps(store, pipeline.layout, request, plan),
+        plan_words.prune_lines,
+        forbids_starts=False,
+        has_work=lambda plan: bool(plan["moves"] or plan["deletes"]),
+        then=("checkpoint", "doctor"),
+    )
+
+
+# The verbs that have a plan of steps, a journal and a hold.
+PROCEDURES: Mapping[str, Callable[..., VerbParts]] = {
+    verb.__name__: verb for verb in (rewind, restore, reset, acknowledge, repair, repartition, fork, prune)
+}

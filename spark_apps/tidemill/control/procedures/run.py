@@ -1,0 +1,215 @@
+"""How a verb is planned, allowed and carried out; the same for the command line and the DAGs."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tidemill.errors import GateRefusedError
+
+if TYPE_CHECKING:
+    from tidemill.checkpoint.procedure.carry_out import Request
+    from tidemill.control.plane import ControlPlane
+    from tidemill.control.procedures.parts import VerbParts
+    from tidemill.control.runtime import Slot
+    from tidemill.spec.project import Environment, Pipeline
+    from tidemill.storage.store import Store
+
+
+@dataclass(frozen=True)
+class Asking:
+    """Who asks for a verb, and how the same is asked on the command line.
+
+    Args:
+        verb: The verb.
+        words: Its own arguments, as on the command line.
+        by: Who asks; empty for this machine's user.
+        approved_by: Who approves; empty for nobody.
+        reason: Why.
+        request_id: Names the request; empty for one that the verb makes.
+        command: A command line of these words, with the global options.
+    """
+
+    verb: str
+    words: tuple[str, ...]
+    by: str
+    command: Callable[..., str]
+    approved_by: str = ""
+    reason: str = ""
+    request_id: str = ""
+
+    @property
+    def asker(self) -> str:
+        """Who asks."""
+        return self.by or getpass.getuser()
+
+    @property
+    def person(self) -> str:
+        """Who asks, and who approves."""
+        return f"{self.asker}, approved by {self.approved_by}" if self.approved_by else self.asker
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A verb with its plan.
+
+    Args:
+        parts: The verb.
+        request: The request, as journal and audit name it.
+        plan: What it began with, or would begin with now.
+    """
+
+    parts: VerbParts
+    request: Request
+    plan: Mapping[str, Any]
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is anything to do."""
+        return self.parts.has_work(self.plan)
+
+    @property
+    def lines(self) -> list[str]:
+        """The plan as a person reads it."""
+        return self.parts.lines(self.plan)
+
+
+def plan_verb(asking: Asking, parts: VerbParts, pipeline: str) -> Planned:
+    """Make the plan, or find the one that this request began with. Writes nothing.
+
+    Args:
+        asking: Who asks, and how.
+        parts: The verb.
+        pipeline: What the command names; the verb may change another one.
+
+    Raises:
+        GateRefusedError: TIDE-CKPT-033, if another request is unfinished.
+    """
+    from tidemill.checkpoint.procedure.carry_out import plan_of
+    from tidemill.checkpoint.procedure.unfinished import check_nothing_else_unfinished
+    from tidemill.storage.store import Store
+
+    changed = parts.pipeline
+    store = Store(changed.layout.root)
+    request = _request(asking, store, changed, pipeline)
+    check_nothing_else_unfinished(store, changed.layout, changed.name, request.request_id)
+    return Planned(parts, request, plan_of(store, changed.layout, request, parts.make_plan))
+
+
+def act(
+    plane: ControlPlane, asking: Asking, planned: Planned, step_done: Callable[[str], None] = lambda _: None
+) -> None:
+    """Carry a plan out, if that is allowed.
+
+    Raises:
+        GateRefusedError: As `check_allowed`, or what the gate says of the result.
+    """
+    from tidemill.checkpoint.procedure.carry_out import carry_out, procedure_of
+    from tidemill.storage.store import Store
+
+    parts, request, plan = planned.parts, planned.request, planned.plan
+    check_allowed(plane, asking, parts.pipeline, parts.forbids_starts)
+    store = Store(parts.pipeline.layout.root)
+    steps = parts.steps(request, plan)
+    procedure = procedure_of(request, plan, steps, forbids_starts=parts.forbids_starts)
+    verify = partial(_ask_gate, store, parts.pipeline) if parts.forbids_starts else lambda: None
+    carry_out(store, parts.pipeline.layout, procedure, verify, step_done)
+
+
+def check_allowed(plane: ControlPlane, asking: Asking, pipeline: Pipeline, forbids_starts: bool) -> None:
+    """Let a verb act.
+
+    Raises:
+        GateRefusedError: TIDE-CKPT-035 if a driver runs, TIDE-CKPT-036 without the approval that a protected
+            environment needs; TIDE-CTRL-010, if the storage root is another control plane's.
+    """
+    if pipeline.environment.spec.protected:
+        check_approval(asking, pipeline.environment)
+    plane.own()
+    slots: tuple[Slot, ...] = ("main", "backfill") if forbids_starts else ()
+    driver = next(filter(None, (plane.running(pipeline.name, slot) for slot in slots)), None)
+    if driver is not None:
+        raise GateRefusedError(
+            "TIDE-CKPT-035",
+            "A driver of this pipeline runs. Nothing was changed.",
+            facts={"pipeline": pipeline.name, "run": driver.run_id, "process": driver.process},
+            fix=f"stop it, and start it again afterwards: {asking.command('stop', pipeline.name)}"
+            if driver.mode != "backfill"
+            else "wait for the end of the backfill",
+            runbook="unfinished-procedure",
+        )
+
+
+def check_approval(asking: Asking, environment: Environment) -> None:
+    """See that somebody else has approved.
+
+    Raises:
+        GateRefusedError: TIDE-CKPT-036.
+    """
+    from tidemill.checkpoint.procedure.request import check_person
+
+    by = check_person(asking.asker)
+    check_person(asking.person)
+    if not asking.approved_by or asking.approved_by == by:
+        raise GateRefusedError(
+            "TIDE-CKPT-036",
+            "This environment is protected, and nobody else has approved. Nothing was changed.",
+            facts={"environment": environment.name, "by": by, "approved_by": asking.approved_by},
+            fix="let somebody else read the plan, and name them: --approved-by NAME",
+            runbook="unfinished-procedure",
+        )
+
+
+def next_words(plane: ControlPlane, pipeline: Pipeline, then: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """What a person types next: `then`, or the start, unless a hold forbids it or a driver runs."""
+    from tidemill.checkpoint.holds import read_holds
+
+    name = pipeline.name
+    if then:
+        return (*then, name)
+    if read_holds(plane.store, pipeline.layout, name):
+        return ("checkpoint", "release", name)
+    if plane.running(name) is not None:
+        return ("status", name)
+    if pipeline.spec.run.mode == "stream":
+        return ("start", name)
+    return ("run", name, "--mode", "incremental")
+
+
+def acting_words(asking: Asking, pipeline: str, environment: Environment) -> tuple[str, ...]:
+    """All that must be typed, with places for the reason and, in a protected environment, the approval."""
+    approval = ("--approved-by", "NAME") if environment.spec.protected else ()
+    return ("checkpoint", asking.verb, pipeline, *asking.words, "--reason", "TEXT", "--apply", *approval)
+
+
+def _ask_gate(store: Store, pipeline: Pipeline) -> None:
+    """The gate, as a driver asks it before a start, apart from holds.
+
+    Raises:
+        GateRefusedError: Why no driver may start from the live generation.
+    """
+    from tidemill.checkpoint.current import read_current
+    from tidemill.checkpoint.gate import check, gather_facts
+
+    current = read_current(store, pipeline.layout, pipeline.name)
+    if current is not None:
+        check(gather_facts(store, pipeline, current.generation))
+
+
+def _request(asking: Asking, store: Store, changed: Pipeline, pipeline: str) -> Request:
+    from tidemill.checkpoint.procedure.carry_out import Request
+    from tidemill.checkpoint.procedure.journal import derived_request_id
+    from tidemill.checkpoint.procedure.request import check_request_id
+
+    arguments = {"arguments": list(asking.words)}
+    derive = partial(derived_request_id, store, changed.layout, changed.name, asking.verb, arguments)
+    request_id = check_request_id(asking.request_id) if asking.request_id else derive()
+    given = {"--reason": asking.reason, "--by": asking.by, "--approved-by": asking.approved_by}
+    told = [word for flag, value in given.items() if value for word in (flag, value)]
+    words = ("checkpoint", asking.verb, pipeline, *asking.words, *told, "--apply", "--request-id", request_id)
+    return Request(
+        asking.verb, changed.name, request_id, asking.person, asking.reason, asking.command(*words)
+    )

@@ -1,0 +1,204 @@
+"""A verb as a runbook DAG runs it: a plan now, and later exactly this plan, or none.
+
+shown = show_plan(plane, asked, asking)          # plain data, for the log and for whoever approves
+done = carry_out_plan(plane, asked, asking, shown)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from tidemill.checkpoint.procedure.request import check_reason
+from tidemill.control.procedures import by_hand, run
+from tidemill.control.procedures.parts import PROCEDURES
+from tidemill.errors import GateRefusedError
+from tidemill.spec.project import resolve_pipeline
+
+if TYPE_CHECKING:
+    from tidemill.control.plane import ControlPlane
+    from tidemill.control.procedures.filled_form import Asked
+    from tidemill.control.procedures.run import Asking
+    from tidemill.spec.project import Pipeline
+
+
+@dataclass(frozen=True)
+class Runbook:
+    """One verb for one form.
+
+    Args:
+        plan: What would be done now; plain data. Writes nothing.
+        lines: A plan as a person reads it.
+        has_work: Whether it changes anything.
+        check: Sees that what the plan needs can be had.
+        settled: The part of a plan that must be the same when it is carried out.
+        act: Carries a plan out, and returns what came of it; hears of each step.
+    """
+
+    plan: Callable[[], Mapping[str, Any]]
+    lines: Callable[[Mapping[str, Any]], list[str]]
+    settled: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    act: Callable[[Mapping[str, Any], Callable[[str], None]], Mapping[str, Any]]
+    has_work: Callable[[Mapping[str, Any]], bool] = lambda _: True
+    check: Callable[[Mapping[str, Any]], None] = lambda _: None
+
+
+def show_plan(plane: ControlPlane, asked: Asked, asking: Asking) -> dict[str, Any]:
+    """The plan, as text and as data. Writes nothing.
+
+    Raises:
+        TidemillError: Why the verb refuses.
+    """
+    if not asked.dry_run:
+        check_reason(asked.reason)
+    runbook = _runbook(plane, asked, asking)
+    plan = _plain(runbook.plan())
+    has_work = runbook.has_work(plan)
+    if has_work and not asked.dry_run:
+        runbook.check(plan)
+    return {
+        "verb": asked.verb,
+        "pipeline": asked.pipeline,
+        "text": "\n".join(runbook.lines(plan)),
+        "plan": plan,
+        "has_work": has_work,
+    }
+
+
+def carry_out_plan(
+    plane: ControlPlane,
+    asked: Asked,
+    asking: Asking,
+    shown: Mapping[str, Any],
+    step_done: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Carry out the plan that was shown. A request that has ended is left alone.
+
+    Raises:
+        GateRefusedError: TIDE-CKPT-100, if it would be another plan by now.
+        TidemillError: Why the verb refuses.
+    """
+    runbook = _runbook(plane, asked, asking)
+    approved, now = shown["plan"], _plain(runbook.plan())
+    before, after = _plain(runbook.settled(approved)), _plain(runbook.settled(now))
+    if before != after:
+        changed = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
+        raise GateRefusedError(
+            "TIDE-CKPT-100",
+            "The plan has changed since it was shown. Nothing was changed.",
+            facts={"verb": asked.verb, "pipeline": asked.pipeline, "changed": ", ".join(changed)},
+            fix="run it again, and read the new plan",
+        )
+    return {"verb": asked.verb, "pipeline": asked.pipeline, **_plain(runbook.act(approved, step_done))}
+
+
+def _runbook(plane: ControlPlane, asked: Asked, asking: Asking) -> Runbook:
+    pipeline = resolve_pipeline(plane.environment, asked.pipeline)
+    if asked.verb in PROCEDURES:
+        return _procedure(plane, asked, asking, pipeline)
+    return {"backup": _backup, "hold": _hold, "release": _release}[asked.verb](plane, asked, asking, pipeline)
+
+
+def _procedure(plane: ControlPlane, asked: Asked, asking: Asking, pipeline: Pipeline) -> Runbook:
+    parts = PROCEDURES[asked.verb](pipeline, **asked.arguments)
+
+    @cache  # a broker that does not answer is waited for once
+    def planned() -> run.Planned:
+        return run.plan_verb(asking, parts, pipeline.name)
+
+    def act(plan: Mapping[str, Any], step_done: Callable[[str], None]) -> Mapping[str, Any]:
+        acting = replace(planned(), plan=plan)
+        run.act(plane, asking, acting, step_done)
+        following = run.next_words(plane, parts.pipeline, parts.then)
+        return {"request_id": acting.request.request_id, "next": asking.command(*following)}
+
+    return Runbook(
+        plan=lambda: planned().plan,
+        lines=parts.lines,
+        settled=lambda plan: {key: value for key, value in plan.items() if key not in parts.unsettled},
+        act=act,
+        has_work=parts.has_work,
+        # Whoever makes steps that need Spark sees first that there is one.
+        check=lambda plan: _drop(parts.steps(planned().request, plan)),
+    )
+
+
+def _backup(plane: ControlPlane, asked: Asked, asking: Asking, pipeline: Pipeline) -> Runbook:  # noqa: ARG001
+    from tidemill.checkpoint.verbs.backup import plan_backup
+
+    def act(_: Mapping[str, Any], __: Callable[[str], None]) -> Mapping[str, Any]:
+        taken = by_hand.back_up(plane, asking, pipeline)
+        back = asking.command("checkpoint", "restore", pipeline.name, taken.backup)
+        return {**taken.model_dump(mode="json", exclude={"files"}), "bytes": taken.size, "next": back}
+
+    return Runbook(
+        plan=lambda: plan_backup(plane.store, pipeline),
+        lines=lambda plan: [
+            f"would copy {plan['files']} files, {plan['bytes']} bytes: batch {plan['batch_id']}, "
+            "or a newer one by then"
+        ],
+        # A live stream goes on meanwhile.
+        settled=lambda plan: {"generation": plan["generation"]},
+        act=act,
+    )
+
+
+def _hold(plane: ControlPlane, asked: Asked, asking: Asking, pipeline: Pipeline) -> Runbook:
+    from tidemill.checkpoint.holds import is_held
+
+    hold_id = asked.arguments["hold_id"]
+
+    def act(_: Mapping[str, Any], __: Callable[[str], None]) -> Mapping[str, Any]:
+        held, taken = by_hand.hold(plane, asking, pipeline, hold_id)
+        return {"hold": hold_id, "taken": taken, "next": held.to_do}
+
+    return Runbook(
+        plan=lambda: {
+            "hold": hold_id,
+            "stands": is_held(plane.store, pipeline.layout, pipeline.name, hold_id),
+        },
+        lines=lambda plan: [
+            f"{pipeline.name} is held by {hold_id} already"
+            if plan["stands"]
+            else f"would forbid starts of {pipeline.name}: {hold_id}; a running driver goes on"
+        ],
+        settled=lambda plan: {"hold": plan["hold"]},
+        act=act,
+    )
+
+
+def _release(plane: ControlPlane, asked: Asked, asking: Asking, pipeline: Pipeline) -> Runbook:
+    from tidemill.checkpoint.verbs.release import check_releasable
+
+    hold_id, force = asked.arguments["hold_id"], asked.arguments.get("force", False)
+
+    def plan() -> Mapping[str, Any]:
+        found = check_releasable(plane.store, pipeline.layout, pipeline.name, hold_id, force=force)
+        return found.model_dump(mode="json", exclude={"alive"})
+
+    def act(_: Mapping[str, Any], __: Callable[[str], None]) -> Mapping[str, Any]:
+        released = by_hand.release(plane, asking, pipeline, hold_id, force=force)
+        following = run.next_words(plane, pipeline)
+        return {"released": released.model_dump(mode="json"), "next": asking.command(*following)}
+
+    return Runbook(
+        plan=plan,
+        lines=lambda found: [
+            f"would release {hold_id}, held by {found['by']} since {found['at']}: {found['why']}"
+        ],
+        settled=lambda found: found,
+        act=act,
+    )
+
+
+def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
+    """As it comes back from Airflow's database and from the journal."""
+    stored: dict[str, Any] = json.loads(json.dumps(document, default=str))
+    return stored
+
+
+def _drop(_: object) -> None:
+    """Forget what was only made to see whether it can be made."""

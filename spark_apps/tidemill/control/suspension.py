@@ -1,0 +1,86 @@
+"""A suspension: a stream is drained, and comes back at a moment, or when somebody resumes it.
+
+It is a wish like start and stop, so the last request wins: a start ends it, a stop makes it last. But neither
+`suspend` nor `resume` undoes a stop, since a suspended stream comes back by itself.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Literal
+
+from tidemill.checkpoint.desired import Desired
+from tidemill.errors import UsageError
+
+
+def parse_until(text: str | None) -> datetime | None:
+    """Read the moment until which a stream is to be suspended; UTC without an offset. Empty is none.
+
+    Raises:
+        UsageError: TIDE-CTRL-020.
+    """
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise _unusable("This is not a moment.", until=text[:40]) from error
+
+
+def check_until(verb: str, until: datetime | None, now: datetime) -> None:
+    """See that a moment is of use: that of a suspension, and not yet past.
+
+    A request that is repeated after its moment must not drain the driver that has come back since.
+
+    Raises:
+        UsageError: TIDE-CTRL-020.
+    """
+    if until is None:
+        return
+    if verb != "suspend":
+        raise _unusable("Only a suspension has an end.", until=until, action=verb)
+    if until <= now:
+        raise _unusable("This moment has passed.", until=until, now=now)
+
+
+def check_suspendable(
+    pipeline: str, verb: Literal["suspend", "resume"], standing: Desired | None, *, by_hand: bool
+) -> None:
+    """See that nobody has stopped the stream.
+
+    Raises:
+        UsageError: TIDE-CTRL-021.
+    """
+    never_started = standing is None and by_hand
+    if not never_started and (standing is None or standing.state != "stopped"):
+        return
+    facts = {} if standing is None else {"by": standing.by, "reason": standing.reason}
+    raise UsageError(
+        "TIDE-CTRL-021",
+        f"This stream is stopped, and to {verb} it would start it"
+        + (" when the suspension ends." if verb == "suspend" else "."),
+        facts={"pipeline": pipeline, "standing": "never started" if standing is None else "stopped", **facts},
+        fix=f"leave it stopped; or start it first: tidemill start {pipeline}",
+    )
+
+
+def words_of(suspended: Desired) -> str:
+    """A suspension for a person: until when, by whom and why."""
+    reason = f": {suspended.reason}" if suspended.reason else ""
+    return f"suspended until {end_of(suspended)} by {suspended.by}{reason}"
+
+
+def end_of(suspended: Desired) -> str:
+    """When a suspension ends."""
+    return "it is resumed" if suspended.until is None else f"{suspended.until:%Y-%m-%d %H:%M} UTC"
+
+
+def _unusable(problem: str, **facts: object) -> UsageError:
+    return UsageError(
+        "TIDE-CTRL-020",
+        problem,
+        facts=facts,
+        fix="suspend it until a later moment such as 2026-12-01T06:00:00Z; without one it stays suspended "
+        "until it is resumed",
+    )

@@ -1,0 +1,113 @@
+"""The rows of a planned range, computed once: to be written into the tables, or to be compared with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemill.backfill.plan import BackfillPlan
+from tidemill.backfill.positions import offsets_condition
+from tidemill.backfill.still_holds import records_there
+from tidemill.engine.discovery import Discovery
+from tidemill.engine.flow import Collectors, decoded_rows, flow_of
+from tidemill.engine.quarantine_range import PLACE
+from tidemill.engine.record_offsets import offsets_of_times
+from tidemill.engine.sink_rows import SinkRows, sink_rows
+from tidemill.names import SOURCE_NAME
+from tidemill.payload.quarantine import Quarantine
+from tidemill.sources.read import read_batch
+from tidemill.spec.project import Pipeline
+from tidemill.spec.sinks import DeltaSink
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """A table, and what it takes of the result."""
+
+    sink: DeltaSink
+    taken: SinkRows
+
+
+class RangeRows:
+    """The records of a plan, whose offsets become narrower when they are found, and what is made of them.
+
+    Args:
+        spark: The session.
+        pipeline: Its pipeline.
+        plan: The plan.
+        joined: Versions of the tables that rows are joined with.
+        discovery: Columns that are not declared.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        pipeline: Pipeline,
+        plan: BackfillPlan,
+        joined: Mapping[str, int],
+        discovery: Discovery,
+    ) -> None:
+        self._spark = spark
+        self._pipeline = pipeline
+        self._plan = plan
+        self._joined = joined
+        self._discovery = discovery
+        self.start, self.end = plan.start_offsets, plan.end_offsets
+
+    def find_records(self) -> None:
+        """See that the source still has the records.
+
+        Raises:
+            UsageError: TIDE-BACK-008 or -016.
+        """
+        self.start = records_there(self._pipeline, self._plan)
+
+    def find_offsets(self, rejected: Quarantine) -> None:
+        """Narrow the range of offsets to the records that were chosen by time."""
+        column, times = self._plan.find_offsets_by, self._plan.bounds.times
+        if column is None or times is None or self.start is None or self.end is None:
+            return
+        decoded = self.decoded(rejected)
+        self.start, self.end = offsets_of_times(decoded, column, times, self.start, self.end)
+
+    @property
+    def records(self) -> str | None:
+        """SQL condition of the records that are read, in the quarantine; None if they are in no topic."""
+        if not self._pipeline.spec.source.is_kafka:
+            return None
+        return offsets_condition(self.start or {}, self.end or {}, PLACE)
+
+    def decoded(self, rejected: Quarantine) -> DataFrame:
+        """The records."""
+        version = self._plan.source_version
+        records = read_batch(self._spark, self._pipeline, self.start, self.end, version)
+        return decoded_rows(self._pipeline, records, Collectors(rejected, None, self._discovery.columns))
+
+    def result(self, rejected: Quarantine) -> DataFrame:
+        """What the transform makes of those that take part."""
+        decoded, condition = self.decoded(rejected), self._plan.condition
+        chosen = decoded if condition is None else decoded.where(condition)
+        return flow_of(self._pipeline, {SOURCE_NAME: chosen}, self._joined).frame
+
+    def tables(self, result: DataFrame) -> list[TableRows]:
+        """The tables, in the order of the file."""
+        sinks = enumerate(self._pipeline.spec.sinks)
+        return [
+            TableRows(sink.delta, sink_rows(self._pipeline, place, result))
+            for place, sink in sinks
+            if sink.delta is not None
+        ]
+
+    def condition_of(self, table: str) -> str | None:
+        """SQL condition of a table's rows that the range is made into; None for all."""
+        planned = next(found for found in self._plan.tables if found.table == table)
+        if self._plan.by == "record":
+            return offsets_condition(self.start or {}, self.end or {}, planned.record or {})
+        return planned.condition
+
+    def rows_of(self, table: TableRows, result: DataFrame) -> DataFrame:
+        """The table's rows: of windows that overlap the range, the first and the last ones are not whole."""
+        rows, condition = table.taken.of(result), self.condition_of(table.sink.table)
+        return rows.where(condition) if self._plan.by == "window" and condition is not None else rows

@@ -1,0 +1,187 @@
+"""`python -m tidemill.engine.verify --pipeline NAME …`: a range computed once more, compared with its tables.
+
+The same rows as a backfill's of the same plan, which are written nowhere. Both sides become one multiset of
+signed rows, so that a row that stands twice counts as often as it stands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from tidemill.backfill.difference import Difference
+from tidemill.backfill.plan import BackfillPlan, load_plan
+from tidemill.backfill.still_holds import check_still_holds
+from tidemill.engine.discovery import known_columns
+from tidemill.engine.quarantine_range import KEY
+from tidemill.engine.range_rows import RangeRows
+from tidemill.engine.verb_process import run_part
+from tidemill.names import QUARANTINE_OUTPUT
+from tidemill.payload.quarantine import Quarantine
+from tidemill.sources.joined_tables import newest_versions
+from tidemill.spec.project import Pipeline, find_project, load_environment, resolve_pipeline
+from tidemill.storage.store import Store
+
+# Rows of each kind that an answer shows.
+SHOWN_ROWS = 3
+
+# 1 for a row that should be there, -1 for one that is.
+_SIGN = "__sign"
+
+Versions = Mapping[str, int | None]
+
+
+def verify(
+    spark: SparkSession, pipeline: Pipeline, plan: BackfillPlan, versions: Versions, scratch: str
+) -> list[Difference]:
+    """Compare what a plan's records are made into with what the tables hold; changes no table.
+
+    Args:
+        spark: The session.
+        pipeline: Its pipeline.
+        plan: Says which records, and which rows of which tables.
+        versions: Version of each table that is looked at, by its name in the ledger; None if there is none.
+        scratch: Folder for records that are rejected; nothing stays there.
+
+    Raises:
+        UsageError: TIDE-BACK-016, if the plan does not hold any more; -008, if records are gone.
+        DataError: If a record has columns that nobody has discovered yet.
+    """
+    store = Store(pipeline.layout.root)
+    check_still_holds(store, pipeline, plan)
+    discovery = known_columns(spark.sparkContext, store, pipeline)
+    records = RangeRows(spark, pipeline, plan, newest_versions(pipeline), discovery)
+    rejected = Quarantine.at(spark.sparkContext, scratch, plan.digest)
+    try:
+        records.find_records()
+        records.find_offsets(rejected)
+        rejected.forget()
+        result = records.result(rejected).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            result.count()
+            discovery.refuse_new()
+            found = [
+                _difference(
+                    table.sink.table,
+                    records.rows_of(table, result),
+                    _stored(spark, pipeline.layout.table(table.sink.table), versions[table.sink.table]),
+                    records.condition_of(table.sink.table),
+                    versions[table.sink.table],
+                )
+                for table in records.tables(result)
+            ]
+        finally:
+            result.unpersist()
+        if pipeline.spec.rejects_records and records.records is not None:
+            found.append(_quarantine(spark, pipeline, rejected, records.records, versions))
+        return found
+    finally:
+        for file in store.list_files(scratch):
+            store.delete(file.path)
+
+
+def _quarantine(
+    spark: SparkSession, pipeline: Pipeline, rejected: Quarantine, records: str, versions: Versions
+) -> Difference:
+    """The places of rejected records. When they were rejected, and by which run, is told by no record."""
+    version = versions[QUARANTINE_OUTPUT]
+    parts = [f"{rejected.path}/{part.name}" for part in rejected.take()]
+    stored = _stored(spark, pipeline.layout.quarantine(pipeline.name), version)
+    if stored is not None:
+        stored = stored.where(records).select(*KEY, "reason")
+    if parts:
+        wanted = spark.read.parquet(*parts).select(*KEY, "reason")
+    else:
+        wanted = spark.createDataFrame([], "topic string, partition int, offset long, reason string")
+    return _difference(QUARANTINE_OUTPUT, wanted, stored, None, version)
+
+
+def _stored(spark: SparkSession, path: str, version: int | None) -> DataFrame | None:
+    if version is None:
+        return None
+    return spark.read.format("delta").option("versionAsOf", version).load(path)
+
+
+def _difference(
+    name: str, wanted: DataFrame, stored: DataFrame | None, condition: str | None, version: int | None
+) -> Difference:
+    signed = _comparable(wanted).withColumn(_SIGN, F.lit(1))
+    if stored is not None:
+        chosen = stored if condition is None else stored.where(condition)
+        there = _comparable(chosen.select(*wanted.columns)).withColumn(_SIGN, F.lit(-1))
+        signed = signed.unionByName(there)
+    columns = [F.col(f"`{column}`") for column in wanted.columns]
+    sums = signed.groupBy(*columns).agg(
+        F.sum(_SIGN).alias(_SIGN), F.sum(F.when(F.col(_SIGN) == 1, 1).otherwise(0)).alias("__wanted")
+    )
+    sums = sums.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        lacking, beyond = F.col(_SIGN) > 0, F.col(_SIGN) < 0
+        (told,) = sums.agg(
+            F.sum("__wanted").alias("rows"),
+            F.sum(F.when(lacking, F.col(_SIGN))).alias("missing"),
+            F.sum(F.when(beyond, -F.col(_SIGN))).alias("surplus"),
+        ).collect()
+        return Difference(
+            name=name,
+            version=version,
+            rows=told["rows"] or 0,
+            missing=told["missing"] or 0,
+            surplus=told["surplus"] or 0,
+            missing_rows=_shown(sums.where(lacking), columns),
+            surplus_rows=_shown(sums.where(beyond), columns),
+        )
+    finally:
+        sums.unpersist()
+
+
+def _shown(rows: DataFrame, columns: list[Column]) -> tuple[str, ...]:
+    texts = rows.orderBy(*columns).limit(SHOWN_ROWS).select(F.to_json(F.struct(*columns)).alias("row"))
+    return tuple(row["row"] for row in texts.collect())
+
+
+def _comparable(rows: DataFrame) -> DataFrame:
+    """Spark compares no maps: theirs become sorted lists of entries, or, deeper, JSON."""
+    return rows.select(*(_without_maps(rows, name) for name in rows.columns))
+
+
+def _without_maps(rows: DataFrame, name: str) -> Column:
+    column, kind = F.col(f"`{name}`"), rows.schema[name].dataType
+    if isinstance(kind, MapType) and not _has_map(kind.valueType):
+        column = F.array_sort(F.map_entries(column))
+    elif _has_map(kind):
+        column = F.to_json(column)
+    return column.alias(name)
+
+
+def _has_map(kind: DataType) -> bool:
+    if isinstance(kind, ArrayType):
+        return _has_map(kind.elementType)
+    if isinstance(kind, StructType):
+        return any(_has_map(field.dataType) for field in kind.fields)
+    return isinstance(kind, MapType)
+
+
+def _act(spark: SparkSession, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    environment = load_environment(find_project(arguments.project), arguments.env)
+    pipeline = resolve_pipeline(environment, arguments.pipeline)
+    store = Store(pipeline.layout.root)
+    plan = load_plan(store, pipeline.layout, pipeline.name, arguments.plan)
+    scratch = f"{pipeline.layout.parts(pipeline.name)}/{arguments.run_id}"
+    found = verify(spark, pipeline, plan, json.loads(arguments.versions), scratch)
+    return [difference.model_dump(mode="json") for difference in found]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="tidemill.engine.verify", description=__doc__)
+    parser.add_argument("--plan", required=True)
+    parser.add_argument("--versions", required=True, help="JSON")
+    sys.exit(run_part(parser, _act))
