@@ -2,7 +2,8 @@
 
 **Does:** triggered by hand. `plan` prints what would be read and replaced. That is all, unless `dry_run` is
 switched off: then `apply` starts a driver of its own beside the live stream, and replaces exactly the planned
-rows. Running the same range twice changes nothing.
+rows. Running the same range twice changes nothing. With `chunk` a long range is committed piece by piece, and
+a retry goes on with the pieces that are left; `tidemill backfill status` tells how far it is.
 
 **Healthy:** read the plan of a dry run first. `apply` returns rows and version of each table.
 
@@ -25,6 +26,8 @@ from tidemill_airflow.retries import REPEATED
 
 PLACE = place_of(__file__)
 PIPELINES = backfillable(PLACE)
+# A number of records, or a length of time.
+CHUNK = r"^[0-9]{1,10}$|^[0-9]{1,10}(\.[0-9]{1,3})? ?[a-z]{1,12}$"
 
 if PIPELINES:
     with DAG(
@@ -43,6 +46,12 @@ if PIPELINES:
                 description="First moment of event time; empty only for a table made from everything.",
             ),
             "to": Param(None, **MOMENT, description="End of event time, exclusive."),
+            "chunk": Param(
+                None,
+                type=["null", "string"],
+                pattern=CHUNK,
+                description="Commit in chunks of so much event time, e.g. 1 day, or of so many records.",
+            ),
             "dry_run": Param(True, type="boolean", description="Only print the plan."),
         },
     ):

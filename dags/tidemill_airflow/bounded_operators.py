@@ -68,6 +68,7 @@ class BackfillPlan(BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Plan; returns the plan as plain data."""
         from tidemill.backfill.bounds import parse_bounds
+        from tidemill.backfill.chunks import parse_chunk
         from tidemill.backfill.planning import plan_backfill
         from tidemill.control.spark_part import analysing
         from tidemill.spec.project import resolve_pipeline
@@ -77,7 +78,8 @@ class BackfillPlan(BaseOperator):
         pipeline = resolve_pipeline(plane.environment, params["pipeline"])
         # None for tables that are always computed from everything.
         bounds = parse_bounds(params["from"] or None, params["to"] or None)
-        plan = plan_backfill(plane.store, pipeline, bounds, analysing(plane, pipeline))
+        chunk = parse_chunk(params["chunk"] or None)
+        plan = plan_backfill(plane.store, pipeline, bounds, analysing(plane, pipeline), chunk)
         self.log.info("\n".join(plan.lines()))
         return plan.as_document()
 

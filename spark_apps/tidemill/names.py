@@ -279,11 +279,20 @@ class Layout:
 
     def backfill(self, pipeline: str, plan: str) -> str:
         """Folder with everything about one plan of a backfill, by its digest."""
-        return f"{self.root}/backfills/{pipeline}-{plan}"
+        return f"{self.backfills}/{pipeline}-{plan}"
 
     def backfill_plan(self, pipeline: str, plan: str) -> str:
         """What was decided."""
         return f"{self.backfill(pipeline, plan)}/plan.json"
+
+    @property
+    def backfills(self) -> str:
+        """Folder of all plans of backfills."""
+        return f"{self.root}/backfills"
+
+    def backfill_progress(self, pipeline: str, plan: str) -> str:
+        """Which of its chunks are done."""
+        return f"{self.backfill(pipeline, plan)}/progress.json"
 
     def backfill_status(self, pipeline: str, plan: str) -> str:
         """What the driver that carries it out says of itself."""

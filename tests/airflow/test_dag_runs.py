@@ -93,8 +93,10 @@ def test_a_backfill_only_plans_unless_told_otherwise(airflow: Airflow) -> None:
 
 
 def test_an_applied_backfill_returns_rows_and_table_version(airflow: Airflow) -> None:
-    run_id, state = airflow.run(BACKFILL_DAG_ID, {"pipeline": "landing", **RANGE, "dry_run": False})
+    asked = {"pipeline": "landing", **RANGE, "chunk": "12 hours", "dry_run": False}
+    run_id, state = airflow.run(BACKFILL_DAG_ID, asked)
     assert state == "success"
+    assert len(airflow.result(BACKFILL_DAG_ID, run_id, "plan")["parts"]) == 2
     (table,) = airflow.result(BACKFILL_DAG_ID, run_id, "apply")
     assert (table["table"], table["rows"], table["version"]) == ("bronze/landing", 3, 0)
 
@@ -137,6 +139,7 @@ def test_a_backfill_whose_task_is_marked_as_failed_is_stopped_and_says_by_whom(a
         {"pipeline": "landing", "from": "2026-13-01T00:00:00Z"},
         {"pipeline": "landing", "from": "2026-03-01T00:00:00"},
         {"pipeline": "landing", "from": "{{ 7*7 }}"},
+        {"pipeline": "landing", **RANGE, "chunk": "{{ 7*7 }}"},
         {"pipeline": "landing", "from": '2026-03-01T00:00:00Z"; rm -rf /'},
         {"pipeline": "landing", "dry_run": "no"},
     ],

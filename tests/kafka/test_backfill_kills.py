@@ -39,7 +39,7 @@ def iot(tmp_path: Path, spark: SparkSession, kafka: Kafka, topic: str) -> IotLak
 def test_a_killed_and_repeated_backfill_beside_a_stream_loses_and_duplicates_nothing(
     topic: str, iot: IotLake, drivers: Drivers
 ) -> None:
-    """Between the quarantine's commit and the table's.
+    """Between the quarantine's commit and the table's, of the first chunk.
 
     The stream and the repetition are the test session's; real ones, and every step of every pipeline, are in
     `make soak`.
@@ -50,7 +50,7 @@ def test_a_killed_and_repeated_backfill_beside_a_stream_loses_and_duplicates_not
         live.wait_until(lambda: len(iot.lake.data_files("bronze/iot_events")) > 3, "the stream writes")
         DeltaTable(str(table)).delete("kafka_partition = 0 AND kafka_offset < 50")
         with compacting(table) as compaction:
-            backfills = Backfills(drivers, iot.bronze)
+            backfills = Backfills(drivers, iot.bronze, chunk="200")
             plan = backfills.plan(parse_bounds(*EVERYTHING))
             backfills.kill_at(plan, "quarantine_added")
             iot.bronze.apply(plan)

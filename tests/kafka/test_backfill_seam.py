@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from tests.support.kafka import Kafka, Record, send
 from tests.support.lake import Lake, LakePipeline
 from tidemill.backfill.plan import BackfillPlan
+from tidemill.backfill.progress import read_progress
 from tidemill.errors import DataError, FencedError, GateRefusedError, SpecError, UsageError
 from tidemill.sources.kafka_clients import KafkaClient
 from tidemill.sources.offsets import KafkaOffsets
@@ -285,6 +286,79 @@ def test_whole_windows_are_computed_again_beside_the_stream(
     assert {row for row in after if row[1] < START + timedelta(minutes=30)} == before
     assert len(after) == len({row[:2] for row in after})
     assert max(row[1] for row in after) >= START + timedelta(minutes=100)
+
+
+class DiedError(Exception):
+    """Stands for a driver that dies."""
+
+
+def dies_at(*steps: str) -> Callable[[str], None]:
+    def step(name: str) -> None:
+        if name in steps:
+            raise DiedError(name)
+
+    return step
+
+
+def test_a_backfill_in_chunks_goes_on_with_those_that_are_left(orders: Orders) -> None:
+    """Killed after a chunk, and in the next one when its rows are in the table, while the stream goes on."""
+    pipeline = orders.pipeline("paid", FILTER)
+    orders.send(20)
+    orders.send(4, without="price")
+    orders.send(20)
+    pipeline.run_incremental()
+    orders.delete("silver/paid", f"kafka_offset % 3 = 0 AND at >= '{at(2)}' AND at < '{at(42)}'")
+    plan = pipeline.plan(at(2), at(42), chunk="9")
+    orders.requires("id", "at", "price")
+
+    with pytest.raises(DiedError):
+        pipeline.apply(plan, dies_at("chunk_done 2"))
+    orders.send(10)
+    with pytest.raises(DiedError):
+        pipeline.apply(plan, dies_at("replaced silver/paid"))
+    pipeline.run_incremental()
+    pipeline.apply(plan)
+
+    progress = read_progress(orders.lake.store, pipeline.resolved.layout, "paid", plan.digest)
+    assert progress is not None
+    assert progress.chunks is not None
+    assert (len(progress.done), progress.chunks >= 4, progress.left) == (progress.chunks, True, timedelta())
+    assert len({chunk.run_id for chunk in progress.done.values()}) == 2
+    commits = [c.entry for c in orders.lake.ledger("silver/paid") if c.entry and c.entry.plan == plan.digest]
+    # One a chunk, and one more of the chunk that was committed and not told.
+    assert len(commits) == progress.chunks + 1
+    assert len(orders.places("silver/paid")) == len(set(orders.places("silver/paid"))) == 50
+    assert len(orders.lake.quarantined("paid")) == 4
+    # Asked for again, it is done again as a whole.
+    orders.delete("silver/paid", "true")
+    pipeline.apply(plan)
+    assert len(orders.places("silver/paid")) == progress.rows["silver/paid"]
+
+
+def test_windows_in_chunks_are_those_of_the_stream(orders: Orders) -> None:
+    event_time = {**EVENT_TIME, "late": "table"}
+    pipeline = orders.pipeline("windows", WINDOWS.format(window='"5 minutes"'), event_time=event_time)
+    orders.send(60)
+    pipeline.run_incremental()
+    orders.send(4, at=at(12))
+    pipeline.run_incremental()
+    before, late = windows_of(orders), orders.lake.late("windows")
+    plan = pipeline.plan(at(10), at(40), chunk="7 minutes")
+    starts = [part.bounds.start for part in plan.parts if part.bounds.start is not None]
+    assert len(starts) >= 4
+    assert all((start - START) % timedelta(minutes=5) == timedelta() for start in starts)
+    assert len(late) == 4
+
+    with pytest.raises(DiedError):
+        pipeline.apply(plan, dies_at("chunk_done 1"))
+    pipeline.apply(plan)
+
+    after = windows_of(orders)
+    assert sum(count for *_, count in after) == sum(count for *_, count in before) + 4
+    assert [row for row in after if row[1] != START + timedelta(minutes=10)] == [
+        row for row in before if row[1] != START + timedelta(minutes=10)
+    ]
+    assert orders.lake.late("windows") == []
 
 
 def windows_of(orders: Orders) -> list[tuple[str, datetime, int]]:

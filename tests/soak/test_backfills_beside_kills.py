@@ -119,7 +119,8 @@ def test_kills_backfills_and_compaction_at_once_lose_and_duplicate_nothing(
     minutes = pytestconfig.getoption("minutes") or MINUTES
     servers, pipelines = iot.lake.bootstrap_servers, (iot.bronze, iot.windows)
     kills = [Kills(drivers, each.name, random.Random(f"{SEED} {each.name}")) for each in pipelines]
-    backfills = RandomBackfills(iot, [Backfills(drivers, each) for each in pipelines], random.Random(SEED))
+    in_chunks = [Backfills(drivers, iot.bronze, "2000"), Backfills(drivers, iot.windows, "10 minutes")]
+    backfills = RandomBackfills(iot, in_chunks, random.Random(SEED))
     lives = [partial(each.at_a_random_moment, EARLIEST, LATEST) for each in kills]
     with flowing(Target(servers, topic), SETTINGS, EVENTS_PER_SECOND) as flow:
         with compacting(*tables_of(iot), seconds_between=SECONDS_BETWEEN_COMPACTIONS, most=inf) as compaction:

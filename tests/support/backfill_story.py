@@ -17,6 +17,7 @@ from tests.support.driver_process import DriverProcess, Drivers
 from tests.support.lake import LakePipeline
 from tests.support.stepped_driver import STEP, stepped_driver_command
 from tidemill.backfill.bounds import Bounds
+from tidemill.backfill.chunks import parse_chunk
 from tidemill.backfill.plan import BackfillPlan
 from tidemill.backfill.planning import plan_backfill
 
@@ -39,17 +40,20 @@ class Backfills:
     Args:
         drivers: Of its project.
         pipeline: The pipeline.
+        chunk: Size of their chunks; None for all at once.
     """
 
     drivers: Drivers
     pipeline: LakePipeline
+    chunk: str | None = None
 
     def plan(self, bounds: Bounds) -> BackfillPlan:
         """Plan, as the command line does; a live driver has analysed the transform."""
-        return plan_backfill(self.pipeline.lake.store, self.pipeline.resolved, bounds, self._was_analysed)
+        store, chunk = self.pipeline.lake.store, parse_chunk(self.chunk)
+        return plan_backfill(store, self.pipeline.resolved, bounds, self._was_analysed, chunk)
 
     def steps(self) -> tuple[str, ...]:
-        """All steps, in order."""
+        """All steps, in order; of the first chunk, which is not done before the last of them."""
         tables = [f"replaced {sink.table}" for sink in self.pipeline.resolved.spec.delta_sinks]
         return (*FIRST_STEPS, *tables, LAST_STEP)
 

@@ -19,6 +19,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from tidemill.backfill.bounds import parse_bounds
+from tidemill.backfill.chunks import parse_chunk
 from tidemill.backfill.difference import Difference
 from tidemill.backfill.plan import BackfillPlan
 from tidemill.backfill.planning import plan_backfill
@@ -205,10 +206,14 @@ class LakePipeline:
         """The same as a stream, until `drain` is requested (from another thread or a step)."""
         return self._run("stream", step_done, drain)
 
-    def plan(self, start: str | None = None, end: str | None = None, **offsets: str) -> BackfillPlan:
-        pipeline = self.resolved
+    def plan(
+        self, start: str | None = None, end: str | None = None, chunk: str | None = None, **offsets: str
+    ) -> BackfillPlan:
+        pipeline, size = self.resolved, parse_chunk(chunk)
         bounds = parse_bounds(start, end, **offsets)
-        return plan_backfill(self.lake.store, pipeline, bounds, lambda: analyse(self.lake.spark, pipeline))
+        return plan_backfill(
+            self.lake.store, pipeline, bounds, lambda: analyse(self.lake.spark, pipeline), size
+        )
 
     def backfill(self, start: str | None = None, end: str | None = None, **offsets: str) -> Reporter:
         """Plan and apply."""

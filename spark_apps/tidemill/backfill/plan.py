@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from tidemill.backfill.bounds import Bounds
+from tidemill.backfill.chunks import Chunk
 from tidemill.backfill.live_side import LiveSide
 from tidemill.backfill.refusal import refused
 from tidemill.backfill.rule import By
@@ -51,6 +52,17 @@ class TablePlan(BaseModel):
     record: dict[str, str] | None = None
 
 
+class Part(BaseModel):
+    """A chunk of time, and what differs in it from the whole plan."""
+
+    model_config = ConfigDict(frozen=True)
+
+    bounds: Bounds
+    condition: str | None
+    counted: str | None
+    tables: tuple[TablePlan, ...]
+
+
 class BackfillPlan(BaseModel):
     """One plan.
 
@@ -70,6 +82,8 @@ class BackfillPlan(BaseModel):
             and the last one in the range are processed again.
         tables: What happens to each table.
         left_out: Sinks that a backfill does not write again.
+        chunk: Size of the chunks, each of which is committed on its own; None for all at once.
+        parts: The chunks of time; those of records are cut once the offsets are found.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -89,11 +103,15 @@ class BackfillPlan(BaseModel):
     find_offsets_by: str | None = None
     tables: tuple[TablePlan, ...] = ()
     left_out: tuple[str, ...] = ()
+    chunk: Chunk | None = None
+    parts: tuple[Part, ...] = ()
 
     @property
     def digest(self) -> str:
         """Of all that was decided."""
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        # As plans were kept before there were chunks.
+        without = {"chunk", "parts"} if self.chunk is None else None
+        text = json.dumps(self.model_dump(mode="json", exclude=without), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
 
     @property
@@ -107,6 +125,15 @@ class BackfillPlan(BaseModel):
     def at_seam(self) -> bool:
         """Whether the end is where the live stream goes on."""
         return self.end_offsets is not None and self.live is not None and self.bounds.end_offsets is None
+
+    def of_time(self, part: Part) -> BackfillPlan:
+        """One chunk of time as a plan."""
+        return self.model_copy(update={**dict(part), "chunk": None, "parts": ()})
+
+    def of_records(self, start: Positions, end: Positions) -> BackfillPlan:
+        """One chunk of records as a plan, whose offsets are found."""
+        found = {"start_offsets": start, "end_offsets": end, "find_offsets_by": None}
+        return self.model_copy(update={**found, "chunk": None})
 
     def lines(self) -> list[str]:
         """The plan as a person reads it."""
@@ -123,6 +150,8 @@ class BackfillPlan(BaseModel):
         else:
             lines.append(f"  rows      {self.condition or 'all that are read'}")
         lines.append(f"  rule      {_BY_WORDS[self.by]}")
+        if self.chunk is not None:
+            lines.append(f"  chunks    {_chunks(self, self.chunk)}")
         for table in self.tables:
             lines.append(f"  replace   {table.table}{_where(self, table)}")
         lines += [f"  left out  {name}: not sent again" for name in self.left_out]
@@ -131,13 +160,22 @@ class BackfillPlan(BaseModel):
     def as_document(self) -> dict[str, Any]:
         """The plan as plain data, with what it comes to."""
         told = {"digest": self.digest, "range": self.bounds.text(), "records": self.records}
-        return {**told, "at_seam": self.at_seam, **self.model_dump(mode="json")}
+        ranges = [part.bounds.text() for part in self.parts]
+        return {**told, "at_seam": self.at_seam, **self.model_dump(mode="json"), "parts": ranges}
 
 
 def _where(plan: BackfillPlan, table: TablePlan) -> str:
     if table.condition is not None:
         return f" where {table.condition}"
     return ": the rows of these records" if plan.find_offsets_by is not None else ": all rows"
+
+
+def _chunks(plan: BackfillPlan, chunk: Chunk) -> str:
+    if chunk.records is None:
+        each = f", each of which reads all {plan.records} records" if plan.records is not None else ""
+        return f"{len(plan.parts)} of {chunk.text()} at most{each}"
+    at_most = -(-(plan.records or 0) // chunk.records) or 1
+    return f"of {chunk.text()}: {'at most ' if plan.find_offsets_by else ''}{at_most}"
 
 
 def save_plan(store: Store, layout: Layout, plan: BackfillPlan) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 from tidemill.backfill.bounds import Bounds
+from tidemill.backfill.chunks import Chunk, check_chunk, cut_offsets, cut_times
 from tidemill.backfill.former_topics import check_same_topics
 from tidemill.backfill.live_side import LiveSide, read_live_side
 from tidemill.backfill.other_writers import other_writers
-from tidemill.backfill.plan import BackfillPlan, TablePlan, save_plan
+from tidemill.backfill.plan import BackfillPlan, Part, TablePlan, save_plan
 from tidemill.backfill.positions import choose_offsets, look_up, offsets_condition
 from tidemill.backfill.refusal import refused
 from tidemill.backfill.row_origin import EventWindow, RowOrigin, check_declared, read_origin
@@ -28,7 +30,11 @@ _BROKER_TIME = "kafka_timestamp"
 
 
 def plan_backfill(
-    store: Store, pipeline: Pipeline, bounds: Bounds, analyse: Callable[[], object]
+    store: Store,
+    pipeline: Pipeline,
+    bounds: Bounds,
+    analyse: Callable[[], object],
+    chunk: Chunk | None = None,
 ) -> BackfillPlan:
     """Decide what a backfill reads and replaces; keeps the plan, and changes no data.
 
@@ -37,9 +43,10 @@ def plan_backfill(
         pipeline: What is processed again.
         bounds: The range.
         analyse: Lets Spark analyse the transform and keep what it finds; called if nobody has for this code.
+        chunk: Size of the chunks that it is carried out in; None for all at once.
 
     Raises:
-        UsageError: TIDE-BACK-002 to -017, if the range cannot be processed again exactly.
+        UsageError: TIDE-BACK-002 to -018, if the range cannot be processed again exactly.
         GateRefusedError: If checkpoint and tables do not belong together.
         UnavailableError: If the broker does not answer.
     """
@@ -51,6 +58,8 @@ def plan_backfill(
     if by == "window" and asked.live is not None and pipeline.spec.source.files is not None:
         _check_files(store, pipeline, asked.live)
     plan = _filled(asked, by)
+    if chunk is not None:
+        plan = _in_chunks(asked, plan, chunk)
     save_plan(store, pipeline.layout, plan)
     return plan
 
@@ -98,6 +107,28 @@ def _filled(asked: Asked, by: By) -> BackfillPlan:
     if pipeline.spec.source.is_kafka:
         plan = _with_offsets(plan, pipeline)
     return plan.model_copy(update={"tables": tuple(_table_plan(asked, plan, sink) for sink in asked.sinks)})
+
+
+def _in_chunks(asked: Asked, plan: BackfillPlan, chunk: Chunk) -> BackfillPlan:
+    name, window, times = asked.pipeline.name, asked.origin.window, asked.bounds.times
+    check_chunk(name, plan.by, chunk, window)
+    if chunk.time is not None and times is not None:
+        ranges = cut_times(name, times, chunk.time, window if plan.by == "window" else None)
+        parts = tuple(_part(replace(asked, bounds=bounds), plan) for bounds in ranges)
+        return plan.model_copy(update={"chunk": chunk, "parts": parts})
+    if chunk.records is not None and plan.start_offsets is not None and plan.end_offsets is not None:
+        # As many as there can be: where they lie is decided by the offsets that are found.
+        cut_offsets(name, plan.start_offsets, plan.end_offsets, chunk.records)
+    return plan.model_copy(update={"chunk": chunk})
+
+
+def _part(asked: Asked, plan: BackfillPlan) -> Part:
+    return Part(
+        bounds=asked.bounds,
+        condition=_row_condition(asked, plan.by),
+        counted=_counted_condition(asked, plan.by),
+        tables=tuple(_table_plan(asked, plan, sink) for sink in asked.sinks),
+    )
 
 
 def _table_plan(asked: Asked, plan: BackfillPlan, sink: DeltaSink) -> TablePlan:

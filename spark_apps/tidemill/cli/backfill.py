@@ -1,4 +1,4 @@
-"""`tidemill backfill plan | apply | verify | stop`: process a range of the past again."""
+"""`tidemill backfill plan | apply | status | verify | stop`: process a range of the past again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemill.cli.invocation import Invocation, invocation_of
-from tidemill.cli.output import print_json, say
+from tidemill.cli.output import print_json, print_table, say, short_duration
 
 if TYPE_CHECKING:
     from tidemill.backfill.bounds import Bounds
@@ -25,6 +25,13 @@ FromOffsets = Annotated[
     str | None, typer.Option("--from-offsets", help='First offsets, e.g. {"topic": {"0": 5}}.')
 ]
 ToOffsets = Annotated[str | None, typer.Option("--to-offsets", help="End offsets, exclusive.")]
+ChunkSize = Annotated[
+    str | None,
+    typer.Option(
+        "--chunk",
+        help="Commit it in chunks of so much event time, e.g. '1 day', or of so many records, e.g. 1000000.",
+    ),
+]
 Digest = Annotated[
     str | None,
     typer.Option("--plan", help="Digest of a plan that was looked at; nothing else is carried out."),
@@ -36,7 +43,7 @@ def add_to(app: typer.Typer) -> None:
     group = typer.Typer(
         help="Process a range of the past again.", no_args_is_help=True, rich_markup_mode=None
     )
-    for verb in (plan, apply, verify, stop):
+    for verb in (plan, apply, status, verify, stop):
         group.command()(verb)
     app.add_typer(group, name="backfill")
 
@@ -48,14 +55,16 @@ def plan(  # noqa: PLR0913  # the options of a command line
     end: ToTime = None,
     start_offsets: FromOffsets = None,
     end_offsets: ToOffsets = None,
+    chunk: ChunkSize = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what a backfill would read and replace; changes no data."""
-    made = _plan(invocation_of(context), pipeline, _bounds((start, end, start_offsets, end_offsets)))
+    invocation = invocation_of(context)
+    made = _plan(invocation, pipeline, _bounds((start, end, start_offsets, end_offsets)), chunk)
     if as_json:
         print_json(made.as_document())
     else:
-        _print(made)
+        _print(invocation, made)
         say(f"To carry out exactly this: tidemill backfill apply {pipeline} --plan {made.digest}")
 
 
@@ -67,18 +76,48 @@ def apply(  # noqa: PLR0913  # the options of a command line
     end: ToTime = None,
     start_offsets: FromOffsets = None,
     end_offsets: ToOffsets = None,
+    chunk: ChunkSize = None,
 ) -> None:
     """Carry a backfill out, in the foreground; running it again changes no row.
 
-    If it is under way already, as after a terminal that was closed, this waits for its end.
+    If it is under way already, as after a terminal that was closed, this waits for its end. With --plan, one
+    that was stopped or killed goes on with the chunks that are left.
     """
     ranges = (start, end, start_offsets, end_offsets)
-    _check_one(digest, ranges)
+    _check_one(digest, (*ranges, chunk))
     invocation = invocation_of(context)
     if digest is not None:
         _carry_out(invocation, pipeline, digest)
     else:
-        run_backfill(invocation, pipeline, ranges, apply=True)
+        run_backfill(invocation, pipeline, ranges, apply=True, chunk=chunk)
+
+
+def status(
+    context: typer.Context,
+    pipeline: Annotated[str | None, typer.Argument(help="Name of the pipeline; all without it.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Also plans that nobody has carried out.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List backfills, the newest first: how far they have come, and how long the rest will take."""
+    from tidemill.control.backfills import list_backfills
+
+    invocation = invocation_of(context)
+    if pipeline is not None:
+        invocation.pipeline(pipeline)
+    found = [
+        each
+        for each in list_backfills(invocation.control_plane(), pipeline)
+        if every or each.progress is not None
+    ]
+    if as_json:
+        print_json([each.as_document() for each in found])
+    elif found:
+        print_table(
+            ("PIPELINE", "PLAN", "RANGE", "STATE", "CHUNKS", "ROWS", "BEGUN", "LEFT"),
+            [each.cells() for each in found],
+        )
+    else:
+        say("No backfill was carried out. With --all, plans are shown, too.")
 
 
 def verify(  # noqa: PLR0913  # the options of a command line
@@ -127,22 +166,24 @@ def stop(
         say(f"{pipeline}: {driver.process} was asked to stop; run {driver.run_id}, log {driver.log}")
 
 
-def run_backfill(invocation: Invocation, name: str, ranges: Ranges, *, apply: bool) -> None:
+def run_backfill(
+    invocation: Invocation, name: str, ranges: Ranges, *, apply: bool, chunk: str | None = None
+) -> None:
     """Print the plan of a backfill, and carry it out if asked to."""
     bounds = _bounds(ranges)
     under_way = _under_way(invocation, name, bounds) if apply else None
     if under_way is not None:
         _carry_out(invocation, name, under_way)
         return
-    made = _plan(invocation, name, bounds)
-    _print(made)
+    made = _plan(invocation, name, bounds, chunk)
+    _print(invocation, made)
     if apply:
         _carry_out(invocation, name, made.digest)
     else:
         say("Nothing was done. With --apply it is carried out.")
 
 
-def _check_one(digest: str | None, ranges: Ranges) -> None:
+def _check_one(digest: str | None, ranges: tuple[str | None, ...]) -> None:
     if digest is not None and any(value is not None for value in ranges):
         raise typer.BadParameter("a plan has its range: give --plan, or a range, not both")
 
@@ -164,12 +205,14 @@ def _bounds(ranges: Ranges) -> Bounds:
     return parse_bounds(*ranges)
 
 
-def _plan(invocation: Invocation, name: str, bounds: Bounds) -> BackfillPlan:
+def _plan(invocation: Invocation, name: str, bounds: Bounds, chunk: str | None = None) -> BackfillPlan:
+    from tidemill.backfill.chunks import parse_chunk
     from tidemill.backfill.planning import plan_backfill
     from tidemill.control.spark_part import analysing
 
     pipeline, plane = invocation.pipeline(name), invocation.control_plane()
-    return plan_backfill(plane.store, pipeline, bounds, analysing(plane, pipeline))
+    size = parse_chunk(chunk)
+    return plan_backfill(plane.store, pipeline, bounds, analysing(plane, pipeline), size)
 
 
 def _under_way(invocation: Invocation, name: str, bounds: Bounds) -> str | None:
@@ -194,9 +237,15 @@ def _carry_out(invocation: Invocation, name: str, digest: str) -> None:
     # A wrong digest is told here, not by a driver.
     load_plan(plane.store, plane.layout, name, digest)
     if not run_in_foreground(plane, backfill_run(name, digest)):
+        say(f"To go on with what is left: tidemill backfill apply {name} --plan {digest}")
         raise typer.Exit(1)
 
 
-def _print(made: BackfillPlan) -> None:
+def _print(invocation: Invocation, made: BackfillPlan) -> None:
+    from tidemill.control.backfills import estimate
+
     for line in made.lines():
         say(line)
+    expected = estimate(invocation.control_plane(), made)
+    if expected is not None:
+        say(f"  time      about {short_duration(expected)}, at the speed of the pipeline's last backfill")

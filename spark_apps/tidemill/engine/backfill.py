@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
 
+import structlog
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidemill.backfill.chunks import cut_offsets
 from tidemill.backfill.plan import BackfillPlan, hold_of
+from tidemill.backfill.progress import ChunkDone, Found, Progress, ProgressFile
 from tidemill.backfill.still_holds import check_still_holds
 from tidemill.checkpoint.epochs import claim_epoch
 from tidemill.checkpoint.holds import Hold, drop_hold, take_hold
+from tidemill.engine.batch import DrainedError
 from tidemill.engine.batch_writer import BatchResult
 from tidemill.engine.broken_lines import broken_lines
 from tidemill.engine.cancelled import cancelled_by
@@ -24,7 +30,7 @@ from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
 from tidemill.engine.task_watch import TaskWatch, looking, work_of
 from tidemill.engine.turn import turn
-from tidemill.ledger.entry import LedgerEntry, OffsetRange
+from tidemill.ledger.entry import LedgerEntry, OffsetRange, Positions
 from tidemill.names import LATE_OUTPUT, QUARANTINE_OUTPUT, SOURCE_NAME
 from tidemill.payload.late_rows import LATE_SCHEMA
 from tidemill.payload.quarantine import Quarantine
@@ -32,6 +38,8 @@ from tidemill.sinks.batch_commit import StepDone, Written, nothing_more
 from tidemill.sinks.range_writer import KeyedTable, RangeTarget, prepare_table, replace_rows
 from tidemill.sinks.table_log import TableLog
 from tidemill.sources.joined_tables import newest_versions
+
+log = structlog.get_logger()
 
 
 def run_backfill(
@@ -41,10 +49,10 @@ def run_backfill(
     plan: BackfillPlan,
     step_done: StepDone = nothing_more,
 ) -> None:
-    """Compute the range once and bring it into each table. Running it again changes no row.
+    """Compute the range, chunk by chunk, and bring it into each table. Running it again changes no row.
 
-    Killed anywhere and repeated, it comes to the same end; between any two steps each record is in a table
-    or in the quarantine.
+    Killed anywhere and repeated, it comes to the same end, without the chunks that are done; between any two
+    steps each record is in a table or in the quarantine.
 
     1. A pipeline that has never run live is held back until all is done.
     2. The plan still holds; asked again before each commit.
@@ -58,20 +66,55 @@ def run_backfill(
         UsageError: TIDE-BACK-016, if the plan does not hold any more.
         DrainedError: If a stop was asked for.
     """
-    attempt = _Attempt(spark, run, plan, step_done)
     tasks = TaskWatch(run.pipeline, reporter, lambda: work_of(spark.sparkContext))
     # 1.
     with looking(tasks), cancelled_by(run.drain, spark), _held_back(run, plan):
-        # 2.
-        attempt.check()
-        attempt.find_records()
-        step_done("checked")
-        # 3.
-        attempt.find_offsets()
-        step_done("offsets_found")
-        # 4. to 6.
-        result = attempt.write()
-    reporter.batch(result)
+        progress = ProgressFile(run.store, run.pipeline.layout, plan)
+        chunks = _chunks(spark, run, plan, progress, step_done)
+        progress.change(chunks=len(chunks))
+        for number, chunk in enumerate(chunks):
+            if number in progress.now.done:
+                continue
+            if run.drain.requested:
+                raise DrainedError
+            begun = time.monotonic()
+            result = _Attempt(spark, run, chunk, plan.digest, step_done).carry_out()
+            reporter.batch(result)
+            seconds = time.monotonic() - begun
+            progress.change(done={**progress.now.done, number: _done(run, chunk, result, seconds)})
+            _tell(progress.now, number, result)
+            step_done(f"chunk_done {number}")
+        progress.change(finished_at=datetime.now(UTC))
+
+
+def _chunks(
+    spark: SparkSession, run: RunContext, plan: BackfillPlan, progress: ProgressFile, step_done: StepDone
+) -> list[BackfillPlan]:
+    """The plan in its chunks, the same ones for each driver that goes on with it."""
+    if plan.chunk is None:
+        return [plan]
+    if plan.chunk.records is None:
+        return [plan.of_time(part) for part in plan.parts]
+    if progress.now.found is None:
+        whole = _Attempt(spark, run, plan, plan.digest, step_done)
+        start, end = whole.find()
+        progress.change(found=Found(start=start or {}, end=end or {}))
+    found = progress.now.found or Found(start={}, end={})
+    ranges = cut_offsets(plan.pipeline, found.start, found.end, plan.chunk.records)
+    return [plan.of_records(*each) for each in ranges]
+
+
+def _done(run: RunContext, chunk: BackfillPlan, result: BatchResult, seconds: float) -> ChunkDone:
+    rows = {output: written.rows or 0 for output, written in result.written.items()}
+    return ChunkDone(
+        rows=rows, records=chunk.records, seconds=seconds, run_id=run.run_id, at=datetime.now(UTC)
+    )
+
+
+def _tell(progress: Progress, number: int, result: BatchResult) -> None:
+    rows = {output: written.rows for output, written in result.written.items()}
+    left = None if progress.left is None else str(progress.left)
+    log.info("chunk", number=number + 1, of=progress.chunks, rows=rows, left=left)
 
 
 @contextmanager
@@ -95,33 +138,52 @@ def _held_back(run: RunContext, plan: BackfillPlan) -> Iterator[None]:
 
 
 class _Attempt:
-    """One attempt at a plan."""
+    """One attempt at a chunk, or at all of a plan.
 
-    def __init__(self, spark: SparkSession, run: RunContext, plan: BackfillPlan, step_done: StepDone) -> None:
+    Args:
+        spark: The session.
+        run: The run.
+        plan: The chunk.
+        digest: Of the whole plan, whose name its commits bear.
+        step_done: Told after each step.
+    """
+
+    def __init__(
+        self, spark: SparkSession, run: RunContext, plan: BackfillPlan, digest: str, step_done: StepDone
+    ) -> None:
         self._spark = spark
         self._run = run
         self._pipeline = run.pipeline
         self._plan = plan
+        self._digest = digest
         self._step_done = step_done
         # All tables are written with the same rows of those that are joined.
         self._joined = newest_versions(run.pipeline)
         self._discovery = known_columns(spark.sparkContext, run.store, run.pipeline)
         self._range = RangeRows(spark, run.pipeline, plan, self._joined, self._discovery)
 
+    def find(self) -> tuple[Positions | None, Positions | None]:
+        """See that the plan still holds and the source has its records; returns their offsets."""
+        # 2.
+        self.check()
+        self._range.find_records()
+        self._step_done("checked")
+        # 3.
+        self._range.find_offsets(self._files())
+        self._step_done("offsets_found")
+        return self._range.start, self._range.end
+
+    def carry_out(self) -> BatchResult:
+        """Compute the rows and write them."""
+        self.find()
+        # 4. to 6.
+        return self._write()
+
     def check(self) -> None:
         """See that the plan still holds."""
-        check_still_holds(self._run.store, self._pipeline, self._plan)
+        check_still_holds(self._run.store, self._pipeline, self._plan, self._digest)
 
-    def find_records(self) -> None:
-        """See that the source still has the records."""
-        self._range.find_records()
-
-    def find_offsets(self) -> None:
-        """Narrow the range of offsets to the records that were chosen by time."""
-        self._range.find_offsets(self._files())
-
-    def write(self) -> BatchResult:
-        """Compute the rows and write them."""
+    def _write(self) -> BatchResult:
         files = self._files()
         rows = self._range.result(files)
         tables = self._range.tables(rows)
@@ -203,7 +265,7 @@ class _Attempt:
             output=output,
             mode="backfill",
             run_id=self._run.run_id,
-            plan=self._plan.digest,
+            plan=self._digest,
             # Windows and times say nothing of where in the topic their records end.
             sources={SOURCE_NAME: OffsetRange(start=self._range.start, end=self._range.end)}
             if self._plan.by in ("record", "everything")

@@ -18,6 +18,8 @@ from tests.support.eventually import eventually
 from tests.support.fake_driver import ROOT
 from tests.support.small_project import INCREMENTAL, SmallProject, small_project
 from tidemill.backfill.difference import Difference
+from tidemill.backfill.plan import load_plan
+from tidemill.backfill.progress import ChunkDone, ProgressFile
 from tidemill.checkpoint.desired import Desired, read_desired, write_desired
 from tidemill.cli import foreground
 from tidemill.control.bounded_run import backfill_run, start_bounded
@@ -339,6 +341,38 @@ def test_a_backfill_is_stopped_by_its_own_verb(tidemill: CommandLine, drivers: S
     assert tidemill("backfill", "stop", "readings", "--reason", "the wrong day") == 0, tidemill.err
     assert driver.run_id in tidemill.out
     eventually(lambda: plane.running("readings", "backfill") is None, "it has ended")
+
+
+def test_backfills_are_listed_with_what_is_done_and_left(
+    tidemill: CommandLine, drivers: SmallProject
+) -> None:
+    drivers.declare("readings", FILES)
+    plans = [tidemill.json("backfill", "plan", "readings", *RANGE, "--chunk", size) for size in ("6h", "12h")]
+    assert [len(plan["parts"]) for plan in plans] == [4, 2]
+    assert tidemill("backfill", "status", "readings") == 0
+    assert "No backfill was carried out" in tidemill.out
+    plane, begun = drivers.plane(), datetime(2026, 11, 23, 1, 2, 3, tzinfo=UTC)
+    done = ChunkDone(rows={"bronze/readings": 5}, records=None, seconds=60, run_id="r", at=begun)
+    files = [
+        ProgressFile(
+            plane.store, plane.layout, load_plan(plane.store, plane.layout, "readings", plan["digest"])
+        )
+        for plan in plans
+    ]
+    files[0].change(begun_at=begun, chunks=4, done={0: done, 1: done})
+    files[1].change(begun_at=begun - timedelta(days=1), chunks=2, done={0: done, 1: done}, finished_at=begun)
+
+    assert tidemill("backfill", "status") == 0
+    lines = [" ".join(line.split()) for line in tidemill.out.splitlines()[-2:]]
+    assert lines[0].endswith("stopped 2 of 4 bronze/readings 10 2026-11-23 01:02:03 2 min")
+    assert lines[1].endswith("finished 2 of 2 bronze/readings 10 2026-11-22 01:02:03")
+    told = tidemill.json("backfill", "status", "readings", "--all")
+    assert [(each["plan"], each["state"], each["left"]) for each in told] == [
+        (plans[0]["digest"], "stopped", 120.0),
+        (plans[1]["digest"], "finished", 0.0),
+    ]
+    assert tidemill("backfill", "status", "reading") == 2
+    assert "did you mean readings?" in tidemill.err
 
 
 def test_an_impossible_range_ends_with_2(tidemill: CommandLine, drivers: SmallProject) -> None:

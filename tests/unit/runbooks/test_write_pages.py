@@ -25,6 +25,8 @@ PLAN_REWIND = "tidemill checkpoint rewind PIPELINE --to BATCH"
 REWIND = PLAN_REWIND + " --reason TEXT --apply"
 PLAN_BACKFILL = "tidemill backfill plan PIPELINE --from BEGIN --to END"
 BACKFILL = "tidemill backfill apply PIPELINE --from BEGIN --to END"
+PLAN_CHUNKS = f"{PLAN_BACKFILL} --chunk SIZE"
+BACKFILL_STATUS = "tidemill backfill status PIPELINE"
 APPLY_PLAN = "tidemill backfill apply PIPELINE --plan DIGEST"
 STOP_BACKFILL = "tidemill backfill stop PIPELINE --reason TEXT"
 TWO_TABLES = """
@@ -193,6 +195,8 @@ STORIES = [
             PLAN_BACKFILL,
             digest_is_read,
             APPLY_PLAN,
+            PLAN_CHUNKS,
+            BACKFILL_STATUS,
             BACKFILL,
             STOP_BACKFILL,
             LEDGER,

@@ -1,0 +1,101 @@
+"""The backfills of a project: what was planned, how far each has come, and how long the next will take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal
+
+from tidemill.backfill.plan import BackfillPlan, load_plan
+from tidemill.backfill.progress import Progress, read_progress
+from tidemill.control.bounded_run import plan_of
+from tidemill.control.plane import ControlPlane
+from tidemill.errors import UsageError
+
+State = Literal["planned", "at work", "stopped", "finished"]
+
+
+@dataclass(frozen=True)
+class Backfill:
+    """One plan, and what has come of it.
+
+    Args:
+        plan: The plan.
+        progress: Its newest attempt; None if nobody has begun.
+        state: Whether a driver is at work on it. `stopped` is also one that was killed.
+    """
+
+    plan: BackfillPlan
+    progress: Progress | None
+    state: State
+
+    def cells(self) -> tuple[object, ...]:
+        """Pipeline, plan, range, state, chunks, rows, begun, left: a line for people."""
+        plan, progress = self.plan, self.progress
+        head = (plan.pipeline, plan.digest, plan.bounds.text(), self.state)
+        if progress is None:
+            return (*head, None, None, None, None)
+        chunks = f"{len(progress.done)} of {progress.chunks or '?'}"
+        rows = ", ".join(f"{table} {count}" for table, count in progress.rows.items())
+        left = None if progress.finished_at is not None else progress.left
+        return (*head, chunks, rows, progress.begun_at, left)
+
+    def as_document(self) -> dict[str, Any]:
+        """Plain data; `left` in seconds."""
+        progress = self.progress
+        return {
+            "pipeline": self.plan.pipeline,
+            "plan": self.plan.digest,
+            "range": self.plan.bounds.text(),
+            "state": self.state,
+            "rows": None if progress is None else progress.rows,
+            "left": None if progress is None or progress.left is None else progress.left.total_seconds(),
+            "progress": None if progress is None else progress.model_dump(mode="json"),
+        }
+
+
+def list_backfills(plane: ControlPlane, pipeline: str | None = None) -> list[Backfill]:
+    """Backfills of a pipeline or of all, those begun last first, without plans whose files were changed."""
+    names = (each.rpartition("-") for each in plane.store.list_names(plane.layout.backfills))
+    digests: dict[str, list[str]] = {}
+    for name, _, digest in names:
+        if pipeline in (None, name):
+            digests.setdefault(name, []).append(digest)
+    found = [each for name in digests for each in _of_pipeline(plane, name, digests[name])]
+    return sorted(found, key=_begun_at, reverse=True)
+
+
+def estimate(plane: ControlPlane, plan: BackfillPlan) -> timedelta | None:
+    """How long a plan will take at the speed of the pipeline's last backfill; None without one."""
+    if plan.records is None:
+        return None
+    for each in list_backfills(plane, plan.pipeline):
+        speed = None if each.progress is None else each.progress.records_per_second
+        if speed:
+            return timedelta(seconds=plan.records * (len(plan.parts) or 1) / speed)
+    return None
+
+
+def _of_pipeline(plane: ControlPlane, pipeline: str, digests: list[str]) -> Iterator[Backfill]:
+    driver = plane.running(pipeline, "backfill")
+    at_work = None if driver is None else plan_of(driver.run_id)
+    for digest in digests:
+        try:
+            plan = load_plan(plane.store, plane.layout, pipeline, digest)
+        except UsageError:
+            continue
+        progress = read_progress(plane.store, plane.layout, pipeline, digest)
+        yield Backfill(plan, progress, _state(progress, at_work=digest == at_work))
+
+
+def _state(progress: Progress | None, *, at_work: bool) -> State:
+    if at_work:
+        return "at work"
+    if progress is None:
+        return "planned"
+    return "stopped" if progress.finished_at is None else "finished"
+
+
+def _begun_at(backfill: Backfill) -> str:
+    return "" if backfill.progress is None else backfill.progress.begun_at.isoformat()
