@@ -5,7 +5,8 @@ switched off: then `apply` starts a driver of its own beside the live stream, an
 rows. Running the same range twice changes nothing. With `chunk` a long range is committed piece by piece, and
 a retry goes on with the pieces that are left; `tidemill backfill status` tells how far it is.
 
-**Healthy:** read the plan of a dry run first. `apply` returns rows and version of each table.
+**Healthy:** read the plan of a dry run first. `apply` returns rows and version of each table,
+and each table's asset gets one event with them.
 
 **Not healthy:** `plan` refuses a range that cannot be processed again exactly, and says which one can.
 `apply` fails with the driver's own error and the path of its log; it is safe to run it again.

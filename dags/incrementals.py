@@ -4,7 +4,7 @@
 A retry, or a cleared task, finds the driver that is still at work instead of starting another one.
 
 **Healthy:** the task returns rows, version and batches of each table, and each table's asset gets an
-event with them. "Nothing new to write" is healthy too.
+event with them. Skipped is healthy too: there was nothing new, and no asset gets an event.
 
 **Not healthy:** the task fails with the driver's own error and the path of its log. It is retried where
 that can help (source away, driver killed, or stopped before it had finished), and not where it cannot (wrong

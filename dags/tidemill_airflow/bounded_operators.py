@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Asset, BaseOperator
+from airflow.sdk import Asset, AssetAlias, BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
 from tidemill.names import asset_uri
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from tidemill.control.driver_command import DriverRun
+
+
+# Which tables a backfill writes is known when it has run.
+BACKFILLED = AssetAlias("tidemill_backfilled")
 
 
 class IncrementalRun(BaseOperator):
@@ -45,11 +49,21 @@ class IncrementalRun(BaseOperator):
         )
 
     def finish(self, context: Context, event: dict[str, Any]) -> list[dict[str, Any]]:
-        """Succeed with what the run wrote, or fail with the driver's own words."""
+        """Succeed with what the run wrote, or fail with the driver's own words.
+
+        Skipped if there was nothing new: a task that succeeds tells each of its assets, and what is
+        scheduled by a table would run for nothing.
+        """
         if event["state"] != "done":
             log_traces(self, self.place, self.pipeline)
             end_stuck(self, event)
-        return conclude(self, context, self.pipeline, event)
+        written = conclude(self, self.pipeline, event)
+        if not written:
+            raise AirflowSkipException("nothing new: no table was written")
+        for document in written:
+            asset = table_asset(document["table"])
+            context["outlet_events"][asset].extra = {"pipeline": self.pipeline, **document}
+        return written
 
 
 class BackfillPlan(BaseOperator):
@@ -87,12 +101,14 @@ class BackfillPlan(BaseOperator):
 class BackfillRun(BaseOperator):
     """Carry out the plan of the task before, beside the live stream; skipped on a dry run.
 
+    In the end each table that was written gets one asset event, however many chunks it came in.
+
     Args:
         place: Project and environment.
     """
 
     def __init__(self, *, place: Place, **arguments: Any) -> None:
-        super().__init__(**arguments)
+        super().__init__(outlets=[BACKFILLED], **arguments)
         self.place = place
 
     def execute(self, context: Context) -> None:
@@ -112,7 +128,12 @@ class BackfillRun(BaseOperator):
         if event["state"] != "done":
             log_traces(self, self.place, context["params"]["pipeline"], "backfill")
             end_stuck(self, event)
-        return conclude(self, context, context["params"]["pipeline"], event)
+        pipeline = context["params"]["pipeline"]
+        written = conclude(self, pipeline, event)
+        for document in written:
+            extra = {"pipeline": pipeline, "mode": "backfill", **document}
+            context["outlet_events"][BACKFILLED].add(table_asset(document["table"]), extra=extra)
+        return written
 
 
 def table_asset(table: str) -> Asset:
@@ -143,9 +164,9 @@ def end_stuck(operator: IncrementalRun | BackfillRun, event: dict[str, Any]) -> 
 
 
 def conclude(
-    operator: IncrementalRun | BackfillRun, context: Context, pipeline: str, event: dict[str, Any]
+    operator: IncrementalRun | BackfillRun, pipeline: str, event: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """What the run committed, table by table, also as the extra of each table's asset event."""
+    """What the run committed, table by table."""
     from tidemill.control.bounded_run import as_document, tables_written
 
     run_id = evidence_or_raise(event)["run_id"]
@@ -153,11 +174,6 @@ def conclude(
     documents = [as_document(result) for result in results]
     for document in documents:
         operator.log.info("%(table)s: %(rows)s rows, version %(version)s, batches %(batch_ids)s", document)
-        asset = table_asset(document["table"])
-        if asset in operator.outlets:
-            context["outlet_events"][asset].extra = {"pipeline": pipeline, **document}
-    if not documents:
-        operator.log.info("Nothing new to write.")
     return documents
 
 

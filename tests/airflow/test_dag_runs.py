@@ -39,6 +39,12 @@ def test_an_incremental_run_is_proven_and_tells_its_table_what_it_wrote(airflow:
     events = airflow.api.call("GET", f"/assets/events?asset_id={asset['id']}")["asset_events"]
     extra = {"pipeline": "daily", "table": "bronze/daily", "version": table["version"], "batch_ids": [0]}
     assert extra.items() <= events[-1]["extra"].items()
+    # Nothing new, and so nobody is told.
+    airflow.project.behave("daily", "idle")
+    run_id, state = airflow.run("incremental__daily")
+    assert (state, airflow.tasks("incremental__daily", run_id)) == ("success", {"run": "skipped"})
+    again = airflow.api.call("GET", f"/assets/events?asset_id={asset['id']}")["asset_events"]
+    assert len(again) == len(events)
 
 
 def test_each_table_that_there_is_is_maintained_in_a_task_of_its_own(airflow: Airflow) -> None:
@@ -99,6 +105,9 @@ def test_an_applied_backfill_returns_rows_and_table_version(airflow: Airflow) ->
     assert len(airflow.result(BACKFILL_DAG_ID, run_id, "plan")["parts"]) == 2
     (table,) = airflow.result(BACKFILL_DAG_ID, run_id, "apply")
     assert (table["table"], table["rows"], table["version"]) == ("bronze/landing", 3, 0)
+    (asset,) = airflow.api.call("GET", "/assets?name_pattern=bronze/landing")["assets"]
+    (told,) = airflow.api.call("GET", f"/assets/events?asset_id={asset['id']}")["asset_events"]
+    assert {"pipeline": "landing", "mode": "backfill", "rows": 3}.items() <= told["extra"].items()
 
 
 def test_a_range_that_is_refused_is_not_tried_again(airflow: Airflow) -> None:

@@ -13,9 +13,9 @@ What it does is told by the file `behaviour/<pipeline>` in its project folder:
     crash        ends itself by SIGKILL before the first batch
     leave-child  starts a process that outlives it, then as `run`
 
-A bounded run writes its batch as a real Delta commit with its ledger entry and ends; with `wait` it first
-waits for the file `behaviour/<pipeline>.go`. Asked to stop meanwhile, it writes nothing and says so; with
-`forced` it waits for SIGTERM and is cut off.
+A bounded run writes its batch as a real Delta commit with its ledger entry and ends; with `idle` it ends
+without, as when nothing is new; with `wait` it first waits for the file `behaviour/<pipeline>.go`. Asked to
+stop meanwhile, it writes nothing and says so; with `forced` it waits for SIGTERM and is cut off.
 """
 
 from __future__ import annotations
@@ -140,6 +140,8 @@ class FakeDriver:
             eventually(lambda: self.drain.is_set() or go.exists(), "the test says go", 300)
         if self.drain.is_set():
             return self.receipt("clean", 0, stopped_early=True)
+        if behaviour == "idle":
+            return self.receipt("clean", 0)
         self.commit()
         self.status("stopped", batch_id=0, batch_committed_at=datetime.now(UTC))
         return self.receipt("clean", 0)
