@@ -97,7 +97,7 @@ json.dump({
             "paused_after_failures": dag.max_consecutive_failed_dag_runs,
             "doc": dag.doc_md,
             "schedule": dag.schedule,
-            "outlets": {t.task_id: [asset.uri for asset in t.outlets] for t in dag.tasks},
+            "outlets": {t.task_id: [getattr(o, "uri", o.name) for o in t.outlets] for t in dag.tasks},
         }
         for dag_id, dag in bag.dags.items()
     },

@@ -50,7 +50,7 @@ def test_a_killed_and_repeated_backfill_beside_a_stream_loses_and_duplicates_not
         live.wait_until(lambda: len(iot.lake.data_files("bronze/iot_events")) > 3, "the stream writes")
         DeltaTable(str(table)).delete("kafka_partition = 0 AND kafka_offset < 50")
         with compacting(table) as compaction:
-            backfills = Backfills(drivers, iot.bronze, chunk="200")
+            backfills = Backfills(drivers, iot.bronze, chunk="1000")
             plan = backfills.plan(parse_bounds(*EVERYTHING))
             backfills.kill_at(plan, "quarantine_added")
             iot.bronze.apply(plan)
