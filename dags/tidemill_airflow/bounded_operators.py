@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetAlias, BaseOperator
@@ -41,25 +40,27 @@ class IncrementalRun(BaseOperator):
 
     def execute(self, context: Context) -> None:
         """Start the driver and wait without a worker."""
+        start_and_wait(self, context)
+
+    def run_of(self, context: Context, request: str) -> DriverRun:  # noqa: ARG002  # it has no plan
+        """The run of one request."""
         from tidemill.control.driver_command import DriverRun
         from tidemill.control.run_id import run_id_of
 
-        start_and_wait(
-            self, context, lambda request: DriverRun(self.pipeline, "incremental", run_id_of(request))
-        )
+        return DriverRun(self.pipeline, "incremental", run_id_of(request))
 
     def finish(self, context: Context, event: dict[str, Any]) -> list[dict[str, Any]]:
         """Succeed with what the run wrote, or fail with the driver's own words.
 
-        Skipped if there was nothing new: a task that succeeds tells each of its assets, and what is
-        scheduled by a table would run for nothing.
+        Skipped if it wrote no table: a task that succeeds tells each of its assets, and what is scheduled by
+        one would run for nothing. A pipeline without tables has no assets, and is not skipped.
         """
         if event["state"] != "done":
             log_traces(self, self.place, self.pipeline)
             end_stuck(self, event)
-        written = conclude(self, self.pipeline, event)
-        if not written:
-            raise AirflowSkipException("nothing new: no table was written")
+        written = conclude(self, context, self.pipeline, event)
+        if self.outlets and not written:
+            raise AirflowSkipException("no table was written: there was nothing new for one")
         for document in written:
             asset = table_asset(document["table"])
             context["outlet_events"][asset].extra = {"pipeline": self.pipeline, **document}
@@ -92,7 +93,7 @@ class BackfillPlan(BaseOperator):
         pipeline = resolve_pipeline(plane.environment, params["pipeline"])
         # None for tables that are always computed from everything.
         bounds = parse_bounds(params["from"] or None, params["to"] or None)
-        chunk = parse_chunk(params["chunk"] or None)
+        chunk = parse_chunk(params.get("chunk") or None)
         plan = plan_backfill(plane.store, pipeline, bounds, analysing(plane, pipeline), chunk)
         self.log.info("\n".join(plan.lines()))
         return plan.as_document()
@@ -117,11 +118,14 @@ class BackfillRun(BaseOperator):
             raise AirflowSkipException(
                 "dry run: the plan is in the log of the task before; nothing was written"
             )
+        start_and_wait(self, context)
+
+    def run_of(self, context: Context, request: str) -> DriverRun:
+        """The run of one request."""
         from tidemill.control.bounded_run import backfill_run
 
         plan = context["ti"].xcom_pull(task_ids="plan")["digest"]
-        pipeline = context["params"]["pipeline"]
-        start_and_wait(self, context, lambda request: backfill_run(pipeline, plan, request))
+        return backfill_run(context["params"]["pipeline"], plan, request)
 
     def finish(self, context: Context, event: dict[str, Any]) -> list[dict[str, Any]]:
         """Succeed with the rows and versions written, or fail with the driver's own words."""
@@ -129,7 +133,7 @@ class BackfillRun(BaseOperator):
             log_traces(self, self.place, context["params"]["pipeline"], "backfill")
             end_stuck(self, event)
         pipeline = context["params"]["pipeline"]
-        written = conclude(self, pipeline, event)
+        written = conclude(self, context, pipeline, event)
         for document in written:
             extra = {"pipeline": pipeline, "mode": "backfill", **document}
             context["outlet_events"][BACKFILLED].add(table_asset(document["table"]), extra=extra)
@@ -141,17 +145,23 @@ def table_asset(table: str) -> Asset:
     return Asset(name=table, uri=asset_uri(table), group="tidemill")
 
 
-def start_and_wait(
-    operator: IncrementalRun | BackfillRun, context: Context, run_of: Callable[[str], DriverRun]
-) -> None:
+def start_and_wait(operator: IncrementalRun | BackfillRun, context: Context) -> None:
     """Start the driver of this DAG run, or find it again, and defer until it has ended."""
     from tidemill.control.bounded_run import finish_of, start_bounded
 
-    # A cleared run is a new request; a driver of the one before that is still at work serves it as well.
-    *earlier, run = [run_of(request_of(context, clear)) for clear in range(_times_cleared(context) + 1)]
+    *earlier, run = runs_of(operator, context)
     driver = start_bounded(operator.place.open(), run, [other.run_id for other in earlier])
     operator.log.info("Driver %s runs as %s; its log: %s", driver.run_id, driver.process, driver.log)
     wait_for(operator, operator.place, finish_of(driver), "finish")
+
+
+def runs_of(operator: IncrementalRun | BackfillRun, context: Context) -> list[DriverRun]:
+    """The run of this DAG run, after those of before it was cleared.
+
+    A cleared run is a new request; a driver of the one before that is still at work serves it as well.
+    """
+    requests = (request_of(context, clear) for clear in range(_times_cleared(context) + 1))
+    return [operator.run_of(context, request) for request in requests]
 
 
 def end_stuck(operator: IncrementalRun | BackfillRun, event: dict[str, Any]) -> None:
@@ -164,13 +174,13 @@ def end_stuck(operator: IncrementalRun | BackfillRun, event: dict[str, Any]) -> 
 
 
 def conclude(
-    operator: IncrementalRun | BackfillRun, pipeline: str, event: dict[str, Any]
+    operator: IncrementalRun | BackfillRun, context: Context, pipeline: str, event: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """What the run committed, table by table."""
+    """What was committed, table by table, also by a run before the task was cleared, whose end nobody saw."""
     from tidemill.control.bounded_run import as_document, tables_written
 
-    run_id = evidence_or_raise(event)["run_id"]
-    results = tables_written(operator.place.open(), pipeline, run_id)
+    run_ids = {evidence_or_raise(event)["run_id"], *(run.run_id for run in runs_of(operator, context))}
+    results = tables_written(operator.place.open(), pipeline, run_ids)
     documents = [as_document(result) for result in results]
     for document in documents:
         operator.log.info("%(table)s: %(rows)s rows, version %(version)s, batches %(batch_ids)s", document)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from tests.support.kafka import Kafka, Record, send
@@ -329,8 +330,12 @@ def test_a_backfill_in_chunks_goes_on_with_those_that_are_left(orders: Orders) -
     assert len(commits) == progress.chunks + 1
     assert len(orders.places("silver/paid")) == len(set(orders.places("silver/paid"))) == 50
     assert len(orders.lake.quarantined("paid")) == 4
-    # Asked for again, it is done again as a whole.
+    # Asked for again, it is done again as a whole; so is one whose first chunks somebody has taken back.
+    version = DeltaTable(str(orders.lake.root / "tables/silver/paid")).version()
     orders.delete("silver/paid", "true")
+    with pytest.raises(DiedError):
+        pipeline.apply(plan, dies_at("chunk_done 2"))
+    DeltaTable(str(orders.lake.root / "tables/silver/paid")).restore(version + 1)
     pipeline.apply(plan)
     assert len(orders.places("silver/paid")) == progress.rows["silver/paid"]
 

@@ -98,8 +98,9 @@ def cut_times(
     start, end = times
     length = length if window is None else max(length, window.length)
     _check_count(pipeline, (end - start) / length)
-    first = start + (_EPOCH - start) % length
-    places = (first + number * length for number in range(int((end - first) / length) + 1))
+    to_first = (_EPOCH - start) % length
+    count = max(0, -((to_first - (end - start)) // length))
+    places = (start + to_first + number * length for number in range(count))
     moved = (place if window is None else window.starts_in(place, place)[0] for place in places)
     edges = [start, *sorted({place for place in moved if start < place < end}), end]
     return [Bounds(start=a, end=b) for a, b in itertools.pairwise(edges)]

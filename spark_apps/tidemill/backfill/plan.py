@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from tidemill.backfill.bounds import Bounds
 from tidemill.backfill.chunks import Chunk
@@ -84,6 +84,7 @@ class BackfillPlan(BaseModel):
         left_out: Sinks that a backfill does not write again.
         chunk: Size of the chunks, each of which is committed on its own; None for all at once.
         parts: The chunks of time; those of records are cut once the offsets are found.
+        whole: Of a chunk, the digest of its plan.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -105,10 +106,13 @@ class BackfillPlan(BaseModel):
     left_out: tuple[str, ...] = ()
     chunk: Chunk | None = None
     parts: tuple[Part, ...] = ()
+    whole: str | None = Field(default=None, exclude=True)
 
     @property
     def digest(self) -> str:
-        """Of all that was decided."""
+        """Of all that was decided; a chunk has that of the whole plan."""
+        if self.whole is not None:
+            return self.whole
         # As plans were kept before there were chunks.
         without = {"chunk", "parts"} if self.chunk is None else None
         text = json.dumps(self.model_dump(mode="json", exclude=without), sort_keys=True)
@@ -128,12 +132,17 @@ class BackfillPlan(BaseModel):
 
     def of_time(self, part: Part) -> BackfillPlan:
         """One chunk of time as a plan."""
-        return self.model_copy(update={**dict(part), "chunk": None, "parts": ()})
+        return self.model_copy(update={**dict(part), **self._chunk()})
 
     def of_records(self, start: Positions, end: Positions) -> BackfillPlan:
         """One chunk of records as a plan, whose offsets are found."""
+        # A range of offsets from now on: each of its records was there when they were found.
         found = {"start_offsets": start, "end_offsets": end, "find_offsets_by": None}
-        return self.model_copy(update={**found, "chunk": None})
+        bounds = Bounds(start_offsets=start, end_offsets=end)
+        return self.model_copy(update={**found, "bounds": bounds, **self._chunk()})
+
+    def _chunk(self) -> dict[str, object]:
+        return {"chunk": None, "parts": (), "whole": self.digest}
 
     def lines(self) -> list[str]:
         """The plan as a person reads it."""
@@ -173,7 +182,7 @@ def _where(plan: BackfillPlan, table: TablePlan) -> str:
 def _chunks(plan: BackfillPlan, chunk: Chunk) -> str:
     if chunk.records is None:
         each = f", each of which reads all {plan.records} records" if plan.records is not None else ""
-        return f"{len(plan.parts)} of {chunk.text()} at most{each}"
+        return f"{len(plan.parts)}, cut at multiples of {chunk.text()} or where windows begin{each}"
     at_most = -(-(plan.records or 0) // chunk.records) or 1
     return f"of {chunk.text()}: {'at most ' if plan.find_offsets_by else ''}{at_most}"
 

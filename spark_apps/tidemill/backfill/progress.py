@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tidemill.backfill.plan import BackfillPlan
+from tidemill.errors import DataError
 from tidemill.ledger.entry import Positions
 from tidemill.names import Layout
 from tidemill.storage.store import Store
@@ -21,6 +22,7 @@ class ChunkDone(BaseModel):
 
     Args:
         rows: Rows written, by table.
+        versions: Versions of the tables with its commits; None where it changed no row.
         records: Records read; None if the source does not tell.
         seconds: How long it took.
         run_id: Which run did it.
@@ -30,6 +32,7 @@ class ChunkDone(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     rows: dict[str, int]
+    versions: dict[str, int | None]
     records: int | None
     seconds: float
     run_id: str
@@ -37,12 +40,19 @@ class ChunkDone(BaseModel):
 
 
 class Found(BaseModel):
-    """Offsets of the records, found once, so that a driver that goes on cuts them at the same places."""
+    """Offsets of the records, found once, so that a driver that goes on cuts them at the same places.
+
+    Args:
+        start: First offsets.
+        end: End offsets.
+        seconds: How long that took: records that are chosen by time are read for it.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     start: Positions
     end: Positions
+    seconds: float
 
 
 class Progress(BaseModel):
@@ -54,6 +64,7 @@ class Progress(BaseModel):
         chunks: How many there are; None before that is known.
         done: Those that are done, by number, from 0.
         finished_at: When all were done.
+        finished_by: By which run.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -64,6 +75,7 @@ class Progress(BaseModel):
     chunks: int | None = None
     done: dict[int, ChunkDone] = {}
     finished_at: datetime | None = None
+    finished_by: str | None = None
 
     @property
     def rows(self) -> dict[str, int]:
@@ -86,19 +98,22 @@ class Progress(BaseModel):
     def records_per_second(self) -> float | None:
         """How fast records were processed; None if the source does not tell."""
         known = [(chunk.records, chunk.seconds) for chunk in self.done.values() if chunk.records]
-        seconds = sum(seconds for _, seconds in known)
+        seconds = sum(seconds for _, seconds in known) + (self.found.seconds if self.found else 0)
         return sum(records for records, _ in known) / seconds if seconds else None
 
 
 class ProgressFile:
-    """The file of one plan. Its writer is the one driver that carries the plan out."""
+    """The file of one plan. Its writer is the one driver that carries the plan out.
 
-    def __init__(self, store: Store, layout: Layout, plan: BackfillPlan) -> None:
+    A backfill that another run has finished is done again as a whole: who asks for it wants its rows back. So
+    is one whose file cannot be read.
+    """
+
+    def __init__(self, store: Store, layout: Layout, plan: BackfillPlan, run_id: str) -> None:
         self._store = store
         self._path = layout.backfill_progress(plan.pipeline, plan.digest)
         before = read_progress(store, layout, plan.pipeline, plan.digest)
-        # A backfill that has finished is done again as a whole: a person who asks for it wants its rows back.
-        goes_on = before is not None and before.finished_at is None
+        goes_on = before is not None and before.finished_by in (None, run_id)
         self.now = before if before is not None and goes_on else Progress(begun_at=datetime.now(UTC))
 
     def change(self, **changes: object) -> None:
@@ -106,8 +121,20 @@ class ProgressFile:
         self.now = self.now.model_copy(update=changes)
         self._store.write_json(self._path, self.now.model_dump(mode="json"))
 
+    def begin_anew(self) -> None:
+        """Forget what was done."""
+        self.now = Progress(begun_at=datetime.now(UTC))
+
 
 def read_progress(store: Store, layout: Layout, pipeline: str, digest: str) -> Progress | None:
-    """How far a plan was carried out; None if nobody has begun."""
-    document = store.read_json(layout.backfill_progress(pipeline, digest))
-    return None if document is None else Progress.model_validate(document)
+    """How far a plan was carried out; None if nobody has begun, or the file is damaged."""
+    try:
+        document = store.read_json(layout.backfill_progress(pipeline, digest))
+        return None if document is None else Progress.model_validate(document)
+    except (DataError, ValidationError):
+        return None
+
+
+def forget_progress(store: Store, layout: Layout, pipeline: str, digest: str) -> None:
+    """Let the next driver do all chunks again."""
+    store.delete(layout.backfill_progress(pipeline, digest))

@@ -14,16 +14,13 @@ from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
 
-def check_still_holds(
-    store: Store, pipeline: Pipeline, plan: BackfillPlan, holder: str | None = None
-) -> None:
+def check_still_holds(store: Store, pipeline: Pipeline, plan: BackfillPlan) -> None:
     """Refuse a plan under which something has changed; asked before each commit.
 
     Args:
         store: The storage.
         pipeline: As it is declared now.
         plan: The plan.
-        holder: Digest of the whole plan, where it is a chunk of one: its own hold is no obstacle.
 
     Raises:
         UsageError: TIDE-BACK-016; TIDE-BACK-015, if somebody else writes the tables by now.
@@ -33,7 +30,7 @@ def check_still_holds(
         raise _void(
             plan, "declaration, code or environment have changed since", now=pipeline.definition_digest
         )
-    own = hold_of(holder or plan.digest)
+    own = hold_of(plan.digest)
     holds = [hold.id for hold in read_holds(store, pipeline.layout, pipeline.name) if hold.id != own]
     if holds:
         raise _void(plan, "a verb, or a person, holds the pipeline", hold=", ".join(holds))

@@ -77,19 +77,22 @@ def apply(  # noqa: PLR0913  # the options of a command line
     start_offsets: FromOffsets = None,
     end_offsets: ToOffsets = None,
     chunk: ChunkSize = None,
+    anew: Annotated[
+        bool, typer.Option("--anew", help="Also do the chunks again that a driver before has done.")
+    ] = False,
 ) -> None:
     """Carry a backfill out, in the foreground; running it again changes no row.
 
     If it is under way already, as after a terminal that was closed, this waits for its end. With --plan, one
-    that was stopped or killed goes on with the chunks that are left.
+    that was stopped or killed goes on with the chunks that are left; a range is planned again first.
     """
     ranges = (start, end, start_offsets, end_offsets)
     _check_one(digest, (*ranges, chunk))
     invocation = invocation_of(context)
     if digest is not None:
-        _carry_out(invocation, pipeline, digest)
+        _carry_out(invocation, pipeline, digest, anew=anew)
     else:
-        run_backfill(invocation, pipeline, ranges, apply=True, chunk=chunk)
+        run_backfill(invocation, pipeline, ranges, apply=True, chunk=chunk, anew=anew)
 
 
 def status(
@@ -156,7 +159,7 @@ def stop(
     pipeline: Name,
     reason: Annotated[str, typer.Option(help="Why; kept with the request.")] = "",
 ) -> None:
-    """Stop a backfill; what it has committed stays, and the same command goes on later."""
+    """Stop a backfill; what it has committed stays, and `apply --plan` goes on later."""
     from tidemill.control.bounded_run import stop_backfill
 
     driver = stop_backfill(invocation_of(context).control_plane(), pipeline, getpass.getuser(), reason)
@@ -166,8 +169,14 @@ def stop(
         say(f"{pipeline}: {driver.process} was asked to stop; run {driver.run_id}, log {driver.log}")
 
 
-def run_backfill(
-    invocation: Invocation, name: str, ranges: Ranges, *, apply: bool, chunk: str | None = None
+def run_backfill(  # noqa: PLR0913  # what was asked for on two command lines
+    invocation: Invocation,
+    name: str,
+    ranges: Ranges,
+    *,
+    apply: bool,
+    chunk: str | None = None,
+    anew: bool = False,
 ) -> None:
     """Print the plan of a backfill, and carry it out if asked to."""
     bounds = _bounds(ranges)
@@ -178,7 +187,7 @@ def run_backfill(
     made = _plan(invocation, name, bounds, chunk)
     _print(invocation, made)
     if apply:
-        _carry_out(invocation, name, made.digest)
+        _carry_out(invocation, name, made.digest, anew=anew)
     else:
         say("Nothing was done. With --apply it is carried out.")
 
@@ -228,14 +237,17 @@ def _under_way(invocation: Invocation, name: str, bounds: Bounds) -> str | None:
     return digest if load_plan(plane.store, plane.layout, name, digest).bounds == bounds else None
 
 
-def _carry_out(invocation: Invocation, name: str, digest: str) -> None:
+def _carry_out(invocation: Invocation, name: str, digest: str, *, anew: bool = False) -> None:
     from tidemill.backfill.plan import load_plan
+    from tidemill.backfill.progress import forget_progress
     from tidemill.cli.foreground import run_in_foreground
     from tidemill.control.bounded_run import backfill_run
 
     plane = invocation.control_plane()
     # A wrong digest is told here, not by a driver.
     load_plan(plane.store, plane.layout, name, digest)
+    if anew and plane.running(name, "backfill") is None:
+        forget_progress(plane.store, plane.layout, name, digest)
     if not run_in_foreground(plane, backfill_run(name, digest)):
         say(f"To go on with what is left: tidemill backfill apply {name} --plan {digest}")
         raise typer.Exit(1)

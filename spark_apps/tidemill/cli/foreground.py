@@ -90,5 +90,5 @@ def _copy(log: BinaryIO) -> None:
 def _tell_tables(plane: ControlPlane, pipeline: str, run_id: str) -> None:
     from tidemill.control.bounded_run import tables_written
 
-    for result in tables_written(plane, pipeline, run_id):
+    for result in tables_written(plane, pipeline, {run_id}):
         say(f"{result.table}: {result.rows} rows, now at version {result.version}")

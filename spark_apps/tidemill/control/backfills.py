@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
+from pydantic import ValidationError
+
 from tidemill.backfill.plan import BackfillPlan, load_plan
 from tidemill.backfill.progress import Progress, read_progress
 from tidemill.control.bounded_run import plan_of
 from tidemill.control.plane import ControlPlane
-from tidemill.errors import UsageError
+from tidemill.errors import TidemillError
 
 State = Literal["planned", "at work", "stopped", "finished"]
 
@@ -56,7 +58,7 @@ class Backfill:
 
 
 def list_backfills(plane: ControlPlane, pipeline: str | None = None) -> list[Backfill]:
-    """Backfills of a pipeline or of all, those begun last first, without plans whose files were changed."""
+    """Backfills of a pipeline or of all, those begun last first, without plans whose files are damaged."""
     names = (each.rpartition("-") for each in plane.store.list_names(plane.layout.backfills))
     digests: dict[str, list[str]] = {}
     for name, _, digest in names:
@@ -83,7 +85,7 @@ def _of_pipeline(plane: ControlPlane, pipeline: str, digests: list[str]) -> Iter
     for digest in digests:
         try:
             plan = load_plan(plane.store, plane.layout, pipeline, digest)
-        except UsageError:
+        except (TidemillError, ValidationError):
             continue
         progress = read_progress(plane.store, plane.layout, pipeline, digest)
         yield Backfill(plan, progress, _state(progress, at_work=digest == at_work))

@@ -146,13 +146,13 @@ def finish_of(driver: StartedDriver) -> Goal:
     )
 
 
-def tables_written(plane: ControlPlane, pipeline: str, run_id: str) -> list[TableResult]:
-    """What a run committed, table by table, from the ledger; a table without a commit is left out."""
+def tables_written(plane: ControlPlane, pipeline: str, run_ids: Collection[str]) -> list[TableResult]:
+    """What runs committed, table by table, from the ledger; a table without a commit is left out."""
     spec = plane.environment.project.load_pipeline(pipeline)
     results = []
     for sink in spec.delta_sinks:
         commits = read_ledger(plane.layout.table(sink.table), SEARCHED_COMMITS)
-        own = [commit for commit in commits if commit.entry is not None and commit.entry.run_id == run_id]
+        own = [commit for commit in commits if commit.entry is not None and commit.entry.run_id in run_ids]
         if own:
             results.append(_sum_up(sink.table, own))
     return results

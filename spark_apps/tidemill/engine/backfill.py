@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
+from itertools import takewhile
 
 import structlog
 from pyspark import StorageLevel
@@ -31,6 +32,8 @@ from tidemill.engine.run_context import RunContext
 from tidemill.engine.task_watch import TaskWatch, looking, work_of
 from tidemill.engine.turn import turn
 from tidemill.ledger.entry import LedgerEntry, OffsetRange, Positions
+from tidemill.ledger.read import History, open_table
+from tidemill.ledger.standing import standing_commits
 from tidemill.names import LATE_OUTPUT, QUARANTINE_OUTPUT, SOURCE_NAME
 from tidemill.payload.late_rows import LATE_SCHEMA
 from tidemill.payload.quarantine import Quarantine
@@ -66,10 +69,16 @@ def run_backfill(
         UsageError: TIDE-BACK-016, if the plan does not hold any more.
         DrainedError: If a stop was asked for.
     """
+    progress = ProgressFile(run.store, run.pipeline.layout, plan, run.run_id)
+    if progress.now.finished_by == run.run_id:
+        # Killed after its end: nothing is left to do.
+        return
+    if not _stands(run, plan, progress.now):
+        log.warning("begins_anew", plan=plan.digest, reason="commits of chunks that were done are gone")
+        progress.begin_anew()
     tasks = TaskWatch(run.pipeline, reporter, lambda: work_of(spark.sparkContext))
     # 1.
     with looking(tasks), cancelled_by(run.drain, spark), _held_back(run, plan):
-        progress = ProgressFile(run.store, run.pipeline.layout, plan)
         chunks = _chunks(spark, run, plan, progress, step_done)
         progress.change(chunks=len(chunks))
         for number, chunk in enumerate(chunks):
@@ -78,13 +87,31 @@ def run_backfill(
             if run.drain.requested:
                 raise DrainedError
             begun = time.monotonic()
-            result = _Attempt(spark, run, chunk, plan.digest, step_done).carry_out()
+            named = None if plan.chunk is None else number
+            result = _Attempt(spark, run, chunk, step_done, named).carry_out()
             reporter.batch(result)
             seconds = time.monotonic() - begun
             progress.change(done={**progress.now.done, number: _done(run, chunk, result, seconds)})
             _tell(progress.now, number, result)
             step_done(f"chunk_done {number}")
-        progress.change(finished_at=datetime.now(UTC))
+    progress.change(finished_at=datetime.now(UTC), finished_by=run.run_id)
+
+
+def _stands(run: RunContext, plan: BackfillPlan, progress: Progress) -> bool:
+    """Whether what was committed of the chunks that are done is in the tables: nobody has restored one."""
+    for sink in run.pipeline.spec.delta_sinks:
+        told = (chunk.versions.get(sink.table) for chunk in progress.done.values())
+        versions = {version for version in told if version is not None}
+        path = run.pipeline.layout.table(sink.table)
+        if versions and not versions <= _standing(path, plan, min(versions)):
+            return False
+    return True
+
+
+def _standing(path: str, plan: BackfillPlan, first: int) -> set[int]:
+    newest_first = standing_commits(History(path, open_table(path)))
+    since = takewhile(lambda commit: commit.version >= first, newest_first)
+    return {c.version for c in since if c.entry is not None and c.entry.plan == plan.digest}
 
 
 def _chunks(
@@ -95,19 +122,24 @@ def _chunks(
         return [plan]
     if plan.chunk.records is None:
         return [plan.of_time(part) for part in plan.parts]
-    if progress.now.found is None:
-        whole = _Attempt(spark, run, plan, plan.digest, step_done)
-        start, end = whole.find()
-        progress.change(found=Found(start=start or {}, end=end or {}))
-    found = progress.now.found or Found(start={}, end={})
+    found = progress.now.found
+    if found is None:
+        begun = time.monotonic()
+        start, end = _Attempt(spark, run, plan, step_done).find()
+        found = Found(start=start or {}, end=end or {}, seconds=time.monotonic() - begun)
+        progress.change(found=found)
     ranges = cut_offsets(plan.pipeline, found.start, found.end, plan.chunk.records)
     return [plan.of_records(*each) for each in ranges]
 
 
 def _done(run: RunContext, chunk: BackfillPlan, result: BatchResult, seconds: float) -> ChunkDone:
-    rows = {output: written.rows or 0 for output, written in result.written.items()}
     return ChunkDone(
-        rows=rows, records=chunk.records, seconds=seconds, run_id=run.run_id, at=datetime.now(UTC)
+        rows={output: written.rows or 0 for output, written in result.written.items()},
+        versions={output: written.version for output, written in result.written.items()},
+        records=chunk.records,
+        seconds=seconds,
+        run_id=run.run_id,
+        at=datetime.now(UTC),
     )
 
 
@@ -144,18 +176,23 @@ class _Attempt:
         spark: The session.
         run: The run.
         plan: The chunk.
-        digest: Of the whole plan, whose name its commits bear.
         step_done: Told after each step.
+        number: Of the chunk; each has entries of its own in the ledger.
     """
 
     def __init__(
-        self, spark: SparkSession, run: RunContext, plan: BackfillPlan, digest: str, step_done: StepDone
+        self,
+        spark: SparkSession,
+        run: RunContext,
+        plan: BackfillPlan,
+        step_done: StepDone,
+        number: int | None = None,
     ) -> None:
         self._spark = spark
         self._run = run
         self._pipeline = run.pipeline
         self._plan = plan
-        self._digest = digest
+        self._number = number
         self._step_done = step_done
         # All tables are written with the same rows of those that are joined.
         self._joined = newest_versions(run.pipeline)
@@ -181,7 +218,7 @@ class _Attempt:
 
     def check(self) -> None:
         """See that the plan still holds."""
-        check_still_holds(self._run.store, self._pipeline, self._plan, self._digest)
+        check_still_holds(self._run.store, self._pipeline, self._plan)
 
     def _write(self) -> BatchResult:
         files = self._files()
@@ -265,7 +302,8 @@ class _Attempt:
             output=output,
             mode="backfill",
             run_id=self._run.run_id,
-            plan=self._digest,
+            plan=self._plan.digest,
+            chunk=self._number,
             # Windows and times say nothing of where in the topic their records end.
             sources={SOURCE_NAME: OffsetRange(start=self._range.start, end=self._range.end)}
             if self._plan.by in ("record", "everything")

@@ -140,6 +140,7 @@ class LedgerEntry(BaseModel):
     verb's request.
 
     `quarantined_rows` and `late_rows` are the batch's, the same in the entry of each of its outputs.
+    `plan` is the digest of a backfill's plan, `chunk` the number of its chunk, from 0.
     `tables_read` has the version of each table that the batch was joined with, by the source's name.
     `source_schemas` names the version of the columns of each stream that discovers them.
     `columns_added` names the columns that the commit added to its table.
@@ -153,6 +154,7 @@ class LedgerEntry(BaseModel):
     mode: Literal["stream", "incremental", "backfill", "base"]
     run_id: str
     plan: str | None = None
+    chunk: int | None = None
     generation: str | None = None
     query_id: str | None = None
     epoch: int | None = None

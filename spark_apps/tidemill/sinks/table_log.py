@@ -64,11 +64,16 @@ class TableLog:
 
         A table that was dropped, or dropped and made again under the same path, is opened anew: its
         versions begin again, and following them from the old ones would mix two tables.
+
+        Where no commit follows the newest one that is known, nothing is listed: a listing of the log takes the
+        longer on a local disk, the more commits there are.
         """
-        if self._table is not None and self._identity() == self._newest_file:
-            self._table.update_incremental()
-        else:
+        if self._table is None or self._identity() != self._newest_file:
             self._open()
+        elif self._identity(following=1) is None:
+            return self._table
+        else:
+            self._table.update_incremental()
         self._newest_file = self._identity()
         return self._table
 
@@ -83,10 +88,12 @@ class TableLog:
     def _options(self) -> dict[str, str]:
         return access_to(self.path).delta_options()
 
-    def _identity(self) -> str | None:
+    def _identity(self, following: int = 0) -> str | None:
+        """Of the file of the newest commit that is known, or of one after it; None if there is none."""
         if self._table is None or self._files is None:
             return None
-        return self._files.identity(f"{self.path}/_delta_log/{self._table.version():020}.json")
+        version = self._table.version() + following
+        return self._files.identity(f"{self.path}/_delta_log/{version:020}.json")
 
     def create(self, schema: pa.Schema) -> DeltaTable:
         """Create the table unless it exists; of racing creators one wins and all go on with its table."""

@@ -352,10 +352,17 @@ def test_backfills_are_listed_with_what_is_done_and_left(
     assert tidemill("backfill", "status", "readings") == 0
     assert "No backfill was carried out" in tidemill.out
     plane, begun = drivers.plane(), datetime(2026, 11, 23, 1, 2, 3, tzinfo=UTC)
-    done = ChunkDone(rows={"bronze/readings": 5}, records=None, seconds=60, run_id="r", at=begun)
+    done = ChunkDone(
+        rows={"bronze/readings": 5},
+        versions={"bronze/readings": 3},
+        records=None,
+        seconds=60,
+        run_id="r",
+        at=begun,
+    )
     files = [
         ProgressFile(
-            plane.store, plane.layout, load_plan(plane.store, plane.layout, "readings", plan["digest"])
+            plane.store, plane.layout, load_plan(plane.store, plane.layout, "readings", plan["digest"]), "r"
         )
         for plan in plans
     ]
@@ -371,6 +378,9 @@ def test_backfills_are_listed_with_what_is_done_and_left(
         (plans[0]["digest"], "stopped", 120.0),
         (plans[1]["digest"], "finished", 0.0),
     ]
+    # A damaged file hides no other one, and is begun anew.
+    Path(plane.layout.backfill_progress("readings", plans[1]["digest"])).write_text("{")
+    assert [each["state"] for each in tidemill.json("backfill", "status", "--all")] == ["stopped", "planned"]
     assert tidemill("backfill", "status", "reading") == 2
     assert "did you mean readings?" in tidemill.err
 

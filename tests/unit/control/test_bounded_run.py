@@ -52,7 +52,7 @@ def test_a_bounded_run_is_found_again_while_it_works_and_proven_by_its_receipt(p
     project.let_go(name)
     until_ended(plane, name)
     assert prove(plane, finish_of(first)).state == "done"
-    (table,) = tables_written(plane, name, "run-1")
+    (table,) = tables_written(plane, name, {"run-1"})
     assert (table.table, table.version, table.rows, table.batch_ids) == ("bronze/daily", 0, 3, [0])
 
 
@@ -95,14 +95,14 @@ def test_a_bounded_run_that_was_stopped_early_is_not_finished_and_a_retry_runs_i
     proof = prove(plane, finish_of(first))
     assert (proof.state, proof.evidence["exit_code"], proof.evidence["retry"]) == ("failed", 0, True)
     assert proof.message.startswith("stopped")
-    assert tables_written(plane, name, "run-1") == []
+    assert tables_written(plane, name, {"run-1"}) == []
 
     project.behave(name, "run")
     again = start_bounded(plane, run)
     assert again.started_at > first.started_at
     until_ended(plane, name)
     assert prove(plane, finish_of(again)).state == "done"
-    assert [table.rows for table in tables_written(plane, name, "run-1")] == [3]
+    assert [table.rows for table in tables_written(plane, name, {"run-1"})] == [3]
 
 
 def test_two_bounded_runs_of_one_pipeline_do_not_share_a_driver(project: SmallProject) -> None:

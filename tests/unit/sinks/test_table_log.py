@@ -80,6 +80,21 @@ def test_expired_files_of_the_log_go_with_every_hundredth_commit_and_no_other(ta
     assert ids(table) == list(range(2 * LOG_CLEANUP_EVERY))
 
 
+def test_the_log_is_not_listed_while_nobody_else_commits(
+    log: TableLog, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(log, 0)
+
+    def listed(_: DeltaTable) -> None:
+        raise AssertionError("the log was listed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DeltaTable, "update_incremental", listed)
+        assert log.look(commit_of(1)) is None
+    append(TableLog(str(table)), 1)
+    assert log.look(commit_of(1)) is not None
+
+
 def test_another_writers_commits_are_seen(log: TableLog, table: Path) -> None:
     append(log, 0)
     append(TableLog(str(table)), 1)
