@@ -96,6 +96,18 @@ def crash() -> None:
     raise CrashedError
 
 
+def told_of_batches(service: LineageService) -> list[tuple[Any, ...]]:
+    """Versions of what was read and written, and rows, of each event of a batch."""
+    told = []
+    for event in service.events:
+        if check_event(event)["eventType"] != "RUNNING":
+            continue
+        facets = [dataset["facets"].get("version", {}) for dataset in (*event["inputs"], *event["outputs"])]
+        rows = [dataset["outputFacets"]["outputStatistics"]["rowCount"] for dataset in event["outputs"]]
+        told.append((*(facet.get("datasetVersion") for facet in facets), rows))
+    return told
+
+
 def test_each_batch_is_joined_with_the_newest_rows_and_the_ledger_says_which(
     lake: Lake, named: LakePipeline
 ) -> None:

@@ -31,6 +31,7 @@ from tidemill.engine.admission import admit, generation_to_run
 from tidemill.engine.analyse import analyse
 from tidemill.engine.backfill import run_backfill
 from tidemill.engine.drain import Drain
+from tidemill.engine.lineage_sender import open_lineage
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
 from tidemill.engine.streaming import Ending, run_query
@@ -242,6 +243,9 @@ class LakePipeline:
         run = admit(run)
         admitted()
         reporter = self._reporter(run, pipeline.layout.status(self.name))
+        reporter.lineage = open_lineage(pipeline)
+        if reporter.lineage is not None:
+            reporter.lineage.begins(reporter.status)
         self.lake.spark.streams.addListener(reporter)
         try:
             return run_query(self.lake.spark, replace(run), reporter, step_done), reporter
