@@ -37,9 +37,11 @@ class LineageService:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 assert self.path == PATH, self.path
                 service.keys.append(self.headers.get("Authorization"))
+                # Whoever sees the event may already change it for the next one.
+                answer = service.answer
                 service.events.append(json.loads(body))
                 service.open.wait()
-                self.send_response(service.answer)
+                self.send_response(answer)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 

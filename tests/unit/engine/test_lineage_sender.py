@@ -131,6 +131,8 @@ def test_a_silent_service_delays_no_batch_and_the_end_not_for_long(
         sender.ends(RECEIPT, wait_seconds=0.01)
     assert service.types == ["START"]
     assert [line["event"] for line in logs] == ["lineage_not_sent"]
+    service.open.set()
+    eventually(lambda: "COMPLETE" in service.types, "what is left is told, while the process lives")
 
 
 def test_a_service_that_refuses_is_logged_when_that_changes_and_told_again_later(
