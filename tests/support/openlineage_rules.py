@@ -12,6 +12,7 @@ import openlineage.client.event_v2 as events
 import openlineage.client.facet_v2 as standard
 
 import tidemill.lineage
+from tidemill.lineage.facets import PRODUCER
 
 SCHEMAS = Path(tidemill.lineage.__file__).parent / "schemas"
 
@@ -27,6 +28,7 @@ _FACETS = {
 def check_event(event: dict[str, Any]) -> dict[str, Any]:
     """Return an event of a run that keeps all rules; each key is one that its schema has."""
     assert event["schemaURL"] == events.RunEvent._get_schema()
+    assert event["producer"] == PRODUCER
     run, job = event["run"], event["job"]
     made = events.RunEvent(
         eventTime=event["eventTime"],
@@ -50,6 +52,7 @@ def check_event(event: dict[str, Any]) -> dict[str, Any]:
 
 def check_facets(facets: dict[str, Any]) -> None:
     for key, facet in facets.items():
+        assert facet["_producer"] == PRODUCER
         name = facet["_schemaURL"].replace("/", ":").rpartition(":")[2]
         if key.startswith("tidemill_"):
             schema = json.loads((SCHEMAS / f"{name}.json").read_text())

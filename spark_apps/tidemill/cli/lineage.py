@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PipelineName = Annotated[str, typer.Argument(help="Name of the pipeline.")]
 Since = Annotated[
-    str, typer.Option(help="Moment from which on, e.g. 2026-03-01T00:00:00Z; in UTC if it names no zone.")
+    str, typer.Option(help="First moment, e.g. 2026-03-01T00:00:00Z; in UTC if it names no zone.")
 ]
 
 

@@ -245,7 +245,7 @@ def _finish(
         # Once more: Spark may have reported the last batch after its query ended.
         reporter.query.ends()
     log.info("stopped", pipeline=pipeline.name, result=receipt.result, exit_code=receipt.exit_code)
-    # After all that others wait for.
+    # After what others read: it may take seconds where the service is silent.
     if reporter.lineage is not None:
         reporter.lineage.ends(receipt)
     return receipt.exit_code

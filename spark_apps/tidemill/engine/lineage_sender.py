@@ -17,6 +17,7 @@ from tidemill.engine.batch_writer import BatchResult
 from tidemill.errors import TidemillError
 from tidemill.lineage.endpoint import endpoint_of
 from tidemill.spec.project import Pipeline
+from tidemill.spec.secret_mask import mask_document
 
 # Longest that a driver's end waits for its last events, in seconds; with Spark's 15 s it must stay below
 # WAY_OUT (spec/environment.py).
@@ -51,24 +52,17 @@ class LineageSender:
         pipeline: What runs.
         post: Sends one event; that it raises is logged when it begins and when it ends.
         every: Shortest time between two events of batches.
-        clock: Monotonic, in seconds.
     """
 
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        post: Callable[[dict[str, Any]], None],
-        every: timedelta,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, pipeline: Pipeline, post: Callable[[dict[str, Any]], None], every: timedelta) -> None:
         self._pipeline = pipeline
         self._post = post
         self._every_seconds = every.total_seconds()
-        self._clock = clock
         self._changed = threading.Condition()
         self._unsent = _Unsent()
         # Whether something new is to be sent: what failed waits for it, so that nothing is tried in a circle.
         self._has_news = False
+        # On the monotonic clock, in seconds.
         self._not_before = float("-inf")
         self._fails = False
         self._run_id = ""
@@ -116,7 +110,7 @@ class LineageSender:
         """Wait until there is something new, and it is time; the end does not wait."""
         with self._changed:
             while self._unsent.receipt is None:
-                seconds = max(0.0, self._not_before - self._clock()) if self._has_news else None
+                seconds = max(0.0, self._not_before - time.monotonic()) if self._has_news else None
                 if seconds == 0:
                     break
                 self._changed.wait(seconds)
@@ -134,7 +128,7 @@ class LineageSender:
             self._post(start_event(self._pipeline, start))
             self._sent(start=status)
         if unsent.batch is not None:
-            self._not_before = self._clock() + self._every_seconds
+            self._not_before = time.monotonic() + self._every_seconds
             batch = newest_batch(self._pipeline, self._run_id, unsent.batch.batch_id)
             if batch is not None:
                 self._post(batch_event(self._pipeline, batch))
@@ -149,10 +143,15 @@ class LineageSender:
             self._unsent = replace(self._unsent, **gone)
 
     def _failed(self, error: Exception) -> None:
-        self._not_before = self._clock() + self._every_seconds
+        self._not_before = time.monotonic() + self._every_seconds
         if not self._fails:
-            told = error.as_document() if isinstance(error, TidemillError) else {"id": type(error).__name__}
-            log.warning("lineage_unavailable", pipeline=self._pipeline.name, error=told)
+            # What a library says may hold more than it should.
+            told = (
+                error.as_document()
+                if isinstance(error, TidemillError)
+                else f"{type(error).__name__}: {error}"
+            )
+            log.warning("lineage_unavailable", pipeline=self._pipeline.name, error=mask_document(told))
         self._fails = True
 
     def _succeeded(self) -> None:

@@ -6,19 +6,18 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import islice
 from typing import Any
 
 from tidemill.ledger.entry import LedgerEntry
-from tidemill.ledger.read import Commit, History, open_table
+from tidemill.ledger.read import Commit, History, open_table, read_commits, unreadable_log
 from tidemill.lineage.datasets import tables_of
 from tidemill.names import ASIDE_OUTPUTS
 from tidemill.spec.project import Pipeline
 from tidemill.storage.access import access_to
 
-# Newest commits of a table, anybody's, among which a running driver's newest batch is looked for: one page of
-# the log.
-LOOKED_AT = 50
+# Newest commits of a table, anybody's, among which a running driver's newest batch is looked for. Few were
+# made since then, and each of these is a request to the storage.
+LOOKED_AT = 20
 
 # Longest time between the first and the last commit of one batch or backfill, so that what is sent of it does
 # not depend on where a range of time begins.
@@ -119,12 +118,22 @@ def _is_whole(batch_id: int | None, up_to: int | None) -> bool:
 def _commits(pipeline: Pipeline, output: str, limit: int | None = None) -> Iterator[_Found]:
     """The pipeline's among the commits of one table, newest first; not those that begin a generation."""
     path, table = _path(pipeline, output), tables_of(pipeline)[output]
-    for commit in islice(History(path, open_table(path)), limit):
+    for commit in read_commits(path, limit) if limit is not None else _history(path):
         entry = commit.entry
         if entry is None or entry.mode == "base":
             continue
         if (entry.pipeline, entry.output) == (pipeline.name, output):
             yield _Found(output, table, commit, entry)
+
+
+def _history(path: str) -> History:
+    """All commits of a table, read only as far back as somebody looks."""
+    from deltalake.exceptions import DeltaError
+
+    try:
+        return History(path, open_table(path))
+    except DeltaError as error:
+        raise unreadable_log(path, error) from error
 
 
 def _path(pipeline: Pipeline, output: str) -> str:

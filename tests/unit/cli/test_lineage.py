@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -120,6 +121,14 @@ def test_a_table_that_two_pipelines_write_tells_each_its_own(
         (event,) = tidemill.json("lineage", "show", name, *LONG_AGO)
         assert event["job"]["name"] == name
         assert event["outputs"][0]["facets"]["version"]["datasetVersion"] == version
+
+
+def test_a_damaged_log_is_told_as_such(tidemill: CommandLine, batches: PaperBatches) -> None:
+    batches.run("run-1")
+    for file in Path(batches.pipeline.layout.table(TABLE)).glob("_delta_log/*.json"):
+        file.write_text("torn")
+    assert tidemill("lineage", "show", "orders", *LONG_AGO) == 1
+    assert "TIDE-LEDG-001" in tidemill.err
 
 
 def test_a_service_that_is_down_fails_the_command_with_the_reason(
