@@ -150,9 +150,9 @@ class EnvironmentSpec(Strict):
     )
     catalog: CatalogName | None = Field(
         None,
-        description="Name of the catalog that the tables belong to: `silver/orders` is then shown, queried "
-        "and named in lineage as `<catalog>.silver.orders`. A name only: tables stay where they are, and no "
-        "metastore is asked or told.",
+        description="Name of the catalog that the tables belong to, e.g. lake: `silver/orders` is then "
+        "shown, queried and named in lineage as `lake.silver.orders`. A name only: tables stay where they "
+        "are, and no metastore is asked or told.",
     )
     lineage: Lineage | None = Field(
         None, description="Where OpenLineage events of runs are sent; without, none are."
