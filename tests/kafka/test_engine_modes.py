@@ -94,7 +94,8 @@ def see_lineage(lake: IotLake, topic: str, *, accepted: int, rejected: int) -> N
         if event["eventType"] != "RUNNING":
             continue
         offsets = source["inputFacets"]["tidemill_offsets"]
-        assert offsets.get("start", {}) in (ends, dict.fromkeys(offsets["end"], 0))
+        beginning = dict.fromkeys(offsets["end"], 0)
+        assert offsets.get("start", beginning) == (ends or beginning)
         ends = offsets["end"]
         for table in event["outputs"]:
             zone = Path(table["name"]).parent.name

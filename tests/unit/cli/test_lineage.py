@@ -110,6 +110,17 @@ def test_lost_events_are_shown_and_sent_from_a_moment_on(
     assert "lake.bronze.orders v1" in tidemill.out
 
 
+def test_ledger_and_status_show_a_table_by_its_name_in_the_catalog(
+    tidemill: CommandLine, batches: PaperBatches, project: ConfProject
+) -> None:
+    batches.run()
+    assert [commit["table"] for commit in tidemill.json("ledger", "orders")] == ["lake.bronze.orders"]
+    assert tidemill.json("status", "orders")[0]["tables"] == ["lake.bronze.orders"]
+    project.write("conf/environments/local.yaml", ENVIRONMENT)
+    assert [commit["table"] for commit in tidemill.json("ledger", "orders")] == [TABLE]
+    assert tidemill.json("status", "orders")[0]["tables"] == [TABLE]
+
+
 def test_a_table_that_two_pipelines_write_tells_each_its_own(
     tidemill: CommandLine, project: ConfProject, batches: PaperBatches
 ) -> None:
