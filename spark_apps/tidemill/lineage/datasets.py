@@ -79,12 +79,16 @@ def servers_of(pipeline: Pipeline, source: Source) -> str | None:
     return None if source.kafka is None else pipeline.environment.kafka.bootstrap_servers
 
 
+def streams_of(pipeline: Pipeline) -> list[Dataset]:
+    """What its streams read by declaration; topics of a pattern are known only when they are read."""
+    sources = (stream.source for stream in pipeline.spec.streams.values())
+    return [*dict.fromkeys(dataset for source in sources for dataset in _source_datasets(pipeline, source))]
+
+
 def inputs_of(pipeline: Pipeline) -> list[Dataset]:
-    """What it reads by declaration; topics of a pattern are known only when they are read."""
-    streams = (stream.source for stream in pipeline.spec.streams.values())
-    read = [dataset for source in streams for dataset in _source_datasets(pipeline, source)]
+    """The same, and the tables that it joins them with."""
     joined = (table_dataset(pipeline, table) for table in pipeline.spec.tables.values())
-    return [*dict.fromkeys((*read, *joined))]
+    return [*dict.fromkeys((*streams_of(pipeline), *joined))]
 
 
 def outputs_of(pipeline: Pipeline) -> list[Dataset]:

@@ -43,6 +43,7 @@ from tidemill.lineage.datasets import (
     inputs_of,
     outputs_of,
     servers_of,
+    streams_of,
     table_dataset,
     topic_dataset,
 )
@@ -57,6 +58,7 @@ from tidemill.lineage.facets import (
 from tidemill.lineage.written import BatchWrites, TableWrite
 from tidemill.spec.project import Pipeline
 from tidemill.spec.secret_mask import mask_document
+from tidemill.spec.sources import Source
 
 # Everything that a run's id is made of stands below this one.
 _RUNS = uuid5(NAMESPACE_URL, "urn:tidemill:runs")
@@ -128,7 +130,7 @@ def _end_state(receipt: Receipt) -> RunState:
 
 
 def _document(event: RunEvent) -> Document:
-    # Declarations hold no secrets, and some of this are Spark's and a client's own words.
+    # Declarations hold no secrets, but the text of an error may be Spark's or a client's.
     document: Document = mask_document(Serde.to_dict(event))
     return document
 
@@ -171,13 +173,13 @@ def _batch_facets(entry: LedgerEntry) -> dict[str, RunFacet]:
 
 
 def _streams_read(pipeline: Pipeline, entry: LedgerEntry) -> Iterator[InputDataset]:
+    if not entry.sources:
+        # A backfill of times: its records are not told by where they are.
+        yield from (_input(pipeline, dataset) for dataset in streams_of(pipeline))
     for name, read in entry.sources.items():
-        # Uses of the one stream are `source`, `source.1`, and so on.
-        stream = pipeline.spec.streams.get(name.partition(".")[0])
-        if stream is None:
-            # The declaration has changed since, and what it was is not kept.
+        source = _source_read(pipeline, entry, name)
+        if source is None:
             continue
-        source = stream.source
         servers = servers_of(pipeline, source)
         if servers is not None:
             yield from _topics_read(servers, name, read)
@@ -188,6 +190,20 @@ def _streams_read(pipeline: Pipeline, entry: LedgerEntry) -> Iterator[InputDatas
             table = table_dataset(pipeline, source.delta.table)
             offsets = _offsets(name, read, read.start, read.end)
             yield _input(pipeline, table, offsets, version=_version_read(read.end))
+
+
+def _source_read(pipeline: Pipeline, entry: LedgerEntry, name: str) -> Source | None:
+    """The source of a stream; None if another one is declared by now: the ledger does not have all of it."""
+    # Uses of the one stream are `source`, `source.1`, and so on.
+    stream_name = name.partition(".")[0]
+    stream = pipeline.spec.streams.get(stream_name)
+    if stream is None:
+        return None
+    shape = entry.shape
+    if shape is None:
+        return stream.source
+    then = shape.streams.get(stream_name, shape).source
+    return stream.source if then in ("", stream.source.kind) else None
 
 
 def _topics_read(servers: str, name: str, read: OffsetRange) -> Iterator[InputDataset]:

@@ -13,6 +13,7 @@ from tests.support.declared import declared
 from tests.support.openlineage_rules import SCHEMAS, check_event
 from tidemill.checkpoint.receipts import Receipt
 from tidemill.ledger.entry import LedgerEntry, OffsetRange
+from tidemill.ledger.shape import shape_of
 from tidemill.lineage.run_events import RunStart, batch_event, end_event, start_event
 from tidemill.lineage.written import BatchWrites, TableWrite
 from tidemill.spec.project import Pipeline
@@ -212,6 +213,21 @@ def test_files_tell_the_offsets_of_their_log_and_several_streams_their_names(tmp
         "orders": ("b", {"0": 5}),
     }
     assert all("start" not in facet for facet in told.values())
+
+
+def test_a_batch_of_another_source_than_the_declared_one_tells_no_input(orders: Pipeline) -> None:
+    sources = read(start=None, end={"logOffset": 3})
+    shape = shape_of(orders.spec).model_copy(update={"source": "files"})
+    event = check_event(batch_event(orders, batch(entry_of(sources=sources, shape=shape))))
+    assert event["inputs"] == []
+    known = batch_event(orders, batch(entry_of(shape=shape_of(orders.spec))))
+    assert [dataset["name"] for dataset in known["inputs"]] == ["orders"]
+
+
+def test_a_backfill_of_times_tells_what_it_reads_without_offsets(orders: Pipeline) -> None:
+    changes = {"mode": "backfill", "generation": None, "batch_id": None, "sources": {}}
+    (source,) = check_event(batch_event(orders, batch(entry_of(**changes))))["inputs"]
+    assert (source["name"], source.get("inputFacets", {})) == ("orders", {})
 
 
 def test_a_backfill_is_a_batch_without_a_number(orders: Pipeline) -> None:
