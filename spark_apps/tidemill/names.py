@@ -150,6 +150,11 @@ def asset_uri(table: str) -> str:
     return f"tidemill://tables/{table}"
 
 
+def catalogued_name(catalog: str | None, table: str) -> str:
+    """What people call the table `silver/orders`: `lake.silver.orders` in the catalog `lake`."""
+    return table if catalog is None else f"{catalog}.{table.replace('/', '.')}"
+
+
 @dataclass(frozen=True)
 class Layout:
     """Where everything of one environment lives.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -24,9 +25,11 @@ from tests.support.iot_lake import (
 )
 from tests.support.kafka import Kafka, Record
 from tests.support.lake import LakePipeline
+from tests.support.openlineage_rules import check_event
 from tests.support.running_stream import running_stream
 from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.dev.iot_events import Event, IotSettings
+from tidemill.lineage.replay import events_since
 
 # One event every two seconds for 40 minutes: a batch spans 13 minutes of event time.
 COUNT = 1_200
@@ -77,6 +80,28 @@ def test_bronze_is_the_same_row_for_row_in_every_mode(kafka: Kafka, topic: str, 
     rejected = stream.rejected(stream.bronze)
     assert len(rejected) == COUNT - len(accepted(events)) > 10
     assert rejected == incremental.rejected(incremental.bronze) == backfill.rejected(backfill.bronze)
+    for lake in (stream, incremental, backfill):
+        see_lineage(lake, topic, accepted=len(accepted(events)), rejected=len(rejected))
+
+
+def see_lineage(lake: IotLake, topic: str, *, accepted: int, rejected: int) -> None:
+    """Told of all batches together: each record of the topic once, and the rows of both tables."""
+    ends: dict[str, int] = {}
+    rows: Counter[str] = Counter()
+    for event in events_since(lake.lake.store, lake.bronze.resolved, datetime(2024, 1, 1, tzinfo=UTC)):
+        (source,) = check_event(event)["inputs"]
+        assert (source["namespace"], source["name"]) == (f"kafka://{lake.lake.bootstrap_servers}", topic)
+        if event["eventType"] != "RUNNING":
+            continue
+        offsets = source["inputFacets"]["tidemill_offsets"]
+        beginning = dict.fromkeys(offsets["end"], 0)
+        assert offsets.get("start", beginning) == (ends or beginning)
+        ends = offsets["end"]
+        for table in event["outputs"]:
+            zone = Path(table["name"]).parent.name
+            rows[zone] += table["outputFacets"]["outputStatistics"]["rowCount"]
+    assert sum(ends.values()) == accepted + rejected
+    assert rows == {"bronze": accepted, "quarantine": rejected}
 
 
 def test_windows_are_the_same_row_for_row_in_every_mode(

@@ -5,18 +5,26 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tests.support.driver_process import START_TIMEOUT_SECONDS, drivers_of
 from tests.support.eventually import eventually
-from tests.support.lake import Lake
+from tests.support.lake import Lake, LakePipeline
+from tests.support.lineage_service import LineageService, lineage_service
+from tests.support.openlineage_rules import check_event
 from tidemill.checkpoint.query_report import read_query_report
 from tidemill.dev.ports import free_ports
+from tidemill.lineage.replay import events_since
 
 # The first batch is at work until the test lets it end. A secret stands where none belongs.
 CANARY = "c4n4ry"
 SECRET = "s3cr3t"
+API_KEY = "k3y-of-lineage"
+SECRETS = {"TIDEMILL_SECRET_BROKER": SECRET, "TIDEMILL_SECRET_LINEAGE": API_KEY}
 HELD = """
 import time
 from pathlib import Path
@@ -66,7 +74,7 @@ def test_a_driver_is_alive_at_once_ready_after_its_first_batch_and_tells_of_its_
     def told(path: str) -> Any:
         return json.loads(ask(here, path)[1])
 
-    with drivers_of(lake.folder, {"TIDEMILL_SECRET_BROKER": SECRET}) as drivers:
+    with lineage_of(lake) as service, drivers_of(lake.folder, SECRETS) as drivers:
         driver = drivers.start("ticks", "stream", "--http-port", str(port))
         assert eventually(lambda: ask(here, "/healthz")[0], "the port answers", START_TIMEOUT_SECONDS) == 200
         assert ask(here, "/readyz")[0] == 503
@@ -95,6 +103,7 @@ def test_a_driver_is_alive_at_once_ready_after_its_first_batch_and_tells_of_its_
         assert CANARY not in plan + ask(here, "/queries")[1] + ask(here, "/progress")[1]
         # The port keeps nobody from ending.
         assert driver.terminate() == 0
+        see_lineage(service, ticks, driver.output)
     assert ask(here, "/healthz")[0] == 0
     stored = read_query_report(lake.store, drivers.environment.layout, "ticks")
     assert stored is not None
@@ -103,6 +112,27 @@ def test_a_driver_is_alive_at_once_ready_after_its_first_batch_and_tells_of_its_
     # Of the last batch, too, whose end Spark reports last.
     assert stored.sinks[0].total_rows == len(lake.rows("bronze/ticks"))
     assert (stored.last_progress or {})["batchId"] == stored.sinks[0].batch_id
+
+
+@contextmanager
+def lineage_of(lake: Lake) -> Iterator[LineageService]:
+    with lineage_service() as service:
+        lake.configure(lineage={"url": service.url, "api_key": "lineage"})
+        yield service
+
+
+def see_lineage(service: LineageService, ticks: LakePipeline, output: str) -> None:
+    """A service heard of the run from its start to its end, what storage tells as well, and no secret."""
+    assert (service.types[0], service.types[-1]) == ("START", "COMPLETE")
+    (first, *_) = (event for event in service.events if check_event(event)["eventType"] == "RUNNING")
+    (table,) = first["outputs"]
+    assert table["outputFacets"]["outputStatistics"]["rowCount"] == 10
+    assert [field["name"] for field in table["facets"]["schema"]["fields"]] == ["value", "link"]
+    again = events_since(ticks.lake.store, ticks.resolved, datetime(2024, 1, 1, tzinfo=UTC))
+    assert [event for event in again if event in service.events] == service.events
+    assert set(service.keys) == {f"Bearer {API_KEY}"}
+    assert not any(secret in str(service.events) for secret in (CANARY, SECRET, API_KEY))
+    assert API_KEY not in output
 
 
 def see_the_query(query: dict[str, Any], run_id: str, query_id: str | None) -> None:

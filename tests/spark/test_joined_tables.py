@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -9,11 +10,14 @@ import pytest
 from deltalake import write_deltalake
 
 from tests.support.lake import Lake, LakePipeline
+from tests.support.lineage_service import lineage_service
+from tests.support.openlineage_rules import check_event
 from tests.support.writer_cases import CrashedError
 from tidemill.engine.availability import check_source
 from tidemill.engine.classify import classify
 from tidemill.engine.drain import Drain
 from tidemill.errors import SpecError, UnavailableError
+from tidemill.lineage.replay import events_since
 from tidemill.sinks.batch_commit import StepDone
 
 JOIN = """
@@ -96,29 +100,70 @@ def crash() -> None:
     raise CrashedError
 
 
+def versions_told(lake: Lake, named: LakePipeline) -> list[dict[str, Any]]:
+    """Version of each table that was read or written, and rows written, by batch, as lineage tells them."""
+    told = []
+    for event in events_since(lake.store, named.resolved, datetime(2024, 1, 1, tzinfo=UTC)):
+        if check_event(event)["eventType"] == "RUNNING":
+            tables = [
+                dataset
+                for dataset in (*event["inputs"], *event["outputs"])
+                if "symlinks" in dataset["facets"]
+            ]
+            names = [dataset["facets"]["symlinks"]["identifiers"][0]["name"] for dataset in tables]
+            found = [dataset["facets"]["version"]["datasetVersion"] for dataset in tables]
+            rows = [one["outputFacets"]["outputStatistics"]["rowCount"] for one in event["outputs"]]
+            told.append({**dict(zip(names, found, strict=True)), "rows": rows})
+    return told
+
+
 def test_each_batch_is_joined_with_the_newest_rows_and_the_ledger_says_which(
     lake: Lake, named: LakePipeline
 ) -> None:
     land(lake, 1)
     land(lake, 2)
-    # Between the two batches of one run.
-    named.run_incremental(at_the(2, "committed", lambda: name_devices(lake, a="wheel")))
+    with lineage_service() as service:
+        lake.configure(catalog="mill", lineage={"url": service.url, "every": "0 seconds"})
+        # Between the two batches of one run.
+        named.run_incremental(at_the(2, "committed", lambda: name_devices(lake, a="wheel")))
     assert names(lake) == names(lake, TABLES[1]) == {10: "mill", 11: "pond", 20: "wheel", 21: None}
     assert versions(lake) == versions(lake, TABLES[1]) == [{"devices": 0}, {"devices": 1}]
+    # The same is told outside, by the run and afterwards.
+    assert versions_told(lake, named) == [
+        {"mill.silver.devices": "0", "mill.bronze.named": "1", "mill.silver.named": "1", "rows": [2, 2]},
+        {"mill.silver.devices": "1", "mill.bronze.named": "2", "mill.silver.named": "2", "rows": [2, 2]},
+    ]
+    again = events_since(lake.store, named.resolved, datetime(2024, 1, 1, tzinfo=UTC))
+    # A batch that the next one followed at once may not have been told by the run.
+    assert again[-2:] == service.events[-2:]
+    assert [event for event in again if event in service.events] == service.events
+    assert (service.types[0], service.types[-1]) == ("START", "COMPLETE")
+    assert again[1]["inputs"][0]["name"] == str(lake.root / "landing/readings")
 
 
 def test_a_batch_of_which_a_part_is_written_is_finished_with_the_rows_that_it_was_begun_with(
     lake: Lake, named: LakePipeline
 ) -> None:
     land(lake, 1)
-    with pytest.raises(CrashedError):
-        named.run_incremental(at_the(1, "committed", crash))
-    name_devices(lake, a="wheel", b="sluice")
-    land(lake, 2)
-    named.run_incremental()
+    with lineage_service() as service:
+        # It takes none: both drivers go on.
+        service.answer = 503
+        lake.configure(catalog="mill", lineage={"url": service.url, "every": "0 seconds"})
+        with pytest.raises(CrashedError):
+            named.run_incremental(at_the(1, "committed", crash))
+        name_devices(lake, a="wheel", b="sluice")
+        land(lake, 2)
+        named.run_incremental()
+        assert set(service.types) == {"START"}
     expected = {10: "mill", 11: "pond", 20: "wheel", 21: "sluice"}
     assert names(lake) == names(lake, TABLES[1]) == expected
     assert versions(lake) == versions(lake, TABLES[1]) == [{"devices": 0}, {"devices": 1}]
+    # What was not told is in the ledger: of the first batch one event of each driver.
+    assert versions_told(lake, named) == [
+        {"mill.silver.devices": "0", "mill.bronze.named": "1", "rows": [2]},
+        {"mill.silver.devices": "0", "mill.silver.named": "1", "rows": [2]},
+        {"mill.silver.devices": "1", "mill.bronze.named": "2", "mill.silver.named": "2", "rows": [2, 2]},
+    ]
 
 
 @pytest.mark.parametrize(
@@ -150,11 +195,14 @@ def test_a_backfill_gives_all_tables_the_rows_of_one_version(lake: Lake, named: 
     land(lake, 1)
     land(lake, 2)
     name_devices(lake, a="wheel", b="sluice")
+    lake.configure(catalog="mill")
     plan = named.plan("2024-01-01", "2024-01-02")
     named.apply(plan, at_the(1, f"replaced {TABLES[0]}", lambda: name_devices(lake, a="weir")))
     expected = {10: "wheel", 11: "sluice", 20: "wheel", 21: "sluice"}
     assert names(lake) == names(lake, TABLES[1]) == expected
     assert versions(lake) == versions(lake, TABLES[1]) == [{"devices": 1}]
+    (told,) = versions_told(lake, named)
+    assert (told["mill.silver.devices"], told["rows"]) == ("1", [4, 4])
 
 
 def test_a_table_whose_columns_change_ends_the_query_and_a_new_one_goes_on(

@@ -26,12 +26,15 @@ from tidemill.backfill.planning import plan_backfill
 from tidemill.checkpoint.epochs import claim_epoch
 from tidemill.checkpoint.gate import check, check_holds, gather_facts
 from tidemill.checkpoint.reading.batches import CheckpointBatches
+from tidemill.checkpoint.receipts import write_receipt
 from tidemill.checkpoint.status import Status
 from tidemill.control.verify_range import newest
 from tidemill.engine.admission import admit, generation_to_run
 from tidemill.engine.analyse import analyse
 from tidemill.engine.backfill import run_backfill
 from tidemill.engine.drain import Drain
+from tidemill.engine.lineage_sender import open_lineage
+from tidemill.engine.receipt import make_receipt
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
 from tidemill.engine.streaming import Ending, run_query
@@ -71,6 +74,11 @@ class Lake:
     def __post_init__(self) -> None:
         for part in ("conf/pipelines", "conf/environments", "conf/schemas", "spark_apps/transforms"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
+        self.configure()
+
+    def configure(self, **keys: Any) -> None:
+        """Write the environment file, with further keys."""
+        self.environment |= keys
         document: dict[str, Any] = {"runtime": "local", "root": "data", **self.environment}
         if self.bootstrap_servers:
             document.setdefault("kafka", {"bootstrap_servers": self.bootstrap_servers})
@@ -225,6 +233,7 @@ class LakePipeline:
         run = RunContext(pipeline, "backfill", _run_id(), self.lake.store, Drain(), code_of(pipeline))
         reporter = self._reporter(run, pipeline.layout.backfill_status(plan.pipeline, plan.digest))
         run_backfill(self.lake.spark, run, reporter, plan, step_done)
+        self._ended(reporter, "finished")
         return reporter
 
     def verify(self, plan: BackfillPlan) -> dict[str, Difference]:
@@ -249,11 +258,21 @@ class LakePipeline:
         reporter = self._reporter(run, pipeline.layout.status(self.name))
         self.lake.spark.streams.addListener(reporter)
         try:
-            return run_query(self.lake.spark, replace(run), reporter, step_done), reporter
+            ending = run_query(self.lake.spark, replace(run), reporter, step_done)
         finally:
             # As when a driver stops Spark: what the query still had to say is heard first.
             self.lake.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
             self.lake.spark.streams.removeListener(reporter)
+        self._ended(reporter, ending)
+        return ending, reporter
+
+    def _ended(self, reporter: Reporter, ending: Ending) -> None:
+        """With lineage, leave a receipt and tell the end. A run that fails stands for one that was killed."""
+        if reporter.lineage is not None:
+            store, layout = self.lake.store, self.resolved.layout
+            receipt = make_receipt(store, layout, reporter.status, ending, None)
+            write_receipt(store, layout, receipt)
+            reporter.lineage.ends(receipt)
 
     def _reporter(self, run: RunContext, path: str) -> Reporter:
         now = datetime.now(UTC)
@@ -265,7 +284,11 @@ class LakePipeline:
             started_at=now,
             updated_at=now,
         )
-        return Reporter(self.lake.store, path, status)
+        reporter = Reporter(self.lake.store, path, status)
+        reporter.lineage = open_lineage(run.pipeline)
+        if reporter.lineage is not None:
+            reporter.lineage.begins(status)
+        return reporter
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:

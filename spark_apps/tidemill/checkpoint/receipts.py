@@ -18,6 +18,7 @@ class Receipt(BaseModel):
     `failed`: the driver ended with `error`. A driver that was killed leaves no receipt.
 
     Args:
+        started_at: When the driver started; None in receipts that an earlier Tidemill wrote.
         batch_id: Newest batch that the checkpoint has committed.
         unfinished_batch: Batch that was planned and not committed; the next start runs it. A clean driver has
             not begun to write it.
@@ -34,6 +35,7 @@ class Receipt(BaseModel):
     mode: str
     result: Literal["clean", "forced", "failed"]
     exit_code: int
+    started_at: datetime | None = None
     stopped_at: datetime
     generation: str | None = None
     epoch: int | None = None
@@ -47,8 +49,16 @@ class Receipt(BaseModel):
 
 def write_receipt(store: Store, layout: Layout, receipt: Receipt) -> None:
     """Leave a receipt; names sort by time."""
-    name = f"{receipt.stopped_at:%Y%m%dT%H%M%S.%fZ}.json"
+    name = _file_name(receipt.stopped_at)
     store.write_json(f"{layout.receipts(receipt.pipeline)}/{name}", receipt.model_dump(mode="json"))
+
+
+def receipts_since(store: Store, layout: Layout, pipeline: str, since: datetime) -> list[Receipt]:
+    """What drivers that ended not before a moment left, oldest first."""
+    folder = layout.receipts(pipeline)
+    names = [name for name in store.list_names(folder) if name >= _file_name(since)]
+    documents = (store.read_json(f"{folder}/{name}") for name in names)
+    return [Receipt.model_validate(document) for document in documents if document is not None]
 
 
 def newest_receipt(store: Store, layout: Layout, pipeline: str) -> Receipt | None:
@@ -57,3 +67,7 @@ def newest_receipt(store: Store, layout: Layout, pipeline: str) -> Receipt | Non
     names = store.list_names(folder)
     document = store.read_json(f"{folder}/{names[-1]}") if names else None
     return None if document is None else Receipt.model_validate(document)
+
+
+def _file_name(stopped_at: datetime) -> str:
+    return f"{stopped_at:%Y%m%dT%H%M%S.%fZ}.json"

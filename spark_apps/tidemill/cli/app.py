@@ -19,6 +19,7 @@ from tidemill.cli import (
     graph,
     init,
     ledger,
+    lineage,
     plan,
     quarantine,
     queries,
@@ -48,7 +49,7 @@ app = typer.Typer(
 )
 for verbs in (init, validate, plan, run, status, streams, watch, ledger, query, graph):
     verbs.add_to(app)
-for group in (queries, backfill, checkpoint, table, quarantine, schema, control, dev):
+for group in (queries, backfill, checkpoint, table, quarantine, schema, lineage, control, dev):
     group.add_to(app)
 
 

@@ -8,6 +8,7 @@ import typer
 
 from tidemill.cli.invocation import invocation_of
 from tidemill.cli.output import console, print_json
+from tidemill.names import catalogued_name
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -25,42 +26,51 @@ def graph(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show which pipeline feeds which."""
+    from tidemill.spec.project import load_environment
     from tidemill.spec.table_graph import build_graph
 
-    project = invocation_of(context).project()
+    invocation = invocation_of(context)
+    project = invocation.project()
+    catalog = load_environment(project, invocation.environment_name).spec.catalog
     found = build_graph({name: project.load_pipeline(name) for name in project.pipeline_names()})
     order = found.order()
     if as_json:
-        print_json({"order": order, "pipelines": [_document(found, name) for name in order]})
+        print_json({"order": order, "pipelines": [_document(found, name, catalog) for name in order]})
     else:
-        _print_tree(found)
+        _print_tree(found, catalog)
 
 
-def _document(found: TableGraph, name: str) -> dict[str, Any]:
+def _document(found: TableGraph, name: str, catalog: str | None) -> dict[str, Any]:
     links = found.links[name]
     return {
         "pipeline": name,
-        "reads": list(links.reads),
-        "writes": list(links.writes),
+        "reads": [_shown(what, catalog) for what in links.reads],
+        "writes": [_shown(what, catalog) for what in links.writes],
         "after": found.upstream(name),
     }
 
 
-def _print_tree(found: TableGraph) -> None:
+def _shown(what: str, catalog: str | None) -> str:
+    """`table silver/orders` under the name that it has in the catalog; anything else as it is."""
+    kind, _, name = what.partition(" ")
+    return f"{kind} {catalogued_name(catalog, name)}" if kind == "table" else what
+
+
+def _print_tree(found: TableGraph, catalog: str | None) -> None:
     from rich.text import Text
     from rich.tree import Tree
 
     tree = Tree("sources", hide_root=True)
     for root in found.roots():
-        _grow(tree.add(Text(root)), found, root)
+        _grow(tree.add(Text(_shown(root, catalog))), found, root, catalog)
     console().print(tree)
 
 
-def _grow(branch: Tree, found: TableGraph, what: str) -> None:
+def _grow(branch: Tree, found: TableGraph, what: str, catalog: str | None) -> None:
     """Below a table or topic, its readers; below each, what it writes. Ends because there are no circles."""
     from rich.text import Text
 
     for pipeline in found.readers(what):
         leaf = branch.add(Text(pipeline, style="bold"))
         for written in found.links[pipeline].writes:
-            _grow(leaf.add(Text(written)), found, written)
+            _grow(leaf.add(Text(_shown(written, catalog))), found, written, catalog)

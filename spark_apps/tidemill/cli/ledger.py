@@ -8,6 +8,7 @@ import typer
 
 from tidemill.cli.invocation import invocation_of
 from tidemill.cli.output import print_json, print_table, say
+from tidemill.names import catalogued_name
 
 if TYPE_CHECKING:
     from tidemill.ledger.read import Commit
@@ -28,8 +29,9 @@ def ledger(
     from tidemill.ledger.read import read_ledger
 
     resolved = invocation_of(context).pipeline(pipeline)
+    catalog = resolved.environment.spec.catalog
     commits = [
-        (sink.table, commit)
+        (catalogued_name(catalog, sink.table), commit)
         for sink in resolved.spec.delta_sinks
         for commit in read_ledger(resolved.layout.table(sink.table), limit)
         if commit.entry is not None and commit.entry.pipeline == pipeline

@@ -8,6 +8,7 @@ import typer
 
 from tidemill.cli.invocation import invocation_of
 from tidemill.cli.output import print_json, print_table, say
+from tidemill.names import catalogued_name
 
 
 def add_to(app: typer.Typer) -> None:
@@ -24,11 +25,15 @@ def query(
     """Run a query over the tables, in their newest versions."""
     from tidemill.cli.table_query import run_query
 
-    result = run_query(invocation_of(context).environment().layout, sql, limit)
+    environment = invocation_of(context).environment()
+    catalog = environment.spec.catalog
+    result = run_query(environment.layout, sql, limit, catalog)
     if as_json:
         print_json(result.rows)
         return
     print_table(result.columns, ([row[name] for name in result.columns] for row in result.rows))
-    read = ", ".join(f"{name} v{version}" for name, version in result.versions.items())
+    read = ", ".join(
+        f"{catalogued_name(catalog, name)} v{version}" for name, version in result.versions.items()
+    )
     more = f"; there are more, see --limit {limit}" if result.more else ""
     say(f"{len(result.rows)} rows of {read or 'no table'}{more}")

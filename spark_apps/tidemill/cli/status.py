@@ -52,7 +52,8 @@ def status(
     if watch and as_json:
         raise typer.BadParameter("--watch is for people; call --json again instead")
     if as_json:
-        print_json([_document(state) for state in _states(plane, pipeline)])
+        states = _states(plane, pipeline)
+        print_json([{**_document(state), "tables": _tables(plane, state)} for state in states])
     elif watch:
         _watch(plane, pipeline)
     else:
@@ -144,6 +145,19 @@ def _note(state: PipelineState) -> str:
     if state.stall is not None:
         return state.stall.words(state.facts.now)
     return state.decision.reason.splitlines()[0] if state.decision.reason else ""
+
+
+def _tables(plane: ControlPlane, state: PipelineState) -> list[str]:
+    """The tables that it writes by declaration; none where that cannot be read, which is told elsewhere."""
+    from tidemill.errors import TidemillError
+    from tidemill.names import catalogued_name
+
+    catalog = plane.environment.spec.catalog
+    try:
+        sinks = plane.environment.project.load_pipeline(state.facts.pipeline).delta_sinks
+    except TidemillError:
+        return []
+    return [catalogued_name(catalog, sink.table) for sink in sinks]
 
 
 def _document(state: PipelineState) -> dict[str, Any]:

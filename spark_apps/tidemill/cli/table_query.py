@@ -17,11 +17,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 # Texts, quoted names and comments stay as they are; only names outside of them are tables'.
-_PARTS = re.compile(
-    r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/"
-    rf"|\b(?P<zone>{'|'.join((*ZONES, *ASIDE_OUTPUTS))})\.(?P<name>[a-z][a-z0-9_]*)\b",
-    re.DOTALL,
-)
+_OTHER_PARTS = r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/"
+_TABLE = rf"(?P<zone>{'|'.join((*ZONES, *ASIDE_OUTPUTS))})\.(?P<name>[a-z][a-z0-9_]*)\b"
 _QUERY = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*(?:SELECT|WITH|VALUES)\b", re.IGNORECASE | re.DOTALL)
 
 
@@ -47,8 +44,10 @@ class Result:
         return list(self.schema.names)
 
 
-def run_query(layout: Layout, text: str, limit: int) -> Result:
+def run_query(layout: Layout, text: str, limit: int, catalog: str | None = None) -> Result:
     """Run one SELECT; tables are `<zone>.<table>`, `quarantine.<pipeline>` and `late.<pipeline>`.
+
+    With a catalog each of them has its name before it, or not.
 
     Raises:
         UsageError: TIDE-QUERY-001 for what is no query, -002 for a table that does not exist, -004 for
@@ -66,14 +65,15 @@ def run_query(layout: Layout, text: str, limit: int) -> Result:
             fix="write SELECT …; tables are changed by pipelines only",
         )
     builder, versions = QueryBuilder(), {}
-    for name in sorted(set(_names(text))):
+    parts = _parts(catalog)
+    for name in sorted({_name(part) for part in parts.finditer(text) if part["zone"]}):
         table = open_table(_path(layout, name))
         if table is None:
             raise _unknown(layout, name)
         versions[name] = table.version()
         builder = builder.register(_registered(name), table)
     try:
-        return _first_rows(builder.execute(_quoted(text)), limit, versions)
+        return _first_rows(builder.execute(_quoted(text, parts)), limit, versions)
     except (DeltaError, OSError, ValueError) as error:
         raise DataError(
             "TIDE-QUERY-003",
@@ -104,13 +104,18 @@ def _first_rows(reader: Any, limit: int, versions: Mapping[str, int]) -> Result:
     return Result(rows[:limit], len(rows) > limit, versions, stream.schema)
 
 
-def _names(text: str) -> list[str]:
-    return [f"{part['zone']}.{part['name']}" for part in _PARTS.finditer(text) if part["zone"]]
+def _parts(catalog: str | None) -> re.Pattern[str]:
+    before = "" if catalog is None else rf"(?:{catalog}\.)?"
+    return re.compile(rf"{_OTHER_PARTS}|\b{before}{_TABLE}", re.DOTALL)
 
 
-def _quoted(text: str) -> str:
+def _name(part: re.Match[str]) -> str:
+    return f"{part['zone']}.{part['name']}"
+
+
+def _quoted(text: str, parts: re.Pattern[str]) -> str:
     """The query with each table as one name, since the engine knows no schemas of ours."""
-    return _PARTS.sub(lambda part: f'"{_registered(part[0])}"' if part["zone"] else part[0], text)
+    return parts.sub(lambda part: f'"{_registered(_name(part))}"' if part["zone"] else part[0], text)
 
 
 def _registered(name: str) -> str:

@@ -35,6 +35,7 @@ from tidemill.engine.driver_http import DriverView, serve
 from tidemill.engine.driver_pod import check_first_pod, check_not_fenced, mark_fenced, this_pod
 from tidemill.engine.heartbeat import Heartbeat
 from tidemill.engine.jvm_process import check_jvm, jvm_has_ended
+from tidemill.engine.lineage_sender import open_lineage
 from tidemill.engine.log_lines import log_json_lines
 from tidemill.engine.query_reporter import Addresses, QueryReporter
 from tidemill.engine.receipt import make_receipt
@@ -98,6 +99,9 @@ def _run(pipeline: Pipeline, arguments: argparse.Namespace, drain: Drain, heartb
     try:
         # 2.
         check_started_by_owner(store, pipeline.layout, os.environ.get(CONTROL_PLANE_VARIABLE))
+        reporter.lineage = open_lineage(pipeline)
+        if reporter.lineage is not None:
+            reporter.lineage.begins(reporter.status)
         if arguments.mode != "backfill":
             _log_last_ending(store, pipeline)
             reporter.goes_on_from(_last_words(store, pipeline))
@@ -241,6 +245,9 @@ def _finish(
         # Once more: Spark may have reported the last batch after its query ended.
         reporter.query.ends()
     log.info("stopped", pipeline=pipeline.name, result=receipt.result, exit_code=receipt.exit_code)
+    # After what others read: it may take seconds where the service is silent.
+    if reporter.lineage is not None:
+        reporter.lineage.ends(receipt)
     return receipt.exit_code
 
 

@@ -40,6 +40,7 @@ def make_receipt(
         mode=status.mode,
         result="failed" if failure else "forced" if ending == "forced" else "clean",
         exit_code=0 if failure is None else failure.exit_code,
+        started_at=status.started_at,
         stopped_at=datetime.now(UTC),
         generation=status.generation,
         epoch=status.epoch,

@@ -20,6 +20,7 @@ from pyspark.sql.streaming.listener import (
 
 from tidemill.checkpoint.status import DriverState, Status, write_status
 from tidemill.engine.batch_writer import BatchResult
+from tidemill.engine.lineage_sender import LineageSender
 from tidemill.engine.query_reporter import QueryReporter
 from tidemill.errors import TidemillError
 from tidemill.names import query_name
@@ -36,7 +37,8 @@ log = structlog.get_logger()
 class Reporter(StreamingQueryListener):
     """Keeps `status.json` up to date from the batches' results and Spark's progress events.
 
-    `query` hears of the same batches and events, and says more of them.
+    `query` hears of the same batches and events, and says more of them; `lineage` hears of the batches, where
+    the environment names a service for it.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Reporter(StreamingQueryListener):
         query: QueryReporter | None = None,
     ) -> None:
         self.query = query or QueryReporter()
+        self.lineage: LineageSender | None = None
         self._store = store
         self._sign_of_life = sign_of_life
         self._path = path
@@ -95,6 +98,8 @@ class Reporter(StreamingQueryListener):
     def batch(self, result: BatchResult) -> None:
         """Count what a batch wrote."""
         self.query.wrote(result)
+        if self.lineage is not None:
+            self.lineage.wrote(result)
         rows = dict(self.status.rows_by_output)
         for output, written in result.written.items():
             rows[output] = rows.get(output, 0) + (written.rows or 0)

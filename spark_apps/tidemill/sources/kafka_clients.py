@@ -113,7 +113,7 @@ def environment_client(environment: Environment) -> KafkaClient:
 
 def _event_hubs_client(hub: EventHubsSource, environment: Environment) -> KafkaClient:
     return KafkaClient(
-        hub.endpoint or f"{hub.namespace}.servicebus.windows.net:9093",
+        hub.server,
         "SASL_SSL",
         "PLAIN",
         # This literal user name tells Event Hubs that the password is a whole connection string.

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from tidemill.spec.hygiene import Hygiene
 from tidemill.spec.kubernetes import KubernetesSettings, check_root_outlives_pods
+from tidemill.spec.lineage import CatalogName, Lineage
 from tidemill.spec.location import Root
 from tidemill.spec.restarts import RestartPolicy
 from tidemill.spec.schema_registry import SchemaRegistry
@@ -146,6 +147,15 @@ class EnvironmentSpec(Strict):
     storage: StorageAccess | None = Field(
         None,
         description="Access to a root on an object store; else the machine's own role or identity.",
+    )
+    catalog: CatalogName | None = Field(
+        None,
+        description="Name of the catalog that the tables belong to, e.g. lake: `silver/orders` is then "
+        "shown, queried and named in lineage as `lake.silver.orders`. A name only: tables stay where they "
+        "are, and no metastore is asked or told.",
+    )
+    lineage: Lineage | None = Field(
+        None, description="Where OpenLineage events of runs are sent; without, none are."
     )
     protected: bool = Field(False, description="Destructive verbs need approval.")
     hygiene: Hygiene = Field(Hygiene(), description="What the daily DAGs do by themselves.")

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
-from urllib.parse import urlsplit
+from typing import Self
 
 from pydantic import Field, model_validator
 
 from tidemill.spec.strict import Strict
 from tidemill.spec.text import Expression, Line, SecretName
-
-# No user, no query: those are mistakes or secrets. A path, as some registries have one.
-REGISTRY_PATTERN = r"^https?://[A-Za-z0-9.-]{1,253}(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~-]+)*/?$"
-
-_LOOPBACK = frozenset({"localhost", "127.0.0.1"})
+from tidemill.spec.web_address import WebAddress, check_encrypted
 
 
 class SchemaRegistry(Strict):
     """A registry with Confluent's REST API."""
 
-    url: Annotated[str, Field(pattern=REGISTRY_PATTERN)] = Field(
-        description="Address of its REST API, e.g. https://registry.example.com:8081."
-    )
+    url: WebAddress = Field(description="Address of its REST API, e.g. https://registry.example.com:8081.")
     username: Line | None = Field(None, description="User name for basic authentication; not a secret.")
     password: SecretName | None = Field(None, description="Name of the secret that holds the password.")
     token: SecretName | None = Field(
@@ -42,11 +35,6 @@ class SchemaRegistry(Strict):
             raise ValueError("`username` and `password` go together")
         if self.token is not None and self.password is not None:
             raise ValueError("expected `token`, or `username` and `password`; not both")
-        parts = urlsplit(self.url)
-        if parts.scheme == "http":
-            if self.ca_file is not None:
-                raise ValueError("http is not encrypted, so `ca_file` would have no effect")
-            has_credentials = self.password is not None or self.token is not None
-            if has_credentials and parts.hostname not in _LOOPBACK:
-                raise ValueError("credentials are sent over https only, or to this machine")
+        has_credentials = self.password is not None or self.token is not None
+        check_encrypted(self.url, self.ca_file, has_credentials=has_credentials)
         return self

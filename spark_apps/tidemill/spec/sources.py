@@ -122,6 +122,11 @@ class EventHubsSource(Strict):
     isolation: Isolation = "read_committed"
     options: KafkaSourceOptions = Field({}, description="Spark's and the Kafka client's own options.")
 
+    @property
+    def server(self) -> str:
+        """host:port of the Kafka endpoint."""
+        return self.endpoint or f"{self.namespace}.servicebus.windows.net:9093"
+
 
 class DeltaSource(Strict):
     """A Delta table of this platform, read as a stream of its appends, or of all its changes."""

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from tests.support.command_line import CommandLine
-from tests.support.conf_project import ConfProject
+from tests.support.conf_project import ENVIRONMENT, ConfProject
 
 GOLD = """
 description: Orders by day.
@@ -31,3 +31,15 @@ def test_pipelines_and_tables_are_shown_in_dependency_order(
     assert tidemill("graph") == 0
     shown = [line.strip("└─├│ ") for line in tidemill.out.splitlines()]
     assert shown == ["topic orders", "orders", "table bronze/orders", "a_gold", "table gold/orders"]
+
+
+def test_tables_are_shown_by_their_names_in_the_catalog(tidemill: CommandLine, project: ConfProject) -> None:
+    project.write("conf/pipelines/a_gold.yaml", GOLD)
+    project.write("conf/environments/local.yaml", f"{ENVIRONMENT}catalog: lake\n")
+    assert [found["writes"] for found in tidemill.json("graph")["pipelines"]] == [
+        ["table lake.bronze.orders"],
+        ["table lake.gold.orders"],
+    ]
+    assert tidemill("graph") == 0
+    shown = [line.strip("└─├│ ") for line in tidemill.out.splitlines()]
+    assert shown[2:] == ["table lake.bronze.orders", "a_gold", "table lake.gold.orders"]

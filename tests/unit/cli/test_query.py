@@ -10,7 +10,7 @@ import pytest
 from deltalake import write_deltalake
 
 from tests.support.command_line import CommandLine
-from tests.support.conf_project import ConfProject
+from tests.support.conf_project import ENVIRONMENT, ConfProject
 
 
 @pytest.fixture
@@ -55,6 +55,23 @@ def test_tables_are_joined_and_the_rows_shown_with_the_versions(
 def test_a_text_that_looks_like_a_table_is_a_text(tidemill: CommandLine, tables: ConfProject) -> None:
     rows = tidemill.json("query", "SELECT id, at FROM bronze.orders o WHERE o.customer = 'silver.customers'")
     assert rows == [{"id": 4, "at": "2026-01-01T04:00:00+00:00"}]
+
+
+def test_a_table_has_its_name_in_the_catalog_too(tidemill: CommandLine, tables: ConfProject) -> None:
+    sql = """
+        SELECT q.reason, c.name, 'lake.silver.customers' AS said
+        FROM lake.quarantine.orders q CROSS JOIN silver.customers c WHERE c.customer = 'a'
+    """
+    # Of a catalog that nobody declared there are no tables.
+    assert tidemill("query", sql) == 1
+    assert "TIDE-QUERY-003" in tidemill.err
+    tables.write("conf/environments/local.yaml", f"{ENVIRONMENT}catalog: lake\n")
+    row = {"reason": "not JSON", "name": "Ann", "said": "lake.silver.customers"}
+    assert tidemill.json("query", sql) == [row]
+    assert tidemill("query", sql) == 0
+    assert tidemill.out.splitlines()[-1] == "1 rows of lake.quarantine.orders v0, lake.silver.customers v1"
+    assert tidemill("query", "SELECT * FROM lake.silver.customer") == 2
+    assert "TIDE-QUERY-002" in tidemill.err
 
 
 def test_columns_of_one_name_are_refused(tidemill: CommandLine, tables: ConfProject) -> None:

@@ -1,0 +1,118 @@
+"""What a pipeline reads and writes, under the names that OpenLineage gives to topics, files and tables.
+
+| dataset | namespace | name |
+|---|---|---|
+| topic | `kafka://<first bootstrap server>` | the topic |
+| files, a Delta table | `file`, `s3://<bucket>`, `abfss://<container>@<account's host>` | the path |
+
+A table that has a name in a catalog has it beside its path. Databases are left out, as their address is part
+of a secret; so is what a pipeline's own code writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from tidemill.names import ASIDE_OUTPUTS, catalogued_name
+from tidemill.spec.project import Pipeline
+from tidemill.spec.sources import Source
+
+# The same stores under two names; OpenLineage knows these.
+_SCHEMES = {"s3a": "s3", "abfs": "abfss"}
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One topic, folder or table.
+
+    Args:
+        namespace: Where it is.
+        name: Its name there.
+        catalogued: Its name in the environment's catalog; None for what is no table, or without a catalog.
+        is_table: Whether it is a Delta table.
+    """
+
+    namespace: str
+    name: str
+    catalogued: str | None = None
+    is_table: bool = False
+
+
+def topic_dataset(servers: str, topic: str) -> Dataset:
+    """A topic; of several servers the first one names the cluster."""
+    return Dataset(f"kafka://{servers.partition(',')[0].strip()}", topic)
+
+
+def folder_dataset(location: str) -> Dataset:
+    """A folder: an absolute local path or a URI, from which only scheme, place and path are taken."""
+    if "://" not in location:
+        return Dataset("file", location)
+    parts = urlsplit(location)
+    if parts.scheme == "file":
+        return Dataset("file", parts.path)
+    scheme = _SCHEMES.get(parts.scheme, parts.scheme)
+    return Dataset(f"{scheme}://{parts.netloc}", parts.path.strip("/"))
+
+
+def table_dataset(pipeline: Pipeline, table: str) -> Dataset:
+    """A table of the platform, by the name that people use: `silver/orders`, `quarantine/<pipeline>`."""
+    zone, _, name = table.partition("/")
+    layout, catalog = pipeline.layout, pipeline.environment.spec.catalog
+    path = layout.aside(zone, name) if zone in ASIDE_OUTPUTS else layout.table(table)
+    folder = folder_dataset(path)
+    catalogued = None if catalog is None else catalogued_name(catalog, table)
+    return Dataset(folder.namespace, folder.name, catalogued, is_table=True)
+
+
+def tables_of(pipeline: Pipeline) -> dict[str, str]:
+    """Each table that it writes, by the output of its ledger entries."""
+    tables = {sink.table: sink.table for sink in pipeline.spec.delta_sinks}
+    return tables | {output: f"{output}/{pipeline.name}" for output in pipeline.spec.asides}
+
+
+def servers_of(pipeline: Pipeline, source: Source) -> str | None:
+    """The brokers of a stream's topics; None if it reads none."""
+    if source.eventhubs is not None:
+        return source.eventhubs.server
+    return None if source.kafka is None else pipeline.environment.kafka.bootstrap_servers
+
+
+def streams_of(pipeline: Pipeline) -> list[Dataset]:
+    """What its streams read by declaration; topics of a pattern are known only when they are read."""
+    sources = (stream.source for stream in pipeline.spec.streams.values())
+    return [*dict.fromkeys(dataset for source in sources for dataset in _source_datasets(pipeline, source))]
+
+
+def inputs_of(pipeline: Pipeline) -> list[Dataset]:
+    """The same, and the tables that it joins them with."""
+    joined = (table_dataset(pipeline, table) for table in pipeline.spec.tables.values())
+    return [*dict.fromkeys((*streams_of(pipeline), *joined))]
+
+
+def outputs_of(pipeline: Pipeline) -> list[Dataset]:
+    """What it writes by declaration, without the tables of records that are set aside."""
+    return [*dict.fromkeys(_sink_datasets(pipeline))]
+
+
+def _source_datasets(pipeline: Pipeline, source: Source) -> Iterator[Dataset]:
+    servers = servers_of(pipeline, source)
+    if source.kafka is not None and servers is not None:
+        yield from (topic_dataset(servers, topic) for topic in source.kafka.named_topics)
+    elif source.eventhubs is not None and servers is not None:
+        yield topic_dataset(servers, source.eventhubs.hub)
+    elif source.files is not None:
+        yield folder_dataset(pipeline.layout.folder(source.files.path))
+    elif source.delta is not None:
+        yield table_dataset(pipeline, source.delta.table)
+
+
+def _sink_datasets(pipeline: Pipeline) -> Iterator[Dataset]:
+    for sink in pipeline.spec.sinks:
+        if sink.delta is not None:
+            yield table_dataset(pipeline, sink.delta.table)
+        elif sink.kafka is not None:
+            yield topic_dataset(pipeline.environment.kafka.bootstrap_servers, sink.kafka.topic)
+        elif sink.files is not None:
+            yield folder_dataset(pipeline.layout.folder(sink.files.path))

@@ -1,0 +1,30 @@
+"""Addresses of HTTP services that an environment names, and what may be sent to them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+# No user, no query: those are mistakes or secrets. A path, as some services have one.
+_PATTERN = r"^https?://[A-Za-z0-9.-]{1,253}(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~-]+)*/?$"
+
+WebAddress = Annotated[str, Field(pattern=_PATTERN)]
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1"})
+
+
+def check_encrypted(address: str, ca_file: str | None, *, has_credentials: bool) -> None:
+    """See that credentials are sent over https only, or to this machine.
+
+    Raises:
+        ValueError: If they are not, or if a certificate authority would have no effect.
+    """
+    parts = urlsplit(address)
+    if parts.scheme == "https":
+        return
+    if ca_file is not None:
+        raise ValueError("http is not encrypted, so `ca_file` would have no effect")
+    if has_credentials and parts.hostname not in _LOOPBACK:
+        raise ValueError("credentials are sent over https only, or to this machine")
