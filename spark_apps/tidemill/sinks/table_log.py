@@ -65,8 +65,8 @@ class TableLog:
         A table that was dropped, or dropped and made again under the same path, is opened anew: its
         versions begin again, and following them from the old ones would mix two tables.
 
-        Where no commit follows the newest one that is known, nothing is listed: a listing of the log takes the
-        longer on a local disk, the more commits there are.
+        Where no commit follows the newest one that is known, nothing is listed: on a local disk that takes
+        the longer, the more commits there are.
         """
         if self._table is None or self._identity() != self._newest_file:
             self._open()
