@@ -55,7 +55,8 @@ def verify(
 
     Raises:
         UsageError: TIDE-BACK-016, if the plan does not hold any more; -008, if records are gone.
-        DataError: If a record has columns that nobody has discovered yet.
+        DataError: If a record has columns that nobody has discovered yet; TIDE-EXP-001, if a row violates an
+            expectation that allows none.
     """
     store = Store(pipeline.layout.root)
     check_still_holds(store, pipeline, plan)
