@@ -128,7 +128,7 @@ def test_a_violation_that_is_not_allowed_writes_nothing_and_names_the_expectatio
     with pytest.raises(DataError) as failed:
         pipeline.run_incremental()
     error = failed.value
-    assert (error.error_id, error.exit_code) == ("TIDE-EXP-001", 65)
+    assert (error.error_id, error.exit_code, error.runbook) == ("TIDE-EXP-001", 65, "expectation-failed")
     told = {name: error.facts[name] for name in ("pipeline", "table", "expectation", "violations", "checked")}
     assert told == {
         "pipeline": "readings",

@@ -134,6 +134,7 @@ class TableExpectations:
             },
             fix="correct what is read, or the transform; or say `on_violation: quarantine`, which keeps such "
             "rows apart with this expectation as their reason",
+            runbook="expectation-failed",
         )
 
     def _records(self, rows: DataFrame, run_id: str, batch_id: int | None) -> list[Column]:

@@ -104,10 +104,10 @@ def _rejections(
     if stored is None:
         return None
     found = stored.where(records.records or "true").select(*KEY, "reason")
-    decided = records.decided(rejected) if pipeline.spec.has_expectations else None
+    by_row = F.col("reason").startswith(f"{REASON}:")
+    decided = None if found.where(by_row).isEmpty() else records.decided(rejected)
     if decided is None:
         return found
-    by_row = F.col("reason").startswith(f"{REASON}:")
     return found.where(~by_row).unionByName(found.where(by_row).join(decided, KEY, "left_semi"))
 
 
