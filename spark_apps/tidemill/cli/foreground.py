@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from tidemill.control.driver_command import DriverRun
+    from tidemill.control.endings import Ending
     from tidemill.control.plane import ControlPlane
     from tidemill.control.runtime import StartedDriver
 
@@ -35,17 +36,13 @@ def run_in_foreground(plane: ControlPlane, run: DriverRun) -> bool:
         UnavailableError: If another driver of the pipeline is at work.
     """
     from tidemill.control.bounded_run import same_work, start_bounded
-    from tidemill.control.runtime import slot_of
 
-    pipeline, slot = run.pipeline, slot_of(run.mode)
     driver = start_bounded(plane, run, same_work(plane, run))
-    sys.stderr.write(f"{driver.process}, run {driver.run_id}, log {driver.log}; CTRL-C drains it\n")
-    _follow(plane, driver)
-    ending = plane.last_ending(pipeline, slot)
-    if ending is None or ending.run_id != driver.run_id:
+    ending = follow(plane, driver)
+    if ending is None:
         say("another run has taken the slot; see the log")
         return False
-    _tell_tables(plane, pipeline, driver.run_id)
+    _tell_tables(plane, run.pipeline, driver.run_id)
     if ending.is_finished:
         say("finished")
     elif ending.stopped_early:
@@ -55,13 +52,28 @@ def run_in_foreground(plane: ControlPlane, run: DriverRun) -> bool:
     return ending.is_finished
 
 
-def _follow(plane: ControlPlane, driver: StartedDriver) -> None:
+def follow(plane: ControlPlane, driver: StartedDriver, *, shows_log: bool = True) -> Ending | None:
+    """Wait for a driver's end; None if another run took its slot meanwhile.
+
+    The first CTRL-C drains it, a second one leaves it alone.
+    """
+    from tidemill.control.runtime import slot_of
+
+    sys.stderr.write(
+        f"{driver.pipeline}: {driver.process}, run {driver.run_id}, log {driver.log}; CTRL-C drains it\n"
+    )
+    _follow(plane, driver, _log_of(driver) if shows_log else BytesIO())
+    ending = plane.last_ending(driver.pipeline, slot_of(driver.mode))
+    return ending if ending is not None and ending.run_id == driver.run_id else None
+
+
+def _follow(plane: ControlPlane, driver: StartedDriver, shown: BinaryIO) -> None:
     """Show the log until the driver has ended; the first CTRL-C drains it, a second one leaves it alone."""
     from tidemill.control.runtime import slot_of
     from tidemill.dev.stop_request import stop_on_signals
 
     drained = False
-    with _log_of(driver) as log, stop_on_signals() as stop:
+    with shown as log, stop_on_signals() as stop:
         while True:
             newest = plane.runtime.last_start(driver.pipeline, slot_of(driver.mode))
             ended = newest is None or not newest.alive or newest.run_id != driver.run_id

@@ -11,6 +11,7 @@ from tidemill.cli.output import print_json, print_table, say
 from tidemill.names import catalogued_name
 
 if TYPE_CHECKING:
+    from tidemill.ledger.entry import LedgerEntry
     from tidemill.ledger.read import Commit
 
 
@@ -40,7 +41,7 @@ def ledger(
     if as_json:
         print_json([_document(table, commit) for table, commit in commits])
     elif commits:
-        counts = ("rows", "quarantined", "late")
+        counts = ("rows", "quarantined", "late", "violations")
         ran = ("mode", "batch", *counts, "columns added", "watermark", "run")
         headings = ("committed (UTC)", "table", "version", *ran)
         print_table(headings, (_row(table, commit) for table, commit in commits))
@@ -62,8 +63,14 @@ def _document(table: str, commit: Commit) -> dict[str, Any]:
 def _row(table: str, commit: Commit) -> tuple[object, ...]:
     entry = commit.entry
     if entry is None:
-        return commit.committed_at, table, commit.version, None, None, commit.rows, *5 * (None,)
-    counts = (commit.rows, entry.quarantined_rows, entry.late_rows)
+        return commit.committed_at, table, commit.version, None, None, commit.rows, *6 * (None,)
+    counts = (commit.rows, entry.quarantined_rows, entry.late_rows, _violations(entry))
     added = ", ".join(entry.columns_added or ())
     ran = (entry.mode, entry.batch_id, *counts, added, entry.watermark, entry.run_id)
     return commit.committed_at, table, commit.version, *ran
+
+
+def _violations(entry: LedgerEntry) -> str:
+    """Rows that violate each expectation, by its name; without those that all rows fulfil."""
+    found = {} if entry.expectations is None else entry.expectations.violations
+    return ", ".join(f"{name} {count}" for name, count in found.items() if count)

@@ -140,7 +140,7 @@ def _sink(pipeline: Pipeline, sink: Sink) -> dict[str, Any]:
 def _paths(pipeline: Pipeline) -> dict[str, str]:
     layout = pipeline.layout
     paths = {"state": layout.state(pipeline.name), "status": layout.status(pipeline.name)}
-    if pipeline.spec.rejects_records:
+    if pipeline.spec.has_quarantine:
         paths["quarantine"] = layout.quarantine(pipeline.name)
     if pipeline.spec.keeps_late:
         paths["late"] = layout.late(pipeline.name)

@@ -1,14 +1,17 @@
-"""`tidemill run`: one driver, watched from here."""
+"""`tidemill run`: one driver, or a chain of them, watched from here."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from tidemill.cli.backfill import FromOffsets, FromTime, ToOffsets, ToTime, run_backfill
 from tidemill.cli.invocation import invocation_of
+
+if TYPE_CHECKING:
+    from tidemill.cli.invocation import Invocation
 
 
 def add_to(app: typer.Typer) -> None:
@@ -18,7 +21,7 @@ def add_to(app: typer.Typer) -> None:
 
 def run(  # noqa: PLR0913  # the options of a command line
     context: typer.Context,
-    pipeline: Annotated[str, typer.Argument(help="Name of the pipeline.")],
+    pipeline: Annotated[str | None, typer.Argument(help="Name of the pipeline.")] = None,
     mode: Annotated[
         Literal["stream", "incremental", "backfill"] | None,
         typer.Option(help="How to run. Default: as the pipeline file says."),
@@ -30,14 +33,35 @@ def run(  # noqa: PLR0913  # the options of a command line
     apply: Annotated[
         bool, typer.Option("--apply", help="Carry a backfill out; without it, only plan.")
     ] = False,
+    with_upstream: Annotated[
+        bool,
+        typer.Option(
+            "--with-upstream",
+            help="Before it, run each incremental pipeline that feeds it, in dependency order.",
+        ),
+    ] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="All incremental pipelines once, in dependency order.")
+    ] = False,
 ) -> None:
-    """Run a pipeline here, in the foreground."""
+    """Run a pipeline here, in the foreground; or a chain of incremental ones, each once.
+
+    Of a chain, what depends on a pipeline that failed is not run, other branches go on, and streams are left
+    alone.
+    """
     from tidemill.cli.foreground import run_in_foreground
     from tidemill.control.driver_command import DriverRun
     from tidemill.control.run_id import new_run_id
 
     invocation = invocation_of(context)
     ranges = (start, end, start_offsets, end_offsets)
+    if with_upstream or every:
+        if mode is not None or apply or any(value is not None for value in ranges):
+            raise typer.BadParameter("--with-upstream and --all run pipelines as their files say")
+        _run_chain(invocation, pipeline, every=every)
+        return
+    if pipeline is None:
+        raise typer.BadParameter("name a pipeline, or run all incremental ones with --all")
     chosen = mode or invocation.pipeline(pipeline).spec.run.mode
     if chosen == "backfill":
         run_backfill(invocation, pipeline, ranges, apply=apply)
@@ -48,4 +72,18 @@ def run(  # noqa: PLR0913  # the options of a command line
         )
     run_id = new_run_id(chosen, datetime.now(UTC))
     if not run_in_foreground(invocation.control_plane(), DriverRun(pipeline, chosen, run_id)):
+        raise typer.Exit(1)
+
+
+def _run_chain(invocation: Invocation, last: str | None, *, every: bool) -> None:
+    from tidemill.cli.chain import run_chain
+    from tidemill.control.chain import chain_of
+
+    if (last is None) != every:
+        raise typer.BadParameter("name one pipeline and --with-upstream, or all of them with --all")
+    project = invocation.project()
+    if last is not None and project.load_pipeline(last).run.mode != "incremental":
+        raise typer.BadParameter(f"{last} is a stream: it reads by itself what others write")
+    chain = chain_of({name: project.load_pipeline(name) for name in project.pipeline_names()}, last)
+    if not run_chain(invocation.control_plane(), chain):
         raise typer.Exit(1)

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from tidemill.backfill.row_origin import keep_origin
 from tidemill.engine.discovery import known_columns
 from tidemill.engine.flow import Collectors, build_flow
+from tidemill.engine.sink_rows import sink_rows
 from tidemill.engine.verb_process import run_part
 from tidemill.errors import SpecError
 from tidemill.payload.quarantine import Quarantine
@@ -35,6 +36,9 @@ def analyse(spark: SparkSession, pipeline: Pipeline) -> list[dict[str, Any]]:
     collectors = Collectors(quarantine, None, known_columns(spark.sparkContext, store, pipeline).columns)
     flow = build_flow(pipeline, read_streams(spark, pipeline), collectors)
     keep_origin(store, pipeline, flow.origin)
+    for place, sink in enumerate(pipeline.spec.sinks):
+        if sink.delta is not None and sink.delta.expectations:
+            sink_rows(pipeline, place, flow.frame)
     return [{**finding.error.as_document(), "warns": finding.rule.warns} for finding in flow.findings]
 
 

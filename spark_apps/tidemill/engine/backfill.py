@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import UTC, datetime
 from itertools import takewhile
 
 import structlog
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from tidemill.backfill.chunks import cut_offsets
 from tidemill.backfill.plan import BackfillPlan, hold_of
@@ -24,8 +23,9 @@ from tidemill.engine.batch_writer import BatchResult
 from tidemill.engine.broken_lines import broken_lines
 from tidemill.engine.cancelled import cancelled_by
 from tidemill.engine.discovery import known_columns
+from tidemill.engine.expectations import CheckedRows
 from tidemill.engine.outputs import table_log
-from tidemill.engine.quarantine_range import KEY, PLACE, QuarantineRange
+from tidemill.engine.quarantine_range import KEY, QuarantineRange
 from tidemill.engine.range_rows import RangeRows, TableRows
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
@@ -60,7 +60,8 @@ def run_backfill(
     1. A pipeline that has never run live is held back until all is done.
     2. The plan still holds; asked again before each commit.
     3. The offsets of the records, where they were chosen by time.
-    4. Rows. Rejected records that the quarantine does not hold yet are added to it.
+    4. Rows. Rejected records that the quarantine does not hold yet are added to it, and rows that violate
+       an expectation.
     5. Each table: the rows of the range are replaced, in one commit.
     6. Records that are in the tables now leave the quarantine and the table of late ones: nothing of a range
        is late.
@@ -226,27 +227,26 @@ class _Attempt:
         tables = self._range.tables(rows)
         for each in tables:
             prepare_table(each.taken.of(rows), self._target(each))
-        if not self._pipeline.spec.rejects_records:
-            written = self._replace_all(rows, tables)
-            self._drop_late()
-            return BatchResult(None, written, 0)
+        spec = self._pipeline.spec
         lines = broken_lines(self._spark, self._pipeline, files)
         table = KeyedTable(TableLog(files.path), self._entry(QUARANTINE_OUTPUT), self._turn)
         quarantine = QuarantineRange(self._spark, files, lines, self._range.records, table)
-        # Computed before anything is written, to know what is rejected.
-        rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            rows.count()
-            self._discovery.refuse_new()
-            added = quarantine.add()
+        with ExitStack() as cached:
+            if spec.rejects_records or spec.has_expectations:
+                # Computed before anything is written, to know what is rejected.
+                rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+                cached.callback(rows.unpersist)
+                rows.count()
+                self._discovery.refuse_new()
+            checked = self._range.checked(tables, rows, files, {"plan": self._plan.digest}, cached)
+            added = quarantine.add([part for one in checked.values() for part in one.quarantined])
             self._step_done("quarantine_added")
-            written = self._replace_all(rows, tables)
-        finally:
-            rows.unpersist()
+            written = self._replace_all(rows, tables, checked)
         self._drop_accepted(quarantine)
         self._step_done("quarantine_dropped")
         self._drop_late()
-        return BatchResult(None, written, added)
+        counts = {name: one.counts for name, one in checked.items()}
+        return BatchResult(None, written, added, expectations=counts)
 
     def _files(self) -> Quarantine:
         path = self._pipeline.layout.quarantine(self._pipeline.name)
@@ -259,21 +259,28 @@ class _Attempt:
     def _turn(self) -> AbstractContextManager[None]:
         return turn(self._run.store, self._pipeline.layout.turn(self._pipeline.name), self._run.run_id)
 
-    def _replace_all(self, rows: DataFrame, tables: Sequence[TableRows]) -> dict[str, Written]:
+    def _replace_all(
+        self, rows: DataFrame, tables: Sequence[TableRows], checked: Mapping[str, CheckedRows]
+    ) -> dict[str, Written]:
         # A transform may use its rows several times.
         reads = sum(1 if table.taken.transform is None else 2 for table in tables)
         shared = reads > 1 and not rows.is_cached
         rows = rows.persist(StorageLevel.MEMORY_AND_DISK) if shared else rows
         try:
-            return {table.sink.table: self._replace(table, rows) for table in tables}
+            return {table.sink.table: self._replace(table, rows, checked) for table in tables}
         finally:
             if shared:
                 rows.unpersist()
 
-    def _replace(self, table: TableRows, result: DataFrame) -> Written:
+    def _replace(self, table: TableRows, result: DataFrame, checked: Mapping[str, CheckedRows]) -> Written:
         name = table.sink.table
-        rows, condition = self._range.rows_of(table, result), self._range.condition_of(name)
-        written = replace_rows(rows, self._target(table), self._entry(name), condition, self.check)
+        entry, condition = self._entry(name), self._range.condition_of(name)
+        if name in checked:
+            rows = checked[name].rows
+            entry = entry.model_copy(update={"expectations": checked[name].counts})
+        else:
+            rows = self._range.rows_of(table, result)
+        written = replace_rows(rows, self._target(table), entry, condition, self.check)
         self._step_done(f"replaced {name}")
         return written
 
@@ -286,13 +293,10 @@ class _Attempt:
         self._step_done("late_dropped")
 
     def _drop_accepted(self, quarantine: QuarantineRange) -> None:
-        """Of windows, only events whose windows are all in the range leave the table."""
         accepted = quarantine.accepted_now()
-        if accepted is not None and self._plan.condition is not None:
-            # They were accepted, so this reads them once more for their times.
-            places = (F.col(name).alias(column) for name, column in PLACE.items())
-            counted = self._range.decoded(self._files()).where(self._plan.counted or self._plan.condition)
-            accepted = counted.select(*places).join(accepted, KEY, "left_semi")
+        decided = None if accepted is None else self._range.decided(self._files())
+        if accepted is not None and decided is not None:
+            accepted = accepted.join(quarantine.with_rejected(decided), KEY, "left_semi")
         if accepted is not None:
             quarantine.drop(accepted)
 

@@ -2,32 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
 from tidemill.engine.discovery import Discovery
+from tidemill.engine.expectations import CheckedRows, TableExpectations
 from tidemill.engine.half_written import check_same_code, check_same_tables
 from tidemill.engine.late_split import LateSplit, check_none_dropped
 from tidemill.engine.outputs import Output
 from tidemill.engine.records_aside import RecordsAside
 from tidemill.engine.state_operators import StateOperators, late_rows
-from tidemill.ledger.entry import LedgerEntry
+from tidemill.ledger.entry import ExpectationCounts, LedgerEntry
 from tidemill.names import ASIDE_OUTPUTS, LATE_OUTPUT, QUARANTINE_OUTPUT
 from tidemill.sinks.batch_commit import BatchCommit, Staged, Written
+from tidemill.storage.parquet_part import PartFile
+
+# Most of the offsets that an error shows, in characters.
+SHOWN_OFFSETS = 300
 
 
 @dataclass(frozen=True)
 class BatchResult:
-    """What one batch wrote, by output, and how many records it rejected, or left out as late."""
+    """What one batch wrote, by output, and how many records it rejected, or left out as late.
+
+    `expectations` has the counts of each table that was written and has some.
+    """
 
     batch_id: int | None
     written: dict[str, Written]
     quarantined: int
     late: int = 0
+    expectations: Mapping[str, ExpectationCounts] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What reading a batch made: what is ready to be committed, and what expectations said, by output."""
+
+    staged: dict[str, Staged]
+    checked: dict[str, CheckedRows]
+
+    @property
+    def quarantined(self) -> list[PartFile]:
+        """Data files of the quarantine, with rows that violate expectations."""
+        return [part for checked in self.checked.values() for part in checked.quarantined]
 
 
 class BatchWriter:
@@ -35,7 +58,8 @@ class BatchWriter:
 
     Args:
         outputs: Tables are written first, then the others, each in order.
-        asides: Tables of records that are set aside: the quarantine, late rows.
+        asides: Tables of records that are set aside: the quarantine, which takes rows that violate
+            expectations, too, and late rows.
         state: Finds the stateful operators.
         tables_read: Tells which version of each joined table the rows of a batch were made with; None for a
             pipeline that joins none.
@@ -67,7 +91,8 @@ class BatchWriter:
         1. Look which outputs hold the batch already; a driver that must not write ends here.
         2. Read all rows, once: into files of the arrow writer, else into the cache. Rejected records, late
            rows and the state of stateful operators come into being by reading. New columns of files are
-           known then, and end the query before anything is committed.
+           known then, and end the query before anything is committed; so does an expectation that must not
+           be violated.
         3. Commit the rejected records, and the late ones. As they are first, a table that holds a batch
            proves that nothing of it is missing there.
         4. Commit each output, in order. After a crash in between the batch is repeated: what is there is
@@ -90,23 +115,25 @@ class BatchWriter:
         if self._late_split is not None:
             self._late_split.begin(frame, len(dropped))
         apart = len(dropped) > 1 and self._state.share_tasks(frame)
-        with self._read(frame, left, bool(dropped), apart=apart) as staged:
+        with self._read(frame, entry, left, bool(dropped), apart=apart) as read:
             if self.discovery is not None:
                 self.discovery.check(entry)
             late = late_rows(dropped)
             if self._late_split is not None:
                 check_none_dropped(entry, late)
             # 3.
-            aside = {aside.output: aside.commit(entry) for aside in self._asides}
+            more = {QUARANTINE_OUTPUT: read.quarantined}
+            aside = {one.output: one.commit(entry, more.get(one.output, ())) for one in self._asides}
             rejected = aside.get(QUARANTINE_OUTPUT, Written(False, 0))
             late += aside.get(LATE_OUTPUT, Written(False, 0)).rows or 0
             # 4.
             complete = entry.model_copy(update={"quarantined_rows": rejected.rows, "late_rows": late})
-            for name, commit in staged.items():
-                written[name] = commit(BatchCommit.of(complete, name))
+            for name, commit in read.staged.items():
+                written[name] = commit(BatchCommit.of(_with_counts(complete, read.checked.get(name)), name))
         is_new = any(output.committed for output in written.values())
         quarantined = (rejected.rows or 0) if rejected.committed else 0
-        return BatchResult(entry.batch_id, written, quarantined, late if is_new else 0)
+        counts = {name: read.checked[name].counts for name in read.staged if name in read.checked}
+        return BatchResult(entry.batch_id, written, quarantined, late if is_new else 0, counts)
 
     def _look(self, entry: LedgerEntry) -> dict[str, LedgerEntry]:
         """Entries of the batch that are committed, by output."""
@@ -122,9 +149,9 @@ class BatchWriter:
 
     @contextmanager
     def _read(
-        self, frame: DataFrame, left: Sequence[Output], stateful: bool, *, apart: bool
-    ) -> Iterator[dict[str, Staged]]:
-        """Step 2; what is ready to be committed, by output, in order.
+        self, frame: DataFrame, entry: LedgerEntry, left: Sequence[Output], stateful: bool, *, apart: bool
+    ) -> Iterator[_Read]:
+        """Step 2.
 
         With `apart` each partition is computed by a task of its own, before a writer puts several into one:
         there Spark 4.2 takes the state that an aggregation has read for that of the next operator, and fails.
@@ -135,19 +162,54 @@ class BatchWriter:
             self.discovery.forget()
         needed = stateful or any(aside.may_come for aside in self._asides)
         extra = needed and not any(o.reads_when_staging for o in left)
+        expected = self._expected(left)
         # State must be computed exactly once, and reading twice costs twice.
-        shared = apart or sum(max(1, output.passes) for output in left) + extra > 1
+        shared = apart or bool(expected) or sum(max(1, output.passes) for output in left) + extra > 1
         rows = frame.persist(StorageLevel.MEMORY_AND_DISK) if shared else frame
-        try:
+        with ExitStack() as cached:
+            if shared:
+                cached.callback(rows.unpersist)
             if apart:
                 _compute(rows)
-            staged = {o.name: o.stage(o.rows.of(rows)) for o in left}
+            checked = {
+                name: self._check(expectations, self._shaped(name, rows, cached), entry)
+                for name, expectations in expected.items()
+            }
+            staged = {
+                o.name: o.stage(checked[o.name].rows if o.name in checked else o.rows.of(rows)) for o in left
+            }
             if extra and not apart:
                 _compute(rows)
-            yield staged
-        finally:
-            if shared:
-                rows.unpersist()
+            yield _Read(staged, checked)
+
+    def _expected(self, left: Sequence[Output]) -> dict[str, TableExpectations]:
+        """What is expected, by output.
+
+        Of a batch that is repeated the outputs that hold it are asked, too: the quarantine's rows of the
+        batch are counted in the entries of all.
+        """
+        outputs = self._outputs if left else []
+        return {o.name: o.rows.expectations for o in outputs if o.rows.expectations is not None}
+
+    def _shaped(self, name: str, rows: DataFrame, cached: ExitStack) -> DataFrame:
+        taken = next(output.rows for output in self._outputs if output.name == name)
+        shaped = taken.of(rows)
+        if taken.transform is None:
+            return shaped
+        # It may give other rows each time, such as the first of equal ones; what is counted is written.
+        shaped = shaped.persist(StorageLevel.MEMORY_AND_DISK)
+        cached.callback(shaped.unpersist)
+        return shaped
+
+    def _check(self, expectations: TableExpectations, rows: DataFrame, entry: LedgerEntry) -> CheckedRows:
+        ends = json.dumps(entry.ends, default=str)[:SHOWN_OFFSETS]
+        facts = {"batch_id": entry.batch_id, "read_to": ends}
+        quarantine = next(aside.table for aside in self._asides if aside.output == QUARANTINE_OUTPUT)
+        return expectations.check(rows, quarantine, facts, entry.batch_id)
+
+
+def _with_counts(entry: LedgerEntry, checked: CheckedRows | None) -> LedgerEntry:
+    return entry if checked is None else entry.model_copy(update={"expectations": checked.counts})
 
 
 def _compute(rows: DataFrame) -> None:

@@ -147,7 +147,7 @@ def decodes_while_writing(pipeline: Pipeline) -> bool:
     if spec.transform is not None or spec.keeps_late or len(spec.sinks) != 1:
         return False
     sink = spec.sinks[0].delta
-    if sink is None or sink.transform is not None or sink.where is not None:
+    if sink is None or sink.transform is not None or sink.where is not None or sink.expectations:
         return False
     return sink.writer_and_reason[0] == "arrow"
 

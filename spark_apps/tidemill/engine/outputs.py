@@ -76,6 +76,9 @@ def _output(pipeline: Pipeline, flow: Flow, place: int, step_done: StepDone) -> 
     sink = pipeline.spec.sinks[place]
     rows = SinkRows(flow.arrow_schema) if flow.before is not None else sink_rows(pipeline, place, flow.frame)
     output = _plain_output(pipeline, flow, sink, rows, step_done)
+    if rows.expectations is not None:
+        # They are counted before anything is written.
+        output = replace(output, passes=max(1, output.passes) + 1, reads_when_staging=True)
     if rows.transform is None:
         return output
     return replace(output, passes=max(1, output.passes) + 1, reads_when_staging=False)

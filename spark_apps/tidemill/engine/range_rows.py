@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from tidemill.backfill.plan import BackfillPlan
 from tidemill.backfill.positions import offsets_condition
 from tidemill.backfill.still_holds import records_there
 from tidemill.engine.discovery import Discovery
+from tidemill.engine.expectations import CheckedRows
 from tidemill.engine.flow import Collectors, decoded_rows, flow_of
 from tidemill.engine.quarantine_range import PLACE
 from tidemill.engine.record_offsets import offsets_of_times
@@ -91,6 +95,16 @@ class RangeRows:
         chosen = decoded if condition is None else decoded.where(condition)
         return flow_of(self._pipeline, {SOURCE_NAME: chosen}, self._joined).frame
 
+    def decided(self, rejected: Quarantine) -> DataFrame | None:
+        """Which of the records between the offsets the plan is about, by `KEY`; None if all.
+
+        Of windows, only events whose windows are all in the range. This reads the records once more.
+        """
+        if self._plan.condition is None:
+            return None
+        counted = self.decoded(rejected).where(self._plan.counted or self._plan.condition)
+        return counted.select(*(F.col(name).alias(column) for name, column in PLACE.items()))
+
     def tables(self, result: DataFrame) -> list[TableRows]:
         """The tables, in the order of the file."""
         sinks = enumerate(self._pipeline.spec.sinks)
@@ -111,3 +125,35 @@ class RangeRows:
         """The table's rows: of windows that overlap the range, the first and the last ones are not whole."""
         rows, condition = table.taken.of(result), self.condition_of(table.sink.table)
         return rows.where(condition) if self._plan.by == "window" and condition is not None else rows
+
+    def checked(
+        self,
+        tables: Sequence[TableRows],
+        result: DataFrame,
+        quarantine: Quarantine,
+        read: Mapping[str, object],
+        cached: ExitStack,
+    ) -> dict[str, CheckedRows]:
+        """The rows of each table that expects something of them, by table; commits nothing.
+
+        Args:
+            tables: All tables.
+            result: From the cache.
+            quarantine: Where rows go.
+            read: What was read, as facts of an error.
+            cached: Lets go what is kept until the rows are written.
+
+        Raises:
+            DataError: TIDE-EXP-001.
+        """
+        found = {}
+        for table in tables:
+            if table.taken.expectations is None:
+                continue
+            rows = self.rows_of(table, result)
+            if table.taken.transform is not None:
+                # It may give other rows each time.
+                rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+                cached.callback(rows.unpersist)
+            found[table.sink.table] = table.taken.expectations.check(rows, quarantine, read)
+        return found

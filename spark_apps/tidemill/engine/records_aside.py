@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tidemill.engine.broken_lines import BrokenLines
@@ -10,6 +11,7 @@ from tidemill.names import LATE_OUTPUT, QUARANTINE_OUTPUT
 from tidemill.payload.quarantine import Quarantine
 from tidemill.sinks.batch_commit import BatchCommit, StepDone, Written, nothing_more
 from tidemill.sinks.table_log import TableLog
+from tidemill.storage.parquet_part import PartFile
 
 # Steps by output.
 _STEPS = {QUARANTINE_OUTPUT: "quarantined", LATE_OUTPUT: "late_set_aside"}
@@ -37,27 +39,32 @@ class RecordsAside:
     ) -> None:
         self.output = output
         self.may_come = may_come
-        self._table = table
+        self.table = table
         self._lines = lines
         self._step_done = step_done
         self._log = TableLog(table.path)
 
     def forget(self) -> None:
         """Drop what tasks of a batch that failed have handed in."""
-        self._table.forget()
+        self.table.forget()
 
     def look(self, entry: LedgerEntry) -> LedgerEntry | None:
         """The table's entry of the batch, if it holds it."""
         found = self._log.look(BatchCommit.of(entry, self.output))
         return None if found is None else found.entry
 
-    def commit(self, entry: LedgerEntry) -> Written:
-        """Commit the batch's records, unless they are there; `rows` is how many the batch has."""
-        parts = self._table.take()
+    def commit(self, entry: LedgerEntry, more: Sequence[PartFile] = ()) -> Written:
+        """Commit the batch's records, unless they are there; `rows` is how many the batch has.
+
+        Args:
+            entry: Of the batch.
+            more: Files of the table with records that no task has handed in.
+        """
+        parts = self.table.take()
+        parts = [*(parts if self._lines is None else self._lines.told(parts)), *more]
         if not parts:
             return Written(False, 0)
-        parts = parts if self._lines is None else self._lines.told(parts)
-        self._log.create(self._table.schema)
-        written = self._log.commit(parts, BatchCommit.of(entry, self.output), self._table.schema)
+        self._log.create(self.table.schema)
+        written = self._log.commit(parts, BatchCommit.of(entry, self.output), self.table.schema)
         self._step_done(_STEPS[self.output])
         return replace(written, rows=sum(part.rows for part in parts))

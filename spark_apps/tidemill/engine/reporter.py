@@ -96,10 +96,23 @@ class Reporter(StreamingQueryListener):
         return progressed
 
     def batch(self, result: BatchResult) -> None:
-        """Count what a batch wrote."""
+        """Count what a batch wrote; say which rows were not as expected."""
         self.query.wrote(result)
         if self.lineage is not None:
             self.lineage.wrote(result)
+        for table, counts in result.expectations.items():
+            violations = {name: count for name, count in counts.violations.items() if count}
+            if violations:
+                log.warning(
+                    "expectations",
+                    pipeline=self.status.pipeline,
+                    batch_id=result.batch_id,
+                    table=table,
+                    violations=violations,
+                    checked=counts.checked,
+                    dropped=counts.dropped,
+                    quarantined=counts.quarantined,
+                )
         rows = dict(self.status.rows_by_output)
         for output, written in result.written.items():
             rows[output] = rows.get(output, 0) + (written.rows or 0)

@@ -1,19 +1,22 @@
-"""What a sink makes of a batch's rows: its own transform, then its condition."""
+"""What a sink makes of a batch's rows: its own transform, its condition, and what is expected of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from tidemill.backfill.row_origin import SinkOrigin
+from tidemill.engine.expectations import TableExpectations, places_lacking
+from tidemill.engine.plan_check.conditions import why_not_of_one_row
 from tidemill.engine.row_origin import find_sink_origin
 from tidemill.engine.transform import Transform, cannot_be_applied, check_frame, load_transform
-from tidemill.errors import DataError
+from tidemill.errors import DataError, SpecError
 from tidemill.sinks.table_columns import table_columns
 from tidemill.spec.project import Pipeline
+from tidemill.spec.sinks import DeltaSink
 
 # Name of the pipeline's result in the query of a sink.
 RESULT_NAME = "result"
@@ -27,11 +30,13 @@ class SinkRows:
         columns: Columns of the rows that it is given to write.
         where: SQL condition on them.
         transform: Its own transform, which raises our errors; None if it takes the result as it is.
+        expectations: What is expected of the rows that `of` gives; None if nothing is.
     """
 
     columns: pa.Schema
     where: str | None = None
     transform: Transform | None = None
+    expectations: TableExpectations | None = None
 
     def of(self, rows: DataFrame) -> DataFrame:
         """The rows to write, of a batch or a range of the result.
@@ -53,13 +58,25 @@ def sink_rows(pipeline: Pipeline, place: int, result: DataFrame) -> SinkRows:
         result: The result, a stream or a batch. Only its columns count: they are asked for with no rows.
 
     Raises:
-        SpecError: TIDE-SPEC-016, if the transform cannot be loaded.
+        SpecError: TIDE-SPEC-016, if the transform cannot be loaded; TIDE-EXP-002 or -003, if an expectation
+            cannot be checked.
         DataError: TIDE-DATA-002, if it cannot be applied.
     """
     sink = pipeline.spec.sinks[place]
-    key, reference = f"sinks[{place}].{sink.kind}.transform", sink.chosen.transform
-    if reference is None:
-        return SinkRows(table_columns(result.schema), sink.chosen.where)
+    none = result.sparkSession.createDataFrame([], result.schema)
+    if sink.chosen.transform is None:
+        rows = SinkRows(table_columns(result.schema), sink.chosen.where)
+    else:
+        rows, none = _shaped(pipeline, place, none)
+    if sink.delta is None or not sink.delta.expectations:
+        return rows
+    return replace(rows, expectations=_expectations(pipeline, f"sinks[{place}].delta", sink.delta, none))
+
+
+def _shaped(pipeline: Pipeline, place: int, none: DataFrame) -> tuple[SinkRows, DataFrame]:
+    """What a sink's own transform makes, and what it makes of a result without rows."""
+    sink = pipeline.spec.sinks[place]
+    key, reference = f"sinks[{place}].{sink.kind}.transform", str(sink.chosen.transform)
     function = _function(pipeline, reference)
 
     def apply(rows: DataFrame) -> DataFrame:
@@ -69,7 +86,8 @@ def sink_rows(pipeline: Pipeline, place: int, result: DataFrame) -> SinkRows:
             raise cannot_be_applied(pipeline, key, reference, error) from error
 
     # A batch, as at every later call: a stream knows less, such as the newest row of each key.
-    columns = table_columns(apply(result.sparkSession.createDataFrame([], result.schema)).schema)
+    shaped_none = apply(none)
+    columns = table_columns(shaped_none.schema)
 
     def checked(rows: DataFrame) -> DataFrame:
         shaped = apply(rows)
@@ -78,7 +96,44 @@ def sink_rows(pipeline: Pipeline, place: int, result: DataFrame) -> SinkRows:
             raise _other_columns(pipeline, key, columns, found)
         return shaped
 
-    return SinkRows(columns, sink.chosen.where, checked)
+    return SinkRows(columns, sink.chosen.where, checked), shaped_none
+
+
+def _expectations(pipeline: Pipeline, key: str, table: DeltaSink, rows: DataFrame) -> TableExpectations:
+    """What is expected of a table's rows.
+
+    Args:
+        pipeline: The pipeline.
+        key: Of the sink in the file.
+        table: The sink.
+        rows: No rows, in the columns that are written.
+
+    Raises:
+        SpecError: TIDE-EXP-002, -003.
+    """
+    # A plan of its own: that of a transform may hold anything.
+    plain = rows.sparkSession.createDataFrame([], rows.schema)
+    facts = {"file": pipeline.environment.project.pipeline_file(pipeline.name), "table": table.table}
+    for name, expectation in table.expectations.items():
+        reason = why_not_of_one_row(plain, expectation.expect)
+        if reason:
+            raise SpecError(
+                "TIDE-EXP-002",
+                "An expectation cannot be checked.",
+                facts={**facts, "key": f"{key}.expectations.{name}", "reason": reason},
+                fix="write a condition on the columns of one row, which are those that the table is given",
+            )
+    lacking = places_lacking(rows)
+    one_topic = not pipeline.spec.has_named_streams and pipeline.spec.source.is_kafka
+    if table.quarantines and one_topic and lacking:
+        raise SpecError(
+            "TIDE-EXP-003",
+            "Rows that do not say which record they are of cannot go to the quarantine of a topic's records.",
+            facts={**facts, "key": f"{key}.expectations", "lacking": ", ".join(lacking)},
+            fix="keep these columns as they are in the transform; or use drop, warn or fail; or declare the "
+            "expectation for the table of records that this one is made of",
+        )
+    return TableExpectations(pipeline.name, table.table, table.expectations)
 
 
 def sink_origins(pipeline: Pipeline, result: DataFrame) -> Mapping[str, SinkOrigin]:

@@ -160,7 +160,8 @@ def _asides(
 ) -> list[RecordsAside]:
     """What takes the records that are set aside."""
     lines = broken_lines(spark, pipeline, quarantine)
-    rejected = RecordsAside(QUARANTINE_OUTPUT, quarantine, lines=lines, step_done=step_done)
+    rejects = pipeline.spec.rejects_records
+    rejected = RecordsAside(QUARANTINE_OUTPUT, quarantine, may_come=rejects, lines=lines, step_done=step_done)
     behind = RecordsAside(LATE_OUTPUT, late, may_come=pipeline.spec.keeps_late, step_done=step_done)
     return [aside for aside in (rejected, behind) if aside.output in pipeline.spec.asides]
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from pyspark import StorageLevel
@@ -21,6 +22,7 @@ from tidemill.backfill.difference import Difference
 from tidemill.backfill.plan import BackfillPlan, load_plan
 from tidemill.backfill.still_holds import check_still_holds
 from tidemill.engine.discovery import known_columns
+from tidemill.engine.expectations import REASON
 from tidemill.engine.quarantine_range import KEY
 from tidemill.engine.range_rows import RangeRows
 from tidemill.engine.verb_process import run_part
@@ -53,7 +55,8 @@ def verify(
 
     Raises:
         UsageError: TIDE-BACK-016, if the plan does not hold any more; -008, if records are gone.
-        DataError: If a record has columns that nobody has discovered yet.
+        DataError: If a record has columns that nobody has discovered yet; TIDE-EXP-001, if a row violates an
+            expectation that allows none.
     """
     store = Store(pipeline.layout.root)
     check_still_holds(store, pipeline, plan)
@@ -64,39 +67,54 @@ def verify(
         records.find_records()
         records.find_offsets(rejected)
         rejected.forget()
-        result = records.result(rejected).persist(StorageLevel.MEMORY_AND_DISK)
-        try:
+        with ExitStack() as cached:
+            result = records.result(rejected).persist(StorageLevel.MEMORY_AND_DISK)
+            cached.callback(result.unpersist)
             result.count()
             discovery.refuse_new()
-            found = [
-                _difference(
-                    table.sink.table,
-                    records.rows_of(table, result),
-                    _stored(spark, pipeline.layout.table(table.sink.table), versions[table.sink.table]),
-                    records.condition_of(table.sink.table),
-                    versions[table.sink.table],
-                )
-                for table in records.tables(result)
-            ]
-        finally:
-            result.unpersist()
-        if pipeline.spec.rejects_records and records.records is not None:
-            found.append(_quarantine(spark, pipeline, rejected, records.records, versions))
+            tables = records.tables(result)
+            checked = records.checked(tables, result, rejected, {"plan": plan.digest}, cached)
+            found = []
+            for table in tables:
+                name = table.sink.table
+                wanted = checked[name].rows if name in checked else records.rows_of(table, result)
+                stored = _stored(spark, pipeline.layout.table(name), versions[name])
+                found.append(_difference(name, wanted, stored, records.condition_of(name), versions[name]))
+        kept = pipeline.spec.has_quarantine or versions[QUARANTINE_OUTPUT] is not None
+        if kept and records.records is not None:
+            parts = [*rejected.take(), *(part for one in checked.values() for part in one.quarantined)]
+            paths = [f"{rejected.path}/{part.name}" for part in parts]
+            stored = _rejections(spark, pipeline, records, rejected, versions[QUARANTINE_OUTPUT])
+            found.append(_quarantine(spark, paths, stored, versions[QUARANTINE_OUTPUT]))
         return found
     finally:
         for file in store.list_files(scratch):
             store.delete(file.path)
 
 
+def _rejections(
+    spark: SparkSession, pipeline: Pipeline, records: RangeRows, rejected: Quarantine, version: int | None
+) -> DataFrame | None:
+    """What the quarantine holds of a plan's records; None if there is none.
+
+    Broken records are of all offsets that were read. A row that violates an expectation was decoded, so it is
+    known whether the plan is about it.
+    """
+    stored = _stored(spark, pipeline.layout.quarantine(pipeline.name), version)
+    if stored is None:
+        return None
+    found = stored.where(records.records or "true").select(*KEY, "reason")
+    by_row = F.col("reason").startswith(f"{REASON}:")
+    decided = None if found.where(by_row).isEmpty() else records.decided(rejected)
+    if decided is None:
+        return found
+    return found.where(~by_row).unionByName(found.where(by_row).join(decided, KEY, "left_semi"))
+
+
 def _quarantine(
-    spark: SparkSession, pipeline: Pipeline, rejected: Quarantine, records: str, versions: Versions
+    spark: SparkSession, parts: Sequence[str], stored: DataFrame | None, version: int | None
 ) -> Difference:
     """The places of rejected records. When they were rejected, and by which run, is told by no record."""
-    version = versions[QUARANTINE_OUTPUT]
-    parts = [f"{rejected.path}/{part.name}" for part in rejected.take()]
-    stored = _stored(spark, pipeline.layout.quarantine(pipeline.name), version)
-    if stored is not None:
-        stored = stored.where(records).select(*KEY, "reason")
     if parts:
         wanted = spark.read.parquet(*parts).select(*KEY, "reason")
     else:

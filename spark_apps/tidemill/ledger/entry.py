@@ -132,6 +132,29 @@ class Shape(StreamShape):
         return Shape(**known, **whole)
 
 
+class ExpectationCounts(BaseModel):
+    """What became of the rows of one commit by the expectations of its table.
+
+    Args:
+        checked: Rows, of which `dropped` and `quarantined` were not written.
+        dropped: Rows that were left out.
+        quarantined: Rows that went to the quarantine; one that is to be dropped, too, counts here only.
+        violations: Rows that violate each expectation, by its name; a row may count several times.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    checked: int
+    dropped: int = 0
+    quarantined: int = 0
+    violations: dict[str, int] = {}
+
+    @property
+    def written(self) -> int:
+        """Rows that the table was given."""
+        return self.checked - self.dropped - self.quarantined
+
+
 class LedgerEntry(BaseModel):
     """What one commit did. `rows` and `event_time` are unknown beforehand to Spark's writer.
 
@@ -139,7 +162,8 @@ class LedgerEntry(BaseModel):
     after `batch_id`. What it says of sources, shape and watermark is that of the batch; `run_id` is the
     verb's request.
 
-    `quarantined_rows` and `late_rows` are the batch's, the same in the entry of each of its outputs.
+    `quarantined_rows` and `late_rows` are the batch's, the same in the entry of each of its outputs;
+    `expectations` are of the rows of its own output.
     `plan` is the digest of a backfill's plan, `chunk` the number of its chunk, from 0.
     `tables_read` has the version of each table that the batch was joined with, by the source's name.
     `source_schemas` names the version of the columns of each stream that discovers them.
@@ -165,6 +189,7 @@ class LedgerEntry(BaseModel):
     rows: int | None = None
     quarantined_rows: int | None = None
     late_rows: int | None = None
+    expectations: ExpectationCounts | None = None
     columns_added: tuple[str, ...] | None = None
     watermark: datetime | None = None
     event_time: dict[Literal["min", "max"], datetime] | None = None

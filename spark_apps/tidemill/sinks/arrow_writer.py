@@ -6,8 +6,7 @@ writer rebuilds the table's state to look up the transaction version.
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,13 +16,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from tidemill.payload.decode import Stage
 from tidemill.sinks.batch_commit import BatchCommit, Staged, StepDone, Written, nothing_more
+from tidemill.sinks.part_files import write_parts
 from tidemill.sinks.spark_writer import SparkWriter
 from tidemill.sinks.table_log import TableLog
 from tidemill.spec.sinks import DeltaSink
-from tidemill.storage.access import access_to
-from tidemill.storage.parquet_part import PartFile, write_part
-
-_PART_SCHEMA = "name string, size long, rows long, statistics string"
+from tidemill.storage.parquet_part import PartFile
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ class ArrowWriter:
         """Write the data files; makes the table, refuses other columns."""
         self.log.create(self.arrow_schema)
         lacking = self.log.check_appendable(self.arrow_schema, self.sink.adds_columns)
-        parts = self._write_parts(frame)
+        parts = write_parts(frame, self.log.path, self.arrow_schema, self.before)
         self.step_done("files_written")
         if not lacking:
             return partial(self._commit, parts)
@@ -83,29 +80,8 @@ class ArrowWriter:
         self.step_done("committed")
         return written
 
-    def _write_parts(self, frame: DataFrame) -> list[PartFile]:
-        # More tasks than cores would only mean more start-up and more, smaller files. With executors that is
-        # the number when all of them are there, not those that happen to be registered.
-        tasks = frame.sparkSession.sparkContext.defaultParallelism
-        task = _part_task(self.log.path, self.arrow_schema, self.before)
-        parts = frame.coalesce(tasks).mapInArrow(task, _PART_SCHEMA)
-        return [PartFile(**row.asDict()) for row in parts.collect()]
-
     def _read_parts(self, session: SparkSession, parts: Sequence[PartFile]) -> DataFrame:
         columns = from_arrow_schema(self.arrow_schema)
         if not parts:
             return session.createDataFrame([], columns)
         return session.read.schema(columns).parquet(*(f"{self.log.path}/{part.name}" for part in parts))
-
-
-def _part_task(path: str, schema: pa.Schema, before: Stage | None) -> Stage:
-    """The function that a task runs: rows in, at most one row out, which describes its file."""
-    access = access_to(path)
-
-    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = batches if before is None else before(batches)
-        part = write_part(path, f"part-{uuid.uuid4()}.snappy.parquet", schema, rows, access)
-        if part is not None:
-            yield pa.RecordBatch.from_pylist([vars(part)])
-
-    return write

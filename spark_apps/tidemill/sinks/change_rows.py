@@ -33,7 +33,7 @@ PASSING = "_tidemill_"
 _PLACE = f"{PASSING}place"
 
 # Micros, as tables keep them: Spark's default for JSON ends at millis.
-_JSON_OPTIONS = {
+JSON_OPTIONS = {
     "ignoreNullFields": "false",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
@@ -134,7 +134,7 @@ def tie_order(columns: list[str], sink: DeltaSink, of: str = "") -> list[Column]
     kept = [F.col(f"{of}{_quoted(name)}") for name in names]
     return [
         deleted_at.isNull() if by_commit else deleted_at.isNotNull(),
-        F.to_json(F.struct(*kept), _JSON_OPTIONS),
+        F.to_json(F.struct(*kept), JSON_OPTIONS),
     ]
 
 

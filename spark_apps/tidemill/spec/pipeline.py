@@ -276,11 +276,21 @@ class PipelineSpec(Strict):
 
     @property
     def rejects_records(self) -> bool:
-        """Whether records can be rejected, so that the pipeline has a quarantine."""
+        """Whether records can be rejected when they are read."""
         return any(
             stream.payload is not None or stream.source.has_broken_lines or stream.max_ahead is not None
             for stream in self.streams.values()
         )
+
+    @property
+    def has_quarantine(self) -> bool:
+        """Whether records can be rejected, or rows of a table that violate an expectation."""
+        return self.rejects_records or any(table.quarantines for table in self.delta_sinks)
+
+    @property
+    def has_expectations(self) -> bool:
+        """Whether rows of a table are checked."""
+        return any(table.expectations for table in self.delta_sinks)
 
     @property
     def keeps_late(self) -> bool:
@@ -297,11 +307,10 @@ class PipelineSpec(Strict):
     def asides(self) -> tuple[str, ...]:
         """The tables of records that were set aside which the pipeline may have.
 
-        That of late ones may be of an earlier declaration: `late` can change between two starts.
+        They may be of an earlier declaration: payload, expectations and `late` can change between two starts.
         """
-        quarantine = (QUARANTINE_OUTPUT,) if self.rejects_records else ()
         timed = any(stream.event_time is not None for stream in self.streams.values())
-        return (*quarantine, LATE_OUTPUT) if timed else quarantine
+        return (QUARANTINE_OUTPUT, LATE_OUTPUT) if timed else (QUARANTINE_OUTPUT,)
 
     @property
     def max_ahead(self) -> timedelta | None:

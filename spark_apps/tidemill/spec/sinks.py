@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from tidemill.names import TABLE_PATTERN
 from tidemill.spec.capabilities import Cell, OutputMode, RefusedError, refusal_of
 from tidemill.spec.change_feed import OWN_COLUMNS, ChangeFeed, ScdMode
+from tidemill.spec.expectations import MAX_EXPECTATIONS, Expectation, ExpectationName
 from tidemill.spec.location import Folder
 from tidemill.spec.options import DeltaSinkOptions, FilesSinkOptions, KafkaSinkOptions
 from tidemill.spec.strict import OneOf, Strict
@@ -107,6 +108,16 @@ class DeltaSink(Strict):
     )
     transform: SinkTransform = None
     where: Where = None
+    expectations: dict[ExpectationName, Expectation] = Field(
+        {},
+        max_length=MAX_EXPECTATIONS,
+        description="What each row is expected to fulfil, by name, after `transform` and `where`; with scd1 "
+        "and scd2 each change. Of each commit the ledger counts the rows that were checked, dropped and "
+        "quarantined, and the violations by name. A row that violates several goes to the quarantine if one "
+        "of them says so. With merge only warn and fail: a row that is left out would let an older one of "
+        "its key stand. With replace no quarantine: each batch writes the whole result again. Quarantine of "
+        "a topic's rows needs the columns kafka_topic, kafka_partition and kafka_offset in the table.",
+    )
     options: DeltaSinkOptions = Field(
         {}, description="Delta's own write options; they need the spark writer. A merge knows none."
     )
@@ -158,6 +169,28 @@ class DeltaSink(Strict):
                 "`forget_deletes_after` is for scd1: a history keeps its deletes, as they end its intervals"
             )
         return self
+
+    @model_validator(mode="after")
+    def _expectations_fit(self) -> Self:
+        for name, expectation in self.expectations.items():
+            wanted = expectation.on_violation
+            if self.mode == "merge" and wanted in ("drop", "quarantine"):
+                raise ValueError(
+                    f"expectation {name}: `{wanted}` does not go with mode merge: a row that is left out "
+                    "would let an older one of its key stand. Use warn or fail, or leave rows out in the "
+                    "transform, before they are aggregated"
+                )
+            if self.mode == "replace" and wanted == "quarantine":
+                raise ValueError(
+                    f"expectation {name}: `quarantine` does not go with mode replace: each batch writes the "
+                    "whole result, and would quarantine the same rows again. Use warn, drop or fail"
+                )
+        return self
+
+    @property
+    def quarantines(self) -> bool:
+        """Whether rows that violate an expectation go to the quarantine."""
+        return any(expectation.on_violation == "quarantine" for expectation in self.expectations.values())
 
     @property
     def named_columns(self) -> dict[str, list[str]]:

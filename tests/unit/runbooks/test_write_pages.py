@@ -37,6 +37,16 @@ sinks:
   - delta: {table: bronze/orders}
   - delta: {table: silver/orders}
 """
+EXPECTING = """
+description: Orders that have a number.
+owner: tests
+source: {kafka: {topic: orders}}
+sinks:
+  - delta:
+      table: bronze/orders
+      expectations:
+        numbered: {expect: id IS NOT NULL, on_violation: fail}
+"""
 FILES = """
 description: Readings from files.
 owner: tests
@@ -82,6 +92,17 @@ def every_row_is_in_both_tables(patient: Patient) -> None:
     ids = patient.ids()
     assert ids == patient.ids("silver/orders") == list(range(len(ids)))
     assert len(ids) >= 30
+
+
+def violated(patient: Patient) -> None:
+    """A row came that an expectation does not allow."""
+    patient.ran(2, EXPECTING)
+    patient.driver_ends("TIDE-EXP-001", 65)
+
+
+def quarantine_them(patient: Patient) -> None:
+    patient.redeclare("on_violation: fail", "on_violation: quarantine")
+    patient.drivers.behave("orders", "run")
 
 
 def restored_under_a_driver(patient: Patient) -> None:
@@ -173,6 +194,22 @@ STORIES = [
         [PLAN_REWIND, REWIND, put_the_old_code_back, START],
         seen=Patient.told_by_status,
         over=every_row_is_in_both_tables,
+    ),
+    Story(
+        "expectation-failed",
+        "rows of a topic go to the quarantine",
+        violated,
+        ("TIDE-EXP-001",),
+        [
+            STATUS,
+            quarantine_them,
+            START,
+            "tidemill quarantine list PIPELINE",
+            "tidemill quarantine show PIPELINE --raw",
+            LEDGER,
+        ],
+        seen=Patient.told_by_status,
+        over=batch(2),
     ),
     Story(
         "checkpoint-ahead-of-table",
