@@ -85,7 +85,11 @@ def transform(readings, devices):
 
 
 def test_files_of_any_format_and_tables_are_handed_in_by_the_names_of_the_sources(lake: Lake) -> None:
-    files = {"path": "abfss://not@reached.invalid/readings", "format": "parquet", "schema": "device string, at timestamp"}
+    files = {
+        "path": "abfss://a@not.reached/b",
+        "format": "parquet",
+        "schema": "device string, at timestamp",
+    }
     lake.pipeline(
         "joined",
         sources={

@@ -35,7 +35,7 @@ class Broker:
     """The broker of a test run.
 
     Args:
-        process: It.
+        process: As it was started.
     """
 
     def __init__(self, process: BrokerProcess) -> None:
@@ -122,9 +122,11 @@ def read(bootstrap_servers: str, topic: str) -> list[Record]:
 def _read(consumer: Consumer, topic: str) -> list[Record]:
     from confluent_kafka import TopicPartition
 
-    partitions = consumer.list_topics(topic, timeout=TIMEOUT_SECONDS).topics[topic].partitions
+    found = consumer.list_topics(topic, timeout=TIMEOUT_SECONDS).topics[topic]
+    if found.error is not None:
+        raise _silent(topic, found.error)
     wanted, starts = 0, []
-    for partition in partitions:
+    for partition in found.partitions:
         at = TopicPartition(topic, partition)
         low, high = consumer.get_watermark_offsets(at, timeout=TIMEOUT_SECONDS)
         starts.append(TopicPartition(topic, partition, low))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from tidemill.errors import UsageError
 from tidemill.spec.ddl import column_types
 from tidemill.testing.broker import Broker, Record
+from tidemill.testing.input_columns import records_schema
 from tidemill.testing.rows import (
     Row,
     as_csv,
@@ -90,7 +91,7 @@ class RecordsFeed:
         source = stream.spec.source.delta
         if source is None:
             raise refused(stream, "records", "read a topic")
-        self._schema = _records_schema(source)
+        self._schema = records_schema(source)
         self._table = TableFeed(stream.layout.table(source.table), self._schema)
         # Also where another run of the test has put some: no two records have one place.
         self._offsets = itertools.count(self._table.count())
@@ -277,40 +278,6 @@ class FilesFeed:
     @property
     def _file(self) -> Path:
         return self._stream.environment.project.pipeline_file(self._stream.name)
-
-
-def made_up_schema(kind: str, *, times: bool = True) -> pa.Schema:
-    """Columns of the sources `rate`, `rate_per_batch` and `socket`."""
-    import pyarrow as pa
-
-    moment = [("timestamp", pa.timestamp("us", "UTC"))] if times else []
-    value = pa.field("value", pa.string() if kind == "socket" else pa.int64())
-    return pa.schema([value, *moment] if kind == "socket" else [*moment, value])
-
-
-def ddl_schema(ddl: str) -> pa.Schema:
-    """Columns as Spark DDL, in Arrow."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.sql.types import StructType
-
-    return to_arrow_schema(cast("StructType", StructType.fromDDL(ddl)), timezone="UTC")
-
-
-def _records_schema(source: Any) -> pa.Schema:
-    import pyarrow as pa
-
-    headers = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-    return pa.schema(
-        [
-            ("kafka_key", pa.binary()),
-            ("kafka_value", pa.binary()),
-            ("kafka_topic", pa.string()),
-            ("kafka_partition", pa.int32()),
-            ("kafka_offset", pa.int64()),
-            ("kafka_timestamp", pa.timestamp("us", "UTC")),
-            *([("kafka_headers", headers)] if source.headers else []),
-        ]
-    )
 
 
 def refused(pipeline: Pipeline, what: str, fix: str) -> UsageError:

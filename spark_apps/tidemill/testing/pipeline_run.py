@@ -27,9 +27,8 @@ from tidemill.testing.feeds import (
     RecordsFeed,
     TableFeed,
     TopicFeed,
-    ddl_schema,
-    made_up_schema,
 )
+from tidemill.testing.input_columns import ddl_schema, made_up_schema
 from tidemill.testing.rows import Row
 from tidemill.testing.stand_ins import input_name, with_stand_ins
 
@@ -164,14 +163,18 @@ class PipelineRun:
         """
         from tidemill.engine.in_session import run_in_session
 
+        self.put()
+        _, reporter = run_in_session(self._spark, self._pipeline, Store(self._pipeline.layout.root))
+        self._take_sent()
+        return reporter.status
+
+    def put(self) -> None:
+        """Put what was handed in where the pipeline reads it, and run nothing: for a driver of your own."""
         for name in list(self._pending):
             if self._pending[name]:
                 self._feeds[name].put(self._pending[name])
             # Not before: what could not be put is not lost.
             del self._pending[name]
-        _, reporter = run_in_session(self._spark, self._pipeline, Store(self._pipeline.layout.root))
-        self._take_sent()
-        return reporter.status
 
     def table(self, name: str) -> list[dict[str, Any]]:
         """Rows of a table of the pipeline now, sorted by their values; times in UTC.

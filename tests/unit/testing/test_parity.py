@@ -120,4 +120,4 @@ def test_one_row_cannot_be_split(tmp_path: Path) -> None:
             None,  # type: ignore[arg-type]
         )
     assert refused.value.error_id == "TIDE-TEST-006"
-    assert refused.value.facts == {"pipeline": "orders", "rows": 1, "streams": 1}
+    assert refused.value.facts == {"pipeline": "orders", "rows": 1, "sources": 1}

@@ -30,12 +30,6 @@ def opened(project: ConfProject, name: str = "orders") -> PipelineRun:
     return testing.pipeline(file, project.folder.parent / "data", None)  # type: ignore[arg-type]
 
 
-def put(run: PipelineRun) -> None:
-    """What `advance` does before it runs."""
-    for name, items in run._pending.items():
-        run._feeds[name].put(items)
-
-
 def stored(run: PipelineRun, table: str = "") -> list[dict[str, Any]]:
     path = run.resolved.layout.table(table or f"input/{run.declared.name}/source")
     return [row for batch in DeltaTable(path).to_pyarrow_dataset().to_batches() for row in batch.to_pylist()]
@@ -96,7 +90,8 @@ def test_a_row_that_does_not_fit_the_payload_is_refused(
     assert error.facts["row"] == 1
     assert str(error.facts["reason"]).startswith(reason)
     assert error.fix.startswith(fix)
-    assert run._pending == {}
+    run.put()
+    assert stored(run) == []
 
 
 def test_rows_and_payloads_are_records_with_places_in_their_order(project: ConfProject) -> None:
@@ -104,7 +99,7 @@ def test_rows_and_payloads_are_records_with_places_in_their_order(project: ConfP
     at = datetime(2024, 1, 1, tzinfo=UTC)
     run.add_rows([{"id": "a", "at": at}])
     run.add_payloads([b"{broken", None, Record(b"{}", key=b"k", partition=3)])
-    put(run)
+    run.put()
     rows = stored(run)
     assert [row["kafka_value"] for row in rows] == [
         b'{"id": "a", "at": "2024-01-01T00:00:00+00:00"}',
@@ -117,7 +112,7 @@ def test_rows_and_payloads_are_records_with_places_in_their_order(project: ConfP
     assert rows[3]["kafka_key"] == b"k"
     again = opened(project)
     again.add_payloads([b"later"])
-    put(again)
+    again.put()
     assert sorted(row["kafka_offset"] for row in stored(again)) == [0, 1, 2, 3, 4]
 
 
@@ -125,7 +120,7 @@ def test_rows_become_lines_of_csv_payloads(project: ConfProject) -> None:
     project.replace("json: {schema: order.json}", "csv: {schema: order.json, separator: ';'}")
     run = opened(project)
     run.add_rows([{"id": 'a "b"; c'}, {"id": "", "at": "2024-01-01T00:00:00Z"}])
-    put(run)
+    run.put()
     assert [row["kafka_value"] for row in stored(run)] == [b'"a ""b""; c";', b'"";"2024-01-01T00:00:00Z"']
 
 
@@ -133,7 +128,7 @@ def test_a_text_is_a_row(project: ConfProject) -> None:
     project.replace("json: {schema: order.json}\nevent_time: {column: at, watermark: 10 minutes}", "text: {}")
     run = opened(project)
     run.add_rows([{"value": "a\nb"}])
-    put(run)
+    run.put()
     assert [row["kafka_value"] for row in stored(run)] == [b"a\nb"]
     assert refusal(run.add_rows, [{"value": None}]).facts == {"row": 0, "reason": "no text"}
 
@@ -146,7 +141,7 @@ def test_rows_cannot_be_encoded_without_a_payload(project: ConfProject) -> None:
     error = refusal(run.add_rows, [{"id": "a"}])
     assert (error.error_id, error.facts["given"]) == ("TIDE-TEST-004", "rows of this payload")
     run.add_payloads([b"\x00"])
-    put(run)
+    run.put()
     assert [row["kafka_value"] for row in stored(run)] == [b"\x00"]
 
 
@@ -164,7 +159,7 @@ def test_lines_of_a_batch_are_one_file_in_a_folder_of_the_test(project: ConfProj
     run = opened(project, "landed")
     run.add_rows([{"id": "a", "at": Decimal("1.5")}])
     run.add_payloads([b"broken"])
-    put(run)
+    run.put()
     folder = Path(run.resolved.layout.root, "input/landed/source")
     (file,) = folder.iterdir()
     assert file.read_bytes() == b'{"id": "a", "at": "1.5"}\nbroken\n'
@@ -173,7 +168,7 @@ def test_lines_of_a_batch_are_one_file_in_a_folder_of_the_test(project: ConfProj
     # Spark reads no name twice, so a second run in one folder must not use it again.
     again = opened(project, "landed")
     again.add_payloads([b"later"])
-    put(again)
+    again.put()
     assert sorted(file.name for file in folder.iterdir()) == ["0.json", "1.json"]
 
 
@@ -190,7 +185,7 @@ def test_rows_of_the_clock_are_the_tests(project: ConfProject) -> None:
     project.write("conf/pipelines/clock.yaml", MADE_UP)
     run = opened(project, "clock")
     run.add_rows([{"timestamp": "2024-01-01T00:00:00Z", "value": 7}])
-    put(run)
+    run.put()
     assert stored(run) == [{"timestamp": datetime(2024, 1, 1, tzinfo=UTC), "value": 7}]
     assert refusal(run.add_rows, [{"value": "seven"}]).error_id == "TIDE-TEST-003"
     assert refusal(run.add_payloads, [b"7"]).fix == "hand in rows by add_rows"
@@ -211,13 +206,12 @@ def test_a_table_has_the_types_of_its_first_rows(project: ConfProject) -> None:
     error = refusal(run.add_rows, [{"id": 1, "name": None}])
     assert (error.error_id, error.facts) == ("TIDE-TEST-003", {"reason": "only nulls in the column name"})
     run.add_rows([{"id": 1, "at": datetime(2024, 1, 1)}])  # noqa: DTZ001  # taken as UTC
-    put(run)
-    run._pending.clear()
+    run.put()
     error = refusal(run.add_rows, [{"id": 1}, {"id": 1.5}])
     assert (error.error_id, error.facts) == ("TIDE-TEST-003", {"row": 1, "reason": "1.5 is no integer"})
     assert refusal(run.add_rows, [{"id": 1, "at": "soon"}]).fix == "write a datetime, or ISO 8601"
     run.add_rows([{"id": 2}])
-    put(run)
+    run.put()
     assert sorted(stored(run, "bronze/orders"), key=lambda row: row["id"]) == [
         {"id": 1, "at": datetime(2024, 1, 1, tzinfo=UTC)},
         {"id": 2, "at": None},
@@ -268,5 +262,5 @@ def test_topics_that_are_not_named_need_a_stand_in(project: ConfProject) -> None
     assert (error.error_id, error.facts["pattern"]) == ("TIDE-TEST-004", "orders.*")
     run = opened(project)
     run.add_rows([{"id": "a"}])
-    put(run)
+    run.put()
     assert {row["kafka_topic"] for row in stored(run)} == {"orders.*"}
