@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
     from tests.support.lake import Lake
 
+# The session and the broker are the kit's that users have for tests of their pipelines.
+pytest_plugins = ["tidemill.testing.plugin"]
+
 __all__ = ["azurite_server", "placed_store", "s3_store_server", "store_place", "store_root"]
 
 TESTS = Path(__file__).parent
@@ -82,24 +85,20 @@ def is_only_for_soak(config: pytest.Config, item: pytest.Item) -> bool:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(tidemill_spark: SparkSession) -> SparkSession:
     """One session for the run, configured as a driver's."""
-    from tests.support.spark_session import shared_session
-
-    session = shared_session(tmp_path_factory.mktemp("session"))
-    yield session
-    session.stop()
+    return tidemill_spark
 
 
 @pytest.fixture(autouse=True)
 def session_as_found(request: pytest.FixtureRequest) -> Iterator[None]:
     """What a pipeline tells the session does not reach the next test."""
     yield
-    if "spark" in request.fixturenames:
+    if "tidemill_spark" in request.fixturenames:
         from tidemill.sources.stream_names import CONF_OF_NAMES
 
         for name in CONF_OF_NAMES:
-            request.getfixturevalue("spark").conf.unset(name)
+            request.getfixturevalue("tidemill_spark").conf.unset(name)
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ from examples.proofs.example import Example, Result
 from examples.proofs.run import prepare, run_example
 from examples.proofs.stage import Stage
 from tests import conftest as _quick_java  # noqa: F401  # Java's options for a start of seconds
-from tests.support.spark_session import shared_session
 from tidemill.dev.broker import running_broker
 from tidemill.dev.broker_config import BrokerConfig
+from tidemill.testing.session import shared_session
 
 
 def main(numbers: Sequence[int]) -> int:

@@ -28,13 +28,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.support.lake import Lake
-from tests.support.spark_session import shared_session
 from tidemill.dev.broker import running_broker
 from tidemill.dev.broker_config import BrokerConfig
 from tidemill.dev.iot_events import IotSettings
 from tidemill.dev.produce import Pace, Target, produce
 from tidemill.dev.topics import create_topic
 from tidemill.ledger.read import read_commits
+from tidemill.testing.session import shared_session
 
 ROOT = Path(__file__).parents[2]
 PARTITIONS = 4

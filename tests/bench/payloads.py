@@ -27,10 +27,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from tests.bench.json_decoder import SCHEMA
 from tests.support.protobuf_schemas import descriptor_set, made_by, message
-from tests.support.spark_session import shared_session
 from tidemill.payload.decoder import Decoder
 from tidemill.payload.decoders import decoder_of
 from tidemill.spec.payload import Payload
+from tidemill.testing.session import shared_session
 
 RECORDS = 200_000
 ROUNDS = 5

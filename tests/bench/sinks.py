@@ -25,10 +25,10 @@ from pyspark.sql import functions as F
 
 from tests.bench.overhead import ROOT, ROW, Bench, bootstrap_interval
 from tests.support.lake import Lake
-from tests.support.spark_session import shared_session
 from tidemill.dev.broker import running_broker
 from tidemill.dev.broker_config import BrokerConfig
 from tidemill.dev.topics import create_topic
+from tidemill.testing.session import shared_session
 
 SCHEMA = "iot_event.json"
 TOPIC = "events"

@@ -9,25 +9,31 @@ import pytest
 
 from tests.support.iot_fixtures import drivers, iot, topic
 from tests.support.kafka import CONNECTION_STRING, EVENT_HUBS_USER, Kafka
-from tidemill.dev.broker import running_broker, start_broker, stop_broker
+from tidemill.dev.broker import start_broker, stop_broker
 from tidemill.dev.broker_config import BrokerConfig, PlainLogin
 from tidemill.dev.broker_process import find_broker
-from tidemill.dev.certificates import make_certificates
+from tidemill.dev.certificates import Certificates, make_certificates
+from tidemill.testing.broker import Broker
 
 __all__ = ["drivers", "iot", "topic"]
 
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    folder = tmp_path_factory.mktemp("kafka")
-    certificates = make_certificates(folder / "certificates")
-    config = BrokerConfig(
-        folder / "broker",
-        login=PlainLogin(EVENT_HUBS_USER, CONNECTION_STRING),
-        key_store=certificates.key_store,
-    )
-    with running_broker(config) as broker:
-        yield Kafka(broker, certificates.authority)
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="session")
+def tidemill_broker_config(
+    tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
+) -> BrokerConfig:
+    login = PlainLogin(EVENT_HUBS_USER, CONNECTION_STRING)
+    return BrokerConfig(tmp_path_factory.mktemp("kafka"), login=login, key_store=certificates.key_store)
+
+
+@pytest.fixture(scope="session")
+def kafka(tidemill_broker: Broker, certificates: Certificates) -> Kafka:
+    return Kafka(tidemill_broker.broker, certificates.authority)
 
 
 @pytest.fixture(scope="module")

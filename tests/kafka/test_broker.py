@@ -189,6 +189,12 @@ def test_a_broker_that_does_not_start_shows_the_end_of_its_log(tmp_path: Path) -
     assert find_broker(tmp_path) is None
 
 
+def test_a_topic_that_does_not_exist_is_not_read_as_an_empty_one(kafka: Kafka) -> None:
+    with pytest.raises(UnavailableError) as missing:
+        kafka.read("not_there")
+    assert (missing.value.error_id, missing.value.facts["topic"]) == ("TIDE-TEST-007", "not_there")
+
+
 @pytest.mark.parametrize("protocol", [SASL_PLAINTEXT, SASL_SSL])
 def test_the_connection_string_opens_the_secured_listeners(kafka: Kafka, protocol: str) -> None:
     topic = kafka.new_topic(partitions=3)

@@ -117,7 +117,7 @@ def test_a_record_that_two_uses_of_the_source_reject_is_in_quarantine_once(
 def test_a_batch_that_the_same_run_repeats_leaves_the_committed_records_alone(
     kafka: Kafka, lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tests.support.lake._run_id", lambda: "one-run")
+    monkeypatch.setattr("tidemill.engine.in_session.new_run_id", lambda: "one-run")
     pipeline = readings(lake, topic)
     kafka.send(topic, [reading(0), *BAD.values()])
     pipeline.run_incremental()

@@ -13,6 +13,7 @@ from tests.support.writer_cases import CrashedError
 from tidemill.checkpoint.current import read_or_create_current
 from tidemill.checkpoint.epochs import claim_epoch
 from tidemill.engine.drain import Drain
+from tidemill.engine.in_session import new_reporter
 from tidemill.engine.run_context import RunContext
 from tidemill.engine.running_query import RunningQuery, drain_queries
 from tidemill.engine.session_conf import STOP_TIMEOUT_SECONDS
@@ -138,7 +139,8 @@ def start(pipeline: LakePipeline, drain: Drain) -> RunningQuery:
     generation = read_or_create_current(store, resolved.layout, pipeline.name).generation
     epoch = claim_epoch(store, resolved.layout, pipeline.name, "several")
     run = RunContext(resolved, "stream", "several", store, drain, code_of(resolved), generation, epoch)
-    reporter = pipeline._reporter(run, resolved.layout.status(pipeline.name))
+    path = resolved.layout.status(pipeline.name)
+    reporter = new_reporter(store, path, pipeline.name, run.mode, run.run_id)
     spark.streams.addListener(reporter)
     return start_query(spark, run, reporter, nothing_more)
 

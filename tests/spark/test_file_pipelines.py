@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
-from tests.support.lake import Lake, LakePipeline
+from tests.support.lake import REPOSITORY, Lake, LakePipeline
 from tests.support.running_stream import running_stream
+from tidemill import testing
 from tidemill.engine.task_watch import Work, work_of
 from tidemill.errors import UsageError
 
@@ -32,12 +35,16 @@ def word_count(lake: Lake) -> LakePipeline:
 COUNTS = {"the": 4, "mill": 1, "fills": 1, "its": 1, "pond": 2, "turns": 1, "wheel": 2, "it's": 1}
 
 
-def test_words_are_counted_over_all_files_and_runs(lake: Lake, word_count: LakePipeline) -> None:
-    word_count.run_incremental()
-    assert counted(lake) == COUNTS
-    lake.land("landing/words/3.txt", "pond\n")
-    word_count.run_incremental()
-    assert counted(lake) == {**COUNTS, "pond": 3}
+def test_words_are_counted_over_all_files_and_runs(tidemill_spark: SparkSession, tmp_path: Path) -> None:
+    run = testing.pipeline(REPOSITORY / "conf/pipelines/word_count.yaml", tmp_path, tidemill_spark)
+    run.add_rows([{"value": "The mill fills the pond"}, {"value": "the wheel. It's THE wheel!"}])
+    run.advance()
+    counts = {"fills": 1, "it's": 1, "mill": 1, "pond": 1, "the": 4, "wheel": 2}
+    assert [tuple(row.values()) for row in run.table("gold/word_count")] == list(counts.items())
+    run.add_rows([{"value": "pond"}])
+    run.advance()
+    counts["pond"] = 2
+    assert [tuple(row.values()) for row in run.table("gold/word_count")] == list(counts.items())
 
 
 def test_a_run_without_new_words_changes_nothing(lake: Lake, word_count: LakePipeline) -> None:
@@ -121,9 +128,11 @@ def test_each_file_is_a_batch_and_each_batch_a_commit(lake: Lake, activity_data:
     assert sorted(-row["y"] for row in lake.rows("bronze/activity_data")) == [0, 1, 2, 100, 101, 102]
 
 
-def test_readings_have_clear_columns(lake: Lake, activity_data: LakePipeline) -> None:
-    activity_data.run_incremental()
-    (row,) = [row for row in lake.rows("bronze/activity_data") if row["y"] == -2]
+def test_readings_have_clear_columns(tidemill_spark: SparkSession, tmp_path: Path) -> None:
+    run = testing.pipeline(REPOSITORY / "conf/pipelines/activity_data.yaml", tmp_path, tidemill_spark)
+    run.add_rows([reading(2)])
+    run.advance()
+    (row,) = run.table("bronze/activity_data")
     assert row == {
         "Arrival_Time": datetime(2015, 2, 23, 10, 18, 55, 2000, UTC),
         "Creation_Time": 1_424_686_733_090_638_195,

@@ -184,7 +184,7 @@ def _reading(commit: int, place: int) -> dict[str, Any]:
 
 
 def _make_missing() -> None:
-    from tests.support.spark_session import shared_session
+    from tidemill.testing.session import shared_session
 
     with tempfile.TemporaryDirectory() as work:
         spark = shared_session(Path(work) / "session")

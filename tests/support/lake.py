@@ -8,8 +8,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +22,18 @@ from tidemill.backfill.chunks import parse_chunk
 from tidemill.backfill.difference import Difference
 from tidemill.backfill.plan import BackfillPlan
 from tidemill.backfill.planning import plan_backfill
-from tidemill.checkpoint.epochs import claim_epoch
-from tidemill.checkpoint.gate import check, check_holds, gather_facts
 from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.checkpoint.receipts import write_receipt
-from tidemill.checkpoint.status import Status
 from tidemill.control.verify_range import newest
-from tidemill.engine.admission import admit, generation_to_run
 from tidemill.engine.analyse import analyse
 from tidemill.engine.backfill import run_backfill
 from tidemill.engine.drain import Drain
+from tidemill.engine.in_session import Meanwhile, new_reporter, new_run_id, run_in_session
 from tidemill.engine.lineage_sender import open_lineage
 from tidemill.engine.receipt import make_receipt
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
-from tidemill.engine.streaming import Ending, run_query
+from tidemill.engine.streaming import Ending
 from tidemill.engine.verify import verify
 from tidemill.ledger.code import code_of
 from tidemill.ledger.read import Commit, read_ledger
@@ -49,7 +45,6 @@ from tidemill.storage.store import Store
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-_RUN_NUMBERS = itertools.count(1)
 # Each landed file is a second younger than the one before, and none comes from the future.
 _ARRIVALS = itertools.count()
 _FIRST_ARRIVAL = time.time() - 24 * 3600
@@ -230,8 +225,10 @@ class LakePipeline:
     def apply(self, plan: BackfillPlan, step_done: StepDone = nothing_more) -> Reporter:
         """Carry out a plan, perhaps an older one."""
         pipeline = self.resolved
-        run = RunContext(pipeline, "backfill", _run_id(), self.lake.store, Drain(), code_of(pipeline))
-        reporter = self._reporter(run, pipeline.layout.backfill_status(plan.pipeline, plan.digest))
+        run = RunContext(pipeline, "backfill", new_run_id(), self.lake.store, Drain(), code_of(pipeline))
+        path = pipeline.layout.backfill_status(plan.pipeline, plan.digest)
+        reporter = new_reporter(self.lake.store, path, self.name, run.mode, run.run_id)
+        self._begins(reporter)
         run_backfill(self.lake.spark, run, reporter, plan, step_done)
         self._ended(reporter, "finished")
         return reporter
@@ -247,24 +244,15 @@ class LakePipeline:
     def _run(
         self, mode: Any, step_done: StepDone, drain: Drain, admitted: Callable[[], object] = lambda: None
     ) -> tuple[Ending, Reporter]:
-        pipeline, store = self.resolved, self.lake.store
-        generation = generation_to_run(store, pipeline)
-        check_holds(store, pipeline.layout, self.name)
-        check(gather_facts(store, pipeline, generation))
-        epoch = claim_epoch(store, pipeline.layout, self.name, "test")
-        run = RunContext(pipeline, mode, _run_id(), store, drain, code_of(pipeline), generation, epoch)
-        run = admit(run)
-        admitted()
-        reporter = self._reporter(run, pipeline.layout.status(self.name))
-        self.lake.spark.streams.addListener(reporter)
-        try:
-            ending = run_query(self.lake.spark, replace(run), reporter, step_done)
-        finally:
-            # As when a driver stops Spark: what the query still had to say is heard first.
-            self.lake.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
-            self.lake.spark.streams.removeListener(reporter)
+        meanwhile = Meanwhile(drain, step_done, admitted, self._begins)
+        ending, reporter = run_in_session(self.lake.spark, self.resolved, self.lake.store, mode, meanwhile)
         self._ended(reporter, ending)
         return ending, reporter
+
+    def _begins(self, reporter: Reporter) -> None:
+        reporter.lineage = open_lineage(self.resolved)
+        if reporter.lineage is not None:
+            reporter.lineage.begins(reporter.status)
 
     def _ended(self, reporter: Reporter, ending: Ending) -> None:
         """With lineage, leave a receipt and tell the end. A run that fails stands for one that was killed."""
@@ -274,30 +262,9 @@ class LakePipeline:
             write_receipt(store, layout, receipt)
             reporter.lineage.ends(receipt)
 
-    def _reporter(self, run: RunContext, path: str) -> Reporter:
-        now = datetime.now(UTC)
-        status = Status(
-            pipeline=self.name,
-            mode=run.mode,
-            state="starting",
-            run_id=run.run_id,
-            started_at=now,
-            updated_at=now,
-        )
-        reporter = Reporter(self.lake.store, path, status)
-        reporter.lineage = open_lineage(run.pipeline)
-        if reporter.lineage is not None:
-            reporter.lineage.begins(status)
-        return reporter
-
 
 def _rows(path: Path) -> list[dict[str, Any]]:
     """Read the data files of the newest version; tables here have no partitions and no deletion vectors."""
     # Not `to_pyarrow_table`: its threads can abort the process at exit (pyarrow 26 with deltalake 1.6).
     files = DeltaTable(str(path)).file_uris()
     return [row for file in files for row in pq.read_table(file).to_pylist()]
-
-
-def _run_id() -> str:
-    # Names of quarantine files are a function of the run, so two runs never share an id.
-    return f"test-{next(_RUN_NUMBERS)}"

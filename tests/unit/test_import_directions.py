@@ -64,7 +64,7 @@ def third_party_imports() -> Iterator[tuple[str, str]]:
 def declared_distributions() -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    declared = [*project["dependencies"], *extras["spark"], *extras["airflow"]]
+    declared = [*project["dependencies"], *extras["spark"], *extras["airflow"], *extras["testing"]]
     return {one_spelling(re.split(r"[\[<>=]", requirement)[0]) for requirement in declared}
 
 

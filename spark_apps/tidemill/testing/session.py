@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
-
-from tidemill.engine.session import start_session
 from tidemill.spec.environment import DriverSize, EnvironmentSpec, Resources
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.project import Environment, Pipeline, Project
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 def shared_session(folder: Path) -> SparkSession:
     """Start it; two cores, so that two tasks really run at once."""
+    from tidemill.engine.session import start_session
+
     # As a driver does: else each of its lines is in the log of a test that failed.
     logging.getLogger("py4j").setLevel(logging.ERROR)
     size = DriverSize(driver=Resources(cores=2, memory=2**30))

@@ -1,0 +1,290 @@
+"""What a test hands in, put where the pipeline reads it: all of a batch at once, in its order.
+
+A feed makes items of rows or payloads, and puts items. Items of one feed can be put by another one of the
+same pipeline: that is how the parity kit gives several runs the same input.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from tidemill.errors import UsageError
+from tidemill.spec.ddl import column_types
+from tidemill.testing.broker import Broker, Record
+from tidemill.testing.input_columns import records_schema
+from tidemill.testing.rows import (
+    Row,
+    as_csv,
+    as_json,
+    as_table,
+    as_text,
+    check_columns,
+    check_fits,
+    misfit,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from tidemill.spec.project import Pipeline
+
+Payload = bytes | None | Record
+
+
+class Feed(Protocol):
+    """The way into one source of a pipeline."""
+
+    def rows(self, rows: Sequence[Row]) -> list[Any]:
+        """Rows as items; refuses one that does not fit (TIDE-TEST-003)."""
+
+    def payloads(self, payloads: Iterable[Payload]) -> list[Any]:
+        """Payloads as items, as they are."""
+
+    def put(self, items: Sequence[Any]) -> None:
+        """Put items where the next batch reads them."""
+
+
+class RecordEncoder:
+    """Rows as values of records, by the pipeline's payload.
+
+    Args:
+        stream: A pipeline of the one stream.
+    """
+
+    def __init__(self, stream: Pipeline) -> None:
+        self._stream = stream
+
+    def records(self, rows: Sequence[Row]) -> list[Record]:
+        """One record for each row."""
+        from tidemill.payload.decoders import decoder_of
+
+        payload = self._stream.spec.payload
+        if payload is None or payload.format not in ("json", "csv", "text"):
+            raise refused(self._stream, "rows of this payload", "hand in encoded records by add_payloads")
+        decoder = decoder_of(payload, self._stream.environment.project.schemas)
+        names = decoder.columns.names
+        check_columns(rows, names)
+        if payload.csv is not None:
+            values = as_csv(rows, names, payload.csv.separator)
+        else:
+            values = as_json(rows) if payload.json_ is not None else as_text(rows)
+        check_fits(decoder, values)
+        return [Record(value) for value in values]
+
+
+class RecordsFeed:
+    """Records of a topic, in the table that stands in for it.
+
+    Args:
+        stream: A pipeline of the one stream, with the table as its source.
+        topic: What `kafka_topic` says.
+    """
+
+    def __init__(self, stream: Pipeline, topic: str) -> None:
+        self._encoder = RecordEncoder(stream)
+        self._topic = topic
+        source = stream.spec.source.delta
+        if source is None:
+            raise refused(stream, "records", "read a topic")
+        self._schema = records_schema(source)
+        self._table = TableFeed(stream.layout.table(source.table), self._schema)
+        # Also where another run of the test has put some: no two records have one place.
+        self._offsets = itertools.count(self._table.count())
+
+    def rows(self, rows: Sequence[Row]) -> list[Any]:
+        """With the places that they would have in a topic of one partition."""
+        return self.payloads(self._encoder.records(rows))
+
+    def payloads(self, payloads: Iterable[Payload]) -> list[Any]:
+        """With the places that they would have in a topic of one partition; a record may name another one."""
+        return [
+            self._row(payload if isinstance(payload, Record) else Record(payload)) for payload in payloads
+        ]
+
+    def put(self, items: Sequence[Any]) -> None:
+        """Append them."""
+        self._table.put([as_table(items, self._schema)])
+
+    def _row(self, record: Record) -> dict[str, Any]:
+        return {
+            "kafka_key": record.key,
+            "kafka_value": record.value,
+            "kafka_topic": self._topic,
+            "kafka_partition": max(record.partition, 0),
+            "kafka_offset": next(self._offsets),
+            "kafka_timestamp": datetime.now(UTC),
+        }
+
+
+class TopicFeed:
+    """Records, sent to a real topic.
+
+    Args:
+        stream: A pipeline of the one stream.
+        broker: Where the topic is.
+        topic: The test's own.
+    """
+
+    def __init__(self, stream: Pipeline, broker: Broker, topic: str) -> None:
+        self._encoder = RecordEncoder(stream)
+        self._broker = broker
+        self._topic = topic
+
+    def rows(self, rows: Sequence[Row]) -> list[Any]:
+        """One record for each."""
+        return self._encoder.records(rows)
+
+    def payloads(self, payloads: Iterable[Payload]) -> list[Any]:
+        """As they are."""
+        return list(payloads)
+
+    def put(self, items: Sequence[Any]) -> None:
+        """Send them, and wait until the broker has all."""
+        self._broker.send(self._topic, items)
+
+
+class TableFeed:
+    """Rows of a Delta table.
+
+    Args:
+        path: Of the table.
+        schema: Its columns, where they are known; else those of the table that exists, or of the first rows.
+        change_feed: Whether its changes are read.
+    """
+
+    def __init__(self, path: str, schema: pa.Schema | None = None, *, change_feed: bool = False) -> None:
+        self._path = path
+        self._options = {"delta.enableChangeDataFeed": "true"} if change_feed else None
+        if schema is not None:
+            self.create(schema)
+
+    def create(self, schema: pa.Schema) -> None:
+        """Make it, without rows, unless it exists."""
+        from deltalake import DeltaTable
+
+        if self._schema() is None:
+            DeltaTable.create(self._path, schema, configuration=self._options)
+
+    def count(self) -> int:
+        """How many rows it has."""
+        from tidemill.ledger.read import open_table
+
+        table = open_table(self._path)
+        return 0 if table is None else int(table.count())
+
+    def rows(self, rows: Sequence[Row]) -> list[Any]:
+        """Tables of one row, of the types that all rows have together."""
+        table = as_table(rows, self._schema())
+        return [table.slice(place, 1) for place in range(table.num_rows)]
+
+    def payloads(self, payloads: Iterable[Payload]) -> list[Any]:  # noqa: ARG002  # a table has none
+        """Refused."""
+        raise UsageError(
+            "TIDE-TEST-004",
+            "A table has rows, not payloads.",
+            facts={"table": self._path},
+            fix="hand in rows by add_rows",
+        )
+
+    def put(self, items: Sequence[Any]) -> None:
+        """Append them by one commit."""
+        import pyarrow as pa
+        from deltalake import write_deltalake
+
+        # A table that exists keeps its properties.
+        options = self._options if self._schema() is None else None
+        rows = pa.concat_tables(items, promote_options="permissive")
+        write_deltalake(self._path, rows, mode="append", configuration=options)
+
+    def _schema(self) -> pa.Schema | None:
+        import pyarrow as pa
+
+        from tidemill.ledger.read import open_table
+
+        table = open_table(self._path)
+        return None if table is None else pa.schema(table.schema().to_arrow())
+
+
+class FilesFeed:
+    """Files in the folder that the pipeline reads: one for each batch.
+
+    Args:
+        stream: A pipeline of the one stream.
+        spark: Writes the formats that are not lines.
+    """
+
+    def __init__(self, stream: Pipeline, spark: SparkSession) -> None:
+        self._stream = stream
+        self._spark = spark
+        self._source = stream.spec.source.chosen
+        self._folder = Path(stream.layout.folder(self._source.path))
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def rows(self, rows: Sequence[Row]) -> list[Any]:
+        """Lines where the format has them, else rows that fit its columns."""
+        if self._source.format == "text":
+            check_columns(rows, ["value"])
+            return as_text(rows)
+        if not self._source.discovers:
+            check_columns(rows, column_types(self._source.schema_, self._file))
+        if self._source.format == "json":
+            return as_json(rows)
+        self._frame(rows)
+        return list(rows)
+
+    def payloads(self, payloads: Iterable[Payload]) -> list[Any]:
+        """Lines, as they are."""
+        if self._source.format not in ("json", "csv", "text"):
+            raise refused(self._stream, f"lines of {self._source.format} files", "hand in rows by add_rows")
+        lines = [payload.value if isinstance(payload, Record) else payload for payload in payloads]
+        if None in lines:
+            raise refused(self._stream, "a line that is None", "leave it out: only a topic has such")
+        return lines
+
+    def put(self, items: Sequence[Any]) -> None:
+        """Write them into a file of their own, which is there as a whole or not at all."""
+        lines = [item for item in items if isinstance(item, bytes)]
+        rows = [item for item in items if not isinstance(item, bytes)]
+        if lines:
+            hidden = self._folder / ".lines"
+            hidden.write_bytes(b"".join(line + b"\n" for line in lines))
+            self._show(hidden)
+        if rows:
+            written = self._folder.with_name(f".{self._folder.name}.written")
+            frame = self._frame(rows).coalesce(1).write.mode("overwrite")
+            frame.format(self._source.format).options(**self._source.options).save(str(written))
+            self._show(next(written.glob("part-*")))
+
+    def _frame(self, rows: Sequence[Row]) -> Any:
+        from pyspark.errors import PySparkException
+        from pyspark.sql.types import StructType
+
+        schema = cast("StructType", StructType.fromDDL(self._source.schema_))
+        try:
+            return self._spark.createDataFrame([tuple(map(row.get, schema.names)) for row in rows], schema)
+        except PySparkException as error:
+            misfit(None, str(error).partition("\n")[0], "correct the value; times are datetime objects")
+
+    def _show(self, file: Path) -> None:
+        # Also where another run of the test has put some: Spark reads no name twice.
+        number = sum(1 for other in self._folder.iterdir() if not other.name.startswith("."))
+        file.rename(self._folder / f"{number}.{self._source.format}")
+
+    @property
+    def _file(self) -> Path:
+        return self._stream.environment.project.pipeline_file(self._stream.name)
+
+
+def refused(pipeline: Pipeline, what: str, fix: str) -> UsageError:
+    """Of input that a source cannot have."""
+    return UsageError(
+        "TIDE-TEST-004",
+        "The source cannot be given this by a test.",
+        facts={"pipeline": pipeline.name, "given": what},
+        fix=fix,
+    )

@@ -1,0 +1,299 @@
+"""One pipeline in a test: hand rows in, advance by a batch, look at its tables."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidemill.checkpoint.status import Status
+from tidemill.errors import UsageError
+from tidemill.names import LATE_OUTPUT, QUARANTINE_OUTPUT, SOURCE_NAME
+from tidemill.spec.environment import EnvironmentSpec
+from tidemill.spec.named_parts import check_named_parts
+from tidemill.spec.near_key import near_key
+from tidemill.spec.pipeline import PipelineSpec
+from tidemill.spec.project import Environment, Pipeline, Project
+from tidemill.storage.store import Store
+from tidemill.testing.broker import Broker
+from tidemill.testing.feeds import (
+    Feed,
+    FilesFeed,
+    Payload,
+    RecordsFeed,
+    TableFeed,
+    TopicFeed,
+)
+from tidemill.testing.input_columns import ddl_schema, made_up_schema
+from tidemill.testing.rows import Row
+from tidemill.testing.stand_ins import input_name, with_stand_ins
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Tables in memory have names of the session, which many tests share.
+_VIEW_NUMBERS = itertools.count(1)
+
+
+def pipeline(
+    file: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    spark: SparkSession,
+    broker: Broker | None = None,
+) -> PipelineRun:
+    """A pipeline of a project, ready to be given rows.
+
+    Args:
+        file: Its file, `…/conf/pipelines/NAME.yaml`; from the folder that the tests are started in.
+        folder: Holds its tables and state. Pipelines with one folder see each other's tables.
+        spark: The session of the test run, `tidemill_spark`.
+        broker: Real topics in the place of stand-ins, `tidemill_broker`.
+
+    Raises:
+        UsageError: TIDE-TEST-005, if the file is not in a project.
+        SpecError: If the declaration, its schema or its transform is wrong.
+    """
+    return PipelineRun(find_declared(Path(file)), Path(folder), spark, broker)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A pipeline file, read."""
+
+    project: Project
+    name: str
+    spec: PipelineSpec
+
+
+def find_declared(file: Path) -> Declared:
+    """Read a pipeline file of a project.
+
+    Raises:
+        UsageError: TIDE-TEST-005, if it is not in the `conf/pipelines` of one.
+        SpecError: If it is wrong, or missing.
+    """
+    path = file.absolute()
+    if path.parent.parts[-2:] != ("conf", "pipelines") or path.suffix != ".yaml":
+        raise UsageError(
+            "TIDE-TEST-005",
+            "This is not the file of a pipeline.",
+            facts={"file": path},
+            fix="name a file such as conf/pipelines/orders.yaml; its project has the transforms and schemas",
+        )
+    project = Project(path.parents[2])
+    return Declared(project, path.stem, project.load_pipeline(path.stem))
+
+
+class PipelineRun:
+    """A pipeline as declared, by the engine of the drivers: gate, decoding, transform, ledger, sinks.
+
+    Only the ends are the test's: what its sources are given, and the sinks that are no tables; see
+    `stand_ins.py`. Each `advance` is a restart: a query that starts from the checkpoint of the last one.
+
+    Args:
+        declared: The pipeline file.
+        folder: Of tables and state.
+        spark: The session.
+        broker: Real topics in the place of stand-ins.
+    """
+
+    def __init__(
+        self, declared: Declared, folder: Path, spark: SparkSession, broker: Broker | None = None
+    ) -> None:
+        self.declared = declared
+        self._spark = spark
+        self._broker = broker
+        self._topics: dict[str, str] = {}
+        sinks = declared.spec.sinks
+        self._views = {place: f"tidemill_test_{next(_VIEW_NUMBERS)}" for place, _ in enumerate(sinks)}
+        self._sent: dict[str, list[dict[str, Any]]] = {
+            sink.place: []
+            for sink in sinks
+            if sink.delta is None and not (sink.kafka is not None and broker is not None)
+        }
+        self._pending: dict[str, list[Any]] = {}
+        topic_of = None if broker is None else self._new_topic
+        spec = with_stand_ins(declared.name, declared.spec, self._views, topic_of)
+        self._pipeline = Pipeline(declared.name, spec, self._environment(folder))
+        check_named_parts(self._pipeline)
+        self._feeds = {name: self._feed(name) for name in self._sources}
+
+    def add_rows(self, rows: Iterable[Row], to: str | None = None, columns: str | None = None) -> None:
+        """Hand rows in for the next batch.
+
+        Args:
+            rows: By column; in JSON and tables, a time may be a datetime or ISO 8601.
+            to: Name of the source: of a table that is joined, or of one of several streams.
+            columns: Of a table that does not exist yet, as Spark DDL; else the types are the values'.
+
+        Raises:
+            UsageError: TIDE-TEST-003, if a row does not fit; TIDE-TEST-002, if there is no such source.
+        """
+        name = self._source(to)
+        feed = self._feeds[name]
+        if columns is not None and isinstance(feed, TableFeed):
+            feed.create(ddl_schema(columns))
+        self.add_items(feed.rows(list(rows)), name)
+
+    def add_payloads(self, payloads: Iterable[Payload], to: str | None = None) -> None:
+        """Hand in, for the next batch, records of a topic or lines of files: as they are, also broken."""
+        name = self._source(to)
+        self.add_items(self._feeds[name].payloads(payloads), name)
+
+    def items(self, rows: Sequence[Row]) -> list[Any]:
+        """Rows as the one source takes them, for `add_items` of any run of the pipeline."""
+        return self._feeds[self._source(None)].rows(rows)
+
+    def add_items(self, items: Iterable[Any], to: str | None = None) -> None:
+        """Hand in for the next batch what `items` has made."""
+        self._pending.setdefault(self._source(to), []).extend(items)
+
+    def advance(self) -> Status:
+        """Run all that was handed in, as one batch; then, with a watermark, the empty one that moves it.
+
+        Returns:
+            What the driver says of this run: rows by output, late and rejected rows, watermark.
+
+        Raises:
+            TidemillError: What stopped the pipeline, as in production.
+        """
+        from tidemill.engine.in_session import run_in_session
+
+        self.put()
+        _, reporter = run_in_session(self._spark, self._pipeline, Store(self._pipeline.layout.root))
+        self._take_sent()
+        return reporter.status
+
+    def put(self) -> None:
+        """Put what was handed in where the pipeline reads it, and run nothing: for a driver of your own."""
+        for name in list(self._pending):
+            if self._pending[name]:
+                self._feeds[name].put(self._pending[name])
+            # Not before: what could not be put is not lost.
+            del self._pending[name]
+
+    def table(self, name: str) -> list[dict[str, Any]]:
+        """Rows of a table of the pipeline now, sorted by their values; times in UTC.
+
+        Raises:
+            UsageError: TIDE-TEST-001, if the pipeline has no such table.
+        """
+        tables = [sink.table for sink in self._pipeline.spec.delta_sinks]
+        if name not in tables:
+            raise _unknown("TIDE-TEST-001", "The pipeline writes no such table.", name, tables)
+        return self._rows(self._pipeline.layout.table(name))
+
+    def sent(self, place: str) -> list[dict[str, Any]]:
+        """Rows that a sink which is no table was given: `topic iot_alerts`, `console`, and so on.
+
+        Raises:
+            UsageError: TIDE-TEST-001, if the pipeline has no such sink, or its topic is a real one.
+        """
+        if place not in self._sent:
+            raise _unknown("TIDE-TEST-001", "The pipeline has no such sink.", place, list(self._sent))
+        return list(self._sent[place])
+
+    def quarantine(self) -> list[dict[str, Any]]:
+        """Rejected records, each with its reason and its bytes."""
+        return self._rows(self._pipeline.layout.aside(QUARANTINE_OUTPUT, self._pipeline.name))
+
+    def late(self) -> list[dict[str, Any]]:
+        """Late records, of a pipeline with `late: table`."""
+        return self._rows(self._pipeline.layout.aside(LATE_OUTPUT, self._pipeline.name))
+
+    def topic_of(self, declared: str) -> str:
+        """The test's own topic for a declared one; only with a broker.
+
+        Raises:
+            UsageError: TIDE-TEST-001, if the pipeline names no such topic.
+        """
+        if self._broker is None:
+            raise UsageError(
+                "TIDE-TEST-004",
+                "The test has no broker, so there is no topic.",
+                facts={"pipeline": self.declared.name, "topic": declared},
+                fix=f"see what it was given by sent('topic {declared}'), or hand `tidemill_broker` in",
+            )
+        if declared not in self._topics:
+            raise _unknown("TIDE-TEST-001", "The pipeline names no such topic.", declared, self._topics)
+        return self._topics[declared]
+
+    def _new_topic(self, declared: str) -> str:
+        if declared not in self._topics and self._broker is not None:
+            self._topics[declared] = self._broker.new_topic(declared)
+        return self._topics[declared]
+
+    @property
+    def resolved(self) -> Pipeline:
+        """The pipeline with its stand-ins, as the engine runs it."""
+        return self._pipeline
+
+    def _environment(self, folder: Path) -> Environment:
+        size = {self.declared.spec.run.size: {"driver": {"cores": 1, "memory": "1g"}}}
+        document: dict[str, Any] = {"root": str(folder.absolute()), "sizes": size}
+        if self._broker is not None:
+            document["kafka"] = {"bootstrap_servers": self._broker.bootstrap_servers}
+        spec = EnvironmentSpec.model_validate(document)
+        return Environment("test", folder / "test.yaml", spec, self.declared.project)
+
+    @cached_property
+    def _sources(self) -> dict[str, Any]:
+        """Every source by the name that the file gives it; `source` where it is the only one."""
+        spec = self.declared.spec
+        return {SOURCE_NAME: spec.source} if spec.sources is None else dict(spec.sources)
+
+    def _feed(self, name: str) -> Feed:
+        source, layout = self._sources[name], self._pipeline.layout
+        if source.delta is not None:
+            return TableFeed(layout.table(source.delta.table), change_feed=source.delta.read_changes)
+        streams = self._pipeline.streams
+        stream = streams[name] if name in streams else streams[SOURCE_NAME]
+        if source.files is not None:
+            return FilesFeed(stream, self._spark)
+        if not source.is_kafka:
+            times = source.socket is None or source.socket.arrival_time
+            return TableFeed(
+                layout.table(input_name(self.declared.name, name)), made_up_schema(source.kind, times=times)
+            )
+        named = source.topics_or_pattern
+        topic = named[0] if isinstance(named, list) else named.pattern
+        if self._broker is not None and source.kafka is not None:
+            return TopicFeed(stream, self._broker, self.topic_of(topic))
+        return RecordsFeed(stream, topic)
+
+    def _source(self, to: str | None) -> str:
+        fed = [name for name in self._sources if name not in self._pipeline.spec.tables]
+        if to is None and len(fed) == 1:
+            return fed[0]
+        if to not in self._sources:
+            raise _unknown("TIDE-TEST-002", "The pipeline has no such source.", to or "none", self._sources)
+        return to
+
+    def _take_sent(self) -> None:
+        for place, sink in enumerate(self._pipeline.spec.sinks):
+            if sink.memory is None:
+                continue
+            rows = self._spark.table(self._views[place]).toArrow().to_pylist()
+            seen = self._sent[self.declared.spec.sinks[place].place]
+            if (sink.memory.mode or self._pipeline.spec.output_mode) == "complete":
+                seen.clear()
+            seen += rows
+
+    def _rows(self, path: str) -> list[dict[str, Any]]:
+        from tidemill.ledger.read import open_table
+
+        if open_table(path) is None:
+            return []
+        rows = self._spark.read.format("delta").load(path).toArrow().to_pylist()
+        return sorted(rows, key=lambda row: [str(value) for value in row.values()])
+
+
+def _unknown(error_id: str, problem: str, name: str, known: Iterable[str]) -> UsageError:
+    names = list(known)
+    near = near_key(name, names)
+    fix = f"did you mean {near}?" if near else f"name one of {', '.join(names)}" if names else "it has none"
+    return UsageError(error_id, problem, facts={"name": name, "known": ", ".join(names) or "none"}, fix=fix)

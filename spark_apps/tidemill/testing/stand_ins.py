@@ -1,0 +1,111 @@
+"""What of a declaration a test replaces, so that nothing outside of the test's folder is read or written.
+
+| declared | in a test |
+|---|---|
+| source kafka, eventhubs | a Delta table of bytes and lineage columns; with a broker, topics of its own |
+| source files | the same format, in a folder of the test |
+| source rate, rate_per_batch, socket | a Delta table with the same columns |
+| source delta, a table that is joined | the same table below the test's root |
+| sink delta | the same table below the test's root |
+| any other sink | a table in memory; with a broker, topics stay topics |
+
+Payload, event time, transform, output mode, and what each sink takes of the result stay as they are declared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tidemill.errors import UsageError
+from tidemill.names import SOURCE_NAME
+from tidemill.spec.pipeline import PipelineSpec
+from tidemill.spec.sinks import MemorySink, Sink
+from tidemill.spec.sources import DeltaSource, KafkaSource, Source
+
+# Kinds of sources that a Delta table stands in for.
+IN_A_TABLE = ("kafka", "eventhubs", "rate", "rate_per_batch", "socket")
+
+# Gives the topic of a test that stands for a declared one.
+TopicOf = Callable[[str], str]
+
+
+class RecordsTable(DeltaSource):
+    """A table that holds the records of a topic, each with its lineage columns."""
+
+    headers: bool = False
+
+
+def input_name(pipeline: str, stream: str) -> str:
+    """Table or folder, below the root's, of the input of one stream; pipelines may share a root."""
+    return f"input/{pipeline}/{stream}"
+
+
+def with_stand_ins(
+    name: str, spec: PipelineSpec, views: Mapping[int, str], topic_of: TopicOf | None = None
+) -> PipelineSpec:
+    """The declaration with its stand-ins.
+
+    Args:
+        name: Of the pipeline.
+        spec: As the file has it.
+        views: Names of the tables in memory, by the places of the sinks.
+        topic_of: Makes the topics of a test with a broker; without one, tables stand in for topics.
+
+    Raises:
+        UsageError: TIDE-TEST-004, if the topics cannot be made.
+    """
+    changes: dict[str, Any] = {
+        "sinks": [_sink(sink, views[place], topic_of) for place, sink in enumerate(spec.sinks)]
+    }
+    if spec.sources is None:
+        changes["source_"] = _source(spec.source, input_name(name, SOURCE_NAME), topic_of)
+    else:
+        changes["sources"] = {
+            key: source if source.as_ == "table" else _source(source, input_name(name, key), topic_of)
+            for key, source in spec.sources.items()
+        }
+    return spec.model_copy(update=changes)
+
+
+def _source(source: Source, place: str, topic_of: TopicOf | None) -> Source:
+    """Copies are not validated: no pipeline file could say what they say."""
+    if source.kafka is not None and topic_of is not None:
+        return source.model_copy(update={"kafka": _topics(source.kafka, topic_of)})
+    if source.files is not None:
+        return source.model_copy(update={"files": source.files.model_copy(update={"path": place})})
+    if source.kind in IN_A_TABLE:
+        headers = source.is_kafka and source.chosen.headers
+        table = RecordsTable.model_construct(table=place, headers=headers)
+        return source.model_copy(update={source.kind: None, "delta": table})
+    return source
+
+
+def _topics(kafka: KafkaSource, topic_of: TopicOf) -> KafkaSource:
+    if kafka.topic is None and not kafka.topics:
+        raise UsageError(
+            "TIDE-TEST-004",
+            "A test with a broker gives each topic a name of its own, and these are not named.",
+            facts={"pattern": kafka.pattern or "none", "assign": kafka.assign or "none"},
+            fix="leave the broker out: then a table stands in for all topics",
+        )
+    named = {topic: topic_of(topic) for topic in kafka.named_topics}
+    # All that a test adds is read.
+    changes: dict[str, Any] = {"starting_offsets": "earliest"}
+    if kafka.topic is not None:
+        changes["topic"] = named[kafka.topic]
+    else:
+        changes["topics"] = list(named.values())
+    return kafka.model_copy(update=changes)
+
+
+def _sink(sink: Sink, view: str, topic_of: TopicOf | None) -> Sink:
+    if sink.delta is not None:
+        return sink
+    if sink.kafka is not None and topic_of is not None:
+        return sink.model_copy(
+            update={"kafka": sink.kafka.model_copy(update={"topic": topic_of(sink.kafka.topic)})}
+        )
+    chosen = sink.chosen
+    memory = MemorySink(name=view, mode=chosen.mode, transform=chosen.transform, where=chosen.where)
+    return sink.model_copy(update={sink.kind: None, "memory": memory})

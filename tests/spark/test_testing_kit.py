@@ -1,0 +1,154 @@
+"""The kit for tests of pipelines: the engine runs as in production, only the ends are the test's."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.support.lake import Lake
+from tidemill import testing
+from tidemill.errors import UsageError
+from tidemill.ledger.read import read_ledger
+
+PIPELINES = Path(__file__).resolve().parents[2] / "conf/pipelines"
+START = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def reading(number: int, minute: float, **other: Any) -> dict[str, Any]:
+    return {
+        "event_id": f"e{number}",
+        "device_id": "boiler",
+        "temperature": 20.0,
+        "humidity": 40.0,
+        "timestamp": START + timedelta(minutes=minute),
+        **other,
+    }
+
+
+def test_each_advance_is_a_start_from_the_checkpoint_of_the_last_one(
+    tidemill_spark: SparkSession, tmp_path: Path
+) -> None:
+    run = testing.pipeline(PIPELINES / "iot_device_windows.yaml", tmp_path, tidemill_spark)
+    run.add_rows([reading(1, 0, temperature=150.0), reading(1, 0, temperature=150.0), reading(2, 4)])
+    run.add_payloads([b'{"event_id": 1}', None])
+    status = run.advance()
+    assert (status.rows, status.quarantined_rows) == (5, 2)
+    assert run.table("silver/iot_device_windows") == []
+    assert sorted(row["reason"] for row in run.quarantine()) == ["null_value", "wrong_type:event_id"]
+    # One reading is known from the batch before, and the watermark is ten minutes behind the newest.
+    run.add_rows([reading(2, 4), reading(3, 16)])
+    assert run.advance().watermark == START + timedelta(minutes=6)
+    (window,) = run.table("silver/iot_device_windows")
+    assert window == {
+        "device_id": "boiler",
+        "window_start": START,
+        "window_end": START + timedelta(minutes=5),
+        "avg_temp": 85.0,
+        "max_humidity": 40.0,
+        "events": 2,
+    }
+    assert run.sent("topic iot_alerts") == run.table("silver/iot_alerts") == run.late() == []
+    ledger = read_ledger(run.resolved.layout.table("silver/iot_device_windows"))
+    assert {commit.entry.epoch for commit in ledger if commit.entry} == {1, 2}
+
+
+def test_late_records_are_seen_with_all_that_a_topic_gives(lake: Lake) -> None:
+    lake.pipeline(
+        "orders",
+        source={"kafka": {"topic": "orders", "headers": True}},
+        payload={
+            "json": {"schema": lake.schema("order.json", {"at": {"type": "string", "format": "date-time"}})}
+        },
+        event_time={"column": "at", "watermark": "10 minutes", "late": "table"},
+        sinks=[{"delta": {"table": "bronze/orders"}}],
+    )
+    run = testing.pipeline(lake.folder / "conf/pipelines/orders.yaml", lake.folder / "test", lake.spark)
+    for minute in (100, 101, 1):
+        run.add_rows([{"at": START + timedelta(minutes=minute)}])
+        run.advance()
+    assert [(row["kafka_offset"], row["kafka_headers"]) for row in run.table("bronze/orders")] == [
+        (0, None),
+        (1, None),
+    ]
+    assert [row["offset"] for row in run.late()] == [2]
+    assert not lake.root.exists()
+
+
+JOINED = """
+def transform(readings, devices):
+    return readings.join(devices, on="device", how="left").select("device", "at", "site")
+"""
+
+
+def test_files_of_any_format_and_tables_are_handed_in_by_the_names_of_the_sources(lake: Lake) -> None:
+    files = {
+        "path": "abfss://a@not.reached/b",
+        "format": "parquet",
+        "schema": "device string, at timestamp",
+    }
+    lake.pipeline(
+        "joined",
+        sources={
+            "readings": {"files": files},
+            "devices": {"delta": {"table": "silver/devices"}, "as": "table"},
+        },
+        transform=lake.transform("joined", JOINED),
+        sinks=[{"delta": {"table": "silver/joined", "partition_by": ["site"]}}, {"console": {}}],
+    )
+    run = testing.pipeline(lake.folder / "conf/pipelines/joined.yaml", lake.folder / "test", lake.spark)
+    run.add_rows([{"device": "a", "site": None}], to="devices", columns="device string, site string")
+    run.add_rows([{"device": "b", "site": "mill"}], to="devices")
+    run.add_rows([{"device": "b", "at": START}, {"device": "a"}])
+    with pytest.raises(UsageError) as misfit:
+        run.add_rows([{"device": "a", "at": "2024-01-01T00:00:00Z"}])
+    assert misfit.value.error_id == "TIDE-TEST-003"
+    run.advance()
+    expected = [{"device": "a", "at": None, "site": None}, {"device": "b", "at": START, "site": "mill"}]
+    assert run.table("silver/joined") == expected
+    assert sorted(run.sent("console"), key=lambda row: str(row["device"])) == expected
+
+
+PER_BATCH = """
+from pyspark.sql import functions as F
+
+def transform(rows):
+    return rows.agg(F.count("*").alias("rows"))
+"""
+
+
+def test_a_result_that_depends_on_batches_is_told_with_the_smallest_split(lake: Lake) -> None:
+    lake.pipeline(
+        "counted",
+        source={"files": {"path": "landing", "format": "text"}},
+        sinks=[{"delta": {"table": "gold/counted", "transform": lake.transform("counted", PER_BATCH)}}],
+    )
+    file = lake.folder / "conf/pipelines/counted.yaml"
+    with pytest.raises(AssertionError) as failed:
+        testing.assert_same_result(file, [{"value": "a"}, {"value": "b"}], lake.folder / "runs", lake.spark)
+    assert str(failed.value).splitlines() == [
+        "counted: 2 rows give another result than in one batch if they come as: cut before row 1",
+        "  gold/counted: 1 rows only in one batch",
+        "    {'rows': 2}",
+        "  gold/counted: 2 rows only so",
+        "    {'rows': 1}",
+        "    {'rows': 1}",
+    ]
+
+
+def test_a_pipeline_that_gives_no_row_proves_nothing(lake: Lake) -> None:
+    lake.pipeline(
+        "empty",
+        source={"files": {"path": "landing", "format": "text"}},
+        sinks=[{"delta": {"table": "gold/empty", "where": "value = 'c'"}}],
+    )
+    file = lake.folder / "conf/pipelines/empty.yaml"
+    with pytest.raises(UsageError) as refused:
+        testing.assert_same_result(file, [{"value": "a"}, {"value": "b"}], lake.folder / "runs", lake.spark)
+    assert (refused.value.error_id, refused.value.facts) == (
+        "TIDE-TEST-006",
+        {"pipeline": "empty", "rows": 2},
+    )
