@@ -10,6 +10,12 @@ from tidemill.spec.secret_mask import MASK, mask_document, mask_secrets
 from tidemill.spec.secret_value import read_secret
 
 
+@pytest.fixture(autouse=True)
+def nothing_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests of this process have read secrets, too."""
+    monkeypatch.setattr(secret_mask, "_read", set())
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -30,11 +36,7 @@ def test_what_looks_like_a_secret_is_hidden(text: str, shown: str) -> None:
     assert mask_secrets(text) == shown
 
 
-def test_a_secret_that_was_read_is_hidden_wherever_it_stands(
-    tmp_path: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Other tests of this process have read secrets, too.
-    monkeypatch.setattr(secret_mask, "_read", set())
+def test_a_secret_that_was_read_is_hidden_wherever_it_stands(tmp_path: object) -> None:
     environment = declared(tmp_path, "orders").environment  # type: ignore[arg-type]
     value = "quite an (odd) value: 1"
     assert mask_secrets(value) == value
