@@ -21,6 +21,7 @@ from tidemill.checkpoint.verbs.tables import read_tables
 from tidemill.errors import GateRefusedError, UsageError
 from tidemill.ledger.table_restore import RestoreTable
 from tidemill.spec.project import Pipeline
+from tidemill.spec.state_store import PROVIDER_SETTING, PROVIDERS
 from tidemill.storage.store import Store
 
 PINNED_PARTITIONS = "spark.sql.shuffle.partitions"
@@ -93,6 +94,8 @@ def _check_wanted(pipeline: Pipeline, origin: Origin, partitions: int) -> int:
         problem = "the pipeline keeps no state"
     elif pinned == partitions:
         problem = "its state has this number of partitions"
+    elif newest is not None and newest.conf.get(PROVIDER_SETTING) == PROVIDERS["memory"]:
+        problem = "Spark rewrites the state of `rocksdb` only, and its own is in `memory`"
     elif declared != partitions:
         problem = f"its file says shuffle_partitions: {declared}"
     if problem or pinned is None:
