@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,11 @@ from tidemill.backfill.bounds import parse_bounds
 from tidemill.backfill.difference import Difference
 from tidemill.backfill.plan import BackfillPlan
 from tidemill.backfill.planning import plan_backfill
+from tidemill.checkpoint.doctor.examine import examine
 from tidemill.checkpoint.epochs import claim_epoch
+from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.gate import check, check_holds, gather_facts
+from tidemill.checkpoint.query_report import write_query_report
 from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.checkpoint.status import Status
 from tidemill.control.verify_range import newest
@@ -31,6 +35,7 @@ from tidemill.engine.admission import admit, generation_to_run
 from tidemill.engine.analyse import analyse
 from tidemill.engine.backfill import run_backfill
 from tidemill.engine.drain import Drain
+from tidemill.engine.query_reporter import QueryReporter
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
 from tidemill.engine.streaming import Ending, run_query
@@ -189,6 +194,11 @@ class LakePipeline:
         """Id of the Spark query that the checkpoint belongs to."""
         return CheckpointBatches(self.lake.store, str(self.checkpoint)).query_id()
 
+    def findings(self) -> dict[str, Finding]:
+        """What the doctor finds, by id."""
+        found = examine(self.resolved.environment, [self.name]).findings
+        return {finding.finding_id: finding for finding in found}
+
     def run_incremental(
         self,
         step_done: StepDone = nothing_more,
@@ -249,6 +259,7 @@ class LakePipeline:
             # As when a driver stops Spark: what the query still had to say is heard first.
             self.lake.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
             self.lake.spark.streams.removeListener(reporter)
+            reporter.query.ends()
 
     def _reporter(self, run: RunContext, path: str) -> Reporter:
         now = datetime.now(UTC)
@@ -260,7 +271,8 @@ class LakePipeline:
             started_at=now,
             updated_at=now,
         )
-        return Reporter(self.lake.store, path, status)
+        keep = partial(write_query_report, self.lake.store, run.pipeline.layout)
+        return Reporter(self.lake.store, path, status, query=QueryReporter(keep))
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:

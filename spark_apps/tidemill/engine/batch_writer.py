@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
@@ -14,6 +14,7 @@ from tidemill.engine.half_written import check_same_code, check_same_tables
 from tidemill.engine.late_split import LateSplit, check_none_dropped
 from tidemill.engine.outputs import Output
 from tidemill.engine.records_aside import RecordsAside
+from tidemill.engine.sink_times import SinkTimes
 from tidemill.engine.state_operators import StateOperators, late_rows
 from tidemill.ledger.entry import LedgerEntry
 from tidemill.names import ASIDE_OUTPUTS, LATE_OUTPUT, QUARANTINE_OUTPUT
@@ -22,12 +23,16 @@ from tidemill.sinks.batch_commit import BatchCommit, Staged, Written
 
 @dataclass(frozen=True)
 class BatchResult:
-    """What one batch wrote, by output, and how many records it rejected, or left out as late."""
+    """What one batch wrote, by output, and how many records it rejected, or left out as late.
+
+    `times` says how long it was at each output.
+    """
 
     batch_id: int | None
     written: dict[str, Written]
     quarantined: int
     late: int = 0
+    times: SinkTimes = field(default_factory=SinkTimes)
 
 
 class BatchWriter:
@@ -90,7 +95,8 @@ class BatchWriter:
         if self._late_split is not None:
             self._late_split.begin(frame, len(dropped))
         apart = len(dropped) > 1 and self._state.share_tasks(frame)
-        with self._read(frame, left, bool(dropped), apart=apart) as staged:
+        times = SinkTimes()
+        with self._read(frame, left, bool(dropped), times, apart=apart) as staged:
             if self.discovery is not None:
                 self.discovery.check(entry)
             late = late_rows(dropped)
@@ -103,10 +109,11 @@ class BatchWriter:
             # 4.
             complete = entry.model_copy(update={"quarantined_rows": rejected.rows, "late_rows": late})
             for name, commit in staged.items():
-                written[name] = commit(BatchCommit.of(complete, name))
+                with times.at(name):
+                    written[name] = commit(BatchCommit.of(complete, name))
         is_new = any(output.committed for output in written.values())
         quarantined = (rejected.rows or 0) if rejected.committed else 0
-        return BatchResult(entry.batch_id, written, quarantined, late if is_new else 0)
+        return BatchResult(entry.batch_id, written, quarantined, late if is_new else 0, times)
 
     def _look(self, entry: LedgerEntry) -> dict[str, LedgerEntry]:
         """Entries of the batch that are committed, by output."""
@@ -122,7 +129,7 @@ class BatchWriter:
 
     @contextmanager
     def _read(
-        self, frame: DataFrame, left: Sequence[Output], stateful: bool, *, apart: bool
+        self, frame: DataFrame, left: Sequence[Output], stateful: bool, times: SinkTimes, *, apart: bool
     ) -> Iterator[dict[str, Staged]]:
         """Step 2; what is ready to be committed, by output, in order.
 
@@ -141,7 +148,13 @@ class BatchWriter:
         try:
             if apart:
                 _compute(rows)
-            staged = {o.name: o.stage(o.rows.of(rows)) for o in left}
+            elif not extra:
+                # Those that read when they stage come before those that only do at their commit.
+                times.reader = max(left, key=lambda output: output.reads_when_staging).name
+            staged = {}
+            for output in left:
+                with times.at(output.name):
+                    staged[output.name] = output.stage(output.rows.of(rows))
             if extra and not apart:
                 _compute(rows)
             yield staged

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tidemill.checkpoint.doctor.advice import advice
+from tidemill.checkpoint.doctor.read_measured import read_measured
 from tidemill.checkpoint.doctor.rules import (
     DOCTOR_RUNBOOK,
     backup_findings,
@@ -101,6 +103,15 @@ def examine(
     return Examination(len(declared & set(chosen)), len(folders), tuple(worst_first(findings)))
 
 
+def advice_for(store: Store, environment: Environment, name: str) -> list[Finding]:
+    """What the measured values of one pipeline say; nothing where they cannot be read."""
+    try:
+        pipeline = resolve_pipeline(environment, name)
+        return _advice(store, pipeline, read_state_folder(store, environment.layout, name))
+    except TidemillError:
+        return []
+
+
 @dataclass(frozen=True)
 class _Round:
     """One round of the doctor: what he knows before he looks at a single pipeline."""
@@ -145,7 +156,13 @@ def _state_findings(
         *reach_findings(folder, retention_of(pipeline.spec), now),
         *(clock_findings(folder, source, now) if source is not None else []),
         *_gate_findings(store, pipeline, folder),
+        *_advice(store, pipeline, folder),
     ]
+
+
+def _advice(store: Store, pipeline: Pipeline, folder: StateFolder) -> list[Finding]:
+    live = folder.live
+    return [] if live is None else advice(read_measured(store, pipeline, live.path, live.commits))
 
 
 def _source_retention(pipeline: Pipeline, broker: SourceRetention | None) -> SourceRetention | None:
