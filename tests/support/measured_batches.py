@@ -6,7 +6,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from tidemill.checkpoint.query_report import BatchTimes, QueryReport, SourceReport, write_query_report
+from tidemill.checkpoint.query_report import (
+    BatchTimes,
+    QueryReport,
+    SinkReport,
+    SourceReport,
+    write_query_report,
+)
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
@@ -55,6 +61,7 @@ def write_measured(
         started_at=now,
         updated_at=now,
         sources=(source,),
+        sinks=tuple(SinkReport(name=sink) for sink in sinks or ()),
         last_progress=newest[-1],
         recent_progress=tuple(newest),
         sink_times=tuple(

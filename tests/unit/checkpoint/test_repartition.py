@@ -118,6 +118,7 @@ def test_state_in_memory_is_refused_before_anything_is_copied(orders: PipelineOn
         plan(orders, 4, 4)
     assert refused.value.error_id == "TIDE-CKPT-081"
     assert "`rocksdb` only" in refused.value.problem
+    assert "reset orders --from earliest" in refused.value.fix
 
 
 @pytest.mark.parametrize("begun_in", ["offsets", "table"])

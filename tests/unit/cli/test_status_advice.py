@@ -23,3 +23,12 @@ def test_advice_is_shown_with_the_state_of_one_pipeline(tidemill: CommandLine, p
     assert "Page: tuning." in tidemill.out
     (state,) = tidemill.json("status")
     assert "advice" not in state
+
+
+def test_a_query_shows_the_time_at_each_sink(tidemill: CommandLine, project: ConfProject) -> None:
+    clinic = Clinic(project)
+    clinic.healthy()
+    clinic.measured(sinks={"bronze/orders": 41, "kafka:alerts": 2_903})
+    assert tidemill("queries", "show", "orders") == 0
+    shown = {words[0]: words[-1] for line in tidemill.out.splitlines() if len(words := line.split()) > 1}
+    assert (shown["bronze/orders"], shown["kafka:alerts"]) == ("41", "2903")

@@ -41,11 +41,10 @@ def measured(text: str = ORDERS, **values: Any) -> Act:
     return measure
 
 
-def at_work(patient: Patient) -> None:
-    """Batches take three triggers, and a driver is at work."""
+def takes_three_triggers(patient: Patient) -> None:
+    """A broker answers the driver that is started anew."""
     measured(milliseconds=30_000)(patient)
     patient.has_broker()
-    assert patient.tidemill("start", patient.name) == 0, patient.tidemill.err
 
 
 def measures(**values: Any) -> Act:
@@ -68,7 +67,7 @@ STORIES = [
     Story(
         "tuning",
         "longer than the trigger",
-        at_work,
+        takes_three_triggers,
         (TUNE + "001",),
         [STATUS, DOCTOR, SHOW, redeclared(ORDERS + "run: {trigger: 45 seconds}\n"), PLAN, RESTART],
         seen=found,

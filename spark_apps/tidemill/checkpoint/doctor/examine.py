@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tidemill.checkpoint.current import read_current
 from tidemill.checkpoint.doctor.advice import advice
 from tidemill.checkpoint.doctor.read_measured import read_measured
 from tidemill.checkpoint.doctor.rules import (
@@ -27,6 +28,7 @@ from tidemill.checkpoint.doctor.state_growth import growth_findings
 from tidemill.checkpoint.findings import Finding, Severity, worst_first
 from tidemill.checkpoint.gate import examine as gate_findings
 from tidemill.checkpoint.gate import gather_facts
+from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.checkpoint.reading.state_folder import StateFolder, read_state_folder
 from tidemill.checkpoint.retention.clock import (
     ASSUMED_BROKER,
@@ -107,7 +109,11 @@ def advice_for(store: Store, environment: Environment, name: str) -> list[Findin
     """What the measured values of one pipeline say; nothing where they cannot be read."""
     try:
         pipeline = resolve_pipeline(environment, name)
-        return _advice(store, pipeline, read_state_folder(store, environment.layout, name))
+        live = read_current(store, environment.layout, name)
+        if live is None:
+            return []
+        path = environment.layout.checkpoint(name, live.generation)
+        return advice(read_measured(store, pipeline, path, CheckpointBatches(store, path).commit_ids()))
     except TidemillError:
         return []
 
@@ -156,13 +162,12 @@ def _state_findings(
         *reach_findings(folder, retention_of(pipeline.spec), now),
         *(clock_findings(folder, source, now) if source is not None else []),
         *_gate_findings(store, pipeline, folder),
-        *_advice(store, pipeline, folder),
+        *(
+            advice(read_measured(store, pipeline, folder.live.path, folder.live.commits))
+            if folder.live
+            else []
+        ),
     ]
-
-
-def _advice(store: Store, pipeline: Pipeline, folder: StateFolder) -> list[Finding]:
-    live = folder.live
-    return [] if live is None else advice(read_measured(store, pipeline, live.path, live.commits))
 
 
 def _source_retention(pipeline: Pipeline, broker: SourceRetention | None) -> SourceRetention | None:
