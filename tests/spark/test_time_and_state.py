@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from tests.support.lake import Lake
+from tests.support.lake import Lake, LakePipeline
 from tests.support.running_stream import running_stream
 from tests.support.transform_corpus import findings_of
 
@@ -164,15 +164,21 @@ def test_state_with_a_time_to_live_is_forgotten_after_it_and_not_before(lake: La
     """By the clock, so as a stream: a run to the end of the source would have none."""
     rows = [{"type": "a"}, {"type": "a"}]
     lake.land_rows("landing/readings/0.json", rows)
-    pipeline = lake.pipeline(
-        "counts",
-        source={"files": {"path": "landing/readings", "format": "json", "schema": "type string"}},
-        transform=lake.transform("counts", TTL),
-        sinks=[{"delta": {"table": "silver/counts"}}],
-        run={"mode": "stream", "trigger": "0 seconds", "shuffle_partitions": 1},
-    )
 
+    def pipeline_of(lake: Lake, **run: str) -> LakePipeline:
+        return lake.pipeline(
+            "counts",
+            source={"files": {"path": "landing/readings", "format": "json", "schema": "type string"}},
+            transform=lake.transform("counts", TTL),
+            sinks=[{"delta": {"table": "silver/counts"}}],
+            run={"mode": "stream", "trigger": "0 seconds", "shuffle_partitions": 1, **run},
+        )
+
+    pipeline = pipeline_of(lake)
     assert [finding.error.error_id for finding in findings_of(pipeline)] == ["TIDE-PLAN-040"]
+    in_memory = pipeline_of(lake, state_store="memory")
+    assert [f.error.error_id for f in findings_of(in_memory)] == ["TIDE-PLAN-031", "TIDE-PLAN-040"]
+    pipeline = pipeline_of(lake)
 
     def counts() -> list[tuple[int, int]]:
         rows = lake.rows("silver/counts") if lake.ledger("silver/counts") else []

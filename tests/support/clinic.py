@@ -16,6 +16,7 @@ from deltalake import DeltaTable, Schema
 from tests.support.checkpoints import write_checkpoint
 from tests.support.commits import commit_of
 from tests.support.conf_project import ConfProject
+from tests.support.measured_batches import write_measured
 from tidemill.checkpoint.current import read_or_create_current
 from tidemill.checkpoint.doctor.examine import Examination, examine
 from tidemill.checkpoint.findings import Finding
@@ -76,6 +77,10 @@ class Clinic:
     def state_file(self, path: str, document: Mapping[str, Any], name: str = "orders") -> None:
         """Write a control file."""
         self.store.write_json(f"{self.project.load().layout.state(name)}/{path}", document)
+
+    def measured(self, name: str = "orders", **batch: Any) -> None:
+        """Let its driver have reported ten batches, each with these values; see `progress`."""
+        write_measured(self.project.resolve(name), **batch)
 
     def begin(self, request_id: str) -> None:
         """Begin a request that does not come to its end."""

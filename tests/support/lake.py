@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from tidemill.backfill.chunks import parse_chunk
 from tidemill.backfill.difference import Difference
 from tidemill.backfill.plan import BackfillPlan
 from tidemill.backfill.planning import plan_backfill
+from tidemill.checkpoint.doctor.examine import examine
+from tidemill.checkpoint.findings import Finding
+from tidemill.checkpoint.query_report import write_query_report
 from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.checkpoint.receipts import write_receipt
 from tidemill.control.verify_range import newest
@@ -30,6 +34,7 @@ from tidemill.engine.backfill import run_backfill
 from tidemill.engine.drain import Drain
 from tidemill.engine.in_session import Meanwhile, new_reporter, new_run_id, run_in_session
 from tidemill.engine.lineage_sender import open_lineage
+from tidemill.engine.query_reporter import QueryReporter
 from tidemill.engine.receipt import make_receipt
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
@@ -193,6 +198,11 @@ class LakePipeline:
         """Id of the Spark query that the checkpoint belongs to."""
         return CheckpointBatches(self.lake.store, str(self.checkpoint)).query_id()
 
+    def findings(self) -> dict[str, Finding]:
+        """What the doctor finds, by id."""
+        found = examine(self.resolved.environment, [self.name]).findings
+        return {finding.finding_id: finding for finding in found}
+
     def run_incremental(
         self,
         step_done: StepDone = nothing_more,
@@ -250,6 +260,7 @@ class LakePipeline:
         return ending, reporter
 
     def _begins(self, reporter: Reporter) -> None:
+        reporter.query = QueryReporter(partial(write_query_report, self.lake.store, self.resolved.layout))
         reporter.lineage = open_lineage(self.resolved)
         if reporter.lineage is not None:
             reporter.lineage.begins(reporter.status)

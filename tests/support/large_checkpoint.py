@@ -12,13 +12,14 @@ from pathlib import Path
 
 from tests.support import checkpoint_files
 from tests.support.checkpoint_files import with_twin
+from tidemill.spec.state_store import PROVIDER_SETTING, PROVIDERS
 
 OPERATORS = ((0, "stateStoreSave"), (1, "dedupe"))
 # Every so many versions there is a snapshot, as with Spark's minDeltasForSnapshot.
 SNAPSHOT_EVERY = 10
 # Of every batch: its watermark, and when it was planned.
 WATERMARK_MS, PLANNED_MS = 1_700_000_000_000, 1_700_000_600_000
-CONF = {"spark.sql.shuffle.partitions": "10", "spark.sql.streaming.stateStore.providerClass": "RocksDB"}
+CONF = {"spark.sql.shuffle.partitions": "10", PROVIDER_SETTING: PROVIDERS["rocksdb"]}
 
 
 @dataclass(frozen=True)

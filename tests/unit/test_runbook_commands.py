@@ -26,6 +26,7 @@ from tests.unit.runbooks import (
     test_source_pages,
     test_spark_pages,
     test_state_pages,
+    test_tuning_pages,
     test_write_pages,
 )
 
@@ -44,6 +45,7 @@ STORIES: list[Story] = [
     *test_source_pages.STORIES,
     *test_spark_pages.STORIES,
     *test_state_pages.STORIES,
+    *test_tuning_pages.STORIES,
     *test_write_pages.STORIES,
     *test_runbook_repartition.STORIES,
     *test_runbook_transform.STORIES,
@@ -83,6 +85,14 @@ SHOWN_ELSEWHERE = {
     "TIDE-K8S-025": "tests/unit/engine/test_driver_pod.py",
     "TIDE-SRC-004": "tests/unit/engine/test_classify.py",
     "TIDE-SRC-008": "tests/spark/test_discovered_columns.py",
+    "TIDE-TUNE-003": "tests/unit/checkpoint/test_advice.py",
+    "TIDE-TUNE-004": "tests/unit/checkpoint/test_advice.py",
+    "TIDE-TUNE-005": "tests/unit/checkpoint/test_advice.py",
+    "TIDE-TUNE-006": "tests/unit/checkpoint/test_advice.py",
+    "TIDE-TUNE-007": "tests/unit/checkpoint/test_advice.py",
+    "TIDE-TUNE-008": "tests/unit/checkpoint/test_advice.py",
+    "TIDE-TUNE-009": "tests/unit/checkpoint/test_advice.py",
+    "TIDE-TUNE-010": "tests/unit/checkpoint/test_advice.py",
 }
 
 

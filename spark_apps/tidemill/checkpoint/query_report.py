@@ -62,6 +62,22 @@ class SinkReport(BaseModel):
     version: int | None = None
 
 
+class BatchTimes(BaseModel):
+    """How long one batch was at each sink.
+
+    Args:
+        milliseconds: By sink.
+        reader: The sink that read the rows first, so that reading and transform are in its time, too; None
+            if they were read apart.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    batch_id: int
+    milliseconds: dict[str, int] = {}
+    reader: str | None = None
+
+
 class QueryReport(BaseModel):
     """One streaming query.
 
@@ -75,6 +91,7 @@ class QueryReport(BaseModel):
         is_trigger_active: Whether a batch is at work.
         last_progress: Spark's progress of the newest batch.
         recent_progress: Those of the newest ones, oldest first, without offsets and metrics of state stores.
+        sink_times: Of as many batches.
         explain: Spark's physical plan of a batch; empty before the first one.
         http: Address of the driver's port; empty without one.
         spark_ui: How Spark's own UI is reached; empty where it is off.
@@ -98,13 +115,14 @@ class QueryReport(BaseModel):
     sinks: tuple[SinkReport, ...] = ()
     last_progress: dict[str, Any] | None = None
     recent_progress: tuple[dict[str, Any], ...] = ()
+    sink_times: tuple[BatchTimes, ...] = ()
     explain: str = ""
     http: str = ""
     spark_ui: str = ""
 
     def summary(self) -> dict[str, Any]:
         """All but what is long."""
-        return self.model_dump(mode="json", exclude={"recent_progress", "explain"})
+        return self.model_dump(mode="json", exclude={"recent_progress", "sink_times", "explain"})
 
 
 def read_query_report(store: Store, layout: Layout, pipeline: str) -> QueryReport | None:

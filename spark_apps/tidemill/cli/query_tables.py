@@ -151,8 +151,9 @@ def _sources(report: QueryReport) -> Any:
 
 
 def _sinks(report: QueryReport) -> Any:
+    newest = report.sink_times[-1].milliseconds if report.sink_times else {}
     return table(
-        ("sink", "batch", "written", "rows", "rows in all", "table version"),
+        ("sink", "batch", "written", "rows", "rows in all", "ms", "table version"),
         (
             (
                 sink.name,
@@ -160,6 +161,7 @@ def _sinks(report: QueryReport) -> Any:
                 "yes" if sink.committed else "had it already",
                 sink.rows,
                 sink.total_rows or None,
+                newest.get(sink.name),
                 sink.version,
             )
             for sink in report.sinks

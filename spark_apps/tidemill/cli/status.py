@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidemill.cli.invocation import invocation_of
-from tidemill.cli.output import console, print_json, table
+from tidemill.cli.output import console, print_json, say, table
 
 if TYPE_CHECKING:
     from tidemill.checkpoint.desired import Desired
+    from tidemill.checkpoint.findings import Finding
     from tidemill.control.plane import ControlPlane
     from tidemill.control.stream_status import PipelineState
 
@@ -45,19 +46,34 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", help="Look again every 2 s until CTRL-C.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show desired and actual state, and lag."""
+    """Show desired and actual state, and lag; with a name, also what its measured values advise."""
     plane = invocation_of(context).control_plane()
     if pipeline is not None:
         plane.environment.project.pipeline_file(pipeline)
     if watch and as_json:
         raise typer.BadParameter("--watch is for people; call --json again instead")
     if as_json:
-        states = _states(plane, pipeline)
-        print_json([{**_document(state), "tables": _tables(plane, state)} for state in states])
+        states, advice = _states(plane, pipeline), _advice(plane, pipeline)
+        print_json([{**_document(state, advice), "tables": _tables(plane, state)} for state in states])
     elif watch:
         _watch(plane, pipeline)
     else:
         console().print(_table(plane, pipeline))
+        _say_advice(plane, pipeline)
+
+
+def _say_advice(plane: ControlPlane, pipeline: str | None) -> None:
+    from tidemill.control.hygiene import line_of
+
+    for finding in _advice(plane, pipeline) or ():
+        say(line_of(finding))
+
+
+def _advice(plane: ControlPlane, pipeline: str | None) -> list[Finding] | None:
+    """Of one pipeline; a look at all must stay quick."""
+    from tidemill.checkpoint.doctor.examine import advice_for
+
+    return None if pipeline is None else advice_for(plane.store, plane.environment, pipeline)
 
 
 def _states(plane: ControlPlane, pipeline: str | None) -> list[PipelineState]:
@@ -160,8 +176,9 @@ def _tables(plane: ControlPlane, state: PipelineState) -> list[str]:
     return [catalogued_name(catalog, sink.table) for sink in sinks]
 
 
-def _document(state: PipelineState) -> dict[str, Any]:
+def _document(state: PipelineState, advice: list[Finding] | None) -> dict[str, Any]:
     facts, seen = state.facts, state.status
+    told = {} if advice is None else {"advice": [finding.document() for finding in advice]}
     running = facts.running
     return {
         "pipeline": facts.pipeline,
@@ -188,4 +205,5 @@ def _document(state: PipelineState) -> dict[str, Any]:
             "log": running.log,
         },
         "status": None if seen is None else seen.model_dump(mode="json"),
+        **told,
     }

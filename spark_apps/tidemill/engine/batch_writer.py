@@ -16,6 +16,7 @@ from tidemill.engine.half_written import check_same_code, check_same_tables
 from tidemill.engine.late_split import LateSplit, check_none_dropped
 from tidemill.engine.outputs import Output
 from tidemill.engine.records_aside import RecordsAside
+from tidemill.engine.sink_times import SinkTimes
 from tidemill.engine.state_operators import StateOperators, late_rows
 from tidemill.ledger.entry import ExpectationCounts, LedgerEntry
 from tidemill.names import ASIDE_OUTPUTS, LATE_OUTPUT, QUARANTINE_OUTPUT
@@ -30,7 +31,8 @@ SHOWN_OFFSETS = 300
 class BatchResult:
     """What one batch wrote, by output, and how many records it rejected, or left out as late.
 
-    `expectations` has the counts of each table that was written and has some.
+    `expectations` has the counts of each table that was written and has some, `times` says how long it was
+    at each output.
     """
 
     batch_id: int | None
@@ -38,14 +40,16 @@ class BatchResult:
     quarantined: int
     late: int = 0
     expectations: Mapping[str, ExpectationCounts] = field(default_factory=dict)
+    times: SinkTimes = field(default_factory=SinkTimes)
 
 
 @dataclass(frozen=True)
 class _Read:
-    """What reading a batch made: what is ready to be committed, and what expectations said, by output."""
+    """What reading a batch made, by output: what is ready to be committed, what expectations said, times."""
 
     staged: dict[str, Staged]
     checked: dict[str, CheckedRows]
+    times: SinkTimes
 
     @property
     def quarantined(self) -> list[PartFile]:
@@ -129,11 +133,13 @@ class BatchWriter:
             # 4.
             complete = entry.model_copy(update={"quarantined_rows": rejected.rows, "late_rows": late})
             for name, commit in read.staged.items():
-                written[name] = commit(BatchCommit.of(_with_counts(complete, read.checked.get(name)), name))
+                own = _with_counts(complete, read.checked.get(name))
+                with read.times.at(name):
+                    written[name] = commit(BatchCommit.of(own, name))
         is_new = any(output.committed for output in written.values())
         quarantined = (rejected.rows or 0) if rejected.committed else 0
         counts = {name: read.checked[name].counts for name in read.staged if name in read.checked}
-        return BatchResult(entry.batch_id, written, quarantined, late if is_new else 0, counts)
+        return BatchResult(entry.batch_id, written, quarantined, late if is_new else 0, counts, read.times)
 
     def _look(self, entry: LedgerEntry) -> dict[str, LedgerEntry]:
         """Entries of the batch that are committed, by output."""
@@ -149,7 +155,13 @@ class BatchWriter:
 
     @contextmanager
     def _read(
-        self, frame: DataFrame, entry: LedgerEntry, left: Sequence[Output], stateful: bool, *, apart: bool
+        self,
+        frame: DataFrame,
+        entry: LedgerEntry,
+        left: Sequence[Output],
+        stateful: bool,
+        *,
+        apart: bool,
     ) -> Iterator[_Read]:
         """Step 2.
 
@@ -162,7 +174,7 @@ class BatchWriter:
             self.discovery.forget()
         needed = stateful or any(aside.may_come for aside in self._asides)
         extra = needed and not any(o.reads_when_staging for o in left)
-        expected = self._expected(left)
+        expected, times = self._expected(left), SinkTimes()
         # State must be computed exactly once, and reading twice costs twice.
         shared = apart or bool(expected) or sum(max(1, output.passes) for output in left) + extra > 1
         rows = frame.persist(StorageLevel.MEMORY_AND_DISK) if shared else frame
@@ -171,16 +183,21 @@ class BatchWriter:
                 cached.callback(rows.unpersist)
             if apart:
                 _compute(rows)
+            elif not extra and not expected:
+                # Those that read when they stage come before those that only do at their commit.
+                times.reader = max(left, key=lambda output: output.reads_when_staging).name
             checked = {
                 name: self._check(expectations, self._shaped(name, rows, cached), entry)
                 for name, expectations in expected.items()
             }
-            staged = {
-                o.name: o.stage(checked[o.name].rows if o.name in checked else o.rows.of(rows)) for o in left
-            }
+            staged: dict[str, Staged] = {}
+            for output in left:
+                own = checked.get(output.name)
+                with times.at(output.name):
+                    staged[output.name] = output.stage(output.rows.of(rows) if own is None else own.rows)
             if extra and not apart:
                 _compute(rows)
-            yield _Read(staged, checked)
+            yield _Read(staged, checked, times)
 
     def _expected(self, left: Sequence[Output]) -> dict[str, TableExpectations]:
         """What is expected, by output.

@@ -18,7 +18,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j ship
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tidemill.checkpoint.query_report import QueryReport, SinkReport, SourceReport
+from tidemill.checkpoint.query_report import BatchTimes, QueryReport, SinkReport, SourceReport
 from tidemill.engine.batch_writer import BatchResult
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.secret_mask import mask_document, mask_secrets
@@ -76,6 +76,7 @@ class QueryReporter:
         self._stored_at = float("-inf")
         # Of all queries of this driver, one after the other; the first batch may be written before `begins`.
         self._sinks: tuple[SinkReport, ...] = ()
+        self._times: tuple[BatchTimes, ...] = ()
         self.addresses = Addresses()
         self.report: QueryReport | None = None
 
@@ -97,6 +98,7 @@ class QueryReporter:
                 http=self.addresses.http,
                 spark_ui=self.addresses.spark_ui,
                 sinks=self._sinks,
+                sink_times=self._times,
             )
         self._store()
 
@@ -104,8 +106,10 @@ class QueryReporter:
         """A batch was written."""
         with self._lock:
             self._sinks = _sinks(self._sinks, result)
+            self._times = (*self._times, *_times(result))[-KEPT_PROGRESSES:]
             if self.report is not None:
-                self.report = self.report.model_copy(update={"sinks": self._sinks})
+                told = {"sinks": self._sinks, "sink_times": self._times}
+                self.report = self.report.model_copy(update=told)
 
     def progressed(self, progress: dict[str, Any]) -> None:
         """Spark has reported a batch, or that it waits."""
@@ -200,6 +204,14 @@ def _sinks(known: tuple[SinkReport, ...], result: BatchResult) -> tuple[SinkRepo
             version=before.version if written.version is None else written.version,
         )
     return tuple(sinks.values())
+
+
+def _times(result: BatchResult) -> tuple[BatchTimes, ...]:
+    """Of one batch; nothing of one that no output was asked to write."""
+    spent = result.times.milliseconds
+    if result.batch_id is None or not spent:
+        return ()
+    return (BatchTimes(batch_id=result.batch_id, milliseconds=spent, reader=result.times.reader),)
 
 
 def _short(progress: dict[str, Any]) -> dict[str, Any]:

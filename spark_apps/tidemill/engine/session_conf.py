@@ -9,12 +9,12 @@ from tidemill.engine.driver_pod import DriverPod
 from tidemill.engine.kubernetes_conf import executor_slots, kubernetes_conf, uses_executors
 from tidemill.engine.spark_ui import ui_conf
 from tidemill.spec.project import Pipeline
+from tidemill.spec.state_store import PROVIDER_SETTING, PROVIDERS, StateStore
 from tidemill.spec.units import format_size
 
 Mode = Literal["stream", "incremental", "backfill"]
 
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
-_STATE = "org.apache.spark.sql.execution.streaming.state"
 
 # Spark's default misses JAAS lines, account keys, connection strings and SAS signatures.
 REDACTION_PATTERN = (
@@ -54,7 +54,8 @@ def session_conf(pipeline: Pipeline, pod: DriverPod | None = None, mode: Mode = 
         **ui_conf(pipeline, pod),
         **_place_conf(pipeline, pod),
         **_sql_conf(),
-        **_state_conf(),
+        **state_conf(pipeline.spec.run.state_store),
+        **_checkpoint_conf(),
         **(_batch_conf(pipeline, pod) if mode == "backfill" else _stream_conf(pipeline)),
         **_retention_conf(pipeline),
         **_delta_conf(),
@@ -105,12 +106,19 @@ def _batch_conf(pipeline: Pipeline, pod: DriverPod | None) -> dict[str, str]:
     }
 
 
-def _state_conf() -> dict[str, str]:
+def state_conf(store: StateStore) -> dict[str, str]:
+    """What holds the state. Spark pins it, with its format, when a checkpoint is born."""
     return {
-        "spark.sql.streaming.stateStore.providerClass": f"{_STATE}.RocksDBStateStoreProvider",
+        PROVIDER_SETTING: PROVIDERS[store],
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         # Format 2 names state files by a unique id, so state left behind by another history is never read.
-        "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+        # The store in memory knows format 1 only; there the gate looks for what was left behind.
+        "spark.sql.streaming.stateStore.checkpointFormatVersion": "2" if store == "rocksdb" else "1",
+    }
+
+
+def _checkpoint_conf() -> dict[str, str]:
+    return {
         # The default manager renames through FileContext, which forks a process for each file on a
         # local disk. Both rename atomically.
         "spark.sql.streaming.checkpointFileManagerClass": (

@@ -23,6 +23,7 @@ from tidemill.spec.payload import Payload
 from tidemill.spec.schedule import Schedule
 from tidemill.spec.sinks import DeltaSink, Sink
 from tidemill.spec.sources import Source
+from tidemill.spec.state_store import StateStore
 from tidemill.spec.strict import Strict
 from tidemill.spec.text import (
     TRANSFORM_PATTERN,
@@ -60,6 +61,12 @@ class Run(Strict):
         le=4096,
         description="Partitions of stateful operators. Fixed when the checkpoint is born: Spark ignores a "
         "later change.",
+    )
+    state_store: StateStore = Field(
+        "rocksdb",
+        description="What holds the state of stateful operators: `rocksdb`, on disk beside the heap; or "
+        "`memory`, all of it in the heap, for a state of a few megabytes. Fixed when the checkpoint is born. "
+        "`transformWithState` and `tidemill checkpoint repartition` need `rocksdb`.",
     )
     spark_ui: bool | None = Field(
         None,

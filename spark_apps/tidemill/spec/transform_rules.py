@@ -213,6 +213,12 @@ NEVER_ENDS = Rule(
     "Spark asks for one more batch after each, because a timer may be due: the run would never end.",
     "use EventTime and timers of event time, or run it with `mode: stream`",
 )
+NEEDS_ROCKSDB = Rule(
+    "TIDE-PLAN-031",
+    "`transformWithState`, with `run.state_store: memory`",
+    "Its states are column families of a store, and Spark's store in memory has none.",
+    "leave `run.state_store` out: the default, rocksdb, has them",
+)
 CLOCK = Rule(
     "TIDE-PLAN-040",
     "`current_timestamp`, `now`, `current_date`; `transformWithState` with ProcessingTime",

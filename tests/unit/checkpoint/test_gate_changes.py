@@ -16,6 +16,7 @@ from tidemill.checkpoint.current import Accepted, read_current
 from tidemill.checkpoint.gate import CheckpointFacts, examine
 from tidemill.checkpoint.gate.facts import StateFacts, TopicFacts
 from tidemill.ledger.entry import LedgerEntry, Shape, SinkShape, parse_entry
+from tidemill.spec.state_store import PROVIDER_SETTING, PROVIDERS, StateStore
 
 FILES = ORDERS.replace(
     "{kafka: {topic: orders}}", "{files: {path: landing/orders, format: json, schema: id long}}"
@@ -129,6 +130,29 @@ def test_another_clock_cannot_be_accepted() -> None:
     facts = changed({"event_time": "seen_at"}, stateful=True)
     accepted = Accepted(shape=facts.declared.shape, code="c1")
     assert refusal_of(replace(facts, accepted=accepted)).error_id == "TIDE-CKPT-027"
+
+
+@pytest.mark.parametrize(
+    ("stateful", "now", "refused"),
+    [(True, "memory", True), (True, "rocksdb", False), (False, "memory", False)],
+)
+def test_another_state_store_is_refused_where_there_is_state(
+    stateful: bool, now: StateStore, refused: bool
+) -> None:
+    facts = changed({}, stateful=stateful)
+    planned = {
+        number: replace(file, conf={PROVIDER_SETTING: PROVIDERS["rocksdb"]})
+        for number, file in facts.planned_batches.items()
+    }
+    declared = replace(facts.declared, state_store=now)
+    found = [
+        f
+        for f in examine(replace(facts, planned_batches=planned, declared=declared))
+        if f.severity == "error"
+    ]
+    assert [finding.finding_id for finding in found] == ["TIDE-CKPT-097"] * refused
+    told = ({f.facts["checkpoint_store"], f.facts["pipeline_store"]} for f in found)
+    assert all(stores == {"rocksdb", "memory"} for stores in told)
 
 
 def test_what_was_not_known_then_is_not_compared() -> None:

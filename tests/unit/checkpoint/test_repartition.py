@@ -20,6 +20,7 @@ from tidemill.ledger.read import transaction_version
 from tidemill.ledger.table_restore import CLOSED, restore_through_delta_rs
 from tidemill.names import transaction_id
 from tidemill.spec.project import Pipeline
+from tidemill.spec.state_store import PROVIDER_SETTING, PROVIDERS
 
 PINNED = {"spark.sql.shuffle.partitions": "2"}
 
@@ -107,6 +108,17 @@ def test_a_pipeline_without_state_is_refused(orders: PipelineOnDisk) -> None:
     with pytest.raises(UsageError) as refused:
         plan(orders, 4, 4)
     assert refused.value.error_id == "TIDE-CKPT-081"
+
+
+def test_state_in_memory_is_refused_before_anything_is_copied(orders: PipelineOnDisk) -> None:
+    conf = {**PINNED, PROVIDER_SETTING: PROVIDERS["memory"]}
+    pinned = checkpoint_files.planned({"orders": {"0": 30}}, conf=conf)
+    orders.store.write(f"{orders.state}/g0001/offsets/2", pinned)
+    with pytest.raises(UsageError) as refused:
+        plan(orders, 4, 4)
+    assert refused.value.error_id == "TIDE-CKPT-081"
+    assert "`rocksdb` only" in refused.value.problem
+    assert "reset orders --from earliest" in refused.value.fix
 
 
 @pytest.mark.parametrize("begun_in", ["offsets", "table"])

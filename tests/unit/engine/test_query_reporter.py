@@ -19,6 +19,7 @@ from tidemill.engine.query_reporter import (
     Addresses,
     QueryReporter,
 )
+from tidemill.engine.sink_times import SinkTimes
 from tidemill.sinks.batch_commit import Written
 
 
@@ -156,6 +157,29 @@ def test_outputs_are_counted_over_the_queries_of_a_driver_and_once_each(
         5,
     )
     assert (screen.name, screen.rows, screen.total_rows) == ("console", None, 0)
+    assert kept.reports[-1].sink_times == ()
+
+
+def test_the_time_at_each_sink_is_kept_of_as_many_batches_as_there_is_progress_of(
+    reporter: QueryReporter, kept: Kept, tmp_path: Path
+) -> None:
+    begin(reporter, tmp_path, query())
+    for batch in range(KEPT_PROGRESSES + 2):
+        ticks = iter([10.0, 10.25, 20.0, 20.5, 30.0, 30.001])
+        times = SinkTimes(lambda ticks=ticks: next(ticks))
+        times.reader = "bronze/orders"
+        # Of each sink, making ready and committing.
+        for output in ("bronze/orders", "console", "bronze/orders"):
+            with times.at(output):
+                pass
+        reporter.wrote(BatchResult(batch, {"bronze/orders": Written(True)}, 0, times=times))
+    reporter.ends()
+    newest = kept.reports[-1].sink_times
+    assert [told.batch_id for told in newest] == list(range(2, KEPT_PROGRESSES + 2))
+    assert (newest[-1].milliseconds, newest[-1].reader) == (
+        {"bronze/orders": 251, "console": 500},
+        "bronze/orders",
+    )
 
 
 def test_a_store_that_refuses_stops_nothing(tmp_path: Path) -> None:

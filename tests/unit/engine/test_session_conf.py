@@ -53,6 +53,13 @@ def test_settings_that_results_or_times_depend_on(conf: dict[str, str], name: st
     assert conf[name] == value
 
 
+def test_the_store_in_memory_comes_with_the_only_format_that_it_knows(tmp_path: Path) -> None:
+    conf = session_conf(declared(tmp_path, run={"state_store": "memory"}))
+    store = "spark.sql.streaming.stateStore"
+    assert conf[f"{store}.providerClass"].endswith(".HDFSBackedStateStoreProvider")
+    assert conf[f"{store}.checkpointFormatVersion"] == "1"
+
+
 def test_nothing_is_downloaded_or_opened_to_the_network(conf: dict[str, str]) -> None:
     assert not [name for name in conf if name in ("spark.jars.packages", "spark.jars.repositories")]
     assert conf["spark.ui.enabled"] == "false"

@@ -52,6 +52,12 @@ def partitions_changed(patient: Patient) -> None:
     patient.put_back = lambda: patient.declare(DECLARATION, "windowed")
 
 
+def state_store_changed(patient: Patient) -> None:
+    in_memory = "shuffle_partitions: 2, state_store: memory"
+    ran_windowed(patient, DECLARATION.replace("shuffle_partitions: 2", in_memory))
+    patient.put_back = lambda: patient.declare(DECLARATION, "windowed")
+
+
 def event_time_changed(patient: Patient) -> None:
     ran_windowed(patient, DECLARATION.replace("column: at", "column: seen_at"))
     patient.put_back = lambda: patient.declare(DECLARATION, "windowed")
@@ -101,6 +107,10 @@ STORIES = [
     Story(LOST, "no backup", all_state_lost, (CKPT + "016",), [FROM_EARLIEST], goes_on=False),
     Story(LOST, "newer state was left behind", state_left_behind, (CKPT + "002",), [REWIND], goes_on=False),
     Story(CHANGED, "partitions, by mistake", partitions_changed, (CKPT + "026",), [put_back], goes_on=False),
+    Story(
+        CHANGED, "state store, by mistake", state_store_changed, (CKPT + "097",), [put_back], goes_on=False
+    ),
+    Story(CHANGED, "state store", state_store_changed, (CKPT + "097",), [FROM_EARLIEST], goes_on=False),
     Story(CHANGED, "event time, by mistake", event_time_changed, (CKPT + "027",), [put_back], goes_on=False),
     Story(CHANGED, "event time", event_time_changed, (CKPT + "027",), [FROM_EARLIEST], goes_on=False),
 ]

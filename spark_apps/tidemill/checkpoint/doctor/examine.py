@@ -14,6 +14,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tidemill.checkpoint.current import read_current
+from tidemill.checkpoint.doctor.advice import advice
+from tidemill.checkpoint.doctor.read_measured import read_measured
 from tidemill.checkpoint.doctor.rules import (
     DOCTOR_RUNBOOK,
     backup_findings,
@@ -25,6 +28,7 @@ from tidemill.checkpoint.doctor.state_growth import growth_findings
 from tidemill.checkpoint.findings import Finding, Severity, worst_first
 from tidemill.checkpoint.gate import examine as gate_findings
 from tidemill.checkpoint.gate import gather_facts
+from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.checkpoint.reading.state_folder import StateFolder, read_state_folder
 from tidemill.checkpoint.retention.clock import (
     ASSUMED_BROKER,
@@ -101,6 +105,19 @@ def examine(
     return Examination(len(declared & set(chosen)), len(folders), tuple(worst_first(findings)))
 
 
+def advice_for(store: Store, environment: Environment, name: str) -> list[Finding]:
+    """What the measured values of one pipeline say; nothing where they cannot be read."""
+    try:
+        pipeline = resolve_pipeline(environment, name)
+        live = read_current(store, environment.layout, name)
+        if live is None:
+            return []
+        path = environment.layout.checkpoint(name, live.generation)
+        return advice(read_measured(store, pipeline, path, CheckpointBatches(store, path).commit_ids()))
+    except TidemillError:
+        return []
+
+
 @dataclass(frozen=True)
 class _Round:
     """One round of the doctor: what he knows before he looks at a single pipeline."""
@@ -145,6 +162,11 @@ def _state_findings(
         *reach_findings(folder, retention_of(pipeline.spec), now),
         *(clock_findings(folder, source, now) if source is not None else []),
         *_gate_findings(store, pipeline, folder),
+        *(
+            advice(read_measured(store, pipeline, folder.live.path, folder.live.commits))
+            if folder.live
+            else []
+        ),
     ]
 
 

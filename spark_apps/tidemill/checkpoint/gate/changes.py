@@ -14,6 +14,7 @@ from tidemill.checkpoint.gate.facts import CheckpointFacts
 from tidemill.checkpoint.gate.source import kind_of_offsets
 from tidemill.checkpoint.reading.log_files import OffsetsFile
 from tidemill.ledger.entry import Shape, StreamShape
+from tidemill.spec.state_store import PROVIDER_SETTING, PROVIDERS, store_of
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
 
@@ -35,6 +36,7 @@ def changes(facts: CheckpointFacts) -> Iterator[Finding]:
         yield from _source(stream)
     if facts.state.operators:
         yield from _shuffle_partitions(facts)
+        yield from _state_store(facts)
         yield from _clock(facts)
 
 
@@ -134,6 +136,21 @@ def _shuffle_partitions(facts: CheckpointFacts) -> Iterator[Finding]:
             "Spark would ignore the change without a word.",
             facts.about(checkpoint_partitions=int(pinned), pipeline_partitions=declared),
             f"tidemill checkpoint repartition {facts.pipeline} {declared}, or take the change back",
+            runbook="pipeline-changed",
+        )
+
+
+def _state_store(facts: CheckpointFacts) -> Iterator[Finding]:
+    newest = _newest(facts)
+    pinned = None if newest is None else newest.conf.get(PROVIDER_SETTING)
+    declared = facts.declared.state_store
+    if pinned is not None and pinned != PROVIDERS[declared]:
+        yield facts.error(
+            "TIDE-CKPT-097",
+            "`run.state_store` was changed, and neither store can read what the other has written. "
+            "Spark would ignore the change without a word.",
+            facts.about(checkpoint_store=store_of(pinned), pipeline_store=declared),
+            f"take the change back, or tidemill checkpoint reset {facts.pipeline} --from earliest",
             runbook="pipeline-changed",
         )
 

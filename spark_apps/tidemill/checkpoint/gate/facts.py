@@ -10,6 +10,7 @@ from tidemill.checkpoint.current import Accepted, Base
 from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.reading.log_files import CommitsFile, OffsetsFile
 from tidemill.ledger.entry import Positions, Shape
+from tidemill.spec.state_store import StateStore
 
 
 @dataclass(frozen=True)
@@ -164,12 +165,14 @@ class Declared:
         topics: Topics that are read by name; empty for others and for a pattern.
         code: Digest of the code; empty if nobody asks.
         streams: What they say of each of several streams, by name; empty for one.
+        state_store: What holds its state.
     """
 
     shape: Shape
     topics: frozenset[str] = frozenset()
     code: str = ""
     streams: Mapping[str, Declared] = field(default_factory=dict)
+    state_store: StateStore = "rocksdb"
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from tidemill.checkpoint.verbs.tables import read_tables
 from tidemill.errors import GateRefusedError, UsageError
 from tidemill.ledger.table_restore import RestoreTable
 from tidemill.spec.project import Pipeline
+from tidemill.spec.state_store import PROVIDER_SETTING, PROVIDERS
 from tidemill.storage.store import Store
 
 PINNED_PARTITIONS = "spark.sql.shuffle.partitions"
@@ -88,11 +89,17 @@ def _check_wanted(pipeline: Pipeline, origin: Origin, partitions: int) -> int:
     told = None if newest is None else newest.conf.get(PINNED_PARTITIONS)
     pinned = None if told is None else int(told)
     declared = pipeline.spec.run.shuffle_partitions
-    problem = ""
+    problem, fix = (
+        "",
+        "write the wanted number into the pipeline file, under `run`, and name the same number here",
+    )
     if not origin.reader.state.stores or pinned is None:
         problem = "the pipeline keeps no state"
     elif pinned == partitions:
         problem = "its state has this number of partitions"
+    elif newest is not None and newest.conf.get(PROVIDER_SETTING) == PROVIDERS["memory"]:
+        problem = "Spark rewrites the state of `rocksdb` only, and its own is in `memory`"
+        fix = f"take the change back, or tidemill checkpoint reset {pipeline.name} --from earliest"
     elif declared != partitions:
         problem = f"its file says shuffle_partitions: {declared}"
     if problem or pinned is None:
@@ -105,7 +112,7 @@ def _check_wanted(pipeline: Pipeline, origin: Origin, partitions: int) -> int:
                 "in_file": declared,
                 "in_checkpoint": pinned,
             },
-            fix="write the wanted number into the pipeline file, under `run`, and name the same number here",
+            fix=fix,
             runbook="repartition",
         )
     return pinned

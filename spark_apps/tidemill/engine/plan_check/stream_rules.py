@@ -18,6 +18,7 @@ from tidemill.spec.transform_rules import (
     DUPLICATES,
     FIRST_ROWS,
     GROWING_STATE,
+    NEEDS_ROCKSDB,
     NEVER_ENDS,
     OWN_SOURCE,
     RANDOM,
@@ -128,9 +129,18 @@ def endless_runs(root: Node, plan: Any) -> list[Found]:
     ]
 
 
+def needing_rocksdb(root: Node) -> list[Found]:
+    """What Spark's store in memory cannot hold."""
+    return [(NEEDS_ROCKSDB, node.kind, node) for node in root.walk() if _has_own_state(node)]
+
+
+def _has_own_state(node: Node) -> bool:
+    return node.kind.startswith("TransformWithState") and is_stream(node)
+
+
 def _by_clock(node: Node, known: Any) -> bool:
     """Whether it is a `transformWithState` whose timers and times to live go by the clock."""
-    if not node.kind.startswith("TransformWithState") or not is_stream(node):
+    if not _has_own_state(node):
         return False
     return str(known.timeMode().toString()) == "ProcessingTime"
 

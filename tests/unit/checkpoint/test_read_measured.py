@@ -1,0 +1,115 @@
+"""Where the measured values come from: the driver's report and the checkpoint's offsets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.checkpoints import write_planned
+from tests.support.clinic import Clinic
+from tests.support.conf_project import ConfProject
+from tests.support.measured_batches import progress
+from tidemill.checkpoint.doctor.examine import advice_for
+from tidemill.checkpoint.doctor.measured import Measured, MeasuredState
+from tidemill.checkpoint.doctor.read_measured import measured_of, read_measured
+from tidemill.checkpoint.query_report import read_query_report
+
+LATE = "TIDE-TUNE-001"
+SKEWED = "TIDE-TUNE-012"
+
+
+@pytest.fixture
+def clinic(tmp_path: Path) -> Clinic:
+    return Clinic(ConfProject(tmp_path))
+
+
+def reads_four_partitions(checkpoint: Path, batches: int, *, uneven: bool) -> None:
+    """Every batch reads 400 records, evenly or nearly all from one partition."""
+    step = {"0": 397, "1": 1, "2": 1, "3": 1} if uneven else dict.fromkeys("0123", 100)
+    for batch_id in range(batches):
+        ends = {partition: records * (batch_id + 1) for partition, records in step.items()}
+        write_planned(checkpoint, batch_id, {"orders": ends})
+
+
+def measured(clinic: Clinic, checkpoint: Path, commits: range) -> Measured:
+    return read_measured(clinic.store, clinic.project.resolve(), str(checkpoint), commits)
+
+
+def test_the_doctor_advises_by_what_the_driver_has_reported(clinic: Clinic) -> None:
+    clinic.healthy()
+    assert LATE not in clinic.ids()
+    clinic.measured(milliseconds=30_000)
+    finding = clinic.finding(LATE)
+    assert (finding.severity, finding.runbook, finding.facts["times"]) == ("warning", "tuning", 3.0)
+    assert clinic.examine().is_healthy
+    # The declaration follows the advice; nobody needs to wait for other values.
+    clinic.declare(more="run: {trigger: 45 seconds}\n")
+    assert LATE not in clinic.ids()
+
+
+def test_the_values_are_those_of_spark(clinic: Clinic) -> None:
+    checkpoint = clinic.healthy()
+    clinic.measured(milliseconds=2_000, rows=70, behind=1_200, sinks={"bronze/orders": 900}, reader="x")
+    found = measured(clinic, checkpoint, range(3))
+    assert (len(found.batches), found.milliseconds, found.rows, found.backlog) == (
+        10,
+        2_000,
+        70,
+        (1_200, 1_200),
+    )
+    batch = found.batches[0]
+    assert (batch.work_milliseconds, batch.sinks, batch.reader) == (1_950, {"bronze/orders": 900}, "x")
+    assert found.state is None
+
+
+def test_state_and_dropped_rows_are_those_of_all_operators(clinic: Clinic) -> None:
+    clinic.healthy()
+    clinic.measured()
+    operators = [
+        {"numRowsTotal": n, "memoryUsedBytes": 10 * n, "commitTimeMs": n, "numRowsDroppedByWatermark": n}
+        for n in (1, 2)
+    ]
+    newest = {**progress(0), "stateOperators": operators}
+    idle = {**progress(1), "numInputRows": 0}
+    report = read_query_report(clinic.store, clinic.project.load().layout, "orders")
+    assert report is not None
+    told = report.model_copy(update={"last_progress": newest, "recent_progress": (newest, idle)})
+    found = measured_of(clinic.project.resolve(), told, {}, {})
+    assert found.state == MeasuredState(3, 30, 3)
+    assert [batch.dropped for batch in found.batches] == [3]
+
+
+def test_what_each_partition_gave_is_told_of_the_newest_batches_without_a_report(clinic: Clinic) -> None:
+    checkpoint = clinic.healthy(batches=12)
+    reads_four_partitions(checkpoint, 12, uneven=True)
+    (topic,) = measured(clinic, checkpoint, range(12)).topics
+    assert topic.rows == {"0": 3_970, "1": 10, "2": 10, "3": 10}
+    finding = clinic.finding(SKEWED)
+    assert (finding.severity, finding.runbook) == ("note", "skewed-source")
+    assert (finding.facts["partition"], finding.facts["rows_of_it"]) == ("0", 3_970)
+
+
+def test_an_even_topic_is_no_finding_and_a_partition_that_lags_alone_is_one(clinic: Clinic) -> None:
+    checkpoint = clinic.healthy(batches=12)
+    reads_four_partitions(checkpoint, 12, uneven=False)
+    assert SKEWED not in clinic.ids()
+    clinic.measured(latest={"0": 0, "1": 0, "2": 9_000, "3": 0})
+    assert clinic.finding(SKEWED).facts["behind_of_it"] == 9_000
+
+
+def test_a_report_or_offsets_that_cannot_be_read_give_no_advice(clinic: Clinic) -> None:
+    checkpoint = clinic.healthy(batches=12)
+    reads_four_partitions(checkpoint, 12, uneven=True)
+    clinic.state_file("query.json", {"v": "of another time"})
+    (checkpoint / "offsets/2").write_text("v1\n")
+    found = measured(clinic, checkpoint, range(12))
+    assert (found.batches, found.topics) == ((), ())
+
+
+def test_advice_for_one_pipeline_is_refused_by_nothing(clinic: Clinic) -> None:
+    clinic.healthy()
+    clinic.measured(milliseconds=30_000)
+    environment = clinic.project.load()
+    assert [found.finding_id for found in advice_for(clinic.store, environment, "orders")] == [LATE]
+    assert advice_for(clinic.store, environment, "unheard_of") == []
