@@ -14,10 +14,9 @@ KAFKA = "kafka:\n    topic: orders\npayload:\n  json: {schema: order.json}\n"
 @pytest.mark.parametrize(
     ("keys", "key", "says"),
     [
-        (
-            "format: avro",
-            "source.files",
-            "`schema` is missing: a stream cannot infer the columns of avro files",
+        *(
+            (f"format: {kind}", "source.files", f"a stream cannot infer the columns of {kind} files")
+            for kind in ("avro", "csv", "json", "orc", "parquet")
         ),
         ("format: xml", "source.files.format", "avro"),
         ("format: text, max_bytes_per_batch: 0", "source.files.max_bytes_per_batch", "greater than 0"),
