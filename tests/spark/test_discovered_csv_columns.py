@@ -11,7 +11,7 @@ import pytest
 from tests.support.lake import Lake, LakePipeline
 from tests.support.writer_cases import CrashedError, crash_at
 from tidemill.checkpoint.source_schemas import SourceSchema, source_schemas
-from tidemill.errors import DataError, UnavailableError
+from tidemill.errors import UnavailableError
 
 NARROW = 'def transform(rows):\n    return rows.select("id")\n'
 SECOND = {"delta": {"table": "silver/orders", "transform": "narrow:transform"}}
@@ -147,16 +147,3 @@ def test_what_is_no_record_is_rejected_with_its_place_and_the_rest_is_rescued(la
         ("5.csv", 1, f"bad_header:{empty}", b"id;;at"),
         ("5.csv", 2, f"bad_header:{empty}", b"9;9;"),
     ]
-
-
-def test_a_pipeline_that_shall_stop_at_new_columns_writes_nothing_of_their_batch(lake: Lake) -> None:
-    land(lake, "1", "id", "1")
-    pipeline = orders(lake, "fail")
-    pipeline.run_incremental()
-    land(lake, "2", "zone,id", "north,2")
-    with pytest.raises(DataError) as refused:
-        pipeline.run_incremental()
-    assert (refused.value.error_id, refused.value.facts["new"]) == ("TIDE-DATA-006", ["zone"])
-    assert rows(lake) == [{"id": 1}]
-    orders(lake, "fail", schema_hints="zone string").run_incremental()
-    assert rows(lake) == [{"id": 1}, {"id": 2, "zone": "north"}]
