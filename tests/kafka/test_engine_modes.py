@@ -76,6 +76,10 @@ def test_bronze_is_the_same_row_for_row_in_every_mode(kafka: Kafka, topic: str, 
     backfill.bronze.backfill(*EVERYTHING)
 
     assert (streamed.status.batch_id or 0) >= 2
+    for lake in (stream, incremental):
+        sizes = records_by_batch(lake.bronze)
+        assert sum(sizes) == COUNT
+        assert max(sizes) <= BATCH
     assert stream.bronze_rows() == incremental.bronze_rows() == backfill.bronze_rows()
     rejected = stream.rejected(stream.bronze)
     assert len(rejected) == COUNT - len(accepted(events)) > 10
@@ -166,6 +170,15 @@ def closed_all(pipeline: LakePipeline) -> bool:
 
 def checkpoint(pipeline: LakePipeline) -> CheckpointBatches:
     return CheckpointBatches(pipeline.lake.store, str(pipeline.checkpoint))
+
+
+def records_by_batch(pipeline: LakePipeline) -> list[int]:
+    batches = checkpoint(pipeline)
+    sizes = []
+    for batch_id in range((batches.last_committed() or 0) + 1):
+        ((_, start),), ((_, end),) = (document.items() for document in range_of(batches, batch_id))
+        sizes.append(sum(offset - start.get(partition, 0) for partition, offset in end.items()))
+    return sizes
 
 
 @dataclass

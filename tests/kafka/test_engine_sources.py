@@ -105,7 +105,11 @@ def test_a_partition_that_is_added_later_is_read_from_its_beginning(kafka: Kafka
 
 def test_headers_are_kept_in_order(kafka: Kafka, lake: Lake) -> None:
     topic = kafka.new_topic()
-    headers: list[Any] = [("trace", b"1"), ("trace", b"2"), ("empty", None)]
+    headers: list[Any] = [
+        *(("trace", b"1"), ("trace", b"2"), ("empty", None)),
+        # As IoT Hub names its system properties.
+        *(("iothub-connection-device-id", b"d1"), ("iothub-enqueuedtime", b"\x00\xff")),
+    ]
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     producer.produce(topic, b"value", headers=headers)
     assert producer.flush(20) == 0

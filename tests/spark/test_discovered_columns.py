@@ -35,8 +35,14 @@ def orders(lake: Lake, evolution: str = "add_columns", **source: Any) -> LakePip
     )
 
 
-def land(lake: Lake, name: str, *rows: dict[str, Any]) -> None:
-    lake.land_rows(f"landing/orders/{name}.json", rows)
+def land(lake: Lake, name: str, *rows: dict[str, Any], kind: str = "json") -> None:
+    if kind == "json":
+        lake.land_rows(f"landing/orders/{name}.json", rows)
+        return
+    # A file has its columns in the order of its first row.
+    columns = list(rows[0])
+    lines = [",".join(str(row.get(column, "")) for column in columns) for row in rows]
+    lake.land(f"landing/orders/{name}.csv", "\n".join([",".join(columns), *lines]))
 
 
 def versions(lake: Lake) -> list[SourceSchema]:
@@ -225,8 +231,10 @@ def transform(readings):
 """
 
 
-def test_a_backfill_computes_windows_again_by_the_columns_that_are_known(lake: Lake) -> None:
-    files = {"path": "landing/orders", "format": "json", "schema_evolution": "add_columns"}
+@pytest.mark.parametrize("kind", ["json", pytest.param("csv", marks=pytest.mark.soak)])
+def test_a_backfill_computes_windows_again_by_the_columns_that_are_known(lake: Lake, kind: str) -> None:
+    files = {"path": "landing/orders", "format": kind, "schema_evolution": "add_columns"}
+
     pipeline = lake.pipeline(
         "orders",
         source={"files": {**files, "schema_hints": "at timestamp"}},
@@ -240,13 +248,15 @@ def test_a_backfill_computes_windows_again_by_the_columns_that_are_known(lake: L
         return [row["total"] for row in sorted(lake.rows("silver/orders"), key=lambda r: r["window_start"])]
 
     hour = "2026-01-01T00"
-    land(lake, "1", *({"at": f"{hour}:{minute:02}:00Z", "value": minute} for minute in (1, 2, 6, 30)))
+    first = ({"at": f"{hour}:{minute:02}:00Z", "value": minute} for minute in (1, 2, 6, 30))
+    land(lake, "1", *first, kind=kind)
     pipeline.run_incremental()
     land(
         lake,
         "2",
-        {"at": f"{hour}:50:00Z", "value": 50, "zone": "north"},
-        {"at": f"{hour}:02:30Z", "value": 9},
+        {"zone": "north", "value": 50, "at": f"{hour}:50:00Z"},
+        {"value": 9, "at": f"{hour}:02:30Z"},
+        kind=kind,
     )
     pipeline.run_incremental()
     assert totals() == [3, 6, 30]
@@ -255,7 +265,7 @@ def test_a_backfill_computes_windows_again_by_the_columns_that_are_known(lake: L
     # With what came too late for its window.
     assert totals() == [12, 6, 30]
     known = len(versions(lake))
-    land(lake, "3", {"at": f"{hour}:03:00Z", "value": 100, "floor": 1})
+    land(lake, "3", {"at": f"{hour}:03:00Z", "value": 100, "floor": 1}, kind=kind)
     with pytest.raises(DataError) as refused:
         pipeline.backfill(*range_of_time)
     assert (refused.value.error_id, refused.value.facts["new"]) == ("TIDE-DATA-009", ["floor"])

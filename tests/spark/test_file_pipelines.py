@@ -6,8 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 import yaml
+from deltalake import DeltaTable
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -126,6 +128,15 @@ def test_each_file_is_a_batch_and_each_batch_a_commit(lake: Lake, activity_data:
     ledger = lake.ledger("bronze/activity_data")
     assert [(c.entry.batch_id, c.rows) for c in ledger if c.entry] == [(2, 2), (1, 2), (0, 2)]
     assert sorted(-row["y"] for row in lake.rows("bronze/activity_data")) == [0, 1, 2, 100, 101, 102]
+    # The oldest file first.
+    path, files = str(lake.root / "tables/bronze/activity_data"), set[str]()
+    for number, commit in enumerate(reversed([c for c in ledger if c.entry])):
+        new = set(DeltaTable(path, version=commit.version).file_uris()) - files
+        assert sorted(-y for file in new for y in pq.read_table(file)["y"].to_pylist()) == [
+            number,
+            number + 100,
+        ]
+        files |= new
 
 
 def test_readings_have_clear_columns(tidemill_spark: SparkSession, tmp_path: Path) -> None:

@@ -190,3 +190,5 @@ def test_a_stream_and_tables_are_joined_as_lists_are_without_state(lake: Lake) -
 def test_what_would_keep_rows_of_the_table_is_refused(lake: Lake, join: Join) -> None:
     [finding] = findings_of(with_tables(lake, [join]))
     assert (finding.rule, finding.error.error_id) == (join.refused, "TIDE-PLAN-018")
+    assert finding.error.facts["reason"]
+    assert finding.error.fix

@@ -96,9 +96,9 @@ def decoded_columns(pipeline: Pipeline) -> dict[str, str] | None:
 
 def _check_hints(pipeline: Pipeline, files: FilesSource) -> None:
     """The hints can be read, and have the event time: what is inferred is never a timestamp."""
-    from tidemill.payload.schema_hints import hinted_columns
+    from tidemill.payload.schema_hints import hints_of
 
-    hints = hinted_columns(files.schema_hints)["properties"]
+    hints = hints_of(files)["properties"]
     event_time = pipeline.spec.event_time
     if event_time is not None and hints.get(event_time.column, {}).get("format") != "date-time":
         raise SpecError(

@@ -32,14 +32,15 @@ _PART_SCHEMA = "name string, size long, rows long, statistics string"
 
 
 def broken_lines(spark: SparkSession, pipeline: Pipeline, quarantine: Quarantine) -> BrokenLines | None:
-    """What finds the lines of broken records; None if no source has lines.
+    """What finds the lines of broken records; None if no source has lines that are not told.
 
     Streams of one format whose options differ would need their files told apart: their lines are not told.
     """
     found: dict[str, FilesSource | None] = {}
     for stream in pipeline.spec.streams.values():
         files = stream.source.files
-        if files is not None and files.has_lines:
+        # Whoever reads a file as a whole tells its lines.
+        if files is not None and files.has_lines and not (files.discovers and files.format == "csv"):
             other = found.setdefault(files.format, files)
             found[files.format] = other if other is not None and other.options == files.options else None
     told = tuple(files for files in found.values() if files is not None)
@@ -80,7 +81,7 @@ class BrokenLines:
         paths = [f"{self.quarantine.path}/{part.name}" for part in parts]
         rejected = self.spark.read.schema(from_arrow_schema(QUARANTINE_SCHEMA)).parquet(*paths)
         # Another stream's payload can be malformed in the same way; its records are in no file.
-        is_line = _is_of(source) & F.col("file").isNotNull()
+        is_line = _is_of(source) & F.col("file").isNotNull() & F.col("line").isNull()
         broken, others = rejected.where(is_line), rejected.where(~is_line)
         if broken.isEmpty():
             return list(parts)

@@ -29,12 +29,12 @@ from tidemill.checkpoint.source_schemas import (
 from tidemill.engine.half_written import StartAgainError
 from tidemill.errors import DataError, UnavailableError
 from tidemill.ledger.entry import LedgerEntry
-from tidemill.payload.discovered import MAX_COLUMNS, DiscoveredColumns
+from tidemill.payload.discovered import MAX_COLUMNS, DiscoveredColumns, csv_form
 from tidemill.payload.file_lines import inferred_from
 from tidemill.payload.inferred_schema import Node, added, all_merged, extended, leaves
-from tidemill.payload.schema_hints import hinted_columns
+from tidemill.payload.schema_hints import hints_of
 from tidemill.sinks.batch_commit import StepDone, nothing_more
-from tidemill.sources.read import files_path, plain_lines
+from tidemill.sources.read import cut_options, files_path, plain_lines
 from tidemill.spec.files_source import FilesSource
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
@@ -187,7 +187,7 @@ def _discovering(pipeline: Pipeline) -> Iterator[tuple[str, FilesSource]]:
 def _first_version(spark: SparkSession, stream: Pipeline, name: str, run_id: str) -> SourceSchema:
     files = stream.spec.source.chosen
     found = _inferred(spark, files, _first_files(spark, files_path(stream, files), files))
-    columns = extended(hinted_columns(files.schema_hints), found)
+    columns = extended(hints_of(files), found)
     if not any("additionalProperties" not in node for node in columns["properties"].values()):
         raise UnavailableError(
             "TIDE-SRC-008",
@@ -221,11 +221,11 @@ def _inferred(spark: SparkSession, files: FilesSource, paths: list[str]) -> Node
     """What the records of these files say together."""
     if not paths:
         return None
-    separator = {key: value for key, value in files.options.items() if key.lower() == "linesep"}
-    lines = plain_lines(spark, paths, separator).select(F.col("value").cast("binary"))
+    lines = plain_lines(spark, paths, cut_options(files)).select(F.col("value").cast("binary"))
+    csv = csv_form(files)
 
     def infer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        everything = all_merged(inferred_from(batch["value"]) for batch in batches)
+        everything = all_merged(inferred_from(batch["value"], csv) for batch in batches)
         yield pa.RecordBatch.from_pydict({"found": [json.dumps(everything)]})
 
     few = lines.coalesce(spark.sparkContext.defaultParallelism)

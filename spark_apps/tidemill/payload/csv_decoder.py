@@ -24,7 +24,6 @@ In quotes a field may hold separators and line breaks, and a quote as two. There
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -32,6 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.errors import SpecError
+from tidemill.payload.csv_fields import CsvSplitter
 from tidemill.payload.decimals import decimal_of, safe_text
 from tidemill.payload.decoder import Decoded, check_record_limit, decode_in_pieces
 from tidemill.payload.json_rules import apply_rules, textual_schema
@@ -39,9 +39,6 @@ from tidemill.payload.json_schema import PayloadSchema
 from tidemill.payload.readable import drop_invalid_utf8, drop_null_and_oversized
 from tidemill.payload.schema_conditions import Conditions
 from tidemill.payload.sieve import Sieve
-
-MALFORMED_CSV = "malformed_csv"
-WRONG_FIELD_COUNT = "wrong_field_count"
 
 _INTEGER = r"^-?\d+$"
 _NUMBER = r"^-?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|NaN|Infinity|Inf)$"
@@ -75,8 +72,7 @@ class CsvDecoder:
         self._schema = replace(schema, required=missing, required_nullable=frozenset())
         self._textual = textual_schema(schema.arrow_schema)
         self._conditions = Conditions.of(schema)
-        self._separator = separator
-        self._quoted_field = _quoted_field(separator)
+        self._splitter = CsvSplitter(separator)
         self._max_record_bytes = check_record_limit(max_record_bytes)
 
     @property
@@ -108,48 +104,7 @@ class CsvDecoder:
     def _fields(self, sieve: Sieve) -> list[pa.StringArray]:
         """One array of texts for each field; what has no such fields falls out of the sieve."""
         sieve.records = pc.replace_substring_regex(sieve.records, r"\r?\n\z", "")
-        lines = self._split(sieve.records)
-        if lines.null_count:
-            stays = lines.is_valid()
-            sieve.drop_where(lines.is_null(), MALFORMED_CSV)
-            lines = lines.filter(stays)
-        width = len(self._textual)
-        counts = pc.not_equal(pc.list_value_length(lines), width)
-        if pc.any(counts).as_py():
-            sieve.drop_where(counts, WRONG_FIELD_COUNT)
-            lines = lines.filter(pc.invert(counts))
-        texts = lines.flatten()
-        return [texts.take(pa.arange(place, len(texts), width)) for place in range(width)]
-
-    def _split(self, records: pa.StringArray) -> pa.ListArray:
-        """The fields of each record; null where it is no line of CSV."""
-        doubtful = pc.match_substring_regex(records, r'["\r\n]')
-        places = pc.indices_nonzero(doubtful)
-        if len(places) == 0:
-            return self._split_plain(records)
-        plain = pc.indices_nonzero(pc.invert(doubtful))
-        quoted = [self._split_quoted(text) for text in records.take(places).to_pylist()]
-        lines = pa.concat_arrays(
-            [self._split_plain(records.take(plain)), pa.array(quoted, pa.list_(pa.string()))]
-        )
-        return lines.take(pc.sort_indices(pa.concat_arrays([plain, places])))
-
-    def _split_plain(self, records: pa.StringArray) -> pa.ListArray:
-        lines = pc.split_pattern(records, self._separator)
-        texts = lines.values
-        texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
-        return pa.ListArray.from_arrays(lines.offsets, texts)
-
-    def _split_quoted(self, text: str) -> list[str | None] | None:
-        fields: list[str | None] = []
-        end = 0
-        while (found := self._quoted_field.match(text, end)) is not None:
-            quoted, plain, after = found.groups()
-            fields.append((plain or None) if quoted is None else quoted.replace('""', '"'))
-            if not after:
-                return fields
-            end = found.end()
-        return None
+        return self._splitter.fields(sieve, len(self._textual))
 
     def _typed(self, texts: Sequence[pa.StringArray]) -> tuple[pa.RecordBatch, dict[int, str]]:
         """The fields in their types, instants still as texts, and the rows where one is of another."""
@@ -162,13 +117,6 @@ class CsvDecoder:
                     wrong.setdefault(row, f"wrong_type:{field.name}")
             columns.append(typed)
         return pa.RecordBatch.from_arrays(columns, schema=self._textual), wrong
-
-
-def _quoted_field(separator: str) -> re.Pattern[str]:
-    """A field: its text in quotes, or its text without; and the separator after it, if there is one."""
-    between = re.escape(separator)
-    # Possessive (`*+`): a way back for each character would take 100 times the memory of the field.
-    return re.compile(rf'(?:"([^"]*+(?:""[^"]*+)*+)"|([^"{between}\r\n]*))({between}|\Z)')
 
 
 def _parse(texts: pa.StringArray, declared: pa.DataType) -> pa.Array:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 
 from pyspark import SparkContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
+from tidemill.payload.csv_files import CsvForm
 from tidemill.payload.inferred_schema import Node, extended, merged
 from tidemill.payload.json_schema import PayloadSchema, load_payload_schema
-from tidemill.payload.schema_hints import hinted_columns
+from tidemill.payload.schema_hints import hints_of
 from tidemill.spec.files_source import Evolution, FilesSource
 
 # Most columns, structs taken apart. An object whose names are data (dates, ids) would add some with each
@@ -39,19 +40,22 @@ class DiscoveredColumns:
         columns: As JSON Schema, hints included.
         version: Number of the version that they are, as it is stored.
         found: Carries what the tasks find from them to the driver.
+        csv: How the files are written, if they are CSV; others are lines of JSON.
     """
 
     evolution: Evolution
     columns: Node
     version: int
     found: Accumulator[Node | None]
+    csv: CsvForm | None = None
 
     @staticmethod
     def of(context: SparkContext, files: FilesSource, stored: Node, version: int) -> DiscoveredColumns:
         """The columns of a stored version, as the declaration hints at them."""
-        columns = extended(hinted_columns(files.schema_hints), stored)
+        columns = extended(hints_of(files), stored)
         found: Accumulator[Node | None] = context.accumulator(None, _Merged())
-        return DiscoveredColumns(files.schema_evolution or "none", columns, version, found)
+        evolution = files.schema_evolution or "none"
+        return DiscoveredColumns(evolution, columns, version, found, csv_form(files))
 
     @property
     def keeps_names(self) -> bool:
@@ -71,5 +75,13 @@ class DiscoveredColumns:
     @property
     def identity(self) -> str:
         """Version and digest: of equal identity, lines become equal rows."""
-        deciding = json.dumps([self.columns, self.evolution], sort_keys=True)
+        form = [] if self.csv is None else [asdict(self.csv)]
+        deciding = json.dumps([self.columns, self.evolution, *form], sort_keys=True)
         return f"{self.version}-{hashlib.sha256(deciding.encode()).hexdigest()[:8]}"
+
+
+def csv_form(files: FilesSource) -> CsvForm | None:
+    """How the files of a source are written, if they are CSV."""
+    if files.format != "csv":
+        return None
+    return CsvForm(files.separator, tuple(sorted(hints_of(files)["properties"])))

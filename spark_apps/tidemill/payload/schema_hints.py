@@ -9,6 +9,7 @@ from tidemill.errors import SpecError
 from tidemill.payload.json_schema import load_payload_schema
 from tidemill.payload.source_columns import RESERVED_NAMES
 from tidemill.spec.ddl import split_columns, split_parts
+from tidemill.spec.files_source import FilesSource
 
 Node = dict[str, Any]
 
@@ -23,6 +24,19 @@ _SCALARS: dict[str, Node] = {
 }
 # A value of JSON has no size: these would need checks that a decoder of its numbers does not make.
 _INSTEAD = {"int": "long", "integer": "long", "smallint": "long", "tinyint": "long", "float": "double"}
+
+
+def hints_of(files: FilesSource) -> Node:
+    """The columns that a files source hints at.
+
+    Raises:
+        SpecError: As `hinted_columns`; also TIDE-SPEC-034, if a field of the format cannot hold one.
+    """
+    columns = hinted_columns(files.schema_hints)
+    nested = [name for name, node in columns["properties"].items() if node["type"] in ("object", "array")]
+    if nested and files.format == "csv":
+        raise _unusable(f"{nested[0]!a} holds other values, which a field of CSV does not")
+    return columns
 
 
 def hinted_columns(ddl: str | None) -> Node:
@@ -44,12 +58,17 @@ def _hinted(ddl: str | None) -> dict[str, Node]:
     try:
         return _properties(ddl, is_top=True) if ddl is not None else {}
     except ValueError as error:
-        raise SpecError(
-            "TIDE-SPEC-034",
-            "The schema hints of a files source cannot be used.",
-            facts={"key": "source.files.schema_hints", "reason": error},
-            fix="write Spark DDL, e.g. `at timestamp, price decimal(10, 2), place struct<site: string>`",
-        ) from error
+        raise _unusable(error) from error
+
+
+def _unusable(reason: object) -> SpecError:
+    return SpecError(
+        "TIDE-SPEC-034",
+        "The schema hints of a files source cannot be used.",
+        facts={"key": "source.files.schema_hints", "reason": reason},
+        fix="write Spark DDL, e.g. `at timestamp, price decimal(10, 2), place struct<site: string>`; of CSV "
+        "files plain types only",
+    )
 
 
 def _properties(ddl: str, *, is_top: bool = False) -> dict[str, Node]:

@@ -27,6 +27,7 @@ from tidemill.payload.source_columns import (
     FILE,
     FILE_TIME,
     HIDDEN_COLUMNS,
+    LINE_NUMBER,
 )
 from tidemill.spec.project import Pipeline
 
@@ -95,6 +96,8 @@ def _records(
     records = {"value": pa.array(_values(taken, rows.take(places)), pa.binary())}
     if FILE in taken.schema.names:
         records |= {"file": taken[FILE], "arrived_at": taken[FILE_TIME]}
+    if LINE_NUMBER in taken.schema.names:
+        records["line"] = taken[LINE_NUMBER]
     return records
 
 

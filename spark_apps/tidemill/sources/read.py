@@ -121,9 +121,17 @@ def _batch(
     )
 
 
-def plain_lines(spark: SparkSession, paths: list[str], separator: dict[str, str]) -> DataFrame:
+def plain_lines(spark: SparkSession, paths: list[str], cut: dict[str, str]) -> DataFrame:
     """Lines of these files, as Spark cuts them; a name may hold `[1]` or `*`, which mean nothing else."""
-    return spark.read.options(**separator, __globPaths__="false").text(paths)
+    # Not `.text(…)`, whose own arguments would win over these options.
+    return spark.read.format("text").options(**cut, __globPaths__="false").load(paths)
+
+
+def cut_options(files: FilesSource) -> dict[str, str]:
+    """Where Spark cuts a file whose columns are discovered: a header belongs to the whole of it."""
+    if files.format == "csv":
+        return {"wholetext": "true"}
+    return {name: value for name, value in files.options.items() if name.lower() == "linesep"}
 
 
 def with_lineage(records: DataFrame, headers: bool) -> DataFrame:
@@ -163,7 +171,9 @@ def _files_schema(files: FilesSource) -> str | None:
 
 def _files_options(files: FilesSource) -> dict[str, str]:
     """Options of the format; a broken line becomes a row of its own, not nulls."""
-    if not files.has_lines or files.discovers:
+    if files.discovers:
+        return {**files.options, **cut_options(files)}
+    if not files.has_lines:
         return files.options
     lines = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": BROKEN_LINE}
     # NaN and Infinity are not JSON.

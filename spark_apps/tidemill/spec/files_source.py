@@ -15,8 +15,9 @@ from tidemill.spec.units import Count, DurationOrOff, Size
 # Auto Loader's modes, under the names that a Delta sink has for the same.
 Evolution = Literal["add_columns", "rescue", "fail", "none"]
 
-# Spark's own options of where files are and how they are cut into lines.
-_OPTIONS_OF_DISCOVERY = {name.lower(): name for name in ("pathGlobFilter", "recursiveFileLookup", "lineSep")}
+# Spark's own options of where files are and how they are cut, of each format whose columns can be discovered.
+_PLACE = ("pathGlobFilter", "recursiveFileLookup")
+_OPTIONS_OF_DISCOVERY = {"json": (*_PLACE, "lineSep"), "csv": (*_PLACE, "header", "sep")}
 
 
 class FilesSource(Strict):
@@ -41,16 +42,18 @@ class FilesSource(Strict):
     )
     schema_evolution: Evolution | None = Field(
         None,
-        description="In the place of `schema`, of JSON files: columns are inferred from the first files, and "
-        "kept in numbered versions. What becomes of a property that no column holds: add_columns makes it a "
-        "column, before the first row with it is written; rescue keeps it in the column _rescued_data; fail "
-        "stops; none leaves it out. A value of another type than its column goes to _rescued_data, with none "
-        "to the quarantine. Folders such as `day=2026-01-01` are no columns then.",
+        description="In the place of `schema`, of JSON and CSV files: columns are inferred from the first "
+        "files, and kept in numbered versions. A CSV file begins with a header: its names count, not their "
+        "order; one without goes to the quarantine, line by line. What becomes of a property that no column "
+        "holds: add_columns makes it a column, before the first row with it is written; rescue keeps it in "
+        "the column _rescued_data; fail stops; none leaves it out. A value of another type than its column "
+        "goes to _rescued_data, with none to the quarantine. Folders such as `day=2026-01-01` are no columns "
+        "then.",
     )
     schema_hints: Expression | None = Field(
         None,
         description="Columns that are not inferred, as Spark DDL: string, long, double, decimal, boolean, "
-        "timestamp, date, array, struct, map. A timestamp is always one of these.",
+        "timestamp, date, array, struct, map; of CSV files plain ones. A timestamp is always one of these.",
     )
     max_files_per_batch: Count | None = Field(None, description="Most files in one batch.")
     max_bytes_per_batch: Annotated[Size, Field(gt=0)] | None = Field(
@@ -74,7 +77,8 @@ class FilesSource(Strict):
     @model_validator(mode="after")
     def _schema_is_given(self) -> Self:
         if self.schema_ is None and self.format != "text" and not self.discovers:
-            way_out = "; or set `schema_evolution`, which discovers them" if self.format == "json" else ""
+            can = self.format in _OPTIONS_OF_DISCOVERY
+            way_out = "; or set `schema_evolution`, which discovers them" if can else ""
             raise ValueError(
                 f"`schema` is missing: a stream cannot infer the columns of {self.format} files, because "
                 f"files that arrive later could change them; write it as Spark DDL{way_out}"
@@ -92,15 +96,26 @@ class FilesSource(Strict):
                 "`schema` fixes the columns and `schema_evolution` discovers them: remove one, or write the "
                 "columns that are known as `schema_hints`"
             )
-        if self.format != "json":
+        allowed = _OPTIONS_OF_DISCOVERY.get(self.format)
+        if allowed is None:
             raise ValueError(
-                f"`schema_evolution` is for json files: write the columns of {self.format} files as `schema`"
+                "`schema_evolution` is for json and csv files: write the columns of "
+                f"{self.format} files as `schema`"
             )
-        unknown = [name for name in self.options if name.lower() not in _OPTIONS_OF_DISCOVERY]
+        unknown = [name for name in self.options if name.lower() not in map(str.lower, allowed)]
         if unknown:
             raise ValueError(
-                f"`options.{unknown[0]}` is one of Spark's JSON reader, and with `schema_evolution` Tidemill "
-                f"decodes the lines itself; allowed are {', '.join(_OPTIONS_OF_DISCOVERY.values())}"
+                f"`options.{unknown[0]}` is one of Spark's {self.format.upper()} reader, and with "
+                f"`schema_evolution` Tidemill decodes the lines itself; allowed are {', '.join(allowed)}"
+            )
+        if self._option("header", "true").lower() != "true":
+            raise ValueError(
+                "the columns of CSV files are discovered by the names in their headers: remove "
+                "`options.header`, or write the columns as `schema`"
+            )
+        if len(self.separator) != 1 or self.separator in '"\r\n\x00':
+            raise ValueError(
+                "`options.sep` is one character that separates fields; no quote, line break or NUL"
             )
         return self
 
@@ -125,6 +140,15 @@ class FilesSource(Strict):
     def rescues(self) -> bool:
         """Whether rows have the column of rescued data."""
         return self.schema_evolution not in (None, "none")
+
+    @property
+    def separator(self) -> str:
+        """What stands between two fields of CSV files whose columns are discovered."""
+        return self._option("sep", ",").replace("\\t", "\t")
+
+    def _option(self, name: str, default: str) -> str:
+        """An option of Spark's, which reads their names without regard to case."""
+        return next((value for key, value in self.options.items() if key.lower() == name), default)
 
     @property
     def has_lines(self) -> bool:

@@ -11,6 +11,7 @@ import pytest
 from pyspark.accumulators import Accumulator
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
+from tidemill.payload.csv_files import CsvForm
 from tidemill.payload.discovered import DiscoveredColumns
 from tidemill.payload.file_lines import inferred_from, line_reading
 from tidemill.payload.schema_hints import hinted_columns
@@ -77,5 +78,8 @@ def test_versions_and_hints_tell_apart_what_would_give_other_rows() -> None:
         DiscoveredColumns("rescue", hinted_columns("id string"), 1, told),
         DiscoveredColumns("rescue", hinted_columns("id long"), 2, told),
         DiscoveredColumns("none", hinted_columns("id long"), 1, told),
+        DiscoveredColumns("rescue", hinted_columns("id long"), 1, told, CsvForm(",")),
+        DiscoveredColumns("rescue", hinted_columns("id long"), 1, told, CsvForm(";")),
+        DiscoveredColumns("rescue", hinted_columns("id long"), 1, told, CsvForm(",", ("id",))),
     ]
-    assert one.identity not in {other.identity for other in others}
+    assert len({one.identity, *(other.identity for other in others)}) == len(others) + 1

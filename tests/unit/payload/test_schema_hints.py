@@ -7,8 +7,9 @@ import pytest
 
 from tidemill.errors import SpecError
 from tidemill.payload.json_schema import load_payload_schema
-from tidemill.payload.schema_hints import hinted_columns
+from tidemill.payload.schema_hints import hinted_columns, hints_of
 from tidemill.payload.timestamps import INSTANT
+from tidemill.spec.files_source import FilesSource
 
 
 def test_each_type_of_json_can_be_hinted_at() -> None:
@@ -60,3 +61,14 @@ def test_a_hinted_name_that_no_table_takes_is_refused_as_in_a_schema_file() -> N
     with pytest.raises(SpecError) as refused:
         hinted_columns("`a b` long")
     assert refused.value.error_id == "TIDE-SPEC-024"
+
+
+@pytest.mark.parametrize("nested", ["array<long>", "struct<b: long>", "map<string, long>"])
+def test_a_field_of_csv_is_plain(nested: str) -> None:
+    declared = {"path": "landing", "schema_evolution": "rescue", "schema_hints": f"id long, a {nested}"}
+    json_files = FilesSource.model_validate({**declared, "format": "json"})
+    assert list(hints_of(json_files)["properties"]) == ["id", "a"]
+    with pytest.raises(SpecError) as refused:
+        hints_of(FilesSource.model_validate({**declared, "format": "csv"}))
+    assert refused.value.error_id == "TIDE-SPEC-034"
+    assert "a field of CSV" in str(refused.value.facts["reason"])

@@ -48,12 +48,16 @@ def test_a_near_key_is_found_at_every_depth(
 def test_every_problem_of_a_file_is_told_at_once(project: ConfProject) -> None:
     project.write(
         "conf/pipelines/orders.yaml",
-        PIPELINE.replace("owner: tests\n", "").replace("10 minutes", "10").replace("5 seconds", "soon"),
+        PIPELINE.replace("owner: tests\n", "")
+        .replace("description: Orders as they came.\n", "")
+        .replace("10 minutes", "10")
+        .replace("5 seconds", "soon"),
     )
     problem = project.refusal().problem
     assert "orders.yaml:1  owner: missing" in problem
-    assert "orders.yaml:8  event_time.watermark: expected a duration" in problem
-    assert "orders.yaml:12  run.trigger: expected a duration" in problem
+    assert "orders.yaml:1  description: missing" in problem
+    assert "orders.yaml:7  event_time.watermark: expected a duration" in problem
+    assert "orders.yaml:11  run.trigger: expected a duration" in problem
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,9 @@ KAFKA = "kafka:\n    topic: orders\npayload:\n  json: {schema: order.json}\n"
 @pytest.mark.parametrize(
     ("keys", "key", "says"),
     [
-        (
-            "format: avro",
-            "source.files",
-            "`schema` is missing: a stream cannot infer the columns of avro files",
+        *(
+            (f"format: {kind}", "source.files", f"a stream cannot infer the columns of {kind} files")
+            for kind in ("avro", "csv", "json", "orc", "parquet")
         ),
         ("format: xml", "source.files.format", "avro"),
         ("format: text, max_bytes_per_batch: 0", "source.files.max_bytes_per_batch", "greater than 0"),
@@ -32,7 +31,26 @@ KAFKA = "kafka:\n    topic: orders\npayload:\n  json: {schema: order.json}\n"
             "Spark ignores `max_file_age` where `order: newest` and `max_bytes_per_batch` are set",
         ),
         ("format: json", "source.files", "or set `schema_evolution`, which discovers them"),
-        ("format: csv, schema_evolution: rescue", "source.files", "`schema_evolution` is for json files"),
+        (
+            "format: orc, schema_evolution: rescue",
+            "source.files",
+            "`schema_evolution` is for json and csv files",
+        ),
+        (
+            'format: csv, schema_evolution: rescue, options: {Header: "false"}',
+            "source.files",
+            "by the names in their headers",
+        ),
+        (
+            "format: csv, schema_evolution: rescue, options: {sep: ab}",
+            "source.files",
+            "`options.sep` is one character",
+        ),
+        (
+            'format: csv, schema_evolution: rescue, options: {multiLine: "true"}',
+            "source.files",
+            "allowed are pathGlobFilter, recursiveFileLookup, header, sep",
+        ),
         (
             "format: json, schema: id long, schema_evolution: rescue",
             "source.files",

@@ -48,10 +48,6 @@ def test_little_needs_to_be_said() -> None:
         pytest.param({**ENVIRONMENT, "kubernetes": None}, id="no settings"),
         pytest.param({"root": ".data", "kubernetes": SETTINGS}, id="settings of a local runtime"),
         pytest.param({"root": ".data", "sizes": {"s": {"executors": {}}}}, id="executors without pods"),
-        pytest.param({**ENVIRONMENT, "root": ".data"}, id="a root inside the image"),
-        pytest.param({**ENVIRONMENT, "root": "/lake"}, id="a root on no volume"),
-        pytest.param({**ENVIRONMENT, "root": "/data2/lake"}, id="a root beside the volume"),
-        pytest.param({**ENVIRONMENT, "root": "file:///lake"}, id="a root on no volume, as a URI"),
         pytest.param({**ENVIRONMENT, "on_change": "sometimes"}, id="no such thing"),
         pytest.param(settings(namespace="Plant"), id="no namespace"),
         pytest.param(settings(image="spark:1; rm -rf /"), id="no image"),
@@ -85,6 +81,12 @@ def test_little_needs_to_be_said() -> None:
 def test_what_cannot_work_is_refused(document: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         EnvironmentSpec.model_validate(document)
+
+
+@pytest.mark.parametrize("root", [".data", "/lake", "/data2/lake", "file:///lake"])
+def test_a_root_that_vanishes_with_its_pod_is_refused_with_the_reason(root: str) -> None:
+    with pytest.raises(ValidationError, match="a pod's own folders vanish with it"):
+        EnvironmentSpec.model_validate({**ENVIRONMENT, "root": root})
 
 
 @pytest.mark.parametrize(

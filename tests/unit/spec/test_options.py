@@ -55,6 +55,13 @@ def test_options_that_outrank_planned_offsets_are_refused_for_a_moment(name: str
     assert check_options({"startingTimestamp": "2026-01-01"}) == {"startingTimestamp": "2026-01-01"}
 
 
+@pytest.mark.parametrize(
+    "name", ["sep", "encoding", "quote", "primitivesAsString", "pathGlobFilter", "wholetext", "lineSep"]
+)
+def test_options_of_the_formats_pass(name: str) -> None:
+    assert check_files_options({name: "x"}) == {name: "x"}
+
+
 @pytest.mark.parametrize("name", ["mergeSchema", "maxBytesPerTrigger", "cleanSource", "multiLine"])
 def test_other_options_of_spark_pass(name: str) -> None:
     assert check_options({name: "x"}) == {name: "x"}

@@ -1,0 +1,267 @@
+"""Files of CSV with a header: each value goes where its name says, or is rescued; each line is somewhere."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+from unittest.mock import create_autospec
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.accumulators import Accumulator
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+
+from tidemill.payload.csv_cut import MAX_LINES, CsvRecord, cut
+from tidemill.payload.csv_files import PIECE_BYTES, CsvForm
+from tidemill.payload.csv_values import CsvValues
+from tidemill.payload.discovered import DiscoveredColumns
+from tidemill.payload.file_lines import inferred_from, line_reading
+from tidemill.payload.inferred_schema import Node, extended
+from tidemill.payload.schema_hints import hinted_columns
+from tidemill.payload.source_columns import BROKEN_LINE, BROKEN_REASON, FILE, LINE, LINE_NUMBER
+
+GIVEN = StructType([StructField(LINE, BinaryType()), StructField(FILE, StringType())])
+NOTHING: Node = {"type": "object", "properties": {}}
+COLUMNS = hinted_columns("id long, price double, on boolean, name string")
+FORM = CsvForm(",")
+
+Row = dict[str, Any]
+
+
+def read(
+    *contents: str | bytes, columns: Node = COLUMNS, form: CsvForm = FORM, evolution: Any = "rescue"
+) -> list[Row]:
+    """What becomes of files, in the order of files and lines."""
+    told = create_autospec(Accumulator, instance=True)
+    discovered = DiscoveredColumns(evolution, columns, 1, told, form)
+    files = [content.encode() if isinstance(content, str) else content for content in contents]
+    names = pa.array([str(number) for number in range(len(files))])
+    batch = pa.RecordBatch.from_arrays([pa.array(files, pa.binary()), names], names=[LINE, FILE])
+    reading = line_reading(discovered, GIVEN)
+    found = []
+    for rows in reading.stage(iter([batch])):
+        assert rows.schema.names == reading.columns.names
+        found += rows.to_pylist()
+    return sorted(found, key=lambda row: (row[FILE], row[LINE_NUMBER]))
+
+
+def good(*contents: str | bytes, **given: Any) -> list[tuple[Row, Row | None]]:
+    """Columns without nulls, and what was rescued."""
+    found = []
+    for row in read(*contents, **given):
+        assert row[BROKEN_REASON] is None, row
+        rescued = json.loads(row["_rescued_data"]) if row["_rescued_data"] else None
+        hidden = {"_rescued_data", FILE, LINE_NUMBER}
+        found.append(({n: v for n, v in row.items() if v is not None and n not in hidden}, rescued))
+    return found
+
+
+def bad(content: str | bytes, **given: Any) -> list[tuple[int, str, bytes]]:
+    rows = read(content, **given)
+    return [(row[LINE_NUMBER], row[BROKEN_REASON], row[BROKEN_LINE]) for row in rows if row[BROKEN_REASON]]
+
+
+def test_names_decide_and_not_places() -> None:
+    assert good("id,price,name\n1,1.5,a\n", "name,id,price\nb,2,2.5\n", "name\nc\n") == [
+        ({"id": 1, "price": 1.5, "name": "a"}, None),
+        ({"id": 2, "price": 2.5, "name": "b"}, None),
+        ({"name": "c"}, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "value"),
+    [
+        ("id", "7", 7),
+        ("id", "-9223372036854775808", -(2**63)),
+        ("id", "9223372036854775808", None),
+        ("id", "007", None),
+        ("id", "+7", None),
+        ("id", "7.0", None),
+        ("id", " 7", None),
+        ("id", "-0", None),
+        ("price", "2", 2.0),
+        ("price", "2.0", 2.0),
+        ("price", "0.30000000000000004", 0.1 + 0.2),
+        ("price", "1e-05", 1e-05),
+        ("price", "2.50", None),
+        ("price", "1e5", None),
+        ("price", "12345678901234567", None),
+        ("price", "NaN", None),
+        ("price", "1e999", None),
+        ("on", "true", True),
+        ("on", "True", None),
+        ("on", "1", None),
+        ("name", "007", "007"),
+        ("name", "true", "true"),
+        ("name", '"a ""b"", \\ \t\r\n☃\x01"', 'a "b", \\ \t\r\n☃\x01'),
+        ("name", '""', ""),
+        ("name", " a ", " a "),
+        ("id", '""', None),
+    ],
+)
+def test_a_value_fits_its_column_if_nothing_of_its_text_is_lost(
+    column: str, text: str, value: object
+) -> None:
+    [(row, rescued)] = good(f"{column},x\n{text},\n")
+    plain = "" if text == '""' else text
+    expected = ({}, {column: plain, "_file_path": "0"}) if value is None else ({column: value}, None)
+    assert (row, rescued) == expected
+
+
+def test_a_hint_at_double_takes_each_number_of_json() -> None:
+    lines = "price\n2.50\n1e5\n12345678901234567\n,5\n.5\n".replace(",5", "x")
+    found = good(lines, form=CsvForm(",", ("price",)))
+    assert [row.get("price") for row, _ in found] == [2.5, 1e5, 12345678901234567.0, None, None]
+    assert [rescued["price"] for _, rescued in found if rescued] == ["x", ".5"]
+
+
+def test_an_empty_field_is_null_and_a_record_of_nothing_is_a_row() -> None:
+    assert good("id,name\n,\n1,\n") == [({}, None), ({"id": 1}, None)]
+
+
+def test_what_has_no_column_is_rescued_by_its_name() -> None:
+    [(row, rescued)] = good('id,ID,a b,new\n1,2,"c",007\n')
+    assert (row, rescued) == ({"id": 1}, {"ID": 2, "a b": "c", "new": "007", "_file_path": "0"})
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        (b"id,,name", "bad_header:empty_name"),
+        (b'id,""', "bad_header:empty_name"),
+        (b"id,name,", "bad_header:empty_name"),
+        (b"id,name,id", "bad_header:repeated_name:id"),
+        (b"1,2.5,a", "bad_header:no_known_name"),
+        (b"id,\xff", "bad_header:invalid_utf8"),
+        (b'id,"name', "bad_header:malformed_csv"),
+        (b"id\rname", "bad_header:malformed_csv"),
+    ],
+)
+def test_a_file_whose_header_names_no_columns_is_rejected_with_each_line(header: bytes, reason: str) -> None:
+    assert bad(header + b"\n1,2\n\n3\n") == [(1, reason, header), (2, reason, b"1,2"), (4, reason, b"3")]
+
+
+def test_a_name_in_another_case_is_a_name_that_is_known() -> None:
+    assert good("ID\n7\n") == [({}, {"ID": 7, "_file_path": "0"})]
+
+
+def test_broken_records_are_rejected_each_by_itself_with_its_line() -> None:
+    lines = [
+        b"id,name",
+        b"1,a",
+        b"2",
+        b"3,c,d",
+        b'4,"two',
+        b'lines"',
+        b'5,"open',
+        b"6,f",
+        b"7,\xff",
+        b'8,"h"h',
+        b"9,i\r",
+        b'10,"last',
+    ]
+    content = b"\n".join(lines)
+    assert bad(content) == [
+        (3, "wrong_field_count", b"2"),
+        (4, "wrong_field_count", b"3,c,d"),
+        (7, "malformed_csv", b'5,"open'),
+        (9, "invalid_utf8", b"7,\xff"),
+        (10, "malformed_csv", b'8,"h"h'),
+        (12, "malformed_csv", b'10,"last'),
+    ]
+    rows = [(row["id"], row["name"]) for row in read(content) if row[BROKEN_REASON] is None]
+    assert rows == [(1, "a"), (4, "two\nlines"), (6, "f"), (9, "i")]
+
+
+def test_without_evolution_a_value_of_another_type_rejects_its_line_as_it_stands() -> None:
+    content = "id,new\n1,x\n007,y\n"
+    assert bad(content, evolution="none") == [(3, "wrong_type:id", b"007,y")]
+
+
+def test_too_long_a_record_is_rejected() -> None:
+    long = b"1," + b"x" * PIECE_BYTES
+    assert [reason for _, reason, _ in bad(b"id,name\n" + long + b"\n2,b\n")] == ["oversized"]
+    [(line, reason, _)] = bad(b"id," + b"x" * PIECE_BYTES)
+    assert (line, reason) == (1, "bad_header:oversized")
+
+
+def test_the_records_of_a_long_file_are_read_in_pieces() -> None:
+    count = 300
+    lines = [f"{number},{'x' * (PIECE_BYTES // 100)}" for number in range(count)]
+    found = read("id,name\n" + "\n".join(lines))
+    assert [(row["id"], row[LINE_NUMBER]) for row in found] == [
+        (number, number + 2) for number in range(count)
+    ]
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf", b"id,name\n"])
+def test_a_file_without_records_gives_none(content: bytes) -> None:
+    assert read(content) == []
+
+
+def test_a_byte_order_mark_and_lines_of_windows_are_no_part_of_names_and_values() -> None:
+    assert good(b"\xef\xbb\xbfid,name\r\n1,a\r\n") == [({"id": 1, "name": "a"}, None)]
+
+
+def test_an_open_quote_is_looked_for_so_far_only() -> None:
+    many = b"\n" * (MAX_LINES + 1)
+    assert list(cut(b'a"' + many + b'b"\n', lambda _: True)) == [
+        CsvRecord(1, b'a"'),
+        CsvRecord(MAX_LINES + 2, b'b"'),
+    ]
+
+
+def test_columns_are_inferred_from_all_records_of_all_files() -> None:
+    files = [
+        b"id,price,code,on,both,none\n1,1.5,007,true,1,\n2,2,8,false,true,\n",
+        b"price,id\n3,9\n",
+        b"id,id\nx,y\n",
+        b"id\nx,y\n",
+    ]
+    found = inferred_from(pa.array(files), FORM)
+    kinds = {"id": "integer", "price": "number", "code": "string", "on": "boolean", "both": "string"}
+    assert extended(NOTHING, found)["properties"] == {name: {"type": kind} for name, kind in kinds.items()}
+
+
+@pytest.mark.parametrize("texts", [[None, "1", None], [None], [], ["a", None]])
+def test_a_record_of_nulls_is_an_object(texts: list[str | None]) -> None:
+    array = pa.array(texts, pa.string())
+    lines = CsvValues(NOTHING, ()).lines(["a", "b"], [array, array]).to_pylist()
+    assert [json.loads(line) == {} for line in lines] == [text is None for text in texts]
+
+
+TEXTS = st.sampled_from(
+    ["", "1", "007", "1.5", "1.50", "true", "x", 'a"b', "a,b", "a\nb", "1e5", "-0", "é\\"]
+)
+TABLES = st.permutations(["id", "price", "on", "name", "ID", "new"]).flatmap(
+    lambda names: st.lists(st.lists(TEXTS, min_size=6, max_size=6), max_size=5).map(
+        lambda rows: (names, rows)
+    )
+)
+
+
+@settings(deadline=None, max_examples=80)
+@given(TABLES)
+def test_no_value_is_lost_whatever_the_order_of_columns(table: tuple[list[str], list[list[str]]]) -> None:
+    names, records = table
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([names, *records])
+    found = good(text.getvalue())
+    assert len(found) == len(records)
+    for (row, rescued), record in zip(found, records, strict=True):
+        kept = {name: _written(value) for name, value in {**(rescued or {}), **row}.items()}
+        kept.pop("_file_path", None)
+        expected = {name: value for name, value in zip(names, record, strict=True) if value}
+        # An integer in a column of doubles.
+        if expected.get("price") == "1":
+            expected["price"] = "1.0"
+        assert kept == expected
+
+
+def _written(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
