@@ -1,4 +1,4 @@
-"""`tidemill quarantine list | show`: records that could not be decoded, with the reason."""
+"""`tidemill quarantine list | show`: records that could not be decoded, or transformed, with the reason."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHOWN_RAW_CHARACTERS = 200
 def add_to(app: typer.Typer) -> None:
     """Register the group."""
     group = typer.Typer(
-        help="Records that could not be decoded.", no_args_is_help=True, rich_markup_mode=None
+        help="Records that could not be decoded or transformed.", no_args_is_help=True, rich_markup_mode=None
     )
     group.command("list")(list_reasons)
     group.command()(show)

@@ -132,12 +132,11 @@ class _Attempt:
             self._drop_late()
             return BatchResult(None, written, 0)
         lines = broken_lines(self._spark, self._pipeline, files)
-        table = KeyedTable(TableLog(files.path), self._entry(QUARANTINE_OUTPUT), self._turn)
-        quarantine = QuarantineRange(self._spark, files, lines, self._range.records, table)
         # Computed before anything is written, to know what is rejected.
-        rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+        rows = self._range.computed(files)
         try:
-            rows.count()
+            table = KeyedTable(TableLog(files.path), self._entry(QUARANTINE_OUTPUT), self._turn)
+            quarantine = QuarantineRange(self._spark, files, lines, self._range.records, table)
             self._discovery.refuse_new()
             added = quarantine.add()
             self._step_done("quarantine_added")
@@ -210,5 +209,6 @@ class _Attempt:
             else {},
             tables_read=self._joined or None,
             source_schemas=self._discovery.identities,
+            poison_records=self._range.poison_records,
             code=self._run.code,
         )

@@ -24,7 +24,7 @@ from tidemill.engine.discovery import known_columns
 from tidemill.engine.quarantine_range import KEY
 from tidemill.engine.range_rows import RangeRows
 from tidemill.engine.verb_process import run_part
-from tidemill.names import QUARANTINE_OUTPUT
+from tidemill.names import QUARANTINE_OUTPUT, TRANSFORM_FAILED
 from tidemill.payload.quarantine import Quarantine
 from tidemill.sources.joined_tables import newest_versions
 from tidemill.spec.project import Pipeline, find_project, load_environment, resolve_pipeline
@@ -63,10 +63,8 @@ def verify(
     try:
         records.find_records()
         records.find_offsets(rejected)
-        rejected.forget()
-        result = records.result(rejected).persist(StorageLevel.MEMORY_AND_DISK)
+        result = records.computed(rejected)
         try:
-            result.count()
             discovery.refuse_new()
             found = [
                 _difference(
@@ -96,12 +94,19 @@ def _quarantine(
     parts = [f"{rejected.path}/{part.name}" for part in rejected.take()]
     stored = _stored(spark, pipeline.layout.quarantine(pipeline.name), version)
     if stored is not None:
-        stored = stored.where(records).select(*KEY, "reason")
+        stored = stored.where(records).select(*KEY, _comparable_reason())
     if parts:
-        wanted = spark.read.parquet(*parts).select(*KEY, "reason")
+        wanted = spark.read.parquet(*parts).select(*KEY, _comparable_reason())
     else:
         wanted = spark.createDataFrame([], "topic string, partition int, offset long, reason string")
     return _difference(QUARANTINE_OUTPUT, wanted, stored, None, version)
+
+
+def _comparable_reason() -> Column:
+    """Which error a transform fails with; what it says may name an address or a time."""
+    reason = F.col("reason")
+    failed = reason.startswith(f"{TRANSFORM_FAILED}:")
+    return F.when(failed, F.substring_index(reason, ": ", 1)).otherwise(reason).alias("reason")
 
 
 def _stored(spark: SparkSession, path: str, version: int | None) -> DataFrame | None:

@@ -142,6 +142,8 @@ class LedgerEntry(BaseModel):
     `quarantined_rows` and `late_rows` are the batch's, the same in the entry of each of its outputs.
     `tables_read` has the version of each table that the batch was joined with, by the source's name.
     `source_schemas` names the version of the columns of each stream that discovers them.
+    `poison_records` names the records, `topic-partition-offset`, that the batch leaves out because the
+    transform fails at them.
     `columns_added` names the columns that the commit added to its table.
     """
 
@@ -163,6 +165,7 @@ class LedgerEntry(BaseModel):
     rows: int | None = None
     quarantined_rows: int | None = None
     late_rows: int | None = None
+    poison_records: tuple[str, ...] | None = None
     columns_added: tuple[str, ...] | None = None
     watermark: datetime | None = None
     event_time: dict[Literal["min", "max"], datetime] | None = None

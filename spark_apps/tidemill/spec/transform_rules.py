@@ -213,6 +213,14 @@ NEVER_ENDS = Rule(
     "Spark asks for one more batch after each, because a timer may be due: the run would never end.",
     "use EventTime and timers of event time, or run it with `mode: stream`",
 )
+STATE_AND_POISON = Rule(
+    "TIDE-PLAN-031",
+    "anything but row by row (aggregations, deduplication, `limit`, joins of streams, functions with state), "
+    "with `on_poison: quarantine`",
+    "A part of a batch that is run by itself has other state, so it does not tell at which record the whole "
+    "failed.",
+    "leave `on_poison` out; or do what can fail in a pipeline of its own, and read its table here",
+)
 CLOCK = Rule(
     "TIDE-PLAN-040",
     "`current_timestamp`, `now`, `current_date`; `transformWithState` with ProcessingTime",
