@@ -24,6 +24,9 @@ QUARANTINE_OUTPUT = "quarantine"
 LATE_OUTPUT = "late"
 ASIDE_OUTPUTS = (QUARANTINE_OUTPUT, LATE_OUTPUT)
 
+# Reason in the quarantine of a record at which the transform fails: `transform_failed:<error>: <message>`.
+TRANSFORM_FAILED = "transform_failed"
+
 # What ledger entries call the stream of a pipeline that has one.
 SOURCE_NAME = "source"
 
@@ -257,6 +260,10 @@ class Layout:
     def source_schemas(self, pipeline: str, stream: str) -> str:
         """Folder of the numbered versions of the columns that one stream's files have had."""
         return f"{self.state(pipeline)}/schemas/{stream}"
+
+    def poison(self, pipeline: str, code: str) -> str:
+        """Folder of the records at which one code of a pipeline's transform failed, one file each."""
+        return f"{self.state(pipeline)}/poison/{code}"
 
     def epochs(self, pipeline: str) -> str:
         """Folder of the epochs that drivers claimed."""

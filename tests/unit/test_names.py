@@ -36,6 +36,7 @@ LAYOUT = Layout("/lake")
         (LAYOUT.desired("orders"), "/lake/state/orders/desired.json"),
         (LAYOUT.epochs("orders"), "/lake/state/orders/epochs"),
         (LAYOUT.source_schemas("orders", "source"), "/lake/state/orders/schemas/source"),
+        (LAYOUT.poison("orders", "1-a"), "/lake/state/orders/poison/1-a"),
         (LAYOUT.receipts("orders"), "/lake/state/orders/receipts"),
         (LAYOUT.parts("orders"), "/lake/state/orders/parts"),
         (LAYOUT.backfill("orders", "1f2e"), "/lake/backfills/orders-1f2e"),

@@ -21,7 +21,7 @@ SHOWN_RAW_CHARACTERS = 200
 def add_to(app: typer.Typer) -> None:
     """Register the group."""
     group = typer.Typer(
-        help="Records that could not be decoded, and rows that violate an expectation.",
+        help="Records that could not be decoded or transformed, and rows that violate an expectation.",
         no_args_is_help=True,
         rich_markup_mode=None,
     )

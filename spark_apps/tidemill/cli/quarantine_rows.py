@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tidemill.ledger.read import open_table
+from tidemill.names import TRANSFORM_FAILED
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,6 +19,10 @@ def count_reasons(path: str) -> list[dict[str, Any]]:
     rows = _read(path, ["reason", "quarantined_at"])
     if rows is None:
         return []
+    import pyarrow as pa
+
+    kinds = pa.array([_kind_of(reason) for reason in rows["reason"].to_pylist()], pa.string())
+    rows = rows.drop_columns("reason").append_column("reason", kinds)
     groups = rows.group_by("reason").aggregate([("quarantined_at", "count"), ("quarantined_at", "max")])
     found = groups.sort_by([("quarantined_at_count", "descending"), ("reason", "ascending")]).to_pylist()
     return [
@@ -32,11 +37,16 @@ def newest_rejected(path: str, limit: int, *, raw: bool) -> list[dict[str, Any]]
 
     rows = _newest(_read(path, list(_COLUMNS)), limit)
     if not raw or not rows:
-        return rows
+        return [row | {"reason": _kind_of(row["reason"])} for row in rows]
     # Two passes, so that a large quarantine is not loaded as a whole.
     since = ds.field("quarantined_at") >= rows[-1]["quarantined_at"]
     found = _newest(_read(path, [*_COLUMNS, "value"], since), limit)
     return [{name: row[name] for name in _COLUMNS} | {"raw": _text(row["value"])} for row in found]
+
+
+def _kind_of(reason: str) -> str:
+    """Without what the error of a transform says: it may quote the record, and is another text for each."""
+    return reason.partition(": ")[0] if reason.startswith(f"{TRANSFORM_FAILED}:") else reason
 
 
 def _newest(rows: pa.Table | None, limit: int) -> list[dict[str, Any]]:

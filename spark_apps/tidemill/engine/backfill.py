@@ -229,15 +229,14 @@ class _Attempt:
             prepare_table(each.taken.of(rows), self._target(each))
         spec = self._pipeline.spec
         lines = broken_lines(self._spark, self._pipeline, files)
-        table = KeyedTable(TableLog(files.path), self._entry(QUARANTINE_OUTPUT), self._turn)
-        quarantine = QuarantineRange(self._spark, files, lines, self._range.records, table)
         with ExitStack() as cached:
             if spec.rejects_records or spec.has_expectations:
                 # Computed before anything is written, to know what is rejected.
-                rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+                rows = self._range.computed(files)
                 cached.callback(rows.unpersist)
-                rows.count()
                 self._discovery.refuse_new()
+            table = KeyedTable(TableLog(files.path), self._entry(QUARANTINE_OUTPUT), self._turn)
+            quarantine = QuarantineRange(self._spark, files, lines, self._range.records, table)
             checked = self._range.checked(tables, rows, files, {"plan": self._plan.digest}, cached)
             added = quarantine.add([part for one in checked.values() for part in one.quarantined])
             self._step_done("quarantine_added")
@@ -314,5 +313,6 @@ class _Attempt:
             else {},
             tables_read=self._joined or None,
             source_schemas=self._discovery.identities,
+            poison_records=self._range.poison_records,
             code=self._run.code,
         )

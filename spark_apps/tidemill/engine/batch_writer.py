@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
+from tidemill.checkpoint.poison_records import PoisonRecord, poison_in
 from tidemill.engine.discovery import Discovery
 from tidemill.engine.expectations import CheckedRows, TableExpectations
 from tidemill.engine.half_written import check_same_code, check_same_tables
@@ -86,6 +87,8 @@ class BatchWriter:
         self._late_split = late_split
         # The columns that streams discover; None where all are declared.
         self.discovery: Discovery | None = None
+        # Records that batches leave out, because the transform fails at them.
+        self.poison: Sequence[PoisonRecord] = ()
         # Spark repeats a batch only as the first one of a query.
         self._may_be_repeated = True
 
@@ -105,6 +108,7 @@ class BatchWriter:
         # 1.
         if self.discovery is not None:
             entry = entry.model_copy(update={"source_schemas": self.discovery.identities})
+        entry = entry.model_copy(update={"poison_records": poison_in(self.poison, entry)})
         held = self._look(entry)
         left = [output for output in self._outputs if output.name not in held]
         dropped = self._state.of(frame)

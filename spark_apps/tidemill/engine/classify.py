@@ -184,7 +184,7 @@ def classify(error: BaseException) -> TidemillError:
     """The error itself if it is ours, else the first known pattern in its text, else TIDE-INT-001."""
     if isinstance(error, TidemillError):
         return error
-    text = _text(error)
+    text = text_of(error)
     if (ours := _RAISED_IN_A_TASK.search(text)) is not None:
         return _rebuilt(ours)
     for known in _KNOWN:
@@ -201,7 +201,9 @@ def classify(error: BaseException) -> TidemillError:
             "TIDE-DATA-003",
             "Spark cannot process the data as the pipeline says.",
             facts={"reason": _reason(error, _CONDITION)},
-            fix="see the driver's log for the whole trace; correct the transform",
+            fix="see the driver's log for the whole trace; correct the transform, or set "
+            "`on_poison: quarantine`",
+            runbook="restart-budget-spent",
         )
     return InternalError(
         "TIDE-INT-001",
@@ -217,7 +219,8 @@ def _rebuilt(found: re.Match[str]) -> TidemillError:
     return kind(found["error_id"], found["problem"], facts=facts, fix=found["fix"] or "")
 
 
-def _text(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
+    """All that an error and its causes say."""
     parts = []
     cause: BaseException | None = error
     while cause is not None:
@@ -226,12 +229,16 @@ def _text(error: BaseException) -> str:
     return "\n".join(parts)
 
 
+def raised_in_python(text: str) -> list[str]:
+    """The errors of all Python tracebacks in a text, causes before what they caused; a line each."""
+    return [str(line) for line in _PYTHON_ERROR.findall(text)]
+
+
 def _reason(error: BaseException, pattern: str) -> str:
     """The line that shows the cause; one line, so that a payload cannot forge log lines."""
-    text = _text(error)
-    raised_in_python = _PYTHON_ERROR.findall(text)
-    if raised_in_python:
-        return str(raised_in_python[-1])[:REASON_CHARACTERS]
+    text = text_of(error)
+    if raised := raised_in_python(text):
+        return raised[-1][:REASON_CHARACTERS]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     line = next((line for line in lines if re.search(pattern, line)), lines[0] if lines else "")
     return line[:REASON_CHARACTERS]

@@ -19,6 +19,7 @@ from tidemill.payload.decode import Decoding, Stage, payload_decoding
 from tidemill.payload.discovered import DiscoveredColumns
 from tidemill.payload.file_lines import line_reading
 from tidemill.payload.late_rows import LateRows
+from tidemill.payload.left_out import LeftOut
 from tidemill.payload.quarantine import Quarantine
 from tidemill.payload.typed_rows import typed_rows
 from tidemill.sinks.table_columns import table_columns
@@ -53,16 +54,18 @@ class Collectors:
         quarantine: Takes records that cannot be decoded.
         late_rows: Sets late rows aside; None where they go on.
         discovered: The columns of each stream that discovers them, by its name; takes what is found beside.
+        left_out: Records that are not decoded, because the transform fails at them.
     """
 
     quarantine: Quarantine
     late_rows: LateRows | None = None
     discovered: Mapping[str, DiscoveredColumns] = field(default_factory=dict)
+    left_out: LeftOut = field(default_factory=LeftOut)
 
     def of_stream(self, name: str) -> Collectors:
         """For the one stream of this name."""
         found = {SOURCE_NAME: self.discovered[name]} if name in self.discovered else {}
-        return Collectors(replace(self.quarantine, stream=name), self.late_rows, found)
+        return replace(self, quarantine=replace(self.quarantine, stream=name), discovered=found)
 
 
 def build_flow(
@@ -125,6 +128,14 @@ def _origin(pipeline: Pipeline, rows: Mapping[str, DataFrame], result: DataFrame
 
 
 def _decoding(pipeline: Pipeline, records: DataFrame, collectors: Collectors) -> Decoding | None:
+    decoding = _decoding_of_all(pipeline, records, collectors)
+    left_out, quarantine = collectors.left_out, collectors.quarantine
+    if decoding is None or not left_out.reasons:
+        return decoding
+    return replace(decoding, stage=lambda batches: decoding.stage(left_out.stage(batches, quarantine)))
+
+
+def _decoding_of_all(pipeline: Pipeline, records: DataFrame, collectors: Collectors) -> Decoding | None:
     quarantine, late_rows = collectors.quarantine, collectors.late_rows
     payload = pipeline.spec.payload
     if payload is not None:

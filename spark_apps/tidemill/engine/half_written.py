@@ -5,6 +5,8 @@ or the rejected records) and part is not (another table, a topic, state), other 
 record that the old schema rejected and the new one accepts would be in two places or in none. So a batch is
 finished by the code that began it.
 
+So it is with the records that are left out because the transform fails at them.
+
 The same goes for the tables that it is joined with, whose newest version may be another one by now: the batch
 is repeated with the versions that it was begun with.
 """
@@ -86,6 +88,7 @@ def check_same_code(entry: LedgerEntry, held: Mapping[str, LedgerEntry], left: S
             "began_with": f"{began.rules} of Tidemill {began.tidemill}",
             "this_code": f"{entry.code.rules} of Tidemill {entry.code.tidemill}",
             **_schemas_told(others[0], entry),
+            **_poison_told(others[0], entry),
         },
         fix=_way_out(entry),
         runbook="half-written-batch",
@@ -96,6 +99,8 @@ def _decides_alike(began: LedgerEntry, now: LedgerEntry) -> bool:
     """Entries of before rules were digested do not tell: those batches are finished as they always were."""
     if (began.source_schemas or now.source_schemas) != now.source_schemas:
         return False
+    if began.poison_records != now.poison_records:
+        return False
     code = began.code
     return not code.rules or (code.tidemill, code.rules) == (now.code.tidemill, now.code.rules)
 
@@ -104,6 +109,13 @@ def _schemas_told(began: LedgerEntry, now: LedgerEntry) -> dict[str, object]:
     if not now.source_schemas or began.source_schemas == now.source_schemas:
         return {}
     return {"began_with_schemas": began.source_schemas, "these_schemas": now.source_schemas}
+
+
+def _poison_told(began: LedgerEntry, now: LedgerEntry) -> dict[str, object]:
+    """Only a transform that does not fail alike each time gets here, or `on_poison` that was changed."""
+    if began.poison_records == now.poison_records:
+        return {}
+    return {"began_without": began.poison_records, "these_left_out": now.poison_records}
 
 
 def _way_out(entry: LedgerEntry) -> str:

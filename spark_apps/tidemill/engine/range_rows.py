@@ -16,10 +16,13 @@ from tidemill.backfill.still_holds import records_there
 from tidemill.engine.discovery import Discovery
 from tidemill.engine.expectations import CheckedRows
 from tidemill.engine.flow import Collectors, decoded_rows, flow_of
+from tidemill.engine.poison import PoisonSearch
 from tidemill.engine.quarantine_range import PLACE
+from tidemill.engine.record_failure import record_failure
 from tidemill.engine.record_offsets import offsets_of_times
 from tidemill.engine.sink_rows import SinkRows, sink_rows
 from tidemill.names import SOURCE_NAME
+from tidemill.payload.left_out import LeftOut, reason_of
 from tidemill.payload.quarantine import Quarantine
 from tidemill.sources.read import read_batch
 from tidemill.spec.project import Pipeline
@@ -59,6 +62,7 @@ class RangeRows:
         self._joined = joined
         self._discovery = discovery
         self.start, self.end = plan.start_offsets, plan.end_offsets
+        self._left_out = LeftOut()
 
     def find_records(self) -> None:
         """See that the source still has the records.
@@ -83,17 +87,57 @@ class RangeRows:
             return None
         return offsets_condition(self.start or {}, self.end or {}, PLACE)
 
+    @property
+    def poison_records(self) -> tuple[str, ...] | None:
+        """Those that are left out because the transform fails at them, as the ledger names them."""
+        return tuple(sorted("-".join(map(str, place)) for place in self._left_out.reasons)) or None
+
     def decoded(self, rejected: Quarantine) -> DataFrame:
         """The records."""
         version = self._plan.source_version
         records = read_batch(self._spark, self._pipeline, self.start, self.end, version)
-        return decoded_rows(self._pipeline, records, Collectors(rejected, None, self._discovery.columns))
+        collectors = Collectors(rejected, None, self._discovery.columns, self._left_out)
+        return decoded_rows(self._pipeline, records, collectors)
 
     def result(self, rejected: Quarantine) -> DataFrame:
         """What the transform makes of those that take part."""
+        return flow_of(self._pipeline, {SOURCE_NAME: self._chosen(rejected)}, self._joined).frame
+
+    def computed(self, rejected: Quarantine) -> DataFrame:
+        """The same, computed and kept, without the records at which the transform fails.
+
+        Whatever a stream has left out, these are found anew: what fails no more becomes rows.
+
+        Raises:
+            DataError: TIDE-DATA-010, if they are too many.
+        """
+        while True:
+            rejected.forget()
+            result = self.result(rejected).persist(StorageLevel.MEMORY_AND_DISK)
+            try:
+                result.count()
+                return result
+            except Exception as error:  # noqa: BLE001  # raised again, unless records are to blame
+                result.unpersist()
+                failure = error
+            # Not in the `except`: what fails here would be taken for the failure, which were its context.
+            self._leave_out(rejected, failure)
+
+    def _chosen(self, rejected: Quarantine) -> DataFrame:
         decoded, condition = self.decoded(rejected), self._plan.condition
-        chosen = decoded if condition is None else decoded.where(condition)
-        return flow_of(self._pipeline, {SOURCE_NAME: chosen}, self._joined).frame
+        return decoded if condition is None else decoded.where(condition)
+
+    def _leave_out(self, rejected: Quarantine, failure: Exception) -> None:
+        pipeline = self._pipeline
+        if not pipeline.spec.leaves_out_poison or record_failure(failure) is None:
+            raise failure
+        search = PoisonSearch(pipeline, self._joined)
+        before = self._left_out.reasons
+        found = search.find(self._chosen(rejected), self.start or {}, self.end or {}, len(before))
+        if not found:
+            raise failure
+        reasons = {poison.place: reason_of(poison.failure.error, poison.failure.message) for poison in found}
+        self._left_out = LeftOut({**before, **reasons})
 
     def decided(self, rejected: Quarantine) -> DataFrame | None:
         """Which of the records between the offsets the plan is about, by `KEY`; None if all.

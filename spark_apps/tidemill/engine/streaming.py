@@ -20,6 +20,7 @@ from tidemill.engine.half_written import Begun, StartAgainError
 from tidemill.engine.late_split import LateSplit
 from tidemill.engine.outputs import build_outputs
 from tidemill.engine.plan_check.check import refuse_or_warn
+from tidemill.engine.poison_of_batch import known_poison, left_out_of, record_poison
 from tidemill.engine.records_aside import RecordsAside
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
@@ -52,7 +53,8 @@ def run_query(
     """Run until the source is read (incremental), a drain, or an error.
 
     A batch that an earlier driver has begun is finished with the tables that it was begun with, by a query
-    of its own.
+    of its own. A batch that fails in the transform is repeated without the records to blame, if the pipeline
+    sets them aside.
 
     Raises:
         BaseException: What ended the query: our own error where one caused it, else Spark's.
@@ -63,6 +65,11 @@ def run_query(
             return _run_once(spark, run, reporter, step_done, begun)
         except StartAgainError as again:
             begun = again.begun
+            continue
+        except Exception as error:  # noqa: BLE001  # raised again, unless records are to blame
+            failure = error
+        # Not in the `except`: what fails here would be taken for the failure, which were its context.
+        record_poison(spark, run, reporter, failure, step_done)
 
 
 def _run_once(
@@ -118,7 +125,8 @@ def start_query(
     versions = None if begun is None else begun.versions
     late_rows = _late_rows(pipeline, late)
     discovery = discover(spark, run.store, pipeline, run.run_id, step_done)
-    collectors = Collectors(quarantine, late_rows, discovery.columns)
+    poison = known_poison(run)
+    collectors = Collectors(quarantine, late_rows, discovery.columns, left_out_of(poison))
     flow = build_flow(pipeline, read_streams(spark, pipeline), collectors, versions)
     for warning in refuse_or_warn(flow.findings):
         log.warning("transform", **warning.error.as_document())
@@ -127,6 +135,7 @@ def start_query(
     asides = _asides(spark, pipeline, quarantine, late, step_done)
     writer = _batch_writer(spark, run, flow, asides, step_done)
     writer.discovery = discovery if discovery.columns else None
+    writer.poison = poison
     others = Waiting(run.store, pipeline.layout.turn(pipeline.name), run.drain)
     processor = BatchProcessor(writer, run.entry, run.drain, others, reporter.batch)
     processor.begun = begun

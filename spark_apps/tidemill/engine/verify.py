@@ -26,7 +26,7 @@ from tidemill.engine.expectations import REASON
 from tidemill.engine.quarantine_range import KEY
 from tidemill.engine.range_rows import RangeRows
 from tidemill.engine.verb_process import run_part
-from tidemill.names import QUARANTINE_OUTPUT
+from tidemill.names import QUARANTINE_OUTPUT, TRANSFORM_FAILED
 from tidemill.payload.quarantine import Quarantine
 from tidemill.sources.joined_tables import newest_versions
 from tidemill.spec.project import Pipeline, find_project, load_environment, resolve_pipeline
@@ -66,11 +66,9 @@ def verify(
     try:
         records.find_records()
         records.find_offsets(rejected)
-        rejected.forget()
         with ExitStack() as cached:
-            result = records.result(rejected).persist(StorageLevel.MEMORY_AND_DISK)
+            result = records.computed(rejected)
             cached.callback(result.unpersist)
-            result.count()
             discovery.refuse_new()
             tables = records.tables(result)
             checked = records.checked(tables, result, rejected, {"plan": plan.digest}, cached)
@@ -103,7 +101,7 @@ def _rejections(
     stored = _stored(spark, pipeline.layout.quarantine(pipeline.name), version)
     if stored is None:
         return None
-    found = stored.where(records.records or "true").select(*KEY, "reason")
+    found = stored.where(records.records or "true").select(*KEY, _comparable_reason())
     by_row = F.col("reason").startswith(f"{REASON}:")
     decided = None if found.where(by_row).isEmpty() else records.decided(rejected)
     if decided is None:
@@ -116,10 +114,17 @@ def _quarantine(
 ) -> Difference:
     """The places of rejected records. When they were rejected, and by which run, is told by no record."""
     if parts:
-        wanted = spark.read.parquet(*parts).select(*KEY, "reason")
+        wanted = spark.read.parquet(*parts).select(*KEY, _comparable_reason())
     else:
         wanted = spark.createDataFrame([], "topic string, partition int, offset long, reason string")
     return _difference(QUARANTINE_OUTPUT, wanted, stored, None, version)
+
+
+def _comparable_reason() -> Column:
+    """Which error a transform fails with; what it says may name an address or a time."""
+    reason = F.col("reason")
+    failed = reason.startswith(f"{TRANSFORM_FAILED}:")
+    return F.when(failed, F.substring_index(reason, ": ", 1)).otherwise(reason).alias("reason")
 
 
 def _stored(spark: SparkSession, path: str, version: int | None) -> DataFrame | None:

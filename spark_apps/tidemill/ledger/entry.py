@@ -167,6 +167,8 @@ class LedgerEntry(BaseModel):
     `plan` is the digest of a backfill's plan, `chunk` the number of its chunk, from 0.
     `tables_read` has the version of each table that the batch was joined with, by the source's name.
     `source_schemas` names the version of the columns of each stream that discovers them.
+    `poison_records` names the records, `topic-partition-offset`, that the batch leaves out because the
+    transform fails at them.
     `columns_added` names the columns that the commit added to its table.
     """
 
@@ -190,6 +192,7 @@ class LedgerEntry(BaseModel):
     quarantined_rows: int | None = None
     late_rows: int | None = None
     expectations: ExpectationCounts | None = None
+    poison_records: tuple[str, ...] | None = None
     columns_added: tuple[str, ...] | None = None
     watermark: datetime | None = None
     event_time: dict[Literal["min", "max"], datetime] | None = None

@@ -20,6 +20,7 @@ from tidemill.spec.combinations import (
 from tidemill.spec.event_time import EventTime
 from tidemill.spec.named_source import NamedSource
 from tidemill.spec.payload import Payload
+from tidemill.spec.poison import DEFAULT_MOST, LARGEST_MOST, poison_problem
 from tidemill.spec.schedule import Schedule
 from tidemill.spec.sinks import DeltaSink, Sink
 from tidemill.spec.sources import Source
@@ -78,11 +79,36 @@ class Run(Strict):
         "where that is too many files. `tidemill plan` tells what is kept.",
     )
 
+    on_poison: Literal["stop", "quarantine"] = Field(
+        "stop",
+        description="A record of a topic at which the transform itself fails, such as a division by zero or "
+        "a Python function that raises. stop: each start repeats the batch and fails. quarantine: the batch "
+        "is run again in parts until the record is found; it goes to the quarantine with the error "
+        "(`transform_failed`), and the stream goes on. Not for transforms that keep state.",
+    )
+    max_poison_records: Count | None = Field(
+        None,
+        le=LARGEST_MOST,
+        description=f"Most records that the same code may leave out so, of all batches; {DEFAULT_MOST} by "
+        "default. With one more the pipeline stops and names them. A backfill has as many of its own.",
+    )
+
     @model_validator(mode="after")
     def _schedule_fits_mode(self) -> Self:
         if self.schedule is not None and self.mode != "incremental":
             raise ValueError("`schedule` is for mode incremental; a stream runs all the time")
         return self
+
+    @model_validator(mode="after")
+    def _bound_has_a_use(self) -> Self:
+        if self.max_poison_records is not None and self.on_poison == "stop":
+            raise ValueError("`max_poison_records` goes with `on_poison: quarantine`")
+        return self
+
+    @property
+    def most_poison(self) -> int:
+        """Most records that may be left out because the transform fails at them."""
+        return self.max_poison_records or DEFAULT_MOST
 
     @property
     def trigger(self) -> timedelta:
@@ -169,6 +195,12 @@ class PipelineSpec(Strict):
         check_sinks(self.sinks)
         check_combinations(self)
         check_new_columns(self)
+        return self
+
+    @model_validator(mode="after")
+    def _poison_can_be_found(self) -> Self:
+        if self.leaves_out_poison and (problem := poison_problem(self)):
+            raise ValueError(f"`on_poison: quarantine` does not go here: {problem}")
         return self
 
     @model_validator(mode="after")
@@ -298,6 +330,11 @@ class PipelineSpec(Strict):
     def has_expectations(self) -> bool:
         """Whether rows of a table are checked."""
         return any(table.expectations for table in self.delta_sinks)
+
+    @property
+    def leaves_out_poison(self) -> bool:
+        """Whether records at which the transform fails go to the quarantine, and the stream goes on."""
+        return self.run.on_poison == "quarantine"
 
     @property
     def keeps_late(self) -> bool:

@@ -219,6 +219,14 @@ NEEDS_ROCKSDB = Rule(
     "Its states are column families of a store, and Spark's store in memory has none.",
     "leave `run.state_store` out: the default, rocksdb, has them",
 )
+STATE_AND_POISON = Rule(
+    "TIDE-PLAN-032",
+    "anything but row by row (aggregations, deduplication, `limit`, joins of streams, functions with state), "
+    "with `on_poison: quarantine`",
+    "A part of a batch that is run by itself has other state, so it does not tell at which record the whole "
+    "failed.",
+    "leave `on_poison` out; or do what can fail in a pipeline of its own, and read its table here",
+)
 CLOCK = Rule(
     "TIDE-PLAN-040",
     "`current_timestamp`, `now`, `current_date`; `transformWithState` with ProcessingTime",

@@ -68,6 +68,22 @@ def test_content_is_shown_only_when_asked_for(tidemill: CommandLine, rejected: C
     ]
 
 
+def test_what_a_transform_says_of_a_record_is_shown_with_its_content_only(
+    tidemill: CommandLine, project: ConfProject
+) -> None:
+    reasons = [f"transform_failed:ValueError: no price for {name}" for name in ("secret-1", "secret-2")]
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    rows = [{"reason": reason, "quarantined_at": now} for reason in reasons]
+    table = pa.Table.from_pylist(rows, schema=QUARANTINE_SCHEMA)
+    deltalake.write_deltalake(project.load().layout.quarantine("orders"), table)
+    (count,) = tidemill.json("quarantine", "list")
+    assert (count["reason"], count["records"]) == ("transform_failed:ValueError", 2)
+    shown = tidemill.json("quarantine", "show", "orders")
+    assert [row["reason"] for row in shown] == ["transform_failed:ValueError"] * 2
+    assert tidemill("quarantine", "show", "orders", "--raw", "--json") == 0
+    assert "secret-1" in tidemill.out
+
+
 def test_an_empty_quarantine_says_so(tidemill: CommandLine) -> None:
     assert tidemill("quarantine", "list") == 0
     assert tidemill.out == "nothing is in quarantine\n"

@@ -9,7 +9,7 @@ from tidemill.errors import GateRefusedError
 from tidemill.ledger.entry import Code, LedgerEntry
 
 
-def entry(schemas: dict[str, str] | None) -> LedgerEntry:
+def entry(schemas: dict[str, str] | None, poison: tuple[str, ...] | None = None) -> LedgerEntry:
     code = Code(tidemill="1", digest="d", spec="s", rules="r")
     return LedgerEntry(
         pipeline="orders",
@@ -18,6 +18,7 @@ def entry(schemas: dict[str, str] | None) -> LedgerEntry:
         run_id="run",
         batch_id=7,
         source_schemas=schemas,
+        poison_records=poison,
         code=code,
     )
 
@@ -37,3 +38,14 @@ def test_a_batch_is_finished_with_the_columns_that_it_was_begun_with(began: dict
 def test_a_batch_of_before_columns_were_told_is_finished() -> None:
     check_same_code(entry({"source": "2-a"}), {"bronze/orders": entry(None)}, ["silver/orders"])
     check_same_code(entry(None), {"bronze/orders": entry(None)}, ["silver/orders"])
+
+
+def test_a_batch_is_finished_without_the_records_that_it_was_begun_without() -> None:
+    """Its quarantine is committed already: another record would be in neither."""
+    began, now = entry(None, ("orders-0-1",)), entry(None, ("orders-0-1", "orders-0-7"))
+    with pytest.raises(GateRefusedError) as refused:
+        check_same_code(now, {"quarantine": began}, ["bronze/orders"])
+    assert refused.value.error_id == "TIDE-SINK-007"
+    assert refused.value.facts["began_without"] == ("orders-0-1",)
+    assert refused.value.facts["these_left_out"] == ("orders-0-1", "orders-0-7")
+    check_same_code(began, {"quarantine": began}, ["bronze/orders"])

@@ -267,6 +267,21 @@ STORIES = [
         over=batch(2),
     ),
     Story(
+        "restart-budget-spent",
+        "the transform fails at a record",
+        ended("TIDE-DATA-003", 65),
+        ("TIDE-DATA-003",),
+        [
+            "tidemill validate PIPELINE",
+            mended,
+            START_WITH_REASON,
+            "tidemill quarantine list PIPELINE",
+            "tidemill quarantine show PIPELINE --raw",
+        ],
+        seen=Patient.told_by_status,
+        over=batch(2),
+    ),
+    Story(
         "stream-makes-no-progress",
         "a driver says why it cannot go on",
         late("waits TIDE-SRC-002", "waiting"),

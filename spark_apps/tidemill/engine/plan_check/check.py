@@ -14,7 +14,12 @@ from tidemill.engine.plan_check.analysed import node_of, plan_of
 from tidemill.engine.plan_check.call_sites import CallSites
 from tidemill.engine.plan_check.late_rules import late_findings
 from tidemill.engine.plan_check.spark_checker import ask_spark
-from tidemill.engine.plan_check.stream_rules import endless_runs, needing_rocksdb, own_findings
+from tidemill.engine.plan_check.stream_rules import (
+    brings_together,
+    endless_runs,
+    needing_rocksdb,
+    own_findings,
+)
 from tidemill.errors import SpecError
 from tidemill.names import SOURCE_NAME
 from tidemill.spec.project import Pipeline
@@ -67,6 +72,8 @@ def check_stream(
         own += endless_runs(root, plan_of(result))
     if pipeline.spec.run.state_store == "memory":
         own += needing_rocksdb(root)
+    if pipeline.spec.leaves_out_poison:
+        own += brings_together(root, plan_of(result))
     found += [(rule, detail, node) for rule, detail, node in own if rule not in seen]
     if pipeline.spec.keeps_late:
         # The declaration allows it with one stream only.

@@ -23,6 +23,7 @@ from tidemill.spec.transform_rules import (
     OWN_SOURCE,
     RANDOM,
     ROW_ORDER,
+    STATE_AND_POISON,
     TWICE,
     UNBOUNDED_JOIN,
     UNSURE_FUNCTION,
@@ -38,6 +39,19 @@ _RULE_OF_EXPRESSION = {
     **dict.fromkeys(("CurrentDate", "CurrentTime", "CurrentTimestamp", "LocalTimestamp", "Now"), CLOCK),
     **dict.fromkeys(("AnyValue", "CollectList", "CollectSet", "First", "Last"), ROW_ORDER),
 }
+
+
+# Nodes that make of each row of a stream what they make of it alone. Functions over batches of rows, such as
+# mapInPandas, may do more, but keep nothing from one batch of the stream to the next.
+_ONE_BY_ONE = frozenset(
+    {
+        *("EventTimeWatermark", "Expand", "Filter", "Generate", "Project"),
+        *("MapElements", "MapInArrow", "MapInPandas", "MapPartitions", "PythonMapInArrow"),
+        *("DeserializeToObject", "SerializeFromObject", "TypedFilter"),
+        *("RebalancePartitions", "Repartition", "RepartitionByExpression", "ResolvedHint", "SubqueryAlias"),
+        *("UpdateEventTimeWatermarkColumn", "View", "CTERelationDef", "Union", "WithCTE"),
+    }
+)
 
 
 def own_findings(
@@ -136,6 +150,26 @@ def needing_rocksdb(root: Node) -> list[Found]:
 
 def _has_own_state(node: Node) -> bool:
     return node.kind.startswith("TransformWithState") and is_stream(node)
+
+
+def brings_together(root: Node, plan: Any) -> list[Found]:
+    """What is not known to take a stream's rows one by one: parts of a batch tell nothing of the whole.
+
+    Args:
+        root: Plan of what the transform made.
+        plan: Spark's object of it.
+    """
+    found = [node for node, _ in paired(root, plan) if is_stream(node) and not _takes_rows_one_by_one(node)]
+    # The lowest is what the user wrote; those above it may be Spark's.
+    return [(STATE_AND_POISON, node.kind, node) for node in found[-1:]]
+
+
+def _takes_rows_one_by_one(node: Node) -> bool:
+    if node.kind == "Join":
+        # Of a query's own parts nothing tells here whether they are streams.
+        named = (any(below.kind == "CTERelationRef" for below in child.walk()) for child in node.children)
+        return sum(map(is_stream, node.children)) == 1 and not any(named)
+    return node.kind in _ONE_BY_ONE or not node.children
 
 
 def _by_clock(node: Node, known: Any) -> bool:
