@@ -31,6 +31,7 @@ from tidemill.engine.admission import admit, generation_to_run
 from tidemill.engine.analyse import analyse
 from tidemill.engine.backfill import run_backfill
 from tidemill.engine.drain import Drain
+from tidemill.engine.models import with_models
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
 from tidemill.engine.streaming import Ending, run_query
@@ -181,6 +182,11 @@ class LakePipeline:
         return resolve_pipeline(load_environment(Project(self.lake.folder), "local", {}), self.name)
 
     @property
+    def started(self) -> Pipeline:
+        """As a driver has it, with its models."""
+        return with_models(self.resolved, self.lake.store)
+
+    @property
     def checkpoint(self) -> Path:
         return self.lake.root / "state" / self.name / "g0001"
 
@@ -208,7 +214,9 @@ class LakePipeline:
     def plan(self, start: str | None = None, end: str | None = None, **offsets: str) -> BackfillPlan:
         pipeline = self.resolved
         bounds = parse_bounds(start, end, **offsets)
-        return plan_backfill(self.lake.store, pipeline, bounds, lambda: analyse(self.lake.spark, pipeline))
+        return plan_backfill(
+            self.lake.store, pipeline, bounds, lambda: analyse(self.lake.spark, self.started)
+        )
 
     def backfill(self, start: str | None = None, end: str | None = None, **offsets: str) -> Reporter:
         """Plan and apply."""
@@ -216,7 +224,7 @@ class LakePipeline:
 
     def apply(self, plan: BackfillPlan, step_done: StepDone = nothing_more) -> Reporter:
         """Carry out a plan, perhaps an older one."""
-        pipeline = self.resolved
+        pipeline = self.started
         run = RunContext(pipeline, "backfill", _run_id(), self.lake.store, Drain(), code_of(pipeline))
         reporter = self._reporter(run, pipeline.layout.backfill_status(plan.pipeline, plan.digest))
         run_backfill(self.lake.spark, run, reporter, plan, step_done)
@@ -224,7 +232,7 @@ class LakePipeline:
 
     def verify(self, plan: BackfillPlan) -> dict[str, Difference]:
         """Compare a plan's range with the tables as they are, by name; nothing is left behind."""
-        pipeline = self.resolved
+        pipeline = self.started
         scratch = f"{pipeline.layout.parts(self.name)}/verify"
         found = verify(self.lake.spark, pipeline, plan, newest(pipeline), scratch)
         assert self.lake.store.list_files(scratch) == []
@@ -233,7 +241,7 @@ class LakePipeline:
     def _run(
         self, mode: Any, step_done: StepDone, drain: Drain, admitted: Callable[[], object] = lambda: None
     ) -> tuple[Ending, Reporter]:
-        pipeline, store = self.resolved, self.lake.store
+        pipeline, store = self.started, self.lake.store
         generation = generation_to_run(store, pipeline)
         check_holds(store, pipeline.layout, self.name)
         check(gather_facts(store, pipeline, generation))

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tidemill.errors import GateRefusedError
-from tidemill.ledger.entry import LedgerEntry
+from tidemill.ledger.entry import Code, LedgerEntry
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,7 @@ def check_same_code(entry: LedgerEntry, held: Mapping[str, LedgerEntry], left: S
             "began_with": f"{began.rules} of Tidemill {began.tidemill}",
             "this_code": f"{entry.code.rules} of Tidemill {entry.code.tidemill}",
             **_schemas_told(others[0], entry),
+            **_models_told(began, entry.code),
         },
         fix=_way_out(entry),
         runbook="half-written-batch",
@@ -106,8 +107,15 @@ def _schemas_told(began: LedgerEntry, now: LedgerEntry) -> dict[str, object]:
     return {"began_with_schemas": began.source_schemas, "these_schemas": now.source_schemas}
 
 
+def _models_told(began: Code, now: Code) -> dict[str, object]:
+    if began.models == now.models:
+        return {}
+    told = {"began_with_models": began.models, "these_models": now.models}
+    return {key: {name: str(used) for name, used in (models or {}).items()} for key, models in told.items()}
+
+
 def _way_out(entry: LedgerEntry) -> str:
-    old = "put the old transform, schema and declaration back for one start, which finishes the batch"
+    old = "put the old transform, schema, model and declaration back for one start, which finishes the batch"
     if not entry.batch_id:
         return old
     return f"{old}; or tidemill checkpoint rewind {entry.pipeline} --to {entry.batch_id - 1}"

@@ -6,7 +6,7 @@ import pytest
 
 from tidemill.engine.half_written import check_same_code
 from tidemill.errors import GateRefusedError
-from tidemill.ledger.entry import Code, LedgerEntry
+from tidemill.ledger.entry import Code, LedgerEntry, UsedModel
 
 
 def entry(schemas: dict[str, str] | None) -> LedgerEntry:
@@ -37,3 +37,19 @@ def test_a_batch_is_finished_with_the_columns_that_it_was_begun_with(began: dict
 def test_a_batch_of_before_columns_were_told_is_finished() -> None:
     check_same_code(entry({"source": "2-a"}), {"bronze/orders": entry(None)}, ["silver/orders"])
     check_same_code(entry(None), {"bronze/orders": entry(None)}, ["silver/orders"])
+
+
+def test_a_batch_that_another_model_has_begun_is_refused_with_both() -> None:
+    def scored_by(version: str) -> LedgerEntry:
+        used = UsedModel(uri="models:/fraud@champion", version=version, digest=f"sha256:{version * 64}")
+        code = Code(tidemill="1", digest="d", spec="s", rules=version, models={"fraud": used})
+        return entry(None).model_copy(update={"code": code})
+
+    began, now = scored_by("1"), scored_by("2")
+    with pytest.raises(GateRefusedError) as refused:
+        check_same_code(now, {"bronze/orders": began}, ["silver/orders"])
+    told = (refused.value.facts["began_with_models"], refused.value.facts["these_models"])
+    assert told == (
+        {"fraud": "models:/fraud@champion version 1 sha256:111111111111"},
+        {"fraud": "models:/fraud@champion version 2 sha256:222222222222"},
+    )

@@ -132,7 +132,8 @@ def _state(
 
 def declared_by(pipeline: Pipeline) -> Declared:
     """What the pipeline's files say that a checkpoint depends on."""
-    whole = Declared(shape_of(pipeline.spec), code=code_of(pipeline).digest)
+    code = code_of(pipeline)
+    whole = Declared(shape_of(pipeline.spec), code=code.digest, models=code.models or {})
     streams = {
         name: replace(whole, shape=shape_of(stream.spec), topics=_named_topics(stream))
         for name, stream in pipeline.streams.items()

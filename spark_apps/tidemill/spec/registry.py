@@ -1,4 +1,4 @@
-"""The schema registry of an environment, and who asks it. Values of secrets are never here."""
+"""A registry of an environment, of schemas or models, and who asks it. Never the values of secrets."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ REGISTRY_PATTERN = r"^https?://[A-Za-z0-9.-]{1,253}(?::[0-9]{1,5})?(?:/[A-Za-z0-
 _LOOPBACK = frozenset({"localhost", "127.0.0.1"})
 
 
-class SchemaRegistry(Strict):
-    """A registry with Confluent's REST API."""
+class Registry(Strict):
+    """A registry that is asked over HTTP."""
 
     url: Annotated[str, Field(pattern=REGISTRY_PATTERN)] = Field(
         description="Address of its REST API, e.g. https://registry.example.com:8081."
