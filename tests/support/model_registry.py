@@ -27,13 +27,13 @@ class FakeModelRegistry:
 
     Args:
         authorization: The header that it asks for; None for nobody in particular.
-        versions: Folders of each model, version 1 first.
+        versions: Folder or URI of each version of a model, version 1 first.
         aliases: Version of each alias, by model and alias.
         stages: Version of each stage, by model and stage.
     """
 
     authorization: str | None = None
-    versions: dict[str, list[Path]] = field(default_factory=dict)
+    versions: dict[str, list[Path | str]] = field(default_factory=dict)
     aliases: dict[tuple[str, str], int] = field(default_factory=dict)
     stages: dict[tuple[str, str], int] = field(default_factory=dict)
     _server: ThreadingHTTPServer | None = None
@@ -98,7 +98,8 @@ class FakeModelRegistry:
         if int(given["version"]) > len(self.versions[name]):
             message = f"Model Version (name={name}, version={given['version']}) not found"
             return _error(404, "RESOURCE_DOES_NOT_EXIST", message)
-        return 200, {"artifact_uri": self.versions[name][int(given["version"]) - 1].as_uri()}
+        place = self.versions[name][int(given["version"]) - 1]
+        return 200, {"artifact_uri": place.as_uri() if isinstance(place, Path) else place}
 
 
 def _error(status: int, code: str, message: str) -> tuple[int, dict[str, Any]]:

@@ -17,15 +17,21 @@ def fetch_folder(store: Store, source: str, target: Path) -> None:
         target: Where to, a folder that exists.
     """
     for stored in store.list_files(source):
+        # First of all: the storage refuses a path that climbs out of its folder.
+        content = store.read(stored.path) or b""
         file = target / stored.path[len(source) + 1 :]
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(store.read(stored.path) or b"")
+        file.write_bytes(content)
 
 
 def put_folder(store: Store, source: Path, target: str) -> None:
-    """Copy a folder of this machine to the storage, over what is there."""
-    for file in files_of(source):
-        store.write(f"{target}/{file.relative_to(source).as_posix()}", file.read_bytes())
+    """Copy a folder of this machine to the storage, over what is there; nothing else stays."""
+    copies = {f"{target}/{file.relative_to(source).as_posix()}": file for file in files_of(source)}
+    for stored in store.list_files(target):
+        if stored.path not in copies:
+            store.delete(stored.path)
+    for path, file in copies.items():
+        store.write(path, file.read_bytes())
 
 
 def files_of(folder: Path) -> list[Path]:

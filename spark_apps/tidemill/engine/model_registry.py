@@ -33,7 +33,7 @@ def fetch_registered(environment: Environment, name: str, declared: DeclaredMode
         The version that was found.
 
     Raises:
-        SpecError: TIDE-MODEL-002, if there is no such model.
+        SpecError: TIDE-MODEL-002, if there is no such model; -008, if a package is missing to get it.
         UnavailableError: TIDE-MODEL-005, if the registry does not answer.
     """
     from mlflow import MlflowClient
@@ -55,6 +55,14 @@ def fetch_registered(environment: Environment, name: str, declared: DeclaredMode
             raise _refusal(error, facts) from error
         except OSError as error:
             raise _no_answer(error, facts) from error
+        except ImportError as error:
+            raise SpecError(
+                "TIDE-MODEL-008",
+                "The registry keeps the model's files where MLflow needs a package that is missing.",
+                facts={**facts, "reason": _reason(error)},
+                fix="let the MLflow server hand the files over (--serve-artifacts), or install the package "
+                "in the drivers' image, with access of its own to that store",
+            ) from error
     return str(version)
 
 

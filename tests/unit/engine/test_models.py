@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.conf_project import ENVIRONMENT, ConfProject
 from tests.support.model_registry import FakeModelRegistry, model_registry
-from tidemill.engine.model_files import digest_of
+from tidemill.engine.model_files import digest_of, put_folder
 from tidemill.engine.models import with_models
 from tidemill.errors import GateRefusedError, SpecError, TidemillError, UnavailableError
 from tidemill.ledger.code import code_of
@@ -77,6 +77,15 @@ def test_a_model_is_known_by_the_digest_that_sha256sum_tells(tmp_path: Path) -> 
     command = r"find . -type f -printf '%P\0' | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum"
     told = subprocess.run(command, shell=True, cwd=folder, check=True, capture_output=True, text=True).stdout
     assert digest_of(folder) == f"sha256:{told.split()[0]}"
+
+
+def test_what_spark_reads_is_the_folder_that_was_compared_and_nothing_else(tmp_path: Path) -> None:
+    store, folder = Store(str(tmp_path)), saved(tmp_path / "fraud")
+    (tmp_path / "copy/data").mkdir(parents=True)
+    (tmp_path / "copy/data/part-1").write_bytes(b"of another model")
+    (tmp_path / "copy/MLmodel").write_bytes(b"of another model")
+    put_folder(store, folder, f"{tmp_path}/copy")
+    assert digest_of(tmp_path / "copy") == digest_of(folder)
 
 
 def test_a_model_that_was_declared_is_copied_before_it_is_compared(project: ConfProject) -> None:
@@ -176,6 +185,16 @@ def test_a_name_that_the_registry_does_not_know_is_refused(
     declare(project, f"uri: models:/{name}", url=registry.url, token="mlflow")
     error_id, facts = refused(project, SpecError)
     assert (error_id, facts["uri"]) == ("TIDE-MODEL-002", f"models:/{name}")
+
+
+def test_a_store_that_mlflow_cannot_reach_from_here_is_told(
+    project: ConfProject, registry: FakeModelRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMILL_SECRET_MLFLOW", "opensesame")
+    registry.versions["fraud"] = ["s3://models/fraud"]
+    declare(project, "uri: models:/fraud/1", url=registry.url, token="mlflow")
+    error_id, facts = refused(project, SpecError)
+    assert (error_id, facts["reason"]) == ("TIDE-MODEL-008", "No module named 'botocore'")
 
 
 def test_a_registry_that_does_not_let_us_in_or_is_not_there_is_tried_again_later(
