@@ -14,6 +14,8 @@ from examples.proofs import transactions as t
 from examples.proofs.activity import FILES, stream_1p
 from examples.proofs.example import Example, Result
 from examples.proofs.times import at, by_window, moment
+from tests.support.model_registry import model_registry
+from tests.support.saved_models import save_line
 
 if TYPE_CHECKING:
     from examples.proofs.stage import Stage
@@ -39,6 +41,7 @@ EVENTS = [
     )
 ]
 FIRST = [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
+MODEL = ("fraud", "models:/fraud_detection/Production", "1")
 SECOND = [{"id": 3, "name": "c", "score": 0.5}]
 
 
@@ -54,6 +57,28 @@ def status_of_a_query(stage: Stage) -> Sequence[Result]:
         Result("last progress", [(progress["name"], progress["batchId"])], [("stream_1p", FILES - 1)]),
         Result("status", [listed["stream_1p"]], [told["active"]]),
         Result("all queries", list(listed), names),
+    ]
+
+
+def scored_by_a_model(stage: Stage) -> Sequence[Result]:
+    """A model of Spark ML, registered and in production, on the guide's transactions."""
+    t.send_transactions(stage)
+    with model_registry() as registry:
+        registry.versions["fraud_detection"] = [save_line(stage.spark, stage.lake.folder / "model", 0.5)]
+        registry.stages["fraud_detection", "Production"] = 1
+        stage.models_from("transactions_scored", registry.url)
+        stage.run("transactions_scored")
+    columns = ("event_id", "amount", "prediction")
+    found = [
+        (one, amount, round(score, 6))
+        for one, amount, score in stage.rows("silver/transactions_scored", *columns)
+    ]
+    (commit,) = stage.lake.ledger("silver/transactions_scored")
+    used = {} if commit.entry is None else commit.entry.code.models or {}
+    wanted = [(sent["event_id"], sent["amount"], sent["amount"] / 2) for sent in t.TRANSACTIONS]
+    return [
+        Result("scores", found, wanted),
+        Result("model in the ledger", [(name, one.uri, one.version) for name, one in used.items()], [MODEL]),
     ]
 
 
@@ -177,8 +202,10 @@ EXAMPLES = [
         30,
         "guide",
         "`mlflow.spark.load_model`: a model as a transform",
-        note="not yet: a pipeline cannot name a model, so the ledger could not say which one made a row. "
-        "Stages such as `Production` are deprecated since MLflow 2.9; aliases take their place",
+        ("transactions_scored",),
+        note="the ledger names the version and its digest. Stages such as `Production` are deprecated since "
+        "MLflow 2.9; aliases (`models:/fraud_detection@champion`) take their place",
+        proof=scored_by_a_model,
     ),
     Example(
         32,

@@ -31,6 +31,9 @@ from tidemill.spec.project import Project, load_environment
 
 EXAMPLES = Path(__file__).parents[1]
 
+# Where the examples' environment finds models.
+REGISTRY = "http://localhost:5000"
+
 
 class Stage:
     """One project with the pipelines of this folder, and one with the wrong ones.
@@ -47,7 +50,9 @@ class Stage:
         # The brokers of an environment may be several addresses.
         port = bootstrap_servers.rpartition(":")[2]
         servers = f"{bootstrap_servers},localhost:{port}"
-        self.lake = _copy(EXAMPLES, Lake(folder / "right", spark, servers))
+        self.lake = _copy(
+            EXAMPLES, Lake(folder / "right", spark, servers, {"model_registry": {"url": REGISTRY}})
+        )
         self.wrong = _copy(EXAMPLES / "wrong", Lake(folder / "wrong", spark, servers))
         self._topics: set[str] = set()
         self._drivers: dict[str, subprocess.Popen[str]] = {}
@@ -143,6 +148,12 @@ class Stage:
         self.pipeline(name)
         file = self.lake.folder / f"conf/pipelines/{name.removeprefix(REPOSITORY)}.yaml"
         file.write_text(file.read_text().replace("9999", str(port)))
+
+    def models_from(self, name: str, url: str) -> None:
+        """Let a pipeline find its models in another registry."""
+        self.pipeline(name)
+        file = self.lake.folder / "conf/environments/local.yaml"
+        file.write_text(file.read_text().replace(REGISTRY, url))
 
     def forget_settings(self) -> None:
         """Undo what the last pipeline told the session; a driver runs one."""

@@ -257,6 +257,10 @@ class Layout:
         """What a person asked for: running, stopped or suspended."""
         return f"{self.state(pipeline)}/desired.json"
 
+    def models(self, pipeline: str, digest: str) -> str:
+        """Folder from which Spark reads a model of its own, whose files have that digest."""
+        return f"{self.state(pipeline)}/models/{digest.removeprefix('sha256:')[:16]}"
+
     def source_schemas(self, pipeline: str, stream: str) -> str:
         """Folder of the numbered versions of the columns that one stream's files have had."""
         return f"{self.state(pipeline)}/schemas/{stream}"

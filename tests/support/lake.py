@@ -34,6 +34,7 @@ from tidemill.engine.backfill import run_backfill
 from tidemill.engine.drain import Drain
 from tidemill.engine.in_session import Meanwhile, new_reporter, new_run_id, run_in_session
 from tidemill.engine.lineage_sender import open_lineage
+from tidemill.engine.models import with_models
 from tidemill.engine.query_reporter import QueryReporter
 from tidemill.engine.receipt import make_receipt
 from tidemill.engine.reporter import Reporter
@@ -190,6 +191,11 @@ class LakePipeline:
         return resolve_pipeline(load_environment(Project(self.lake.folder), "local", {}), self.name)
 
     @property
+    def started(self) -> Pipeline:
+        """As a driver has it, with its models."""
+        return with_models(self.resolved, self.lake.store)
+
+    @property
     def checkpoint(self) -> Path:
         return self.lake.root / "state" / self.name / "g0001"
 
@@ -225,7 +231,7 @@ class LakePipeline:
         pipeline, size = self.resolved, parse_chunk(chunk)
         bounds = parse_bounds(start, end, **offsets)
         return plan_backfill(
-            self.lake.store, pipeline, bounds, lambda: analyse(self.lake.spark, pipeline), size
+            self.lake.store, pipeline, bounds, lambda: analyse(self.lake.spark, self.started), size
         )
 
     def backfill(self, start: str | None = None, end: str | None = None, **offsets: str) -> Reporter:
@@ -234,7 +240,7 @@ class LakePipeline:
 
     def apply(self, plan: BackfillPlan, step_done: StepDone = nothing_more) -> Reporter:
         """Carry out a plan, perhaps an older one."""
-        pipeline = self.resolved
+        pipeline = self.started
         run = RunContext(pipeline, "backfill", new_run_id(), self.lake.store, Drain(), code_of(pipeline))
         path = pipeline.layout.backfill_status(plan.pipeline, plan.digest)
         reporter = new_reporter(self.lake.store, path, self.name, run.mode, run.run_id)
@@ -245,7 +251,7 @@ class LakePipeline:
 
     def verify(self, plan: BackfillPlan) -> dict[str, Difference]:
         """Compare a plan's range with the tables as they are, by name; nothing is left behind."""
-        pipeline = self.resolved
+        pipeline = self.started
         scratch = f"{pipeline.layout.parts(self.name)}/verify"
         found = verify(self.lake.spark, pipeline, plan, newest(pipeline), scratch)
         assert self.lake.store.list_files(scratch) == []

@@ -64,7 +64,8 @@ def third_party_imports() -> Iterator[tuple[str, str]]:
 def declared_distributions() -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    declared = [*project["dependencies"], *extras["spark"], *extras["airflow"], *extras["testing"]]
+    named = ("spark", "models", "airflow", "testing")
+    declared = [*project["dependencies"], *(package for name in named for package in extras[name])]
     return {one_spelling(re.split(r"[\[<>=]", requirement)[0]) for requirement in declared}
 
 
@@ -74,12 +75,16 @@ def one_spelling(distribution: str) -> str:
 
 
 def test_spec_ledger_checkpoint_control_and_command_line_load_without_spark_and_airflow() -> None:
-    assert failure_of_loading(LIGHT_MODULES, without="pyspark,delta,airflow,kubernetes") == []
+    assert failure_of_loading(LIGHT_MODULES, without="pyspark,delta,airflow,kubernetes,mlflow") == []
+
+
+def test_a_driver_of_a_pipeline_without_models_needs_no_mlflow() -> None:
+    assert failure_of_loading(["tidemill.engine.driver"], without="mlflow") == []
 
 
 def test_reading_conf_loads_nothing_heavy() -> None:
     spec = [module for module in LIGHT_MODULES if module.startswith("tidemill.spec")]
-    heavy = "pyspark,airflow,kubernetes,deltalake,obstore,pyarrow,pandas,confluent_kafka"
+    heavy = "pyspark,airflow,kubernetes,deltalake,obstore,pyarrow,pandas,confluent_kafka,mlflow"
     assert failure_of_loading(spec, without=heavy) == []
 
 

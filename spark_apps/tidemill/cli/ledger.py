@@ -43,8 +43,10 @@ def ledger(
     elif commits:
         counts = ("rows", "quarantined", "late", "violations")
         ran = ("mode", "batch", *counts, "columns added", "watermark", "run")
-        headings = ("committed (UTC)", "table", "version", *ran)
-        print_table(headings, (_row(table, commit) for table, commit in commits))
+        with_models = any(_models(commit) for _, commit in commits)
+        headings = ["committed (UTC)", "table", "version", *ran, *(["models"] if with_models else [])]
+        rows = [[*_row(table, commit), _models(commit)] for table, commit in commits]
+        print_table(headings, (row[: len(headings)] for row in rows))
     else:
         say(f"{pipeline} has committed nothing yet")
 
@@ -58,6 +60,11 @@ def _document(table: str, commit: Commit) -> dict[str, Any]:
         "rows": commit.rows,
         "entry": None if entry is None else entry.model_dump(mode="json", exclude_none=True),
     }
+
+
+def _models(commit: Commit) -> str:
+    used = None if commit.entry is None else commit.entry.code.models
+    return ", ".join(f"{name}: {model}" for name, model in (used or {}).items())
 
 
 def _row(table: str, commit: Commit) -> tuple[object, ...]:

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from tidemill.backfill.row_origin import keep_origin
 from tidemill.engine.discovery import known_columns
 from tidemill.engine.flow import Collectors, build_flow
+from tidemill.engine.models import with_models
 from tidemill.engine.sink_rows import sink_rows
 from tidemill.engine.verb_process import run_part
 from tidemill.errors import SpecError
@@ -56,7 +57,7 @@ def _act(spark: SparkSession, arguments: argparse.Namespace) -> list[dict[str, A
             },
             fix="deploy the same project, images included, to both places",
         )
-    return analyse(spark, pipeline)
+    return analyse(spark, with_models(pipeline, Store(pipeline.layout.root)))
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ from tidemill.engine.heartbeat import Heartbeat
 from tidemill.engine.jvm_process import check_jvm, jvm_has_ended
 from tidemill.engine.lineage_sender import open_lineage
 from tidemill.engine.log_lines import log_json_lines
+from tidemill.engine.models import with_models
 from tidemill.engine.query_reporter import Addresses, QueryReporter
 from tidemill.engine.receipt import make_receipt
 from tidemill.engine.reporter import Reporter
@@ -85,7 +86,7 @@ def _run(pipeline: Pipeline, arguments: argparse.Namespace, drain: Drain, heartb
        answers no probe meanwhile is killed.
     2. Owner of the root, before anything is written there; then what the last driver left, before this one's
        first status takes its place.
-    3. Holds and gate: refuse rather than lose or double a row.
+    3. Holds, models and gate: refuse rather than lose or double a row.
     4. Epoch: claimed only by a driver that may start.
     5. Run; the gate is asked again before each query, with the broker's word.
     6. Receipt, then the final status: who reads `stopped` finds the receipt.
@@ -111,6 +112,8 @@ def _run(pipeline: Pipeline, arguments: argparse.Namespace, drain: Drain, heartb
         if run.mode == "backfill":
             run = replace(run, own_hold=hold_of(arguments.plan))
         check_holds(store, pipeline.layout, pipeline.name, run.own_hold)
+        pipeline = with_models(pipeline, store)
+        run = replace(run, pipeline=pipeline, code=code_of(pipeline))
         if run.mode != "backfill":
             generation = generation_to_run(store, pipeline)
             check(gather_facts(store, pipeline, generation))

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tidemill.errors import GateRefusedError
-from tidemill.ledger.entry import LedgerEntry
+from tidemill.ledger.entry import Code, LedgerEntry
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,7 @@ def check_same_code(entry: LedgerEntry, held: Mapping[str, LedgerEntry], left: S
             "this_code": f"{entry.code.rules} of Tidemill {entry.code.tidemill}",
             **_schemas_told(others[0], entry),
             **_poison_told(others[0], entry),
+            **_models_told(began, entry.code),
         },
         fix=_way_out(entry),
         runbook="half-written-batch",
@@ -118,8 +119,15 @@ def _poison_told(began: LedgerEntry, now: LedgerEntry) -> dict[str, object]:
     return {"began_without": began.poison_records, "these_left_out": now.poison_records}
 
 
+def _models_told(began: Code, now: Code) -> dict[str, object]:
+    if began.models == now.models:
+        return {}
+    told = {"began_with_models": began.models, "these_models": now.models}
+    return {key: {name: str(used) for name, used in (models or {}).items()} for key, models in told.items()}
+
+
 def _way_out(entry: LedgerEntry) -> str:
-    old = "put the old transform, schema and declaration back for one start, which finishes the batch"
+    old = "put the old transform, schema, model and declaration back for one start, which finishes the batch"
     if not entry.batch_id:
         return old
     return f"{old}; or tidemill checkpoint rewind {entry.pipeline} --to {entry.batch_id - 1}"

@@ -18,6 +18,7 @@ from tidemill.checkpoint.gate import check, check_holds, gather_facts
 from tidemill.checkpoint.status import Status
 from tidemill.engine.admission import admit, generation_to_run
 from tidemill.engine.drain import Drain
+from tidemill.engine.models import with_models
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
 from tidemill.engine.streaming import Ending, run_query
@@ -82,6 +83,7 @@ def run_in_session(
     """
     beside = meanwhile or Meanwhile()
     run_id = new_run_id()
+    pipeline = with_models(pipeline, store)
     generation = generation_to_run(store, pipeline)
     check_holds(store, pipeline.layout, pipeline.name)
     check(gather_facts(store, pipeline, generation))

@@ -12,6 +12,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import TimestampType
 
+from tidemill.engine.models import Model, load_models
 from tidemill.engine.plan_check.call_sites import CallSites, failed_call
 from tidemill.engine.sql_transform import sql_transform
 from tidemill.errors import DataError, SpecError, TidemillError
@@ -56,9 +57,10 @@ def apply_transform(
     if pipeline.spec.transform is None:
         return clocked[SOURCE_NAME]
     transform = load_transform(pipeline, pipeline.spec.transform)
+    models = load_models(next(iter(rows.values())).sparkSession, pipeline)
     try:
         with calls.watched():
-            return check_frame(_call(pipeline, transform, clocked, tables))
+            return check_frame(_call(pipeline, transform, clocked, {**tables, **models}))
     except Exception as error:  # a user's function can fail in any way
         raise _not_applicable(pipeline, error) from error
 
@@ -85,14 +87,17 @@ def _call(
     pipeline: Pipeline,
     transform: Transform,
     rows: Mapping[str, DataFrame],
-    tables: Mapping[str, DataFrame],
+    named: Mapping[str, DataFrame | Model],
 ) -> DataFrame:
-    """A function of one source calls it as it likes; several are known by their names, as in a query."""
+    """A function of one source calls it as it likes; several are known by their names, as in a query.
+
+    So are tables and models, which are `named`.
+    """
     spec = pipeline.spec
     if spec.sources is None and not (spec.transform or "").endswith(".sql"):
-        return transform(rows[SOURCE_NAME])
+        return transform(rows[SOURCE_NAME], **named)
     streams = rows if spec.has_named_streams else {spec.parameter: rows[SOURCE_NAME]}
-    return transform(**streams, **tables)
+    return transform(**streams, **named)
 
 
 def _not_applicable(pipeline: Pipeline, error: Exception) -> TidemillError:

@@ -23,6 +23,7 @@ from tidemill.backfill.plan import BackfillPlan, load_plan
 from tidemill.backfill.still_holds import check_still_holds
 from tidemill.engine.discovery import known_columns
 from tidemill.engine.expectations import REASON
+from tidemill.engine.models import with_models
 from tidemill.engine.quarantine_range import KEY
 from tidemill.engine.range_rows import RangeRows
 from tidemill.engine.verb_process import run_part
@@ -199,7 +200,7 @@ def _act(spark: SparkSession, arguments: argparse.Namespace) -> list[dict[str, A
     store = Store(pipeline.layout.root)
     plan = load_plan(store, pipeline.layout, pipeline.name, arguments.plan)
     scratch = f"{pipeline.layout.parts(pipeline.name)}/{arguments.run_id}"
-    found = verify(spark, pipeline, plan, json.loads(arguments.versions), scratch)
+    found = verify(spark, with_models(pipeline, store), plan, json.loads(arguments.versions), scratch)
     return [difference.model_dump(mode="json") for difference in found]
 
 

@@ -40,14 +40,35 @@ class OffsetRange(BaseModel):
     cluster: str | None = None
 
 
+class UsedModel(BaseModel):
+    """A model that a transform applied.
+
+    Args:
+        uri: Where it was declared to be found.
+        version: Its version in the registry; None of a folder.
+        digest: Of its files.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    uri: str
+    version: str | None = None
+    digest: str
+
+    def __str__(self) -> str:
+        version = f" version {self.version}" if self.version else ""
+        return f"{self.uri}{version} {self.digest[:19]}"
+
+
 class Code(BaseModel):
     """What ran.
 
     Args:
         tidemill: Its version.
-        digest: Of the transform and schema files.
+        digest: Of the transform and schema files, and of the models as they are declared.
         spec: Digest of the declaration.
         rules: Digest of all that decides what becomes of a record: the files, payload, event time, sinks.
+        models: Those that the transform applied, by name; None if it applied none, or no driver ran.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -56,6 +77,7 @@ class Code(BaseModel):
     digest: str
     spec: str
     rules: str = ""
+    models: dict[str, UsedModel] | None = None
 
 
 class _Known(BaseModel):

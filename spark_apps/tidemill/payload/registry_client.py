@@ -27,7 +27,7 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Re
 
 from tidemill.errors import SpecError, UnavailableError
 from tidemill.spec.project import Environment
-from tidemill.spec.schema_registry import SchemaRegistry
+from tidemill.spec.registry import Registry
 from tidemill.spec.secret_value import read_secret
 
 # Seconds for one answer. A task waits for it, so far below the time in which a driver must make progress
@@ -185,7 +185,7 @@ def registry_of(environment: Environment) -> RegistryClient:
     return RegistryClient(declared.address, _authorization(environment, declared), ca_file)
 
 
-def _authorization(environment: Environment, declared: SchemaRegistry) -> str | None:
+def _authorization(environment: Environment, declared: Registry) -> str | None:
     if declared.token is not None:
         return f"Bearer {read_secret(environment, declared.token).strip()}"
     if declared.password is not None:

@@ -11,8 +11,8 @@ from tidemill.spec.hygiene import Hygiene
 from tidemill.spec.kubernetes import KubernetesSettings, check_root_outlives_pods
 from tidemill.spec.lineage import CatalogName, Lineage
 from tidemill.spec.location import Root
+from tidemill.spec.registry import Registry
 from tidemill.spec.restarts import RestartPolicy
-from tidemill.spec.schema_registry import SchemaRegistry
 from tidemill.spec.storage import StorageAccess, check_access_fits
 from tidemill.spec.strict import Strict
 from tidemill.spec.text import Expression, Line, SecretName, Servers, SizeName
@@ -141,8 +141,11 @@ class EnvironmentSpec(Strict):
     kubernetes: KubernetesSettings | None = Field(None, description="For `runtime: kubernetes`.")
     root: Root = Field(description="Storage root: a folder, relative to the project or absolute, or a URI.")
     kafka: KafkaConnection | None = Field(None, description="The Kafka brokers.")
-    schema_registry: SchemaRegistry | None = Field(
+    schema_registry: Registry | None = Field(
         None, description="The schema registry of the brokers' topics, with Confluent's REST API."
+    )
+    model_registry: Registry | None = Field(
+        None, description="MLflow's tracking server, which knows registered models by name."
     )
     storage: StorageAccess | None = Field(
         None,

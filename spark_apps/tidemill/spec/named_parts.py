@@ -33,11 +33,7 @@ def check_named_parts(pipeline: Pipeline) -> None:
             _ = pipeline.environment.schema_registry
         for key, name in stream.payload.schema_files.items() if stream.payload is not None else ():
             _check_file(pipeline, key, project.schemas / name)
-    if spec.transform is not None:
-        file = _transform_file(pipeline, "transform", spec.transform)
-        if file.suffix == ".py":
-            function = spec.transform.partition(":")[2]
-            check_transform(file, function, list(spec.sources or ()))
+    _check_transform(pipeline)
     _check_folders(pipeline)
     for key, reference in spec.sink_transforms.items():
         file = _transform_file(pipeline, key, reference)
@@ -45,6 +41,18 @@ def check_named_parts(pipeline: Pipeline) -> None:
             check_sink_transform(file, reference.partition(":")[2], key)
     for key, reference in spec.sink_code.items():
         check_sink_code(_transform_file(pipeline, key, reference), reference.partition(":")[2], key)
+
+
+def _check_transform(pipeline: Pipeline) -> None:
+    spec = pipeline.spec
+    if any(model.uri is not None for model in (spec.models or {}).values()):
+        _ = pipeline.environment.model_registry
+    if spec.transform is None:
+        return
+    file = _transform_file(pipeline, "transform", spec.transform)
+    if file.suffix == ".py":
+        function = spec.transform.partition(":")[2]
+        check_transform(file, function, list(spec.sources or ()), list(spec.models or ()))
 
 
 def _check_folders(pipeline: Pipeline) -> None:

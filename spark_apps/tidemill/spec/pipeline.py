@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from itertools import permutations
 from keyword import iskeyword
-from typing import Literal, Self, cast
+from typing import Literal, Self, TypeVar, cast
 
 from pydantic import Field, field_validator, model_validator
 
@@ -18,6 +18,7 @@ from tidemill.spec.combinations import (
     modes_needed,
 )
 from tidemill.spec.event_time import EventTime
+from tidemill.spec.models import DeclaredModel
 from tidemill.spec.named_source import NamedSource
 from tidemill.spec.payload import Payload
 from tidemill.spec.poison import DEFAULT_MOST, LARGEST_MOST, poison_problem
@@ -35,6 +36,8 @@ from tidemill.spec.text import (
 )
 from tidemill.spec.trigger import DeclaredTrigger, Trigger
 from tidemill.spec.units import Count, Duration, Patience
+
+Named = TypeVar("Named", NamedSource, DeclaredModel)
 
 
 class Run(Strict):
@@ -149,6 +152,13 @@ class PipelineSpec(Strict):
         "over `source` if there is only one.",
         pattern=TRANSFORM_PATTERN,
     )
+    models: dict[SourceName, DeclaredModel] | None = Field(
+        None,
+        description="Models of MLflow by name. The names are further parameters of the transform, where "
+        "`fraud.predict(rows)` gives the rows with the columns of a Spark model, or with `prediction`.",
+        min_length=1,
+        max_length=20,
+    )
     # Each sink reads the batch again from the cache; more than this wants pipelines of their own.
     sinks: list[Sink] = Field(
         description="Where the result goes; each row to every sink that takes it.",
@@ -162,13 +172,23 @@ class PipelineSpec(Strict):
     def _empty_run_is_default(cls, run: object) -> object:
         return {} if run is None else run
 
-    @field_validator("sources")
+    @field_validator("sources", "models")
     @classmethod
-    def _names_are_parameters(cls, sources: dict[str, NamedSource] | None) -> dict[str, NamedSource] | None:
-        reserved = [name for name in sources or {} if iskeyword(name)]
+    def _names_are_parameters(cls, named: dict[str, Named] | None) -> dict[str, Named] | None:
+        reserved = [name for name in named or {} if iskeyword(name)]
         if reserved:
             raise ValueError(f"`{reserved[0]}` cannot be a parameter: it is a word of Python's own")
-        return sources
+        return named
+
+    @model_validator(mode="after")
+    def _models_are_applied(self) -> Self:
+        if self.models is None:
+            return self
+        if self.transform is None or self.transform.endswith(".sql"):
+            raise ValueError("`models` need a `transform` that is a function: it is given each by its name")
+        if both := sorted(self.models.keys() & (self.sources or {}).keys()):
+            raise ValueError(f"{both[0]} is a source and a model: a parameter has one meaning")
+        return self
 
     @model_validator(mode="after")
     def _sources_fit(self) -> Self:

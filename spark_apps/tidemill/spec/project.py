@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
@@ -17,10 +17,11 @@ from tidemill.errors import SpecError, UsageError
 from tidemill.names import ENVIRONMENT_PATTERN, PIPELINE_PATTERN, Layout, check_pipeline_name
 from tidemill.spec.environment import DriverSize, EnvironmentSpec, KafkaConnection
 from tidemill.spec.location import root_of_clients
+from tidemill.spec.models import ResolvedModel
 from tidemill.spec.named_parts import check_named_parts
 from tidemill.spec.near_key import near_key
 from tidemill.spec.pipeline import PipelineSpec
-from tidemill.spec.schema_registry import SchemaRegistry
+from tidemill.spec.registry import Registry
 from tidemill.spec.yaml_file import read_model
 
 # Where a pod finds its secrets unless the environment says otherwise.
@@ -147,7 +148,7 @@ class Environment:
         return self.spec.kafka
 
     @property
-    def schema_registry(self) -> SchemaRegistry:
+    def schema_registry(self) -> Registry:
         """The schema registry.
 
         Raises:
@@ -161,6 +162,22 @@ class Environment:
                 fix="add `schema_registry: {url: …}`, or name each writer's schema file in `ids`",
             )
         return self.spec.schema_registry
+
+    @property
+    def model_registry(self) -> Registry:
+        """The registry of models.
+
+        Raises:
+            SpecError: TIDE-MODEL-006, if the environment names none.
+        """
+        if self.spec.model_registry is None:
+            raise SpecError(
+                "TIDE-MODEL-006",
+                "The environment names no model registry.",
+                facts={"file": self.file},
+                fix="add `model_registry: {url: …}`, or name the model by `path` and `digest`",
+            )
+        return self.spec.model_registry
 
 
 # Where pods are placed, who may change what, and what to do about a change: none of it changes what a
@@ -179,11 +196,19 @@ PATIENT_TRIGGERS = 3
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A pipeline resolved in an environment: everything a driver needs to know."""
+    """A pipeline resolved in an environment: everything a driver needs to know.
+
+    Args:
+        name: Its name.
+        spec: Its declaration.
+        environment: Where it runs.
+        models: Those that its transform applies, by name, as a driver found them; empty elsewhere.
+    """
 
     name: str
     spec: PipelineSpec
     environment: Environment
+    models: Mapping[str, ResolvedModel] = field(default_factory=dict)
 
     @property
     def layout(self) -> Layout:

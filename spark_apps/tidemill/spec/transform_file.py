@@ -16,20 +16,23 @@ from tidemill.spec.transform_rules import NOTHING_RETURNED, wrong_call
 _KEPT_FILES = 1024
 
 
-def check_transform(file: Path, function: str, sources: Sequence[str] = ()) -> None:
+def check_transform(
+    file: Path, function: str, sources: Sequence[str] = (), models: Sequence[str] = ()
+) -> None:
     """Check that `file` defines `function` with a parameter for each source, and what it certainly does.
 
     Args:
         file: With the function.
         function: Its name.
         sources: Names of several sources, which are the parameters; of one source, it may have any name.
+        models: Names of the models that it is given beside.
 
     Raises:
         SpecError: TIDE-SPEC-018 if the file is not Python, TIDE-SPEC-019 if the function is missing or has
             other parameters, TIDE-PLAN-… if it returns nothing or calls what no transform may call.
     """
     functions = _functions(file, file.stat().st_mtime_ns)
-    _check_signature(functions, function, sources, {"file": file, "function": function})
+    _check_signature(functions, function, (sources, models), {"file": file, "function": function})
     _check_body(file, functions, function)
 
 
@@ -45,13 +48,13 @@ def check_sink_transform(file: Path, function: str, key: str) -> None:
         SpecError: TIDE-SPEC-018, TIDE-SPEC-019.
     """
     functions = _functions(file, file.stat().st_mtime_ns)
-    _check_signature(functions, function, (), {"key": key, "file": file, "function": function})
+    _check_signature(functions, function, ((), ()), {"key": key, "file": file, "function": function})
 
 
 def _check_signature(
     functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef],
     function: str,
-    sources: Sequence[str],
+    named: tuple[Sequence[str], Sequence[str]],
     facts: dict[str, object],
 ) -> None:
     if function not in functions:
@@ -62,12 +65,16 @@ def _check_signature(
             facts={**facts, "known": ", ".join(functions) or "none"},
             fix=f"did you mean {near}?" if near else "define it at the top level of the file, with `def`",
         )
-    problem = _wrong_parameters(functions[function], sources)
+    sources, models = named
+    problem = _wrong_parameters(functions[function], sources, models)
     if problem:
-        parameters = ", ".join(f"{name}: DataFrame" for name in sources or ("records",))
+        kinds = [(name, "DataFrame") for name in sources or ("records",)]
+        kinds += [(name, "Model") for name in models]
+        parameters = ", ".join(f"{name}: {kind}" for name, kind in kinds)
+        beside = ", and each model," if models else ""
         raise SpecError(
             "TIDE-SPEC-019",
-            f"A transform takes one DataFrame of each source and returns one: {problem}.",
+            f"A transform takes one DataFrame of each source{beside} and returns one: {problem}.",
             facts={**facts, "line": functions[function].lineno},
             fix=f"write `def {function}({parameters}) -> DataFrame:`; constants belong into the file",
         )
@@ -114,10 +121,15 @@ def parse_code(file: Path, _modified: int) -> ast.Module:
         ) from error
 
 
-def _wrong_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef, sources: Sequence[str]) -> str:
+def _wrong_parameters(
+    function: ast.FunctionDef | ast.AsyncFunctionDef, sources: Sequence[str], models: Sequence[str]
+) -> str:
     if isinstance(function, ast.AsyncFunctionDef):
         return "it is async"
     parameters = function.args
+    missing = set(models) - {parameter.arg for parameter in (*parameters.args, *parameters.kwonlyargs)}
+    if missing:
+        return f"it has no parameter for the model {min(missing)}"
     if sources:
         # They are handed over by name.
         named = [parameter.arg for parameter in (*parameters.args, *parameters.kwonlyargs)]
@@ -125,9 +137,11 @@ def _wrong_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef, sources:
             *named,
             *(p.arg for p in (*parameters.posonlyargs, parameters.vararg, parameters.kwarg) if p),
         ]
-        fits = set(named) == set(sources) and len(given) == len(named)
+        fits = set(named) == {*sources, *models} and len(given) == len(named)
         found = f"the sources are {', '.join(sources)}, its parameters {', '.join(given) or 'none'}"
         return "" if fits else found
-    positional = len(parameters.posonlyargs) + len(parameters.args)
-    others = len(parameters.kwonlyargs) + bool(parameters.vararg) + bool(parameters.kwarg)
+    # The models are handed over by name.
+    positional = len(parameters.posonlyargs) + sum(p.arg not in models for p in parameters.args)
+    others = sum(p.arg not in models for p in parameters.kwonlyargs)
+    others += bool(parameters.vararg) + bool(parameters.kwarg)
     return "" if (positional, others) == (1, 0) else f"this one has {positional + others} parameters"

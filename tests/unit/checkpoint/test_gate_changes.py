@@ -15,7 +15,7 @@ from tests.support.patient import ORDERS, Patient
 from tidemill.checkpoint.current import Accepted, read_current
 from tidemill.checkpoint.gate import CheckpointFacts, examine
 from tidemill.checkpoint.gate.facts import StateFacts, TopicFacts
-from tidemill.ledger.entry import LedgerEntry, Shape, SinkShape, parse_entry
+from tidemill.ledger.entry import LedgerEntry, Shape, SinkShape, UsedModel, parse_entry
 from tidemill.spec.state_store import PROVIDER_SETTING, PROVIDERS, StateStore
 
 FILES = ORDERS.replace(
@@ -102,6 +102,21 @@ def test_another_transform_of_a_sink_is_a_warning_where_the_old_one_was_known(st
     known = OLD.model_copy(update=sink(transform=""))
     (warning,) = examine(changed(now, stateful=stateful, before=known))
     assert warning.facts["changed"] == {"transform of bronze/orders": "none -> orders:latest"}
+
+
+@pytest.mark.parametrize("stateful", [True, False])
+def test_another_model_is_a_warning_where_a_driver_knows_which_it_is(stateful: bool) -> None:
+    one, two = (UsedModel(uri="models:/f@c", version=n, digest=f"sha256:{n * 64}") for n in "12")
+    facts = changed({}, stateful=stateful)
+    table = replace(facts.tables["bronze/orders"], models={"fraud": one, "gone": one})
+    facts = replace(facts, tables={"bronze/orders": table})
+    # The command line asks no registry.
+    assert examine(facts) == []
+    facts = replace(facts, declared=replace(facts.declared, models={"fraud": two, "new": two}))
+    (warning,) = examine(facts)
+    assert (warning.finding_id, warning.severity) == ("TIDE-CKPT-094", "warning")
+    before, after = "models:/f@c version 1 sha256:111111111111", "models:/f@c version 2 sha256:222222222222"
+    assert warning.facts["changed"] == {"model fraud": f"{before} -> {after}"}
 
 
 @pytest.mark.parametrize(("now", "name"), [*ANY, *STATEFUL])

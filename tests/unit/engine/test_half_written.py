@@ -6,7 +6,7 @@ import pytest
 
 from tidemill.engine.half_written import check_same_code
 from tidemill.errors import GateRefusedError
-from tidemill.ledger.entry import Code, LedgerEntry
+from tidemill.ledger.entry import Code, LedgerEntry, UsedModel
 
 
 def entry(schemas: dict[str, str] | None, poison: tuple[str, ...] | None = None) -> LedgerEntry:
@@ -49,3 +49,19 @@ def test_a_batch_is_finished_without_the_records_that_it_was_begun_without() -> 
     assert refused.value.facts["began_without"] == ("orders-0-1",)
     assert refused.value.facts["these_left_out"] == ("orders-0-1", "orders-0-7")
     check_same_code(began, {"quarantine": began}, ["bronze/orders"])
+
+
+def test_a_batch_that_another_model_has_begun_is_refused_with_both() -> None:
+    def scored_by(version: str) -> LedgerEntry:
+        used = UsedModel(uri="models:/fraud@champion", version=version, digest=f"sha256:{version * 64}")
+        code = Code(tidemill="1", digest="d", spec="s", rules=version, models={"fraud": used})
+        return entry(None).model_copy(update={"code": code})
+
+    began, now = scored_by("1"), scored_by("2")
+    with pytest.raises(GateRefusedError) as refused:
+        check_same_code(now, {"bronze/orders": began}, ["silver/orders"])
+    told = (refused.value.facts["began_with_models"], refused.value.facts["these_models"])
+    assert told == (
+        {"fraud": "models:/fraud@champion version 1 sha256:111111111111"},
+        {"fraud": "models:/fraud@champion version 2 sha256:222222222222"},
+    )

@@ -188,14 +188,14 @@ def _worth_a_word(facts: CheckpointFacts) -> Iterator[Finding]:
     """What changes rows from now on, as it was meant to."""
     sinks = {name: change for name, change in _changed_sinks(facts).items() if name.startswith(_OF_A_SINK)}
     code = {name: change for name, change in _changed(facts).items() if _key(name) in _READING}
-    told = sinks if facts.state.operators else {**code, **sinks}
+    told = {**({} if facts.state.operators else code), **sinks, **_changed_models(facts)}
     if told:
         yield Finding(
             "TIDE-CKPT-094",
             "warning",
             facts.pipeline,
-            "Code or conditions were changed since the newest batch. They hold for new rows; those that are "
-            "there stay as they are.",
+            "Code, models or conditions were changed since the newest batch. They hold for new rows; those "
+            "that are there stay as they are.",
             facts.about(changed=told),
             f"to write older rows anew, rewind or backfill: tidemill backfill plan {facts.pipeline}",
             runbook="pipeline-changed",
@@ -233,6 +233,14 @@ def _changed_values(facts: CheckpointFacts) -> dict[str, str]:
         for name, (old, new) in sorted(pairs.items())
         if old != new
     }
+
+
+def _changed_models(facts: CheckpointFacts) -> dict[str, str]:
+    """Models that are others than those of the newest batch: an alias leads elsewhere, or a declaration."""
+    before = next((found.models for found in facts.tables.values() if found.models), {})
+    now = facts.declared.models
+    both = sorted(before.keys() & now.keys())
+    return {f"model {name}": f"{before[name]} -> {now[name]}" for name in both if before[name] != now[name]}
 
 
 def _changed_sinks(facts: CheckpointFacts) -> dict[str, str]:

@@ -132,8 +132,12 @@ def _state(
 
 def declared_by(pipeline: Pipeline) -> Declared:
     """What the pipeline's files say that a checkpoint depends on."""
+    code = code_of(pipeline)
     whole = Declared(
-        shape_of(pipeline.spec), code=code_of(pipeline).digest, state_store=pipeline.spec.run.state_store
+        shape_of(pipeline.spec),
+        code=code.digest,
+        models=code.models or {},
+        state_store=pipeline.spec.run.state_store,
     )
     streams = {
         name: replace(whole, shape=shape_of(stream.spec), topics=_named_topics(stream))

@@ -9,7 +9,7 @@ from typing import Any
 from tidemill.checkpoint.current import Accepted, Base
 from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.reading.log_files import CommitsFile, OffsetsFile
-from tidemill.ledger.entry import Positions, Shape
+from tidemill.ledger.entry import Positions, Shape, UsedModel
 from tidemill.spec.state_store import StateStore
 
 
@@ -52,6 +52,7 @@ class TableFacts:
         log_from: Oldest version in its log, if all of it was read.
         shape: What the newest batch was declared like.
         code: Digest of the code that it ran with.
+        models: Those that its transform applied.
         topic_ids: Ids that the topics had for the newest batch.
         cluster: Whose offsets it has.
         clusters: The same for each of several streams, by name.
@@ -72,6 +73,7 @@ class TableFacts:
     log_from: int | None = None
     shape: Shape | None = None
     code: str | None = None
+    models: Mapping[str, UsedModel] = field(default_factory=dict)
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     cluster: str | None = None
     clusters: Mapping[str, str | None] = field(default_factory=dict)
@@ -164,6 +166,7 @@ class Declared:
         shape: As it stands in ledger entries.
         topics: Topics that are read by name; empty for others and for a pattern.
         code: Digest of the code; empty if nobody asks.
+        models: Those that the transform applies; only a driver knows which ones they are.
         streams: What they say of each of several streams, by name; empty for one.
         state_store: What holds its state.
     """
@@ -171,6 +174,7 @@ class Declared:
     shape: Shape
     topics: frozenset[str] = frozenset()
     code: str = ""
+    models: Mapping[str, UsedModel] = field(default_factory=dict)
     streams: Mapping[str, Declared] = field(default_factory=dict)
     state_store: StateStore = "rocksdb"
 

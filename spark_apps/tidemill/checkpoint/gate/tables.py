@@ -128,6 +128,7 @@ def _told_by(own: Sequence[LedgerEntry]) -> dict[str, Any]:
         "ends": {e.batch_id: e.ends for e in own if e.batch_id is not None},
         "shape": newest.shape,
         "code": newest.code.digest,
+        "models": newest.code.models or {},
         "cluster": newest.cluster,
         "clusters": {name: read.cluster for name, read in newest.sources.items()},
         "topic_ids": newest.topic_ids,

@@ -1,4 +1,4 @@
-"""The schema registry of an environment, and who asks it. Values of secrets are never here."""
+"""A registry of an environment, of schemas or models, and who asks it. Never the values of secrets."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tidemill.spec.text import Expression, Line, SecretName
 from tidemill.spec.web_address import WebAddress, check_encrypted
 
 
-class SchemaRegistry(Strict):
-    """A registry with Confluent's REST API."""
+class Registry(Strict):
+    """A registry that is asked over HTTP."""
 
     url: WebAddress = Field(description="Address of its REST API, e.g. https://registry.example.com:8081.")
     username: Line | None = Field(None, description="User name for basic authentication; not a secret.")
