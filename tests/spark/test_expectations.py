@@ -174,43 +174,43 @@ def transform(rows):
 
 def test_from_bronze_to_gold_each_zone_keeps_out_what_it_does_not_expect(lake: Lake) -> None:
     """Records go aside from bronze, changes are dropped on their way into silver, groups from gold."""
-    run = {"mode": "incremental"}
-    silver = {
-        "table": "silver/devices",
-        "mode": "scd1",
-        "key": ["device"],
-        "cdc": {"sequence_by": "id"},
-        "expectations": {"named": NAMED},
-    }
-    gold = {
-        "table": "gold/devices",
-        "mode": "replace",
-        "expectations": {"enough": {"expect": "readings > 1", "on_violation": "drop"}},
-    }
+    newest = {"table": "silver/newest", "mode": "scd1", "key": ["device"], "cdc": {"sequence_by": "id"}}
+    enough = {"enough": {"expect": "readings > 2", "on_violation": "drop"}}
     chain = [
         readings(lake, {"table": "bronze/readings", "expectations": {"not_hot": HOT}}),
         lake.pipeline(
-            "devices",
+            "silver",
             source={"delta": {"table": "bronze/readings"}},
-            sinks=[{"delta": silver}],
-            run=run,
+            sinks=[
+                {
+                    "delta": {
+                        "table": "silver/readings",
+                        "expectations": {"warm": WARM, "known": {"expect": "id > 0"}},
+                    }
+                },
+                {"delta": {**newest, "expectations": {"named": NAMED}}},
+            ],
+            run={"mode": "incremental"},
         ),
         lake.pipeline(
-            "summary",
-            source={"delta": {"table": "bronze/readings"}},
+            "gold",
+            source={"delta": {"table": "silver/readings"}},
             transform=lake.transform("summary", BY_DEVICE),
-            sinks=[{"delta": gold}],
-            run=run,
+            sinks=[{"delta": {"table": "gold/devices", "mode": "replace", "expectations": enough}}],
+            run={"mode": "incremental"},
         ),
     ]
     land(lake, 1)
+    lake.land_rows("landing/readings/2.json", [{"id": 20, "device": "a", "temperature": 30.0}])
     for pipeline in chain:
         pipeline.run_incremental()
-    # The hot ones and the null stay behind, then those without a name, then groups of one.
-    assert sorted(row["id"] for row in lake.rows("bronze/readings")) == [10, 11, 14, 15]
-    assert [(row["device"], row["_sequence"]) for row in lake.rows("silver/devices")] == [("a", 11)]
-    assert [(row["device"], row["readings"]) for row in lake.rows("gold/devices")] == [("a", 2)]
-    assert [counts(*entries(lake, table)).dropped for table in ("silver/devices", "gold/devices")] == [2, 2]
+    # The hot ones and the null stay behind, then changes without a name, then groups of one.
+    assert sorted(row["id"] for row in lake.rows("bronze/readings")) == [10, 11, 14, 15, 20]
+    assert sorted(row["id"] for row in lake.rows("silver/readings")) == [10, 11, 14, 15, 20]
+    assert [(row["device"], row["_sequence"]) for row in lake.rows("silver/newest")] == [("a", 20)]
+    assert [(row["device"], row["readings"]) for row in lake.rows("gold/devices")] == [("a", 3)]
+    assert [counts(*entries(lake, table)).dropped for table in ("silver/newest", "gold/devices")] == [2, 2]
+    assert counts(*entries(lake, "silver/readings")).violations == {"warm": 1, "known": 0}
 
 
 def test_rows_that_a_sink_makes_anew_each_time_are_counted_as_they_are_written(lake: Lake) -> None:
