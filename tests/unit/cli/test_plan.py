@@ -24,7 +24,13 @@ def test_the_plan_says_what_would_run(tidemill: CommandLine, project: ConfProjec
     assert plan["source"]["kind"] == "kafka"
     assert plan["source"]["topic"] == "orders"
     assert plan["decoded_columns"] == {"id": "string", "at": "timestamp[us, tz=UTC]"}
-    assert plan["run"] == {"mode": "stream", "trigger": "5 seconds", "size": "small", "shuffle_partitions": 2}
+    assert plan["run"] == {
+        "mode": "stream",
+        "trigger": "5 seconds",
+        "size": "small",
+        "shuffle_partitions": 2,
+        "on_poison": "stop",
+    }
     assert plan["output_mode"] == "append"
     assert plan["paths"]["quarantine"] == f"{root}/quarantine/orders"
     assert "late" not in plan["paths"]
