@@ -6,6 +6,7 @@ one that is repeated after a crash, leaves the same records out. Other code trie
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -93,7 +94,9 @@ def poison_records(
 
 def add_poison_record(store: Store, folder: str, record: PoisonRecord) -> bool:
     """Keep a record; False if it is there."""
-    name = f"{record.topic_id or record.generation}-{record.place}"
+    # Ids of topics are base64, which has slashes.
+    whose = hashlib.sha256((record.topic_id or record.generation).encode()).hexdigest()[:16]
+    name = f"{record.place}-{whose}"
     return store.create_json(f"{folder}/{name}.json", record.model_dump(mode="json"))
 
 

@@ -86,6 +86,10 @@ def record_poison(
         add_poison_record(run.store, folder, record)
         log.warning("poison_recorded", **told, record=record.place, error=record.error)
         step_done("poison_recorded")
+    # Else the batch would fail again, and be searched for ever.
+    kept = {(record.topic, record.partition, record.offset) for record in known_poison(run)}
+    if not all(poison.place in kept for poison in found):
+        raise failure
 
 
 def _failed_batch(run: RunContext) -> LedgerEntry | None:

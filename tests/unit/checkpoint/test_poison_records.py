@@ -48,16 +48,16 @@ def folder(tmp_path: Path) -> str:
 
 
 def test_a_record_is_kept_once_and_counts_for_its_topic_only(store: Store, folder: str) -> None:
-    assert add_poison_record(store, folder, record(7, "old")) is True
-    assert add_poison_record(store, folder, record(7, "old")) is False
+    assert add_poison_record(store, folder, record(7, "LDtQT/eGRd+S8A")) is True
+    assert add_poison_record(store, folder, record(7, "LDtQT/eGRd+S8A")) is False
     # The same offset of a topic that was made anew.
-    assert add_poison_record(store, folder, record(7, "new")) is True
+    assert add_poison_record(store, folder, record(7, "/DtQT_eGRd-S8A")) is True
 
     def known(topic_ids: dict[str, str], generation: str = "g0001") -> list[str]:
         return [found.topic_id for found in poison_records(store, folder, generation, topic_ids)]
 
-    assert known({"orders": "old"}, "g0002") == ["old"]
-    assert known({"orders": "new"}) == ["new"]
+    assert known({"orders": "LDtQT/eGRd+S8A"}, "g0002") == ["LDtQT/eGRd+S8A"]
+    assert known({"orders": "/DtQT_eGRd-S8A"}) == ["/DtQT_eGRd-S8A"]
     assert known({"orders": "third"}) == []
 
 

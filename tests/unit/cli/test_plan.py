@@ -24,8 +24,14 @@ def test_the_plan_says_what_would_run(tidemill: CommandLine, project: ConfProjec
     assert plan["source"]["kind"] == "kafka"
     assert plan["source"]["topic"] == "orders"
     assert plan["decoded_columns"] == {"id": "string", "at": "timestamp[us, tz=UTC]"}
-    run = {"mode": "stream", "trigger": "5 seconds", "size": "small", "shuffle_partitions": 2}
-    assert plan["run"] == {**run, "state_store": "rocksdb"}
+    assert plan["run"] == {
+        "mode": "stream",
+        "trigger": "5 seconds",
+        "size": "small",
+        "shuffle_partitions": 2,
+        "state_store": "rocksdb",
+        "on_poison": "stop",
+    }
     assert plan["output_mode"] == "append"
     assert plan["paths"]["quarantine"] == f"{root}/quarantine/orders"
     assert "late" not in plan["paths"]
