@@ -15,7 +15,7 @@ from examples.proofs.activity import FILES, stream_1p
 from examples.proofs.example import Example, Result
 from examples.proofs.times import at, by_window, moment
 from tests.support.model_registry import model_registry
-from tests.support.saved_models import save_line
+from tests.support.saved_models import LINE
 
 if TYPE_CHECKING:
     from examples.proofs.stage import Stage
@@ -64,7 +64,7 @@ def scored_by_a_model(stage: Stage) -> Sequence[Result]:
     """A model of Spark ML, registered and in production, on the guide's transactions."""
     t.send_transactions(stage)
     with model_registry() as registry:
-        registry.versions["fraud_detection"] = [save_line(stage.spark, stage.lake.folder / "model", 0.5)]
+        registry.versions["fraud_detection"] = [LINE]
         registry.stages["fraud_detection", "Production"] = 1
         stage.models_from("transactions_scored", registry.url)
         stage.run("transactions_scored")
@@ -75,7 +75,7 @@ def scored_by_a_model(stage: Stage) -> Sequence[Result]:
     ]
     (commit,) = stage.lake.ledger("silver/transactions_scored")
     used = {} if commit.entry is None else commit.entry.code.models or {}
-    wanted = [(sent["event_id"], sent["amount"], sent["amount"] / 2) for sent in t.TRANSACTIONS]
+    wanted = [(sent["event_id"], sent["amount"], 3 * sent["amount"]) for sent in t.TRANSACTIONS]
     return [
         Result("scores", found, wanted),
         Result("model in the ledger", [(name, one.uri, one.version) for name, one in used.items()], [MODEL]),

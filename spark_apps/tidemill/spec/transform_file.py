@@ -140,7 +140,10 @@ def _wrong_parameters(
         fits = set(named) == {*sources, *models} and len(given) == len(named)
         found = f"the sources are {', '.join(sources)}, its parameters {', '.join(given) or 'none'}"
         return "" if fits else found
-    # The models are handed over by name.
+    # The rows are handed over as the first one, the models by name.
+    first = next(iter((*parameters.posonlyargs, *parameters.args)), None)
+    if first is not None and first.arg in models:
+        return f"the rows come first, not the model {first.arg}"
     positional = len(parameters.posonlyargs) + sum(p.arg not in models for p in parameters.args)
     others = sum(p.arg not in models for p in parameters.kwonlyargs)
     others += bool(parameters.vararg) + bool(parameters.kwarg)

@@ -72,7 +72,9 @@ def test_models_need_a_function_that_takes_them(project: ConfProject, transform:
     [
         ("def transform(orders): ...", "no parameter for the model fraud"),
         ("def transform(fraud, /): ...", "no parameter for the model fraud"),
-        ("def transform(fraud): ...", "0 parameters"),
+        ("def transform(fraud): ...", "the rows come first"),
+        ("def transform(fraud, orders): ...", "the rows come first"),
+        ("def transform(*, fraud): ...", "0 parameters"),
         ("def transform(a, b, fraud): ...", "2 parameters"),
         ("def transform(a, fraud): return fraud.predict(a).collect()", "never runs them"),
     ],
