@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,8 @@ from tidemill.backfill.difference import Difference
 from tidemill.backfill.plan import BackfillPlan
 from tidemill.backfill.planning import plan_backfill
 from tidemill.checkpoint.doctor.examine import examine
+from tidemill.checkpoint.doctor.measured import Measured
+from tidemill.checkpoint.doctor.read_measured import measured_of
 from tidemill.checkpoint.epochs import claim_epoch
 from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.gate import check, check_holds, gather_facts
@@ -35,7 +36,6 @@ from tidemill.engine.admission import admit, generation_to_run
 from tidemill.engine.analyse import analyse
 from tidemill.engine.backfill import run_backfill
 from tidemill.engine.drain import Drain
-from tidemill.engine.query_reporter import QueryReporter
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
 from tidemill.engine.streaming import Ending, run_query
@@ -194,10 +194,16 @@ class LakePipeline:
         """Id of the Spark query that the checkpoint belongs to."""
         return CheckpointBatches(self.lake.store, str(self.checkpoint)).query_id()
 
-    def findings(self) -> dict[str, Finding]:
-        """What the doctor finds, by id."""
+    def findings_after(self, reporter: Reporter) -> dict[str, Finding]:
+        """What the doctor finds, by id, once a run has stored what it says of its query."""
+        assert reporter.query.report is not None
+        write_query_report(self.lake.store, self.resolved.layout, reporter.query.report)
         found = examine(self.resolved.environment, [self.name]).findings
         return {finding.finding_id: finding for finding in found}
+
+    def measured_by(self, reporter: Reporter) -> Measured:
+        """What the doctor makes of what a run says of its query."""
+        return measured_of(self.resolved, reporter.query.report, {}, {})
 
     def run_incremental(
         self,
@@ -259,7 +265,6 @@ class LakePipeline:
             # As when a driver stops Spark: what the query still had to say is heard first.
             self.lake.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
             self.lake.spark.streams.removeListener(reporter)
-            reporter.query.ends()
 
     def _reporter(self, run: RunContext, path: str) -> Reporter:
         now = datetime.now(UTC)
@@ -271,8 +276,7 @@ class LakePipeline:
             started_at=now,
             updated_at=now,
         )
-        keep = partial(write_query_report, self.lake.store, run.pipeline.layout)
-        return Reporter(self.lake.store, path, status, query=QueryReporter(keep))
+        return Reporter(self.lake.store, path, status)
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
