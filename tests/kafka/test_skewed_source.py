@@ -31,18 +31,22 @@ def test_a_partition_that_has_most_of_the_records_is_found_and_read_by_several_t
         kafka.send(topic, [Record(b"x", partition=part) for part, count in records for _ in range(count)])
 
     send()
-    pipeline.run_incremental()
-    finding = pipeline.findings()[SKEWED]
+    reporter = pipeline.run_incremental()
+    finding = pipeline.findings_after(reporter)[SKEWED]
     told = {name: finding.facts[name] for name in ("topic", "partition", "partitions")}
     assert told == {"topic": topic, "partition": "0", "partitions": 4}
     assert (finding.facts["rows_of_it"], finding.facts["rows_of_all"]) == (1200, sum(EACH))
     assert (finding.runbook, finding.severity) == ("skewed-source", "note")
     assert "minPartitions" in finding.fix
+    # What waited after each batch is told, too, of the partition that was most behind.
+    waiting = [batch.behind or 0 for batch in pipeline.measured_by(reporter).batches]
+    assert len(waiting) == 3
+    assert waiting == sorted(waiting, reverse=True)
+    assert waiting[0] > 0 == waiting[-1]
 
     split = declare(lake, topic, options={"minPartitions": 8})
-    assert SKEWED not in split.findings()
+    assert SKEWED not in split.findings_after(reporter)
     send()
-    split.run_incremental()
-    assert SKEWED not in split.findings()
+    assert SKEWED not in split.findings_after(split.run_incremental())
     places = [(row["kafka_partition"], row["kafka_offset"]) for row in lake.rows("bronze/orders")]
     assert sorted(places) == [(part, n) for part, count in enumerate(EACH) for n in range(2 * count)]

@@ -11,8 +11,7 @@ from tests.support.golden_lakes import STORED
 from tests.support.lake import Lake
 
 RELEASES = sorted(folder.name for folder in STORED.iterdir())
-IN_MEMORY = pytest.param("windowed_hdfs", marks=pytest.mark.soak)
-OWN = ("stateless", "windowed", IN_MEMORY, "join", "dedup")
+OWN = ("stateless", "windowed", "join", "dedup")
 
 
 @pytest.mark.parametrize("release", RELEASES)

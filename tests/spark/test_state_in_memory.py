@@ -21,12 +21,12 @@ KIND = "windows"
 def _session_in_memory(lake: Lake) -> Iterator[None]:
     """The shared session as a driver of such a pipeline sets it."""
     conf = lake.spark.conf
-    before = {name: conf.get(name) for name in state_conf("memory")}
+    before = {name: str(conf.get(name)) for name in state_conf("memory")}
     for name, value in state_conf("memory").items():
         conf.set(name, value)
     yield
     for name, value in before.items():
-        conf.set(name, str(value))
+        conf.set(name, value)
 
 
 def in_memory(lake: Lake, name: str, files: int) -> LakePipeline:
@@ -41,8 +41,10 @@ def in_memory(lake: Lake, name: str, files: int) -> LakePipeline:
 @pytest.mark.usefixtures("_session_in_memory")
 def test_state_in_memory_is_stored_rewound_and_kept_to(lake: Lake) -> None:
     land_events(lake, 0, 4)
-    pipeline = in_memory(lake, KIND, files=2)
-    pipeline.run_incremental()
+    pipeline = in_memory(lake, KIND, files=4)
+    state = pipeline.measured_by(pipeline.run_incremental()).state
+    assert state is not None
+    assert state.rows > 0 < state.bytes
     good = newest_batch(pipeline)
     offsets = CheckpointBatches(lake.store, str(pipeline.checkpoint)).offsets(good)
     assert offsets is not None
@@ -63,9 +65,10 @@ def test_state_in_memory_is_stored_rewound_and_kept_to(lake: Lake) -> None:
         "rocksdb",
     )
 
-    replayed = in_memory(lake, KIND, files=3)
+    # Other batches than before, as few as can be.
+    replayed = in_memory(lake, KIND, files=8)
     replayed.run_incremental()
-    control = in_memory(lake, "control", files=4)
+    control = in_memory(lake, "control", files=8)
     control.run_incremental()
     assert rows_of(replayed) == rows_of(control)
     assert spoiled - set(rows_of(control))

@@ -91,13 +91,11 @@ class Golden:
         name: Of its pipeline, table and folder.
         code: Its transform file.
         conf: Spark settings that it was born with, where they are not the engine's.
-        state_store: What holds its state.
     """
 
     name: str
     code: str
     conf: Mapping[str, str] = field(default_factory=dict)
-    state_store: str = "rocksdb"
 
     @property
     def table(self) -> str:
@@ -110,7 +108,7 @@ class Golden:
             event_time={"column": "at", "watermark": "10 minutes"},
             transform=lake.transform(self.name, self.code),
             sinks=[{"delta": {"table": self.table}}],
-            run={"mode": "incremental", "state_store": self.state_store},
+            run={"mode": "incremental"},
         )
 
     def rows(self, lake: Lake) -> list[str]:
@@ -132,9 +130,9 @@ GOLDENS = {
         Golden("windowed", WINDOWED, _SNAPSHOTS),
         Golden("join", JOIN),
         Golden("dedup", DEDUP),
-        # Not the engine's own: a checkpoint that somebody brings along.
+        # Not the engine's own: checkpoints that somebody brings along.
         Golden("windowed_format_1", WINDOWED, {**_SNAPSHOTS, **_FORMAT_1}),
-        Golden("windowed_hdfs", WINDOWED, {**_SNAPSHOTS, **_HDFS}, "memory"),
+        Golden("windowed_hdfs", WINDOWED, {**_SNAPSHOTS, **_HDFS}),
     )
 }
 

@@ -9,7 +9,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,8 @@ from tidemill.backfill.difference import Difference
 from tidemill.backfill.plan import BackfillPlan
 from tidemill.backfill.planning import plan_backfill
 from tidemill.checkpoint.doctor.examine import examine
+from tidemill.checkpoint.doctor.measured import Measured
+from tidemill.checkpoint.doctor.read_measured import measured_of
 from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.query_report import write_query_report
 from tidemill.checkpoint.reading.batches import CheckpointBatches
@@ -35,7 +36,6 @@ from tidemill.engine.drain import Drain
 from tidemill.engine.in_session import Meanwhile, new_reporter, new_run_id, run_in_session
 from tidemill.engine.lineage_sender import open_lineage
 from tidemill.engine.models import with_models
-from tidemill.engine.query_reporter import QueryReporter
 from tidemill.engine.receipt import make_receipt
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
@@ -204,10 +204,16 @@ class LakePipeline:
         """Id of the Spark query that the checkpoint belongs to."""
         return CheckpointBatches(self.lake.store, str(self.checkpoint)).query_id()
 
-    def findings(self) -> dict[str, Finding]:
-        """What the doctor finds, by id."""
+    def findings_after(self, reporter: Reporter) -> dict[str, Finding]:
+        """What the doctor finds, by id, once a run has stored what it says of its query."""
+        assert reporter.query.report is not None
+        write_query_report(self.lake.store, self.resolved.layout, reporter.query.report)
         found = examine(self.resolved.environment, [self.name]).findings
         return {finding.finding_id: finding for finding in found}
+
+    def measured_by(self, reporter: Reporter) -> Measured:
+        """What the doctor makes of what a run says of its query."""
+        return measured_of(self.resolved, reporter.query.report, {}, {})
 
     def run_incremental(
         self,
@@ -266,7 +272,6 @@ class LakePipeline:
         return ending, reporter
 
     def _begins(self, reporter: Reporter) -> None:
-        reporter.query = QueryReporter(partial(write_query_report, self.lake.store, self.resolved.layout))
         reporter.lineage = open_lineage(self.resolved)
         if reporter.lineage is not None:
             reporter.lineage.begins(reporter.status)

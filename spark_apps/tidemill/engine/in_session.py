@@ -100,4 +100,3 @@ def run_in_session(
         # As when a driver stops Spark: what the query still had to say is heard first.
         spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
         spark.streams.removeListener(reporter)
-        reporter.query.ends()

@@ -148,7 +148,7 @@ def _state_store(facts: CheckpointFacts) -> Iterator[Finding]:
         yield facts.error(
             "TIDE-CKPT-097",
             "`run.state_store` was changed, and neither store can read what the other has written. "
-            "Spark would ignore the change without a word.",
+            "Spark would stay with the old store, and read its files in the format of the new one.",
             facts.about(checkpoint_store=store_of(pinned), pipeline_store=declared),
             f"take the change back, or tidemill checkpoint reset {facts.pipeline} --from earliest",
             runbook="pipeline-changed",
