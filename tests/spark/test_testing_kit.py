@@ -3,60 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from tests.support.lake import Lake
 from tidemill import testing
 from tidemill.errors import UsageError
 from tidemill.ledger.read import read_ledger
 
-PIPELINES = Path(__file__).resolve().parents[2] / "conf/pipelines"
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
 
-def reading(number: int, minute: float, **other: Any) -> dict[str, Any]:
-    return {
-        "event_id": f"e{number}",
-        "device_id": "boiler",
-        "temperature": 20.0,
-        "humidity": 40.0,
-        "timestamp": START + timedelta(minutes=minute),
-        **other,
-    }
-
-
-def test_each_advance_is_a_start_from_the_checkpoint_of_the_last_one(
-    tidemill_spark: SparkSession, tmp_path: Path
-) -> None:
-    run = testing.pipeline(PIPELINES / "iot_device_windows.yaml", tmp_path, tidemill_spark)
-    run.add_rows([reading(1, 0, temperature=150.0), reading(1, 0, temperature=150.0), reading(2, 4)])
-    run.add_payloads([b'{"event_id": 1}', None])
-    status = run.advance()
-    assert (status.rows, status.quarantined_rows) == (5, 2)
-    assert run.table("silver/iot_device_windows") == []
-    assert sorted(row["reason"] for row in run.quarantine()) == ["null_value", "wrong_type:event_id"]
-    # One reading is known from the batch before, and the watermark is ten minutes behind the newest.
-    run.add_rows([reading(2, 4), reading(3, 16)])
-    assert run.advance().watermark == START + timedelta(minutes=6)
-    (window,) = run.table("silver/iot_device_windows")
-    assert window == {
-        "device_id": "boiler",
-        "window_start": START,
-        "window_end": START + timedelta(minutes=5),
-        "avg_temp": 85.0,
-        "max_humidity": 40.0,
-        "events": 2,
-    }
-    assert run.sent("topic iot_alerts") == run.table("silver/iot_alerts") == run.late() == []
-    ledger = read_ledger(run.resolved.layout.table("silver/iot_device_windows"))
-    assert {commit.entry.epoch for commit in ledger if commit.entry} == {1, 2}
-
-
-def test_late_records_are_seen_with_all_that_a_topic_gives(lake: Lake) -> None:
+def test_each_advance_is_a_start_that_goes_on_from_the_last_one_and_late_records_are_seen(lake: Lake) -> None:
     lake.pipeline(
         "orders",
         source={"kafka": {"topic": "orders", "headers": True}},
@@ -67,14 +25,21 @@ def test_late_records_are_seen_with_all_that_a_topic_gives(lake: Lake) -> None:
         sinks=[{"delta": {"table": "bronze/orders"}}],
     )
     run = testing.pipeline(lake.folder / "conf/pipelines/orders.yaml", lake.folder / "test", lake.spark)
-    for minute in (100, 101, 1):
+    run.add_rows([{"at": START + timedelta(minutes=100)}])
+    run.add_payloads([b'{"at": 1}', None])
+    status = run.advance()
+    assert (status.rows, status.quarantined_rows) == (3, 2)
+    for minute in (101, 1):
         run.add_rows([{"at": START + timedelta(minutes=minute)}])
         run.advance()
     assert [(row["kafka_offset"], row["kafka_headers"]) for row in run.table("bronze/orders")] == [
         (0, None),
-        (1, None),
+        (3, None),
     ]
-    assert [row["offset"] for row in run.late()] == [2]
+    assert sorted(row["reason"] for row in run.quarantine()) == ["null_value", "wrong_type:at"]
+    assert [row["offset"] for row in run.late()] == [4]
+    ledger = read_ledger(run.resolved.layout.table("bronze/orders"))
+    assert [commit.entry.epoch for commit in ledger if commit.entry and commit.rows] == [2, 1]
     assert not lake.root.exists()
 
 
