@@ -85,6 +85,7 @@ class BackfillPlan(BaseModel):
         chunk: Size of the chunks, each of which is committed on its own; None for all at once.
         parts: The chunks of time; those of records are cut once the offsets are found.
         whole: Of a chunk, the digest of its plan.
+        number: Of a chunk, its place among them, from 0.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -107,6 +108,7 @@ class BackfillPlan(BaseModel):
     chunk: Chunk | None = None
     parts: tuple[Part, ...] = ()
     whole: str | None = Field(default=None, exclude=True)
+    number: int | None = Field(default=None, exclude=True)
 
     @property
     def digest(self) -> str:
@@ -130,19 +132,19 @@ class BackfillPlan(BaseModel):
         """Whether the end is where the live stream goes on."""
         return self.end_offsets is not None and self.live is not None and self.bounds.end_offsets is None
 
-    def of_time(self, part: Part) -> BackfillPlan:
+    def of_time(self, part: Part, number: int) -> BackfillPlan:
         """One chunk of time as a plan."""
-        return self.model_copy(update={**dict(part), **self._chunk()})
+        return self.model_copy(update={**dict(part), **self._chunk(number)})
 
-    def of_records(self, start: Positions, end: Positions) -> BackfillPlan:
+    def of_records(self, start: Positions, end: Positions, number: int) -> BackfillPlan:
         """One chunk of records as a plan, whose offsets are found."""
         # A range of offsets from now on: each of its records was there when they were found.
         found = {"start_offsets": start, "end_offsets": end, "find_offsets_by": None}
         bounds = Bounds(start_offsets=start, end_offsets=end)
-        return self.model_copy(update={**found, "bounds": bounds, **self._chunk()})
+        return self.model_copy(update={**found, "bounds": bounds, **self._chunk(number)})
 
-    def _chunk(self) -> dict[str, object]:
-        return {"chunk": None, "parts": (), "whole": self.digest}
+    def _chunk(self, number: int) -> dict[str, object]:
+        return {"chunk": None, "parts": (), "whole": self.digest, "number": number}
 
     def lines(self) -> list[str]:
         """The plan as a person reads it."""

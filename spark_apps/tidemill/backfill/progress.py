@@ -23,6 +23,7 @@ class ChunkDone(BaseModel):
     Args:
         rows: Rows written, by table.
         versions: Versions of the tables with its commits; None where it changed no row.
+        poison: Records that it left out because the transform fails at them.
         records: Records read; None if the source does not tell.
         seconds: How long it took.
         run_id: Which run did it.
@@ -33,6 +34,7 @@ class ChunkDone(BaseModel):
 
     rows: dict[str, int]
     versions: dict[str, int | None]
+    poison: int = 0
     records: int | None
     seconds: float
     run_id: str
@@ -60,6 +62,8 @@ class Progress(BaseModel):
 
     Args:
         begun_at: When the first of them began.
+        rules: Digest of all that decides what becomes of a record, models included.
+        tables_read: Version of each table that the rows are joined with: one for all chunks.
         found: Offsets of the records, where chunks are cut by records.
         chunks: How many there are; None before that is known.
         done: Those that are done, by number, from 0.
@@ -71,6 +75,8 @@ class Progress(BaseModel):
 
     v: int = 1
     begun_at: datetime
+    rules: str | None = None
+    tables_read: dict[str, int] | None = None
     found: Found | None = None
     chunks: int | None = None
     done: dict[int, ChunkDone] = {}
@@ -85,6 +91,11 @@ class Progress(BaseModel):
             for table, count in chunk.rows.items():
                 rows[table] = rows.get(table, 0) + count
         return rows
+
+    @property
+    def poison(self) -> int:
+        """Records left out so far because the transform fails at them."""
+        return sum(chunk.poison for chunk in self.done.values())
 
     @property
     def left(self) -> timedelta | None:

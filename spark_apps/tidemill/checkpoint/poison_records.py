@@ -88,7 +88,8 @@ def poison_records(
         record
         for record in found
         if (record.topic_id == topic_ids.get(record.topic))
-        or (record.topic not in topic_ids and record.generation == generation)
+        # No id was known then, or is now.
+        or (record.generation == generation and (not record.topic_id or record.topic not in topic_ids))
     ]
 
 

@@ -74,9 +74,11 @@ def run_backfill(
     if progress.now.finished_by == run.run_id:
         # Killed after its end: nothing is left to do.
         return
-    if not _stands(run, plan, progress.now):
-        log.warning("begins_anew", plan=plan.digest, reason="commits of chunks that were done are gone")
+    if gone := _why_anew(run, plan, progress.now):
+        log.warning("begins_anew", plan=plan.digest, reason=gone)
         progress.begin_anew()
+    if not progress.now.done:
+        progress.change(rules=run.code.rules, tables_read=newest_versions(run.pipeline))
     tasks = TaskWatch(run.pipeline, reporter, lambda: work_of(spark.sparkContext))
     # 1.
     with looking(tasks), cancelled_by(run.drain, spark), _held_back(run, plan):
@@ -88,25 +90,27 @@ def run_backfill(
             if run.drain.requested:
                 raise DrainedError
             begun = time.monotonic()
-            named = None if plan.chunk is None else number
-            result = _Attempt(spark, run, chunk, step_done, named).carry_out()
+            attempt = _Attempt(spark, run, chunk, progress.now, step_done)
+            result = attempt.carry_out()
             reporter.batch(result)
             seconds = time.monotonic() - begun
-            progress.change(done={**progress.now.done, number: _done(run, chunk, result, seconds)})
+            progress.change(done={**progress.now.done, number: _done(run, chunk, attempt, result, seconds)})
             _tell(progress.now, number, result)
             step_done(f"chunk_done {number}")
     progress.change(finished_at=datetime.now(UTC), finished_by=run.run_id)
 
 
-def _stands(run: RunContext, plan: BackfillPlan, progress: Progress) -> bool:
-    """Whether what was committed of the chunks that are done is in the tables: nobody has restored one."""
+def _why_anew(run: RunContext, plan: BackfillPlan, progress: Progress) -> str:
+    """Why the chunks that are done do not count: other models or code made them, or they are gone."""
+    if progress.rules not in (None, run.code.rules):
+        return "chunks that are done were made with another model or other code"
     for sink in run.pipeline.spec.delta_sinks:
         told = (chunk.versions.get(sink.table) for chunk in progress.done.values())
         versions = {version for version in told if version is not None}
         path = run.pipeline.layout.table(sink.table)
         if versions and not versions <= _standing(path, plan, min(versions)):
-            return False
-    return True
+            return "commits of chunks that are done are gone"
+    return ""
 
 
 def _standing(path: str, plan: BackfillPlan, first: int) -> set[int]:
@@ -122,21 +126,24 @@ def _chunks(
     if plan.chunk is None:
         return [plan]
     if plan.chunk.records is None:
-        return [plan.of_time(part) for part in plan.parts]
+        return [plan.of_time(part, number) for number, part in enumerate(plan.parts)]
     found = progress.now.found
     if found is None:
         begun = time.monotonic()
-        start, end = _Attempt(spark, run, plan, step_done).find()
+        start, end = _Attempt(spark, run, plan, progress.now, step_done).find()
         found = Found(start=start or {}, end=end or {}, seconds=time.monotonic() - begun)
         progress.change(found=found)
     ranges = cut_offsets(plan.pipeline, found.start, found.end, plan.chunk.records)
-    return [plan.of_records(*each) for each in ranges]
+    return [plan.of_records(start, end, number) for number, (start, end) in enumerate(ranges)]
 
 
-def _done(run: RunContext, chunk: BackfillPlan, result: BatchResult, seconds: float) -> ChunkDone:
+def _done(
+    run: RunContext, chunk: BackfillPlan, attempt: _Attempt, result: BatchResult, seconds: float
+) -> ChunkDone:
     return ChunkDone(
         rows={output: written.rows or 0 for output, written in result.written.items()},
         versions={output: written.version for output, written in result.written.items()},
+        poison=attempt.poison,
         records=chunk.records,
         seconds=seconds,
         run_id=run.run_id,
@@ -177,8 +184,8 @@ class _Attempt:
         spark: The session.
         run: The run.
         plan: The chunk.
+        progress: What was done before.
         step_done: Told after each step.
-        number: Of the chunk; each has entries of its own in the ledger.
     """
 
     def __init__(
@@ -186,19 +193,24 @@ class _Attempt:
         spark: SparkSession,
         run: RunContext,
         plan: BackfillPlan,
+        progress: Progress,
         step_done: StepDone,
-        number: int | None = None,
     ) -> None:
         self._spark = spark
         self._run = run
         self._pipeline = run.pipeline
         self._plan = plan
-        self._number = number
         self._step_done = step_done
-        # All tables are written with the same rows of those that are joined.
-        self._joined = newest_versions(run.pipeline)
+        # All tables and chunks are written with the same rows of those that are joined.
+        self._joined = progress.tables_read or {}
         self._discovery = known_columns(spark.sparkContext, run.store, run.pipeline)
         self._range = RangeRows(spark, run.pipeline, plan, self._joined, self._discovery)
+        self._range.left_out_before = progress.poison
+
+    @property
+    def poison(self) -> int:
+        """Records that were left out because the transform fails at them."""
+        return len(self._range.poison_records or ())
 
     def find(self) -> tuple[Positions | None, Positions | None]:
         """See that the plan still holds and the source has its records; returns their offsets."""
@@ -306,7 +318,7 @@ class _Attempt:
             mode="backfill",
             run_id=self._run.run_id,
             plan=self._plan.digest,
-            chunk=self._number,
+            chunk=self._plan.number,
             # Windows and times say nothing of where in the topic their records end.
             sources={SOURCE_NAME: OffsetRange(start=self._range.start, end=self._range.end)}
             if self._plan.by in ("record", "everything")

@@ -145,13 +145,7 @@ class LineageSender:
     def _failed(self, error: Exception) -> None:
         self._not_before = time.monotonic() + self._every_seconds
         if not self._fails:
-            # What a library says may hold more than it should.
-            told = (
-                error.as_document()
-                if isinstance(error, TidemillError)
-                else f"{type(error).__name__}: {error}"
-            )
-            log.warning("lineage_unavailable", pipeline=self._pipeline.name, error=mask_document(told))
+            log.warning("lineage_unavailable", pipeline=self._pipeline.name, error=_told(error))
         self._fails = True
 
     def _succeeded(self) -> None:
@@ -160,12 +154,18 @@ class LineageSender:
         self._fails = False
 
 
+def _told(error: Exception) -> Any:
+    """What a library says may hold more than it should."""
+    ours = error.as_document() if isinstance(error, TidemillError) else None
+    return mask_document(ours or f"{type(error).__name__}: {error}")
+
+
 def open_lineage(pipeline: Pipeline) -> LineageSender | None:
     """What tells of a run; None if the environment names no service, or one that cannot be used."""
     try:
         endpoint = endpoint_of(pipeline.environment)
-    except TidemillError as error:
-        log.warning("lineage_off", pipeline=pipeline.name, error=error.as_document())
+    except Exception as error:  # noqa: BLE001  # lineage must never stop a driver
+        log.warning("lineage_off", pipeline=pipeline.name, error=_told(error))
         return None
     lineage = pipeline.environment.spec.lineage
     if endpoint is None or lineage is None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tidemill.errors import SpecError, TidemillError, UnavailableError
 from tidemill.spec.models import DeclaredModel
@@ -33,7 +34,8 @@ def fetch_registered(environment: Environment, name: str, declared: DeclaredMode
         The version that was found.
 
     Raises:
-        SpecError: TIDE-MODEL-002, if there is no such model; -008, if a package is missing to get it.
+        SpecError: TIDE-MODEL-002, if there is no such model; -008, if a package is missing to get it; -009,
+            if its files are on another server.
         UnavailableError: TIDE-MODEL-005, if the registry does not answer.
     """
     from mlflow import MlflowClient
@@ -48,7 +50,9 @@ def fetch_registered(environment: Environment, name: str, declared: DeclaredMode
     }
     with _known_to_mlflow(environment):
         try:
-            registered, version = get_model_name_and_version(MlflowClient(), declared.uri)  # type: ignore[no-untyped-call]
+            client = MlflowClient()
+            registered, version = get_model_name_and_version(client, declared.uri)  # type: ignore[no-untyped-call]
+            _check_place(client.get_model_version_download_uri(registered, version), facts)
             # By its number: an alias that is moved now would give another one.
             download_artifacts(f"models:/{registered}/{version}", dst_path=str(target))
         except MlflowException as error:
@@ -64,6 +68,24 @@ def fetch_registered(environment: Environment, name: str, declared: DeclaredMode
                 "in the drivers' image, with access of its own to that store",
             ) from error
     return str(version)
+
+
+def _check_place(place: str, facts: dict[str, object]) -> None:
+    """Refuse another server: MLflow would log in there with the registry's credentials, too.
+
+    Raises:
+        SpecError: TIDE-MODEL-009.
+    """
+    registry, found = urlsplit(str(facts["registry"])), urlsplit(place)
+    is_served = found.scheme in ("http", "https", "mlflow-artifacts") and found.netloc
+    if is_served and (found.hostname, found.port) != (registry.hostname, registry.port):
+        raise SpecError(
+            "TIDE-MODEL-009",
+            "The registry says that the model's files are on another server, which would be given the "
+            "registry's credentials. Nothing was asked there.",
+            facts={**facts, "server": found.hostname},
+            fix="register the version with files in the registry's own store; see who registered this one",
+        )
 
 
 def _refusal(error: Exception, facts: dict[str, object]) -> TidemillError:

@@ -61,6 +61,8 @@ class RangeRows:
         self._plan = plan
         self._joined = joined
         self._discovery = discovery
+        # Records at which the transform failed in chunks before.
+        self.left_out_before = 0
         self.start, self.end = plan.start_offsets, plan.end_offsets
         self._left_out = LeftOut()
 
@@ -133,7 +135,8 @@ class RangeRows:
             raise failure
         search = PoisonSearch(pipeline, self._joined)
         before = self._left_out.reasons
-        found = search.find(self._chosen(rejected), self.start or {}, self.end or {}, len(before))
+        known = self.left_out_before + len(before)
+        found = search.find(self._chosen(rejected), self.start or {}, self.end or {}, known)
         if not found:
             raise failure
         reasons = {poison.place: reason_of(poison.failure.error, poison.failure.message) for poison in found}

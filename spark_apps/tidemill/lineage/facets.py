@@ -40,7 +40,7 @@ class TidemillBatchRunFacet(RunFacet):
     """Which batch an event is of, and what ran; `schemas/TidemillBatchRunFacet.json`."""
 
     mode: str
-    code: dict[str, str]
+    code: dict[str, Any]
     generation: str | None = None
     epoch: int | None = None
     batchId: int | None = None  # noqa: N815  # OpenLineage's way of writing names

@@ -159,7 +159,7 @@ def _batch_facets(entry: LedgerEntry) -> dict[str, RunFacet]:
         "processing_engine": processing_engine_run.ProcessingEngineRunFacet(version, name="tidemill"),
         "tidemill_batch": TidemillBatchRunFacet(
             mode=entry.mode,
-            code=entry.code.model_dump(),
+            code=entry.code.model_dump(exclude_none=True),
             generation=entry.generation,
             epoch=entry.epoch,
             batchId=entry.batch_id,

@@ -1,8 +1,9 @@
 """A file of CSV is cut into its records. Pure.
 
-A record is a line. One with an open quote goes on in the next lines, until a quote closes it, if that makes a
-record that fits; else the line is broken by itself and the next one begins anew. So a quote that stands
-somewhere by mistake costs its own line, not the rest of the file. Blank lines are no records.
+A record is a line. One with an open quote goes on in the next lines, until a quote closes it, if that is CSV,
+however long it is and however many fields it has: lines in quotes are text and never records. Else the line
+is broken by itself and the next one begins anew. So a quote that stands somewhere by mistake costs its own
+line, not the rest of the file. Blank lines are no records.
 """
 
 from __future__ import annotations
@@ -13,11 +14,6 @@ from io import BytesIO
 from typing import NamedTuple
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-# Most lines and bytes of one record in quotes: what is read once more for each line with a quote that nobody
-# closes.
-MAX_LINES = 1000
-MAX_BYTES = 2**20
 
 
 class CsvRecord(NamedTuple):
@@ -32,18 +28,18 @@ class CsvRecord(NamedTuple):
     value: bytes
 
 
-def cut(content: bytes, fits: Callable[[bytes], bool]) -> Iterator[CsvRecord]:
+def cut(content: bytes, is_csv: Callable[[bytes], bool]) -> Iterator[CsvRecord]:
     """The records of a file, in order.
 
     Args:
         content: The file; a byte order mark in front is left out.
-        fits: Whether several lines are one record.
+        is_csv: Whether several lines are one record, of any width.
     """
     lines = _Lines(BytesIO(content.removeprefix(_BYTE_ORDER_MARK)))
     number = 0
     while (first := lines.take()) is not None:
         number += 1
-        whole, more = _closed(first, lines, fits) if first.count(b'"') % 2 else (first, 0)
+        whole, more = _closed(first, lines, is_csv) if first.count(b'"') % 2 else (first, 0)
         for _ in range(more):
             lines.take()
         value = _without_break(whole)
@@ -69,18 +65,18 @@ class _Lines:
             yield line
 
 
-def _closed(first: bytes, lines: _Lines, fits: Callable[[bytes], bool]) -> tuple[bytes, int]:
-    """The record that a line with an open quote begins, and how many more lines it has."""
+def _closed(first: bytes, lines: _Lines, is_csv: Callable[[bytes], bool]) -> tuple[bytes, int]:
+    """The record that a line with an open quote begins, and how many more lines it has.
+
+    Lines are looked at once more than they are taken, however many quotes stand alone: each look ends at the
+    next one.
+    """
     whole = [first]
-    size = len(first)
     for line in lines.ahead():
         whole.append(line)
-        size += len(line)
-        if len(whole) > MAX_LINES or size > MAX_BYTES:
-            break
         if line.count(b'"') % 2:
             record = b"".join(whole)
-            return (record, len(whole) - 1) if fits(_without_break(record)) else (first, 0)
+            return (record, len(whole) - 1) if is_csv(_without_break(record)) else (first, 0)
     return first, 0
 
 

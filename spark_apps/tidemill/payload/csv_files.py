@@ -86,7 +86,7 @@ class CsvFiles:
     def pieces(self, content: bytes) -> Iterator[CsvPiece]:
         """The records of a file."""
         names: list[str] = []
-        records = cut(content, lambda value: self._fits(value, len(names)))
+        records = cut(content, self._is_csv)
         header = next(records, None)
         if header is None:
             return
@@ -98,13 +98,9 @@ class CsvFiles:
         for some in _in_pieces(records, len(header.value)):
             yield self._piece(some, names)
 
-    def _fits(self, value: bytes, width: int) -> bool:
-        """Whether these lines are one record; of a header the number of its names is not known."""
-        try:
-            fields = self._splitter.split_one(value.decode())
-        except UnicodeDecodeError:
-            return False
-        return fields is not None and width in (0, len(fields))
+    def _is_csv(self, value: bytes) -> bool:
+        """Whether these lines are one record; one that is no UTF-8, too, is then rejected as a whole."""
+        return self._splitter.split_one(value.decode("utf-8", "replace")) is not None
 
     def _header(self, value: bytes) -> list[str] | str:
         """The names, or why there are none."""

@@ -68,9 +68,11 @@ class TableLog:
         Where no commit follows the newest one that is known, nothing is listed: on a local disk that takes
         the longer, the more commits there are.
         """
+        # In this order: commits are cleared oldest first, so one that is still there hides no cleared one.
+        followed = self._identity(following=1) is not None
         if self._table is None or self._identity() != self._newest_file:
             self._open()
-        elif self._identity(following=1) is None:
+        elif not followed:
             return self._table
         else:
             self._table.update_incremental()

@@ -174,6 +174,12 @@ class DeltaSink(Strict):
     def _expectations_fit(self) -> Self:
         for name, expectation in self.expectations.items():
             wanted = expectation.on_violation
+            if self.cdc is not None:
+                raise ValueError(
+                    f"expectation {name}: a table of mode {self.mode} is given changes, not its rows: a "
+                    "deletion that is left out would let its row stand, and the row before an update would "
+                    "be checked once more. Expect it of the table that the changes are made from"
+                )
             if self.mode == "merge" and wanted in ("drop", "quarantine"):
                 raise ValueError(
                     f"expectation {name}: `{wanted}` does not go with mode merge: a row that is left out "

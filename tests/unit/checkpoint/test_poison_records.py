@@ -65,6 +65,9 @@ def test_without_ids_of_topics_a_record_counts_for_its_checkpoint_only(store: St
     add_poison_record(store, folder, record(7))
     assert len(poison_records(store, folder, "g0001", {})) == 1
     assert poison_records(store, folder, "g0002", {}) == []
+    # The broker tells one by now.
+    assert len(poison_records(store, folder, "g0001", {"orders": "LDtQT/eGRd+S8A"})) == 1
+    assert poison_records(store, folder, "g0002", {"orders": "LDtQT/eGRd+S8A"}) == []
 
 
 def test_a_damaged_file_is_refused(store: Store, folder: str) -> None:

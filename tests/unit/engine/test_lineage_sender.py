@@ -201,6 +201,20 @@ def test_a_key_that_cannot_be_used_turns_lineage_off_and_stops_nothing(
     assert "c4n" not in str(logs)
 
 
+def test_a_key_that_this_process_may_not_read_stops_nothing(
+    project: ConfProject, service: LineageService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tidemill.engine.lineage_sender.endpoint_of", refuses)
+    with capture_logs() as logs:
+        assert open_lineage(declare(project, service, "api_key: lineage-key").pipeline) is None
+    assert [(line["event"], line["error"]) for line in logs] == [
+        ("lineage_off", "PermissionError: [Errno 13] Permission denied")
+    ]
+
+
 def test_without_a_service_nothing_is_told(project: ConfProject) -> None:
     assert open_lineage(project.resolve()) is None
 

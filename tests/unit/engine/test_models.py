@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -195,6 +196,18 @@ def test_a_store_that_mlflow_cannot_reach_from_here_is_told(
     declare(project, "uri: models:/fraud/1", url=registry.url, token="mlflow")
     error_id, facts = refused(project, SpecError)
     assert (error_id, facts["reason"]) == ("TIDE-MODEL-008", "No module named 'botocore'")
+
+
+@pytest.mark.parametrize("scheme", ["http", "https", "mlflow-artifacts"])
+def test_the_registrys_credentials_go_to_no_other_server(
+    project: ConfProject, registry: FakeModelRegistry, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    monkeypatch.setenv("TIDEMILL_SECRET_MLFLOW", "opensesame")
+    with model_registry() as other:
+        registry.versions["fraud"] = [f"{scheme}://{urlsplit(other.url).netloc}/fraud"]
+        declare(project, "uri: models:/fraud/1", url=registry.url, token="mlflow")
+        error_id, facts = refused(project, SpecError)
+    assert (error_id, facts["server"]) == ("TIDE-MODEL-009", "127.0.0.1")
 
 
 def test_a_registry_that_does_not_let_us_in_or_is_not_there_is_tried_again_later(

@@ -12,7 +12,7 @@ from tests.support.commits import commit_of
 from tests.support.declared import declared
 from tests.support.openlineage_rules import SCHEMAS, check_event
 from tidemill.checkpoint.receipts import Receipt
-from tidemill.ledger.entry import LedgerEntry, OffsetRange
+from tidemill.ledger.entry import LedgerEntry, OffsetRange, UsedModel
 from tidemill.ledger.shape import shape_of
 from tidemill.lineage.run_events import RunStart, batch_event, end_event, start_event
 from tidemill.lineage.written import BatchWrites, TableWrite
@@ -243,6 +243,15 @@ def test_a_backfill_is_a_batch_without_a_number(orders: Pipeline) -> None:
     # What is not known is not told.
     assert "outputStatistics" not in table.get("outputFacets", {})
     assert "schema" not in table["facets"]
+
+
+def test_a_batch_names_the_models_that_were_applied(orders: Pipeline) -> None:
+    used = UsedModel(uri="models:/fraud@champion", version="2", digest="sha256:22")
+    entry = entry_of()
+    code = entry.code.model_copy(update={"models": {"fraud": used}})
+    event = check_event(batch_event(orders, batch(entry.model_copy(update={"code": code}))))
+    told = event["run"]["facets"]["tidemill_batch"]["code"]["models"]
+    assert told == {"fraud": {"uri": "models:/fraud@champion", "version": "2", "digest": "sha256:22"}}
 
 
 def test_each_schema_of_a_facet_of_our_own_is_used(orders: Pipeline) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyspark.accumulators import Accumulator
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from tidemill.payload.csv_cut import MAX_LINES, CsvRecord, cut
+from tidemill.payload.csv_cut import cut
 from tidemill.payload.csv_files import PIECE_BYTES, CsvForm
 from tidemill.payload.csv_values import CsvValues
 from tidemill.payload.discovered import DiscoveredColumns
@@ -208,12 +208,40 @@ def test_a_byte_order_mark_and_lines_of_windows_are_no_part_of_names_and_values(
     assert good(b"\xef\xbb\xbfid,name\r\n1,a\r\n") == [({"id": 1, "name": "a"}, None)]
 
 
-def test_an_open_quote_is_looked_for_so_far_only() -> None:
-    many = b"\n" * (MAX_LINES + 1)
-    assert list(cut(b'a"' + many + b'b"\n', lambda _: True)) == [
-        CsvRecord(1, b'a"'),
-        CsvRecord(MAX_LINES + 2, b'b"'),
+def test_lines_in_quotes_are_never_records_however_many_they_are() -> None:
+    """Whoever writes the text of a field could put records into a table else."""
+    text = "hello\n" + "a line of a log\n" * 2000 + "999,forged\nbye"
+    assert good(f'id,name\n1,"{text}"\n2,ok\n'.encode()) == [
+        ({"id": 1, "name": text}, None),
+        ({"id": 2, "name": "ok"}, None),
     ]
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (b'1,"x\n999,forged\nz",extra', "wrong_field_count"),
+        (b'1,"x\n999,forged\n\xff"', "invalid_utf8"),
+        (b'1,"' + b"x" * PIECE_BYTES + b'\n999,forged\n"', "oversized"),
+    ],
+    ids=["too_wide", "no_utf8", "too_long"],
+)
+def test_a_record_that_is_rejected_is_rejected_with_its_lines_in_quotes(record: bytes, reason: str) -> None:
+    found = read(b"id,name\n" + record + b"\n2,ok\n")
+    assert [row["id"] for row in found if row.get("id") is not None] == [2]
+    assert reason in str(found)
+
+
+def test_quotes_that_stand_alone_cost_their_own_lines_and_one_look_at_the_next() -> None:
+    lines = b"".join(b'%d,"open\n' % number for number in range(20_000))
+    looked_at = []
+
+    def is_csv(value: bytes) -> bool:
+        looked_at.append(len(value))
+        return False
+
+    assert len(list(cut(lines, is_csv))) == 20_000
+    assert sum(looked_at) < 3 * len(lines)
 
 
 def test_columns_are_inferred_from_all_records_of_all_files() -> None:
