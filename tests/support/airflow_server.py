@@ -70,6 +70,27 @@ USER, OTHER_USER = "admin", "bob"
 ASKED_FOR = ("orders", "refusing", "restarted")
 
 
+class PatientApi(AirflowApi):
+    """Asks again where the server did not answer in time: beside tests that start Spark it waits for a core.
+
+    What changes something is asked once.
+    """
+
+    def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        if method != "GET":
+            return super().call(method, path, body)
+
+        def answered() -> list[dict[str, Any]]:
+            try:
+                return [AirflowApi.call(self, method, path)]
+            except UnavailableError as error:
+                if status_of(error) is not None:
+                    raise
+                return []
+
+        return eventually(answered, f"an answer to GET {path}", RUN_TIMEOUT_SECONDS)[0]
+
+
 class Airflow:
     """The server, its project and its API."""
 
@@ -91,7 +112,8 @@ class Airflow:
         self.api = self._log_in()
 
     def _log_in(self) -> AirflowApi:
-        return log_in(self.server.url, self.server.user, self.server.password)
+        api = log_in(self.server.url, self.server.user, self.server.password)
+        return PatientApi(api.url, api.token)
 
     def as_other_user(self) -> AirflowApi:
         """The API as somebody else."""
