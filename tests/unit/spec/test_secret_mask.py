@@ -5,15 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.declared import declared
-from tidemill.spec import secret_mask
 from tidemill.spec.secret_mask import MASK, mask_document, mask_secrets
 from tidemill.spec.secret_value import read_secret
-
-
-@pytest.fixture(autouse=True)
-def nothing_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other tests of this process have read secrets, too."""
-    monkeypatch.setattr(secret_mask, "_read", set())
 
 
 @pytest.mark.parametrize(
