@@ -176,6 +176,23 @@ def test_poison_is_bounded_and_found_anew_by_a_backfill_which_takes_back_what_is
     assert lake.quarantined("readings") == []
 
 
+def test_the_bound_of_a_backfill_counts_over_its_chunks(kafka: Kafka, lake: Lake, topic: str) -> None:
+    send(kafka, topic, [140, 141, 142, 143])
+    send(kafka, topic, [140, 141, 142, 143])
+    pipeline = readings(lake, topic, PLAIN, max_poison_records=1)
+    start, end = (json.dumps({topic: {"0": offset, "1": offset}}) for offset in (0, 4))
+    plan = pipeline.plan(start_offsets=start, end_offsets=end, chunk="4")
+
+    with pytest.raises(DataError) as refused:
+        pipeline.apply(plan)
+
+    assert refused.value.error_id == "TIDE-DATA-010"
+    assert (refused.value.facts["left_out_before"], refused.value.facts["most"]) == (1, 1)
+    # The first chunk is done, with its record aside; of the second nothing is.
+    assert ids(lake) == Counter([140, 141, 143])
+    assert [place(row) for row in lake.quarantined("readings")] == [f"{topic}-0-1"]
+
+
 @pytest.mark.soak
 def test_a_verification_finds_the_same_poison_and_no_difference(kafka: Kafka, lake: Lake, topic: str) -> None:
     send(kafka, topic, range(140, 144))

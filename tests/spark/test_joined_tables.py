@@ -13,6 +13,7 @@ from tests.support.lake import Lake, LakePipeline
 from tests.support.lineage_service import lineage_service
 from tests.support.openlineage_rules import check_event
 from tests.support.writer_cases import CrashedError
+from tidemill.backfill.progress import ProgressFile
 from tidemill.engine.availability import check_source
 from tidemill.engine.classify import classify
 from tidemill.engine.drain import Drain
@@ -203,6 +204,33 @@ def test_a_backfill_gives_all_tables_the_rows_of_one_version(lake: Lake, named: 
     assert versions(lake) == versions(lake, TABLES[1]) == [{"devices": 1}]
     (told,) = versions_told(lake, named)
     assert (told["mill.silver.devices"], told["rows"]) == ("1", [4, 4])
+
+
+def test_a_backfill_in_chunks_joins_one_version_and_begins_anew_with_other_code(lake: Lake) -> None:
+    name_devices(lake, a="mill", b="pond")
+    lake.transform("named", JOIN)
+    pipeline = lake.pipeline("named", **{**DECLARED, "sinks": DECLARED["sinks"][:1]})
+    land(lake, 1)
+    land(lake, 2)
+    plan = pipeline.plan("2024-01-01T01:00:00", "2024-01-01T03:00:00", chunk="1 hour")
+
+    def dies(step: str) -> None:
+        if step == "chunk_done 0":
+            raise CrashedError(step)
+
+    with pytest.raises(CrashedError):
+        pipeline.apply(plan, dies)
+    name_devices(lake, a="lake", b="river")
+    pipeline.apply(plan)
+    assert names(lake) == {10: "mill", 11: "pond", 20: "mill", 21: "pond"}
+
+    # Another model, say, has made the chunk that is done.
+    with pytest.raises(CrashedError):
+        pipeline.apply(plan, dies)
+    name_devices(lake, a="bay", b="delta")
+    ProgressFile(lake.store, pipeline.resolved.layout, plan, "test").change(rules="of before")
+    pipeline.apply(plan)
+    assert names(lake) == {10: "bay", 11: "delta", 20: "bay", 21: "delta"}
 
 
 def test_a_table_whose_columns_change_ends_the_query_and_a_new_one_goes_on(

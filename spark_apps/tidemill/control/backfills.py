@@ -59,12 +59,9 @@ class Backfill:
 
 def list_backfills(plane: ControlPlane, pipeline: str | None = None) -> list[Backfill]:
     """Backfills of a pipeline or of all, those begun last first, without plans whose files are damaged."""
-    names = (each.rpartition("-") for each in plane.store.list_names(plane.layout.backfills))
-    digests: dict[str, list[str]] = {}
-    for name, _, digest in names:
-        if pipeline in (None, name):
-            digests.setdefault(name, []).append(digest)
-    found = [each for name in digests for each in _of_pipeline(plane, name, digests[name])]
+    digests = _digests(plane)
+    names = list(digests) if pipeline is None else [pipeline]
+    found = [each for name in names for each in _of_pipeline(plane, name, digests.get(name, []))]
     return sorted(found, key=_begun_at, reverse=True)
 
 
@@ -72,11 +69,22 @@ def estimate(plane: ControlPlane, plan: BackfillPlan) -> timedelta | None:
     """How long a plan will take at the speed of the pipeline's last backfill; None without one."""
     if plan.records is None:
         return None
-    for each in list_backfills(plane, plan.pipeline):
-        speed = None if each.progress is None else each.progress.records_per_second
-        if speed:
-            return timedelta(seconds=plan.records * (len(plan.parts) or 1) / speed)
-    return None
+    store, layout, name = plane.store, plane.layout, plan.pipeline
+    told = (read_progress(store, layout, name, digest) for digest in _digests(plane).get(name, []))
+    speeds = [
+        (progress.begun_at, speed) for progress in told if progress and (speed := progress.records_per_second)
+    ]
+    if not speeds:
+        return None
+    return timedelta(seconds=plan.records * (len(plan.parts) or 1) / max(speeds)[1])
+
+
+def _digests(plane: ControlPlane) -> dict[str, list[str]]:
+    """Digests of the plans of each pipeline."""
+    digests: dict[str, list[str]] = {}
+    for name, _, digest in (each.rpartition("-") for each in plane.store.list_names(plane.layout.backfills)):
+        digests.setdefault(name, []).append(digest)
+    return digests
 
 
 def _of_pipeline(plane: ControlPlane, pipeline: str, digests: list[str]) -> Iterator[Backfill]:

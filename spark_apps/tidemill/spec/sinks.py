@@ -111,12 +111,13 @@ class DeltaSink(Strict):
     expectations: dict[ExpectationName, Expectation] = Field(
         {},
         max_length=MAX_EXPECTATIONS,
-        description="What each row is expected to fulfil, by name, after `transform` and `where`; with scd1 "
-        "and scd2 each change. Of each commit the ledger counts the rows that were checked, dropped and "
-        "quarantined, and the violations by name. A row that violates several goes to the quarantine if one "
-        "of them says so. With merge only warn and fail: a row that is left out would let an older one of "
-        "its key stand. With replace no quarantine: each batch writes the whole result again. Quarantine of "
-        "a topic's rows needs the columns kafka_topic, kafka_partition and kafka_offset in the table.",
+        description="What each row is expected to fulfil, by name, after `transform` and `where`; not with "
+        "scd1 and scd2, whose rows are changes. Of each commit the ledger counts the rows that were "
+        "checked, dropped and quarantined, and the violations by name. A row that violates several "
+        "goes to the quarantine if one of them says so. With merge only warn and fail: a row that is "
+        "left out would let an older one of its key stand. With replace no quarantine: each batch "
+        "writes the whole result again. Quarantine of a topic's rows needs the columns kafka_topic, "
+        "kafka_partition and kafka_offset in the table.",
     )
     options: DeltaSinkOptions = Field(
         {}, description="Delta's own write options; they need the spark writer. A merge knows none."

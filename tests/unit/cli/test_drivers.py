@@ -19,9 +19,10 @@ from tests.support.fake_driver import ROOT
 from tests.support.small_project import INCREMENTAL, SmallProject, small_project
 from tidemill.backfill.difference import Difference
 from tidemill.backfill.plan import load_plan
-from tidemill.backfill.progress import ChunkDone, ProgressFile
+from tidemill.backfill.progress import ChunkDone, Found, ProgressFile
 from tidemill.checkpoint.desired import Desired, read_desired, write_desired
 from tidemill.cli import foreground
+from tidemill.control.backfills import estimate
 from tidemill.control.bounded_run import backfill_run, start_bounded
 
 
@@ -378,6 +379,14 @@ def test_backfills_are_listed_with_what_is_done_and_left(
         (plans[0]["digest"], "stopped", 120.0),
         (plans[1]["digest"], "finished", 0.0),
     ]
+    # By what was read in a second, the search for the offsets included; of files nobody tells.
+    plan = load_plan(plane.store, plane.layout, "readings", plans[0]["digest"])
+    assert estimate(plane, plan) is None
+    found = Found(start={}, end={}, seconds=20)
+    files[0].change(found=found, done={0: done.model_copy(update={"records": 400})})
+    positions = {"start_offsets": {"t": {"0": 0}}, "end_offsets": {"t": {"0": 100}}}
+    asked = plan.model_copy(update={**positions, "parts": ()})
+    assert estimate(plane, asked) == timedelta(seconds=20)
     # A damaged file hides no other one, and is begun anew.
     Path(plane.layout.backfill_progress("readings", plans[1]["digest"])).write_text("{")
     assert [each["state"] for each in tidemill.json("backfill", "status", "--all")] == ["stopped", "planned"]

@@ -95,6 +95,31 @@ def test_the_log_is_not_listed_while_nobody_else_commits(
     assert log.look(commit_of(1)) is not None
 
 
+def test_a_log_that_is_cleared_between_two_looks_leaves_no_old_view(
+    log: TableLog, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(log, 0)
+    other = TableLog(str(table))
+    for batch_id in range(1, 4):
+        append(other, batch_id)
+    DeltaTable(str(table)).create_checkpoint()
+    look = log._identity
+    looks = []
+
+    def cleared_after_the_first(following: int = 0) -> str | None:
+        found = look(following)
+        if not looks:
+            for version in range(4):
+                (table / f"_delta_log/{version:020}.json").unlink()
+        looks.append(following)
+        return found
+
+    monkeypatch.setattr(log, "_identity", cleared_after_the_first)
+    seen = log.refresh()
+    assert seen is not None
+    assert seen.version() == 4
+
+
 def test_another_writers_commits_are_seen(log: TableLog, table: Path) -> None:
     append(log, 0)
     append(TableLog(str(table)), 1)

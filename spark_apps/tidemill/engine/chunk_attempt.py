@@ -1,0 +1,182 @@
+"""One chunk of a backfill, computed once and brought into each table by writes that may be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemill.backfill.plan import BackfillPlan
+from tidemill.backfill.progress import Progress
+from tidemill.backfill.still_holds import check_still_holds
+from tidemill.engine.batch_writer import BatchResult
+from tidemill.engine.broken_lines import broken_lines
+from tidemill.engine.discovery import known_columns
+from tidemill.engine.expectations import CheckedRows
+from tidemill.engine.outputs import table_log
+from tidemill.engine.quarantine_range import KEY, QuarantineRange
+from tidemill.engine.range_rows import RangeRows, TableRows
+from tidemill.engine.run_context import RunContext
+from tidemill.engine.turn import turn
+from tidemill.ledger.entry import LedgerEntry, OffsetRange, Positions
+from tidemill.names import LATE_OUTPUT, QUARANTINE_OUTPUT, SOURCE_NAME
+from tidemill.payload.late_rows import LATE_SCHEMA
+from tidemill.payload.quarantine import Quarantine
+from tidemill.sinks.batch_commit import StepDone, Written
+from tidemill.sinks.range_writer import KeyedTable, RangeTarget, prepare_table, replace_rows
+from tidemill.sinks.table_log import TableLog
+
+
+class ChunkAttempt:
+    """One attempt at a chunk, or at all of a plan; the steps are those of `run_backfill`.
+
+    Args:
+        spark: The session.
+        run: The run.
+        plan: The chunk.
+        progress: What was done before.
+        step_done: Told after each step.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        run: RunContext,
+        plan: BackfillPlan,
+        progress: Progress,
+        step_done: StepDone,
+    ) -> None:
+        self._spark = spark
+        self._run = run
+        self._pipeline = run.pipeline
+        self._plan = plan
+        self._step_done = step_done
+        # All tables and chunks are written with the same rows of those that are joined.
+        self._joined = progress.tables_read or {}
+        self._discovery = known_columns(spark.sparkContext, run.store, run.pipeline)
+        self._range = RangeRows(spark, run.pipeline, plan, self._joined, self._discovery)
+        self._range.left_out_before = progress.poison
+
+    @property
+    def poison(self) -> int:
+        """Records that were left out because the transform fails at them."""
+        return len(self._range.poison_records or ())
+
+    def find(self) -> tuple[Positions | None, Positions | None]:
+        """See that the plan still holds and the source has its records; returns their offsets."""
+        # 2.
+        self.check()
+        self._range.find_records()
+        self._step_done("checked")
+        # 3.
+        self._range.find_offsets(self._files())
+        self._step_done("offsets_found")
+        return self._range.start, self._range.end
+
+    def carry_out(self) -> BatchResult:
+        """Compute the rows and write them."""
+        self.find()
+        # 4. to 6.
+        return self._write()
+
+    def check(self) -> None:
+        """See that the plan still holds."""
+        check_still_holds(self._run.store, self._pipeline, self._plan)
+
+    def _write(self) -> BatchResult:
+        files = self._files()
+        rows = self._range.result(files)
+        tables = self._range.tables(rows)
+        for each in tables:
+            prepare_table(each.taken.of(rows), self._target(each))
+        spec = self._pipeline.spec
+        lines = broken_lines(self._spark, self._pipeline, files)
+        with ExitStack() as cached:
+            if spec.rejects_records or spec.has_expectations:
+                # Computed before anything is written, to know what is rejected.
+                rows = self._range.computed(files)
+                cached.callback(rows.unpersist)
+                self._discovery.refuse_new()
+            table = KeyedTable(TableLog(files.path), self._entry(QUARANTINE_OUTPUT), self._turn)
+            quarantine = QuarantineRange(self._spark, files, lines, self._range.records, table)
+            checked = self._range.checked(tables, rows, files, {"plan": self._plan.digest}, cached)
+            added = quarantine.add([part for one in checked.values() for part in one.quarantined])
+            self._step_done("quarantine_added")
+            written = self._replace_all(rows, tables, checked)
+        self._drop_accepted(quarantine)
+        self._step_done("quarantine_dropped")
+        self._drop_late()
+        counts = {name: one.counts for name, one in checked.items()}
+        return BatchResult(None, written, added, expectations=counts)
+
+    def _files(self) -> Quarantine:
+        path = self._pipeline.layout.quarantine(self._pipeline.name)
+        return Quarantine.at(self._spark.sparkContext, path, self._run.run_id)
+
+    def _target(self, table: TableRows) -> RangeTarget:
+        log = table_log(self._pipeline, table.sink)
+        return RangeTarget(log, table.taken.columns, table.sink, self._turn)
+
+    def _turn(self) -> AbstractContextManager[None]:
+        return turn(self._run.store, self._pipeline.layout.turn(self._pipeline.name), self._run.run_id)
+
+    def _replace_all(
+        self, rows: DataFrame, tables: Sequence[TableRows], checked: Mapping[str, CheckedRows]
+    ) -> dict[str, Written]:
+        # A transform may use its rows several times.
+        reads = sum(1 if table.taken.transform is None else 2 for table in tables)
+        shared = reads > 1 and not rows.is_cached
+        rows = rows.persist(StorageLevel.MEMORY_AND_DISK) if shared else rows
+        try:
+            return {table.sink.table: self._replace(table, rows, checked) for table in tables}
+        finally:
+            if shared:
+                rows.unpersist()
+
+    def _replace(self, table: TableRows, result: DataFrame, checked: Mapping[str, CheckedRows]) -> Written:
+        name = table.sink.table
+        entry, condition = self._entry(name), self._range.condition_of(name)
+        if name in checked:
+            rows = checked[name].rows
+            entry = entry.model_copy(update={"expectations": checked[name].counts})
+        else:
+            rows = self._range.rows_of(table, result)
+        written = replace_rows(rows, self._target(table), entry, condition, self.check)
+        self._step_done(f"replaced {name}")
+        return written
+
+    def _drop_late(self) -> None:
+        """Late records that are in the tables now leave theirs, also if `late` has been changed since."""
+        layout, name = self._pipeline.layout, self._pipeline.name
+        files = Quarantine.at(self._spark.sparkContext, layout.late(name), self._run.run_id, LATE_SCHEMA)
+        table = KeyedTable(TableLog(files.path), self._entry(LATE_OUTPUT), self._turn)
+        self._drop_accepted(QuarantineRange(self._spark, files, None, self._range.records, table))
+        self._step_done("late_dropped")
+
+    def _drop_accepted(self, quarantine: QuarantineRange) -> None:
+        accepted = quarantine.accepted_now()
+        decided = None if accepted is None else self._range.decided(self._files())
+        if accepted is not None and decided is not None:
+            accepted = accepted.join(quarantine.with_rejected(decided), KEY, "left_semi")
+        if accepted is not None:
+            quarantine.drop(accepted)
+
+    def _entry(self, output: str) -> LedgerEntry:
+        return LedgerEntry(
+            pipeline=self._pipeline.name,
+            output=output,
+            mode="backfill",
+            run_id=self._run.run_id,
+            plan=self._plan.digest,
+            chunk=self._plan.number,
+            # Windows and times say nothing of where in the topic their records end.
+            sources={SOURCE_NAME: OffsetRange(start=self._range.start, end=self._range.end)}
+            if self._plan.by in ("record", "everything")
+            else {},
+            tables_read=self._joined or None,
+            source_schemas=self._discovery.identities,
+            poison_records=self._range.poison_records,
+            code=self._run.code,
+        )
