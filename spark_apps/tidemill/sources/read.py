@@ -49,7 +49,7 @@ def read_streams(spark: SparkSession, pipeline: Pipeline) -> dict[str, DataFrame
 def _stream(reader: DataStreamReader, pipeline: Pipeline) -> DataFrame:
     source = pipeline.spec.source
     if source.is_kafka:
-        options = {**_kafka_options(pipeline), **_kafka_limits(source.chosen)}
+        options = _kafka_options(pipeline, _subscription(source.chosen)) | _kafka_limits(source.chosen)
         return with_lineage(reader.format("kafka").options(**options).load(), source.chosen.headers)
     if source.files is not None:
         options = {**_files_options(source.files), **_files_limits(source.files)}
@@ -101,9 +101,10 @@ def _batch(
     source = pipeline.spec.source
     reader = spark.read
     if source.is_kafka:
-        options = _kafka_options(pipeline)
-        start, end = map(json.dumps, offsets)
-        options |= {"startingOffsets": start, "endingOffsets": end}
+        start, end = offsets
+        subscription = _partitions_of(end) if end else _subscription(source.chosen)
+        options = _kafka_options(pipeline, subscription)
+        options |= {"startingOffsets": json.dumps(start), "endingOffsets": json.dumps(end)}
         return with_lineage(reader.format("kafka").options(**options).load(), source.chosen.headers)
     if source.files is not None:
         reader = reader.format(spark_format(source.files)).options(**_files_options(source.files))
@@ -198,12 +199,17 @@ def files_path(pipeline: Pipeline, files: FilesSource) -> str:
     return pipeline.layout.folder(files.path)
 
 
-def _kafka_options(pipeline: Pipeline) -> dict[str, str]:
+def _partitions_of(positions: Positions) -> dict[str, str]:
+    """Exactly these: Spark refuses offsets that leave out a partition which was added to the topic since."""
+    return {"assign": json.dumps({topic: list(map(int, found)) for topic, found in positions.items()})}
+
+
+def _kafka_options(pipeline: Pipeline, subscription: dict[str, str]) -> dict[str, str]:
     source = pipeline.spec.source.chosen
     return {
         **source.options,
         **kafka_client(pipeline).spark_options(),
-        **_subscription(source),
+        **subscription,
         "groupIdPrefix": consumer_group_prefix(pipeline.name),
         "includeHeaders": str(source.headers).lower(),
         # Never false: records that the broker no longer has would be skipped without a word.
