@@ -241,6 +241,11 @@ class Layout:
         return f"{self.root}/control.json"
 
     @property
+    def reconciliation(self) -> str:
+        """What the newest reconciliation has found."""
+        return f"{self.root}/reconciliation.json"
+
+    @property
     def audit(self) -> str:
         """Folder with one entry per action: who, why, before, after."""
         return f"{self.root}/audit"

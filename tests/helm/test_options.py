@@ -15,12 +15,14 @@ from tests.support.chart import (
     BARE,
     CHART,
     ChartError,
+    Document,
     containers,
     environment_file,
     of_kind,
     pod_templates,
     render,
 )
+from tidemill.metrics import CONTROL_METRICS, DRIVER_METRICS
 
 RUNBOOKS = Path(__file__).parents[2] / "dags" / "runbooks"
 METRIC = re.compile(r"tidemill_[a-z_]+")
@@ -84,40 +86,66 @@ def test_an_existing_claim_is_used_and_none_is_made() -> None:
     assert claim == "lake"
 
 
-def test_every_alert_speaks_of_metrics_that_drivers_have_and_pages_that_exist() -> None:
-    rules = of_kind(render("azure"), "PrometheusRule")["tidemill-streams"]["spec"]["groups"][0]["rules"]
-    assert len(rules) == 5
+def alerts(documents: list[Document]) -> list[Document]:
+    groups = (
+        group for each in of_kind(documents, "PrometheusRule").values() for group in each["spec"]["groups"]
+    )
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def test_every_alert_speaks_of_metrics_that_there_are_and_pages_that_exist() -> None:
+    rules = alerts(render("azure"))
+    assert len({rule["alert"] for rule in rules}) == len(rules) == 17
     for rule in rules:
         assert set(METRIC.findall(rule["expr"])) <= known_metrics()
-        page = rule["annotations"].get("runbook")
-        assert page is None or (RUNBOOKS / f"{page}.md").is_file()
+        assert (RUNBOOKS / f"{rule['annotations']['runbook']}.md").is_file()
+        assert "runbook_url" not in rule["annotations"]
 
 
-def test_the_dashboard_shows_metrics_that_drivers_have() -> None:
+def test_alerts_are_linked_to_where_the_pages_are_read() -> None:
+    values = {"monitoring": {"rules": {"runbookUrl": "https://git.example.com/runbooks/"}}}
+    for rule in alerts(render("azure", values=values)):
+        page = rule["annotations"]["runbook"]
+        assert rule["annotations"]["runbook_url"] == f"https://git.example.com/runbooks/{page}.md"
+
+
+def test_alerts_without_what_knows_of_streams_that_are_down_are_refused() -> None:
+    with pytest.raises(ChartError, match=r"monitoring\.exporter"):
+        render("azure", values={"monitoring": {"exporter": {"enabled": False}}})
+
+
+def test_dashboards_show_metrics_that_there_are() -> None:
     data = of_kind(render("azure"), "ConfigMap")["tidemill-dashboards"]["data"]
-    panels = json.loads(data["tidemill-streams.json"])["panels"]
-    shown = {name for panel in panels for name in METRIC.findall(panel["targets"][0]["expr"])}
-    assert shown
-    assert shown <= known_metrics()
+    assert set(data) == {"tidemill-streams.json", "tidemill-pipeline.json", "tidemill-control-plane.json"}
+    for text in data.values():
+        targets = [target for panel in json.loads(text)["panels"] for target in panel["targets"]]
+        shown = {name for target in targets for name in METRIC.findall(target["expr"])}
+        assert shown
+        assert shown <= known_metrics()
+
+
+def test_what_tells_metrics_reads_storage_and_may_do_nothing() -> None:
+    documents = render("azure")
+    pod = of_kind(documents, "Deployment")["tidemill-metrics"]["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    (container,) = pod["containers"]
+    assert container["args"][-2:] == ["--airflow-url", "http://tidemill-api-server:8080"]
+    assert "envFrom" not in container
+    assert "env" not in container
+    spec = of_kind(documents, "PodMonitor")["tidemill-metrics"]["spec"]
+    assert spec["podMetricsEndpoints"] == [{"port": "metrics", "path": "/metrics", "interval": "30s"}]
+    off = {"monitoring": {"exporter": {"enabled": False}, "rules": {"enabled": False}}}
+    assert "tidemill-metrics" not in of_kind(render("azure", values=off), "Deployment")
 
 
 def known_metrics() -> set[str]:
-    return set(METRIC.findall((Path(tidemill.__file__).parent / "engine" / "metrics_text.py").read_text()))
+    return {metric.name for metric in (*DRIVER_METRICS, *CONTROL_METRICS)}
 
 
 def test_drivers_are_scraped_at_the_port_that_they_name() -> None:
     spec = of_kind(render("azure"), "PodMonitor")["tidemill-drivers"]["spec"]
     assert spec["podMetricsEndpoints"] == [{"port": "http", "path": "/metrics", "interval": "30s"}]
     assert spec["selector"]["matchLabels"]["app.kubernetes.io/component"] == "driver"
-
-
-def test_one_stream_that_is_down_is_seen_while_another_lives() -> None:
-    (group,) = of_kind(render("azure"), "PrometheusRule")["tidemill-streams"]["spec"]["groups"]
-    (expression,) = [each["expr"] for each in group["rules"] if each["alert"] == "TidemillStreamGone"]
-    # Present as long as a driver answers, whether it had a batch yet or not.
-    there = 'tidemill_start_timestamp_seconds{mode="stream"}'
-    by = "max by (namespace, pipeline)"
-    assert expression.split("\n") == [f"{by} (max_over_time({there}[6h]))", f"unless {by} ({there})"]
 
 
 def test_a_scrape_that_the_policies_would_refuse_is_refused() -> None:

@@ -16,6 +16,7 @@ from tests.support.eventually import eventually
 from tests.support.lake import Lake, LakePipeline
 from tests.support.lineage_service import LineageService, lineage_service
 from tests.support.openlineage_rules import check_event
+from tests.support.scraped import scraped
 from tidemill.checkpoint.query_report import read_query_report
 from tidemill.dev.ports import free_ports
 from tidemill.lineage.replay import events_since
@@ -89,13 +90,13 @@ def test_a_driver_is_alive_at_once_ready_after_its_first_batch_and_tells_of_its_
         assert ask(here, "/healthz")[0] == 200
         status = told("/status")
         assert (status["pipeline"], status["run_id"]) == ("ticks", driver.run_id)
-        assert 'tidemill_rows_total{pipeline="ticks",mode="stream"}' in ask(here, "/metrics")[1]
 
         eventually(lambda: "Plan" in ask(here, "/explain")[1], "the plan is there", START_TIMEOUT_SECONDS)
         (query,) = told("/queries")
         see_the_query(query, driver.run_id, ticks.query_id)
         assert query["query_run_id"] == first["query_run_id"]
         assert told("/progress")[0]["batchId"] == 0
+        see_what_spark_measured(scraped(ask(here, "/metrics")[1]))
         see_sparks_ui(ui, query["query_run_id"])
         # The transform's own words are shown, the secret in them is not.
         plan = ask(here, "/explain")[1]
@@ -133,6 +134,21 @@ def see_lineage(service: LineageService, ticks: LakePipeline, output: str) -> No
     assert set(service.keys) == {f"Bearer {API_KEY}"}
     assert not any(secret in str(service.events) for secret in (CANARY, SECRET, API_KEY))
     assert API_KEY not in output
+
+
+def see_what_spark_measured(values: dict[tuple[str, ...], float]) -> None:
+    """Metrics of the newest batch in the words of its progress, and what is declared."""
+    ticks = ("ticks", "stream")
+    assert values["tidemill_trigger_interval_seconds", *ticks] == 1
+    assert values["tidemill_progress_within_seconds", *ticks] == 600
+    assert values["tidemill_processed_rows_per_second", *ticks] > 0
+    assert values["tidemill_rows_total", *ticks] >= 10
+    assert values["tidemill_batches_total", *ticks] >= 1
+    whole = values["tidemill_batch_duration_seconds", *ticks]
+    parts = {key[3] for key in values if key[0] == "tidemill_batch_part_duration_seconds"}
+    assert {"addBatch", "walCommit", "commitOffsets"} <= parts
+    assert 0 < values["tidemill_sink_duration_seconds", *ticks, "bronze/ticks"] <= whole
+    assert not [key for key in values if key[0] == "tidemill_metrics_failed"]
 
 
 def see_the_query(query: dict[str, Any], run_id: str, query_id: str | None) -> None:

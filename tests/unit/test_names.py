@@ -30,6 +30,7 @@ LAYOUT = Layout("/lake")
         (LAYOUT.backups("orders"), "/lake/state/orders/backups"),
         (LAYOUT.trash("orders"), "/lake/state/orders/trash"),
         (LAYOUT.control, "/lake/control.json"),
+        (LAYOUT.reconciliation, "/lake/reconciliation.json"),
         (LAYOUT.audit, "/lake/audit"),
         (LAYOUT.status("orders"), "/lake/state/orders/status.json"),
         (LAYOUT.query_report("orders"), "/lake/state/orders/query.json"),

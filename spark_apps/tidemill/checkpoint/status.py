@@ -23,6 +23,12 @@ class Status(BaseModel):
         source_empty_at: When this driver last looked at its source and found nothing new.
         progressed_at: When the pipeline last made progress, by this driver or one before: committed a batch,
             or found nothing new at its source.
+        caught_up_at: When it had last read all that its source had, by this driver or one before.
+        batches: Batches that this driver has written.
+        expectation_violations: Rows that were not as a table expects, by table and expectation.
+        trigger_seconds: The declared trigger of a stream.
+        progress_within_seconds: How long a stream may run without progress.
+        source_retention_seconds: How long the source keeps records, where its broker has told.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -40,14 +46,20 @@ class Status(BaseModel):
     batch_committed_at: datetime | None = None
     source_empty_at: datetime | None = None
     progressed_at: datetime | None = None
+    caught_up_at: datetime | None = None
     batch_milliseconds: int | None = None
     rows: int = 0
     rows_by_output: dict[str, int] = {}
     quarantined_rows: int = 0
     late_rows: int = 0
+    batches: int = 0
+    expectation_violations: dict[str, dict[str, int]] = {}
     lag: int | None = None
     watermark: datetime | None = None
     error: dict[str, Any] | None = None
+    trigger_seconds: float | None = None
+    progress_within_seconds: float | None = None
+    source_retention_seconds: float | None = None
 
     def age(self, now: datetime | None = None) -> timedelta:
         """Time since the driver last wrote this."""

@@ -20,6 +20,7 @@ from tidemill.cli import (
     init,
     ledger,
     lineage,
+    metrics,
     plan,
     quarantine,
     queries,
@@ -49,7 +50,7 @@ app = typer.Typer(
 )
 for verbs in (init, validate, plan, run, status, streams, watch, ledger, query, graph):
     verbs.add_to(app)
-for group in (queries, backfill, checkpoint, table, quarantine, schema, lineage, control, dev):
+for group in (queries, backfill, checkpoint, table, quarantine, schema, lineage, metrics, control, dev):
     group.add_to(app)
 
 

@@ -98,16 +98,21 @@ def generate(
     context: typer.Context,
     check: Annotated[bool, typer.Option("--check", help="Change nothing; fail if a file differs.")] = False,
 ) -> None:
-    """Write conf/README.md, the JSON Schemas of conf files and, where the chart is, what belongs to it."""
+    """Write conf/README.md, the JSON Schemas of conf files and, where they are, files of chart and engine."""
     from tidemill.dev.chart_reference import differing_chart_files, write_chart_files
+    from tidemill.dev.metrics_reference import differing_metrics_files, write_metrics_files
     from tidemill.spec.reference import differing_files, write_generated
 
     folder = invocation_of(context).project().folder
     if not check:
-        for file in (*write_generated(folder), *write_chart_files(folder)):
+        for file in (*write_generated(folder), *write_chart_files(folder), *write_metrics_files(folder)):
             say(f"wrote {file}")
         return
-    differing = [*differing_files(folder), *differing_chart_files(folder)]
+    differing = [
+        *differing_files(folder),
+        *differing_chart_files(folder),
+        *differing_metrics_files(folder),
+    ]
     for file in differing:
         sys.stderr.write(f"{file} differs from what the models say; run: tidemill dev generate\n")
     if differing:

@@ -54,10 +54,18 @@ class Verdict:
     runbook: str = ""
 
 
+@dataclass(frozen=True)
+class RestartBudget:
+    """Crashes within the policy's window, and the number at which the stream is held."""
+
+    crashes: int
+    limit: int
+
+
 def judge_crashes(pipeline: str, endings: Sequence[Ending], now: datetime, policy: RestartPolicy) -> Verdict:
     """Judge a restart after bad ends; `endings` are those that still count, oldest first, not empty."""
     streak = _since_healthy(endings, policy)
-    crashes = [ending for ending in streak if class_of(ending) == "crash"]
+    crashes = _crashes(streak)
     fruitless = list(takewhile(lambda crash: not crash.progressed, reversed(crashes)))
     if len(fruitless) >= policy.fruitless_limit:
         return Verdict(
@@ -66,7 +74,7 @@ def judge_crashes(pipeline: str, endings: Sequence[Ending], now: datetime, polic
             reason=f"{len(fruitless)} crashes in a row before the first batch; last: {crashes[-1].cause}",
             runbook="no-progress-over-restarts",
         )
-    recent = [crash for crash in crashes if now - crash.ended_at < policy.window]
+    recent = _recent(crashes, now, policy)
     if len(recent) >= policy.budget:
         return Verdict(
             may_start=False,
@@ -92,6 +100,19 @@ def backoff(pipeline: str, count: int, policy: RestartPolicy) -> timedelta:
     hashed = hashlib.sha256(f"{pipeline} {count}".encode()).digest()
     share = int.from_bytes(hashed[:4]) / 2**32
     return policy.delay(count) * (1 - share / 2)
+
+
+def budget_of(endings: Sequence[Ending], now: datetime, policy: RestartPolicy) -> RestartBudget:
+    """How much of the budget is spent, by ends that still count, oldest first."""
+    return RestartBudget(len(_recent(_crashes(_since_healthy(endings, policy)), now, policy)), policy.budget)
+
+
+def _crashes(streak: Sequence[Ending]) -> list[Ending]:
+    return [ending for ending in streak if class_of(ending) == "crash"]
+
+
+def _recent(crashes: Sequence[Ending], now: datetime, policy: RestartPolicy) -> list[Ending]:
+    return [crash for crash in crashes if now - crash.ended_at < policy.window]
 
 
 def _since_healthy(endings: Sequence[Ending], policy: RestartPolicy) -> list[Ending]:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from tidemill.control.plane import ControlPlane
 from tidemill.control.reconcile import Decision, Reconciler
+from tidemill.control.reconcile_record import keep_record, record_of
 from tidemill.control.runtime import MainSlot, is_held
 from tidemill.control.side_by_side import Limits, side_by_side
 from tidemill.control.visit import Outcome, Visitor, insist, undecided, utc_now
@@ -44,10 +45,12 @@ def reconcile_streams(
         GateRefusedError: If the storage root is another control plane's.
     """
     outcomes = []
+    began_at = clock()
     reconciler = reconciler or Reconciler(plane.environment.spec.restarts)
     for outcome in _visit_all(Visitor(plane, reconciler, clock), limits):
         tell(outcome)
         outcomes.append(outcome)
+    keep_record(plane.store, plane.layout, record_of(outcomes, began_at, clock()))
     return sorted(outcomes, key=lambda outcome: outcome.pipeline)
 
 

@@ -16,6 +16,7 @@ from tidemill.control.facts import Facts
 from tidemill.control.plane import ControlPlane
 from tidemill.control.progress import Stall, stall_of
 from tidemill.control.reconcile import Action, Decision, Reconciler
+from tidemill.control.restart_policy import RestartBudget, budget_of
 from tidemill.control.run_id import new_run_id
 from tidemill.control.runtime import MainSlot, StartedDriver
 from tidemill.control.side_by_side import IsLate
@@ -40,12 +41,16 @@ class Outcome:
         decision: What was decided.
         driver: What runs after that was done.
         stall: Why the stream makes no progress, if it should.
+        wanted: Whether it should run; None where that is not known.
+        budget: How many restarts it has left; None where that is not known.
     """
 
     pipeline: str
     decision: Decision
     driver: StartedDriver | None = None
     stall: Stall | None = None
+    wanted: bool | None = None
+    budget: RestartBudget | None = None
 
 
 @dataclass(frozen=True)
@@ -72,9 +77,13 @@ class Visitor:
             # Nobody waits any more: the next visit may have decided anew.
             if is_late():
                 return []
-            return [replace(_carry_out(self.plane, facts, decision), stall=stall_of(facts))]
+            done = _carry_out(self.plane, facts, decision)
+            return [replace(done, stall=stall_of(facts), wanted=facts.is_wanted, budget=self._budget(facts))]
         except Exception as error:  # noqa: BLE001  # an entry point: the other pipelines must be visited
             return [Outcome(name, undecided(problem_of(error)))]
+
+    def _budget(self, facts: Facts) -> RestartBudget:
+        return budget_of(facts.counted_endings, facts.now, self.reconciler.policy)
 
 
 def utc_now() -> datetime:

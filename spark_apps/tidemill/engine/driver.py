@@ -41,6 +41,7 @@ from tidemill.engine.models import with_models
 from tidemill.engine.query_reporter import Addresses, QueryReporter
 from tidemill.engine.receipt import make_receipt
 from tidemill.engine.reporter import Reporter
+from tidemill.engine.retention_watch import retention_watched
 from tidemill.engine.run_context import RunContext
 from tidemill.engine.session import start_session
 from tidemill.engine.spark_ui import ui_address
@@ -59,7 +60,7 @@ log = structlog.get_logger()
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one pipeline in this process until it ends; returns the exit code."""
     arguments = parse_arguments(argv)
-    log_json_lines()
+    log_json_lines(run={"pipeline": arguments.pipeline, "run_id": arguments.run_id})
     heartbeat = Heartbeat.of_this_process()
     try:
         project: Project = find_project(arguments.project)
@@ -122,7 +123,8 @@ def _run(pipeline: Pipeline, arguments: argparse.Namespace, drain: Drain, heartb
             run = replace(run, generation=generation, epoch=epoch)
             reporter.state("starting", generation=generation, epoch=epoch)
         # 5.
-        ending = _run_mode(run, reporter, arguments)
+        with retention_watched(pipeline, reporter):
+            ending = _run_mode(run, reporter, arguments)
     except Exception as error:  # noqa: BLE001  # the entry point: log once, exit with the right code
         failure = classify(error)
         _log_error(failure, error)
@@ -162,6 +164,7 @@ def _reporter(
         run_id=arguments.run_id,
         started_at=now,
         updated_at=now,
+        **_declared(pipeline, arguments),
     )
     path = pipeline.layout.status(pipeline.name)
     if arguments.mode == "backfill":
@@ -171,6 +174,16 @@ def _reporter(
         write_query_report(store, pipeline.layout, report)
 
     return Reporter(store, path, status, heartbeat.beat, QueryReporter(keep))
+
+
+def _declared(pipeline: Pipeline, arguments: argparse.Namespace) -> dict[str, float]:
+    """What a stream's numbers are measured by; a bounded run promises nothing."""
+    if arguments.mode != "stream":
+        return {}
+    return {
+        "trigger_seconds": pipeline.spec.run.trigger.total_seconds(),
+        "progress_within_seconds": pipeline.progress_within.total_seconds(),
+    }
 
 
 def _serve(pipeline: Pipeline, reporter: Reporter, arguments: argparse.Namespace) -> None:

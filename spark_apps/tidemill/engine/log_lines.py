@@ -6,9 +6,11 @@ import io
 import logging
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 
 import structlog
+from structlog.typing import EventDict
 
 
 class _Lossy(io.StringIO):
@@ -25,11 +27,23 @@ class _Lossy(io.StringIO):
         return len(text)
 
 
-def log_json_lines(descriptor: int | None = None) -> None:
-    """Send all log lines to a file descriptor, by default standard error. For entry points only."""
+def log_json_lines(descriptor: int | None = None, run: Mapping[str, str] | None = None) -> None:
+    """Send all log lines to a file descriptor, by default standard error. For entry points only.
+
+    Args:
+        descriptor: The file.
+        run: What each line says of the run that it is of. The id of a run that a task of Airflow has started
+            tells which run of which DAG that was.
+    """
+    of_run = dict(run or {})
+
+    def with_run(_logger: object, _method: str, line: EventDict) -> EventDict:
+        return {**of_run, **line}
+
     logging.getLogger("py4j").setLevel(logging.ERROR)
     structlog.configure(
         processors=[
+            with_run,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.format_exc_info,

@@ -20,6 +20,7 @@ from pyspark.sql.streaming.listener import (
 
 from tidemill.checkpoint.status import DriverState, Status, write_status
 from tidemill.engine.batch_writer import BatchResult
+from tidemill.engine.lag import total_lag
 from tidemill.engine.lineage_sender import LineageSender
 from tidemill.engine.query_reporter import QueryReporter
 from tidemill.errors import TidemillError
@@ -30,6 +31,9 @@ from tidemill.storage.store import Store
 # How often the status is written while one batch is worked on, in seconds: who reads it elsewhere then knows
 # to the minute when this driver was last alive.
 REFRESH_SECONDS = 60.0
+
+# What is the pipeline's, not one driver's: the next one goes on from it.
+_HANDED_ON = ("progressed_at", "caught_up_at", "source_retention_seconds")
 
 log = structlog.get_logger()
 
@@ -85,9 +89,15 @@ class Reporter(StreamingQueryListener):
         return timedelta(seconds=time.monotonic() - self._lived_at)
 
     def goes_on_from(self, before: Status | None) -> None:
-        """Take over when the pipeline last made progress, before this driver's first status is written."""
+        """Take over what is the pipeline's, not a driver's, before this one's first status is written."""
         if before is not None:
-            self.status = self.status.model_copy(update={"progressed_at": before.progressed_at})
+            handed_on = {name: getattr(before, name) for name in _HANDED_ON}
+            self.status = self.status.model_copy(update=handed_on)
+
+    def source_keeps(self, retention: timedelta | None) -> None:
+        """Take over how long the source keeps records; None says nothing new."""
+        if retention is not None:
+            self._keep(source_retention_seconds=retention.total_seconds())
 
     def progressed(self) -> bool:
         """Whether a batch ended since the last call."""
@@ -123,7 +133,9 @@ class Reporter(StreamingQueryListener):
             batch_id=result.batch_id,
             batch_committed_at=now,
             progressed_at=now,
+            batches=self.status.batches + 1,
             rows_by_output=rows,
+            expectation_violations=_violations(self.status.expectation_violations, result),
             quarantined_rows=self.status.quarantined_rows + result.quarantined,
             late_rows=self.status.late_rows + result.late,
         )
@@ -154,7 +166,7 @@ class Reporter(StreamingQueryListener):
         if self.status.state in ("starting", "running", "waiting"):
             now = datetime.now(UTC)
             lag = 0 if self.status.lag is not None else None
-            self.state("waiting", lag=lag, source_empty_at=now, progressed_at=now)
+            self.state("waiting", lag=lag, source_empty_at=now, progressed_at=now, caught_up_at=now)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  # Spark's name
         """Spark's event; the driver itself reports how it ended."""
@@ -170,7 +182,7 @@ class Reporter(StreamingQueryListener):
 
     def _take_over(self, progress: dict[str, Any]) -> None:
         watermark = progress.get("eventTime", {}).get("watermark")
-        lag = _lag(progress)
+        lag = total_lag(progress)
         milliseconds = progress.get("durationMs", {}).get("triggerExecution")
         running = self.status.state in ("starting", "running", "waiting")
         self._update(
@@ -179,6 +191,7 @@ class Reporter(StreamingQueryListener):
             batch_milliseconds=milliseconds,
             watermark=watermark if watermark and not watermark.startswith("1970") else self.status.watermark,
             lag=lag,
+            caught_up_at=_moment(progress) if lag == 0 else self.status.caught_up_at,
             error=None,
         )
         self.last_progress = int(progress["batchId"])
@@ -186,6 +199,8 @@ class Reporter(StreamingQueryListener):
             "batch",
             pipeline=self.status.pipeline,
             batch_id=progress["batchId"],
+            generation=self.status.generation,
+            epoch=self.status.epoch,
             rows=progress.get("numInputRows"),
             milliseconds=milliseconds,
             lag=lag,
@@ -194,7 +209,11 @@ class Reporter(StreamingQueryListener):
 
     def _update(self, **changes: Any) -> None:
         self._live()
-        self._written_at = self._lived_at
+        self._keep(**changes)
+
+    def _keep(self, **changes: Any) -> None:
+        """Change the status and store it; alone, no sign of life."""
+        self._written_at = time.monotonic()
         with self._lock:
             changed = {**self.status.model_dump(), **changes, "updated_at": datetime.now(UTC)}
             self.status = Status.model_validate(changed)
@@ -204,22 +223,17 @@ class Reporter(StreamingQueryListener):
                 log.warning("status_not_written", reason=f"{type(error).__name__}: {error}")
 
 
-def _lag(progress: dict[str, Any]) -> int | None:
-    """Records behind the newest offset over all partitions; None for sources that do not tell."""
-    total = None
-    for source in progress.get("sources", []):
-        end, latest = _document(source.get("endOffset")), _document(source.get("latestOffset"))
-        if isinstance(end, dict) and isinstance(latest, dict):
-            behind = [
-                offset - end.get(topic, {}).get(partition, 0)
-                for topic, partitions in latest.items()
-                if isinstance(partitions, dict)
-                for partition, offset in partitions.items()
-            ]
-            if behind:
-                total = (total or 0) + sum(behind)
-    return total
+def _moment(progress: dict[str, Any]) -> datetime:
+    """When the batch began: it knows of what its source had then."""
+    began = progress.get("timestamp")
+    return datetime.now(UTC) if began is None else datetime.fromisoformat(began)
 
 
-def _document(value: Any) -> Any:
-    return json.loads(value) if isinstance(value, str) and value.startswith("{") else value
+def _violations(known: dict[str, dict[str, int]], result: BatchResult) -> dict[str, dict[str, int]]:
+    """Counts since the driver started, with those of one more batch."""
+    counted = {table: dict(counts) for table, counts in known.items()}
+    for table, counts in result.expectations.items():
+        for name, rows in counts.violations.items():
+            of_table = counted.setdefault(table, {})
+            of_table[name] = of_table.get(name, 0) + rows
+    return counted

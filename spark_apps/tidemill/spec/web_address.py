@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 from pydantic import Field
 
 # No user, no query: those are mistakes or secrets. A path, as some services have one.
-_PATTERN = r"^https?://[A-Za-z0-9.-]{1,253}(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~-]+)*/?$"
+WEB_ADDRESS_PATTERN = r"^https?://[A-Za-z0-9.-]{1,253}(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~-]+)*/?$"
 
-WebAddress = Annotated[str, Field(pattern=_PATTERN)]
+WebAddress = Annotated[str, Field(pattern=WEB_ADDRESS_PATTERN)]
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1"})
 

@@ -53,7 +53,7 @@ def project(tmp_path: Path) -> Iterator[SmallProject]:
 def run_driver(project: SmallProject, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], int]:
     """Runs a stream's driver in this process, whose signals and log are left alone, with a port."""
     monkeypatch.setattr(Drain, "on_signals", lambda self: None)
-    monkeypatch.setattr(driver, "log_json_lines", lambda: None)
+    monkeypatch.setattr(driver, "log_json_lines", lambda **_: None)
     where = ["--project", str(project.folder), "--env", str(project.environment.file)]
 
     def run(port: int) -> int:

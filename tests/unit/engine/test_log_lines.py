@@ -48,3 +48,14 @@ def test_a_reader_that_went_away_stops_nothing() -> None:
         structlog.get_logger().warning("batch")
     finally:
         os.close(writer)
+
+
+def test_each_line_says_of_which_run_it_is(tmp_path: Path) -> None:
+    log_file = tmp_path / "log"
+    with log_file.open("wb") as file:
+        log_json_lines(file.fileno(), run={"pipeline": "orders", "run_id": "scheduled-1"})
+        structlog.get_logger().info("batch", batch_id=3)
+        structlog.get_logger().info("other", pipeline="returns")
+    first, second = [json.loads(line) for line in log_file.read_text().splitlines()]
+    assert (first["pipeline"], first["run_id"], first["batch_id"]) == ("orders", "scheduled-1", 3)
+    assert second["pipeline"] == "returns"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from unittest.mock import create_autospec
 
 import pytest
@@ -13,6 +14,7 @@ from tidemill.checkpoint.status import Status
 from tidemill.engine.batch import BatchResult
 from tidemill.engine.reporter import REFRESH_SECONDS, Reporter
 from tidemill.errors import UnavailableError
+from tidemill.ledger.entry import ExpectationCounts
 from tidemill.storage.store import Store
 
 
@@ -102,3 +104,35 @@ def test_what_another_query_of_the_session_does_is_not_taken_over(reporter: Repo
     assert reporter.status.state == "starting"
     reporter.onQueryIdle(idle("1"))
     assert reporter.status.state == "waiting"
+
+
+def test_what_is_the_pipelines_own_goes_on_to_the_next_driver(reporter: Reporter) -> None:
+    reporter.onQueryStarted(started("orders", "1"))
+    reporter.source_keeps(timedelta(days=2))
+    reporter.source_keeps(None)
+    reporter.onQueryIdle(idle("1"))
+    before = reporter.status
+    assert (before.caught_up_at, before.source_retention_seconds) == (before.source_empty_at, 172_800)
+    following = Reporter(reporter._store, reporter._path, before.model_copy(update={"caught_up_at": None}))
+    following.goes_on_from(before)
+    assert following.status.caught_up_at == before.caught_up_at
+
+
+def test_a_batch_that_left_nothing_unread_has_caught_up_and_one_behind_has_not(reporter: Reporter) -> None:
+    reporter._take_over(batch(0, "2026-11-22T12:00:00.000Z", read=5))
+    assert reporter.status.caught_up_at == datetime(2026, 11, 22, 12, tzinfo=UTC)
+    reporter._take_over(batch(1, "2026-11-22T13:00:00.000Z", read=3))
+    assert (reporter.status.caught_up_at, reporter.status.lag) == (datetime(2026, 11, 22, 12, tzinfo=UTC), 2)
+
+
+def test_violations_and_batches_count_since_the_driver_started(reporter: Reporter) -> None:
+    counts = ExpectationCounts(checked=9, violations={"plausible": 2})
+    for number in range(3):
+        reporter.batch(BatchResult(number, {}, 0, expectations={"silver/orders": counts}))
+    assert reporter.status.batches == 3
+    assert reporter.status.expectation_violations == {"silver/orders": {"plausible": 6}}
+
+
+def batch(number: int, at: str, read: int) -> dict[str, Any]:
+    source = {"endOffset": {"orders": {"0": read}}, "latestOffset": {"orders": {"0": 5}}}
+    return {"batchId": number, "timestamp": at, "sources": [source]}

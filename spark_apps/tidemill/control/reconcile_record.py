@@ -1,0 +1,87 @@
+"""`reconciliation.json`: what the newest reconciliation of an environment has found.
+
+A snapshot, replaced as a whole. Reconciliations are short tasks that nobody can scrape. What they know is
+kept here, for who tells of it (`tidemill metrics serve`); nothing decides by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import structlog
+from pydantic import BaseModel, ConfigDict
+
+from tidemill.control.visit import Outcome
+from tidemill.names import Layout
+from tidemill.storage.store import Store
+
+log = structlog.get_logger()
+
+
+class StreamRecord(BaseModel):
+    """One stream.
+
+    Args:
+        action: What was decided.
+        reason: Why, in the first line of its words.
+        wanted: Whether it should run; None where nothing could be decided.
+        running: Whether a driver of it was seen, or was started.
+        stalled: Whether it should make progress and makes none.
+        crashes: Crashes that count against its budget.
+        budget: Crashes after which it is held.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    action: str
+    reason: str = ""
+    wanted: bool | None = None
+    running: bool = False
+    stalled: bool = False
+    crashes: int = 0
+    budget: int | None = None
+
+
+class ReconcileRecord(BaseModel):
+    """All streams of one reconciliation, by name."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    v: int = 1
+    began_at: datetime
+    ended_at: datetime
+    streams: dict[str, StreamRecord] = {}
+
+
+def record_of(outcomes: Iterable[Outcome], began_at: datetime, ended_at: datetime) -> ReconcileRecord:
+    """What a reconciliation has found."""
+    streams = {outcome.pipeline: _stream(outcome) for outcome in outcomes}
+    return ReconcileRecord(began_at=began_at, ended_at=ended_at, streams=streams)
+
+
+def keep_record(store: Store, layout: Layout, record: ReconcileRecord) -> None:
+    """Replace the record. Streams were reconciled by then: that it cannot be written is logged, no more."""
+    try:
+        store.write_json(layout.reconciliation, record.model_dump(mode="json"))
+    except Exception as error:  # noqa: BLE001  # telemetry must never fail a reconciliation
+        log.warning("reconciliation_not_recorded", reason=f"{type(error).__name__}: {error}")
+
+
+def read_record(store: Store, layout: Layout) -> ReconcileRecord | None:
+    """The newest record; None if there never was a reconciliation."""
+    document = store.read_json(layout.reconciliation)
+    return None if document is None else ReconcileRecord.model_validate(document)
+
+
+def _stream(outcome: Outcome) -> StreamRecord:
+    budget = outcome.budget
+    return StreamRecord(
+        action=outcome.decision.action,
+        reason=outcome.decision.reason.partition("\n")[0],
+        wanted=outcome.wanted,
+        running=outcome.driver is not None,
+        stalled=outcome.stall is not None,
+        crashes=0 if budget is None else budget.crashes,
+        budget=None if budget is None else budget.limit,
+    )

@@ -1,0 +1,44 @@
+"""How far a query is behind its source, of Spark's progress. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class PartitionLag:
+    """Records of one partition that were not read yet, when the newest batch was planned."""
+
+    topic: str
+    partition: str
+    records: int
+
+
+def lag_of(progress: Mapping[str, Any]) -> list[PartitionLag] | None:
+    """Of every partition of all sources; None if no source tells."""
+    found = [lag for source in progress.get("sources", ()) for lag in _of_source(source)]
+    return found or None
+
+
+def total_lag(progress: Mapping[str, Any]) -> int | None:
+    """Over all partitions; None if no source tells."""
+    found = lag_of(progress)
+    return None if found is None else sum(lag.records for lag in found)
+
+
+def _of_source(source: Mapping[str, Any]) -> Iterable[PartitionLag]:
+    end, latest = _document(source.get("endOffset")), _document(source.get("latestOffset"))
+    if not isinstance(end, dict) or not isinstance(latest, dict):
+        return
+    for topic, partitions in latest.items():
+        if isinstance(partitions, dict):
+            read = end.get(topic, {})
+            for partition, offset in partitions.items():
+                yield PartitionLag(topic, str(partition), offset - read.get(partition, 0))
+
+
+def _document(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, str) and value.startswith("{") else value

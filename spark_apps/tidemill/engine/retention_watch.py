@@ -1,0 +1,60 @@
+"""Asking the brokers how long they keep a pipeline's records, for the time to data loss.
+
+In a thread of its own: brokers that are silent delay nobody, and without an answer nothing is told.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import structlog
+
+from tidemill.checkpoint.retention.clock import shortest
+from tidemill.engine.reporter import Reporter
+from tidemill.sources.topic_retention import TopicRetention
+from tidemill.spec.project import Pipeline
+
+# Seconds between two questions: somebody may shorten a topic's retention at any time, and unread records of
+# the shortest usual one, an hour, are then gone within it.
+ASK_SECONDS = 900.0
+
+log = structlog.get_logger()
+
+
+@contextmanager
+def retention_watched(pipeline: Pipeline, reporter: Reporter) -> Iterator[None]:
+    """Keep the retention in the driver's status for the length of a `with` block."""
+    ended = threading.Event()
+    if any(stream.spec.source.is_kafka for stream in pipeline.streams.values()):
+        watch = threading.Thread(
+            target=_watch, args=(pipeline, reporter, ended), name="retention", daemon=True
+        )
+        watch.start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+def _watch(pipeline: Pipeline, reporter: Reporter, ended: threading.Event) -> None:
+    while not ended.is_set():
+        try:
+            found = ask_retention(pipeline)
+            # Afterwards the status may be another driver's.
+            if not ended.is_set():
+                reporter.source_keeps(found)
+        except Exception as error:  # noqa: BLE001  # telemetry must never stop a driver
+            log.warning("retention_unknown", pipeline=pipeline.name, reason=type(error).__name__)
+        ended.wait(ASK_SECONDS)
+
+
+def ask_retention(pipeline: Pipeline) -> timedelta | None:
+    """The shortest retention of all topics that a pipeline reads; None if nobody tells, or they keep all."""
+    # A new one each time: it does not ask a broker again that did not answer.
+    ask = TopicRetention()
+    kafka = [stream for stream in pipeline.streams.values() if stream.spec.source.is_kafka]
+    found = shortest(kept for stream in kafka if (kept := ask(stream)) is not None)
+    return None if found is None else found.keeps

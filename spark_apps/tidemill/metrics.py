@@ -1,0 +1,210 @@
+"""Every metric, once: its name, what it counts, and its labels.
+
+Dashboards and alerts of users depend on these names: `tests/unit/test_metrics.py` pins them, and the table in
+`observe/README.md` is made from them. Units are in the names, as Prometheus asks: seconds, bytes, rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import Metric as Family
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+# Labels of everything that one driver tells.
+OF_DRIVER = ("pipeline", "mode")
+
+Kind = Literal["gauge", "counter"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric.
+
+    Args:
+        name: As Prometheus has it.
+        about: What it tells, in a sentence.
+        labels: Names of its labels.
+        kind: A counter only rises, until its process ends.
+    """
+
+    name: str
+    about: str
+    labels: tuple[str, ...] = OF_DRIVER
+    kind: Kind = "gauge"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One value of a metric; `labels` are the values of the metric's labels, in order."""
+
+    metric: Metric
+    value: float
+    labels: tuple[str, ...]
+
+
+def _driver(name: str, about: str, *labels: str, kind: Kind = "gauge") -> Metric:
+    return Metric(name, about, (*OF_DRIVER, *labels), kind)
+
+
+# Told by each driver.
+
+START = _driver("tidemill_start_timestamp_seconds", "When the driver started.")
+LAST_SIGN = _driver(
+    "tidemill_last_sign_timestamp_seconds",
+    "Last sign of life: a change of the status, an event of Spark's, an ended task.",
+)
+LAST_PROGRESS = _driver(
+    "tidemill_last_progress_timestamp_seconds",
+    "When a batch was last committed, or the source last found empty, by this driver or one before.",
+)
+PROGRESS_WITHIN = _driver(
+    "tidemill_progress_within_seconds",
+    "Longest that it may run without progress (`progress_within`).",
+)
+LAST_COMMIT = _driver("tidemill_last_commit_timestamp_seconds", "When the newest batch was committed.")
+EPOCH = _driver("tidemill_epoch", "The driver's epoch; a higher one fences off all lower ones.")
+BATCH_ID = _driver("tidemill_batch_id", "Number of the newest batch.")
+BATCHES = _driver("tidemill_batches_total", "Batches written since the driver started.", kind="counter")
+BATCH_DURATION = _driver("tidemill_batch_duration_seconds", "Time that the newest batch took.")
+BATCH_PART = _driver(
+    "tidemill_batch_part_duration_seconds",
+    "Of that, each part, by Spark's name: `addBatch` reads, transforms and writes, `walCommit` and "
+    "`commitOffsets` write the checkpoint.",
+    "part",
+)
+SINK_DURATION = _driver(
+    "tidemill_sink_duration_seconds",
+    "Time of the newest batch at each output; reading is part of the first one's.",
+    "output",
+)
+TRIGGER = _driver("tidemill_trigger_interval_seconds", "The declared trigger; 0 means as fast as it can.")
+INPUT_RATE = _driver("tidemill_input_rows_per_second", "Rows that came in since the last batch, per second.")
+PROCESSED_RATE = _driver(
+    "tidemill_processed_rows_per_second", "Rows of the newest batch per second that it took."
+)
+ROWS = _driver("tidemill_rows_total", "Rows read since the driver started.", kind="counter")
+OUTPUT_ROWS = _driver(
+    "tidemill_output_rows_total", "Rows written since then, by output.", "output", kind="counter"
+)
+QUARANTINED = _driver(
+    "tidemill_quarantined_rows_total", "Rows set aside in the quarantine since then.", kind="counter"
+)
+LATE = _driver("tidemill_late_rows_total", "Rows behind the watermark since then.", kind="counter")
+VIOLATIONS = _driver(
+    "tidemill_expectation_violations_total",
+    "Rows since then that were not as a table expects.",
+    *("table", "expectation"),
+    kind="counter",
+)
+LAG = _driver("tidemill_lag_records", "Records behind the source's newest, all partitions.")
+LAG_MAX = _driver("tidemill_lag_max_records", "Records behind, of the partition that is furthest behind.")
+PARTITIONS = _driver("tidemill_source_partitions", "Partitions that are read.")
+PARTITION_LAG = _driver(
+    "tidemill_partition_lag_records",
+    "Records behind, of the 20 partitions that are furthest behind.",
+    *("topic", "partition"),
+)
+WATERMARK = _driver("tidemill_watermark_timestamp_seconds", "The watermark.")
+WATERMARK_DELAY = _driver(
+    "tidemill_watermark_delay_seconds", "How far the watermark was behind the clock at the newest batch."
+)
+EVENT_TIME_DELAY = _driver(
+    "tidemill_event_time_delay_seconds",
+    "How far the newest event of the newest batch was behind the clock when the batch began.",
+)
+STATE_ROWS = _driver("tidemill_state_rows", "Rows in the state, by stateful operator.", "operator")
+STATE_BYTES = _driver("tidemill_state_memory_bytes", "Memory of the state, by stateful operator.", "operator")
+FAILED_GROUP = _driver(
+    "tidemill_metrics_failed", "1 for each group of metrics that could not be computed now.", "group"
+)
+
+DRIVER_METRICS = (
+    *(START, LAST_SIGN, LAST_PROGRESS, PROGRESS_WITHIN, LAST_COMMIT, EPOCH),
+    *(BATCH_ID, BATCHES, BATCH_DURATION, BATCH_PART, SINK_DURATION, TRIGGER),
+    *(INPUT_RATE, PROCESSED_RATE, ROWS, OUTPUT_ROWS, QUARANTINED, LATE, VIOLATIONS),
+    *(LAG, LAG_MAX, PARTITIONS, PARTITION_LAG),
+    *(WATERMARK, WATERMARK_DELAY, EVENT_TIME_DELAY, STATE_ROWS, STATE_BYTES, FAILED_GROUP),
+)
+
+# Told by `tidemill metrics serve`.
+
+_PIPELINE = ("pipeline",)
+
+SNAPSHOT_AT = Metric("tidemill_snapshot_timestamp_seconds", "When storage was last read as a whole.", ())
+SNAPSHOT_SECONDS = Metric("tidemill_snapshot_duration_seconds", "How long that took.", ())
+UNREADABLE = Metric(
+    "tidemill_unreadable_pipelines", "Pipelines of which something on storage could not be read.", ()
+)
+RECONCILED_AT = Metric("tidemill_reconcile_timestamp_seconds", "When a reconciliation last ended.", ())
+RECONCILE_SECONDS = Metric("tidemill_reconcile_duration_seconds", "How long it took.", ())
+DECISIONS = Metric(
+    "tidemill_reconcile_decisions", "Streams of the newest reconciliation, by decision.", ("action",)
+)
+STREAMS = Metric(
+    "tidemill_drivers", "Newest drivers of all pipelines, by what they last said of themselves.", ("state",)
+)
+WANTED = Metric("tidemill_stream_wanted", "1 if the stream should run, 0 if not.", _PIPELINE)
+RUNNING = Metric("tidemill_stream_running", "1 if a driver of the stream was seen, 0 if not.", _PIPELINE)
+DECISION = Metric("tidemill_stream_decision", "1 for what was decided of the stream.", ("pipeline", "action"))
+STALLED = Metric(
+    "tidemill_stream_stalled", "1 if the stream should make progress and makes none, 0 if not.", _PIPELINE
+)
+BUDGET_LEFT = Metric(
+    "tidemill_restart_budget_left", "Crashes that the stream may still have before it is held.", _PIPELINE
+)
+CRASHES = Metric("tidemill_restarts", "Crashes of the stream that count against its budget now.", _PIPELINE)
+HOLDS = Metric("tidemill_holds", "Holds that forbid the pipeline's start.", _PIPELINE)
+RETENTION = Metric(
+    "tidemill_source_retention_seconds", "How long the source keeps records, as its broker said.", _PIPELINE
+)
+DATA_LOSS = Metric(
+    "tidemill_time_to_data_loss_seconds",
+    "Time until records that were not read may be gone: the source's retention, less the time since all was "
+    "read. Below 0 they may be gone.",
+    _PIPELINE,
+)
+AIRFLOW_HEALTHY = Metric(
+    "tidemill_airflow_component_healthy",
+    "1 if Airflow calls its component healthy, 0 if not, or if it does not answer (`api_server`).",
+    ("component",),
+)
+AIRFLOW_HEARTBEAT = Metric(
+    "tidemill_airflow_heartbeat_timestamp_seconds", "The component's last heartbeat.", ("component",)
+)
+
+CONTROL_METRICS = (
+    *(SNAPSHOT_AT, SNAPSHOT_SECONDS, UNREADABLE, RECONCILED_AT, RECONCILE_SECONDS, DECISIONS, STREAMS),
+    *(WANTED, RUNNING, DECISION, STALLED, BUDGET_LEFT, CRASHES, HOLDS, RETENTION, DATA_LOSS),
+    *(AIRFLOW_HEALTHY, AIRFLOW_HEARTBEAT),
+)
+
+_FAMILIES = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
+
+
+class _Collector:
+    """Hands samples to a registry, as the families that Prometheus wants them in."""
+
+    def __init__(self, samples: Iterable[Sample]) -> None:
+        self._samples = samples
+
+    def collect(self) -> Iterable[Family]:
+        found: dict[str, GaugeMetricFamily | CounterMetricFamily] = {}
+        for sample in self._samples:
+            metric = sample.metric
+            if metric.name not in found:
+                found[metric.name] = _FAMILIES[metric.kind](metric.name, metric.about, labels=metric.labels)
+            found[metric.name].add_metric(sample.labels, sample.value)
+        return found.values()
+
+
+def exposition(samples: Iterable[Sample]) -> str:
+    """The samples as Prometheus text (exposition format 0.0.4), from a registry of their own."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(list(samples)))
+    return generate_latest(registry).decode()

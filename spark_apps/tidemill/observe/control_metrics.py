@@ -1,0 +1,99 @@
+"""The control plane's metrics, of what storage says. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+
+from tidemill import metrics
+from tidemill.checkpoint.status import Status
+from tidemill.control.reconcile_record import ReconcileRecord, StreamRecord
+from tidemill.engine.driver_metrics import DriverFacts, driver_samples
+from tidemill.engine.liveness import LEAST_SILENCE
+from tidemill.metrics import Metric, Sample
+from tidemill.observe.airflow_health import ComponentHealth
+from tidemill.observe.snapshot import PipelineSeen, Snapshot
+
+
+def control_samples(snapshot: Snapshot) -> Iterator[Sample]:
+    """All that is told of the control plane and of pipelines, whether they run or not."""
+    yield Sample(metrics.SNAPSHOT_AT, snapshot.ended_at.timestamp(), ())
+    yield Sample(metrics.SNAPSHOT_SECONDS, (snapshot.ended_at - snapshot.began_at).total_seconds(), ())
+    yield Sample(metrics.UNREADABLE, sum(not seen.readable for seen in snapshot.pipelines), ())
+    if snapshot.reconciliation is not None:
+        yield from _reconciliation(snapshot.reconciliation)
+    states = Counter(seen.status.state for seen in snapshot.pipelines if seen.status is not None)
+    for state, number in sorted(states.items()):
+        yield Sample(metrics.STREAMS, number, (state,))
+    for seen in snapshot.pipelines:
+        yield from _pipeline(seen, snapshot.ended_at)
+
+
+def local_driver_samples(snapshot: Snapshot) -> Iterator[Sample]:
+    """What each running driver would tell by a port of its own, where drivers have none."""
+    for seen in snapshot.pipelines:
+        status = seen.status
+        if status is not None and _may_live(status, snapshot.ended_at):
+            yield from driver_samples(DriverFacts(status, status.updated_at, seen.query))
+
+
+def airflow_samples(components: tuple[ComponentHealth, ...]) -> Iterator[Sample]:
+    """What Airflow says of its components."""
+    for component in components:
+        yield Sample(metrics.AIRFLOW_HEALTHY, component.healthy, (component.name,))
+        if component.heartbeat is not None:
+            yield Sample(metrics.AIRFLOW_HEARTBEAT, component.heartbeat.timestamp(), (component.name,))
+
+
+def time_to_data_loss(status: Status, now: datetime) -> float | None:
+    """Seconds until records that were not read may be gone; None where that is not known.
+
+    What is not read yet came after the pipeline had last read all that there was. So this is the least time
+    that is left: the oldest unread record may be younger.
+    """
+    if status.source_retention_seconds is None or status.caught_up_at is None:
+        return None
+    return status.source_retention_seconds - (now - status.caught_up_at).total_seconds()
+
+
+def _may_live(status: Status, now: datetime) -> bool:
+    """Whether a driver that has not said that it ended may be alive; one that was killed has not."""
+    return status.state not in ("stopped", "failed") and now - status.updated_at <= LEAST_SILENCE
+
+
+def _pipeline(seen: PipelineSeen, now: datetime) -> Iterator[Sample]:
+    of_pipeline = (seen.pipeline,)
+    if seen.readable:
+        yield Sample(metrics.HOLDS, seen.holds, of_pipeline)
+    if seen.status is None:
+        return
+    for metric, value in (
+        (metrics.RETENTION, seen.status.source_retention_seconds),
+        (metrics.DATA_LOSS, time_to_data_loss(seen.status, now)),
+    ):
+        if value is not None:
+            yield Sample(metric, value, of_pipeline)
+
+
+def _reconciliation(record: ReconcileRecord) -> Iterator[Sample]:
+    yield Sample(metrics.RECONCILED_AT, record.ended_at.timestamp(), ())
+    yield Sample(metrics.RECONCILE_SECONDS, (record.ended_at - record.began_at).total_seconds(), ())
+    for action, number in sorted(Counter(stream.action for stream in record.streams.values()).items()):
+        yield Sample(metrics.DECISIONS, number, (action,))
+    for name, stream in sorted(record.streams.items()):
+        yield Sample(metrics.DECISION, 1, (name, stream.action))
+        for metric, value in _of_stream(stream):
+            yield Sample(metric, value, (name,))
+
+
+def _of_stream(stream: StreamRecord) -> Iterator[tuple[Metric, float]]:
+    # Nothing is known of a stream that could not be looked at: silence is not "down".
+    if stream.wanted is None:
+        return
+    yield metrics.WANTED, stream.wanted
+    yield metrics.RUNNING, stream.running
+    yield metrics.STALLED, stream.stalled
+    yield metrics.CRASHES, stream.crashes
+    if stream.budget is not None:
+        yield metrics.BUDGET_LEFT, max(0, stream.budget - stream.crashes)

@@ -1,0 +1,102 @@
+"""`tidemill metrics serve`: one scrape target for a whole environment.
+
+A thread reads storage again and again and keeps the page; a scrape is answered from memory, however many
+pipelines there are and however slow the storage is.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import structlog
+
+from tidemill.engine.http_port import Answer, text_answer
+from tidemill.metrics import CONTENT_TYPE, exposition
+from tidemill.observe.airflow_health import ask_airflow
+from tidemill.observe.control_metrics import airflow_samples, control_samples, local_driver_samples
+from tidemill.observe.snapshot import Snapshot, read_pipelines, read_reconciliation
+from tidemill.spec.project import Environment
+from tidemill.storage.store import Store
+
+# Refreshes that may be missed before `/healthz` says so.
+MISSED_REFRESHES = 5
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What is told of.
+
+    Args:
+        environment: Its storage is read.
+        store: That storage.
+        airflow_url: Airflow's API server; empty where none is to be asked.
+    """
+
+    environment: Environment
+    store: Store
+    airflow_url: str = ""
+
+    def page(self) -> str:
+        """Read everything once, as Prometheus text.
+
+        Drivers on Kubernetes have ports of their own, which are scraped; on one machine they have none.
+        """
+        layout, is_local = self.environment.layout, self.environment.spec.runtime == "local"
+        began_at = datetime.now(UTC)
+        pipelines = read_pipelines(self.store, layout, with_queries=is_local)
+        reconciliation = read_reconciliation(self.store, layout)
+        snapshot = Snapshot(began_at, datetime.now(UTC), pipelines, reconciliation)
+        samples = [*control_samples(snapshot)]
+        if is_local:
+            samples += local_driver_samples(snapshot)
+        if self.airflow_url:
+            samples += airflow_samples(ask_airflow(self.airflow_url))
+        return exposition(samples)
+
+
+class Exporter:
+    """Keeps the newest page.
+
+    Args:
+        watched: What is told of.
+        refresh: Time between the end of one reading and the begin of the next.
+    """
+
+    def __init__(self, watched: Watched, refresh: timedelta) -> None:
+        self._watched = watched
+        self._refresh = refresh
+        self._page: str | None = None
+        # On the monotonic clock.
+        self._read_at = time.monotonic()
+
+    def refresh(self) -> None:
+        """Read everything once; what fails leaves the page as it is, which then tells its age."""
+        try:
+            self._page = self._watched.page()
+            self._read_at = time.monotonic()
+        except Exception as error:  # noqa: BLE001  # storage comes back; until then the old page is told
+            log.warning("snapshot_failed", reason=f"{type(error).__name__}: {error}")
+
+    def refresh_until(self, stop: threading.Event) -> None:
+        """Read again and again."""
+        while not stop.is_set():
+            self.refresh()
+            stop.wait(self._refresh.total_seconds())
+
+    def answer(self, path: str) -> Answer:
+        """What a path answers."""
+        if path == "/metrics":
+            page = self._page
+            if page is None:
+                return text_answer(503, "nothing was read yet")
+            return Answer(200, CONTENT_TYPE, page)
+        if path == "/healthz":
+            silent = time.monotonic() - self._read_at
+            good = silent <= MISSED_REFRESHES * max(1.0, self._refresh.total_seconds())
+            return text_answer(200 if good else 503, f"storage was read {silent:.0f} s ago")
+        return text_answer(404, "there are /metrics and /healthz")
