@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from tidemill.names import asset_uri
 from tidemill_airflow.place import Place
-from tidemill_airflow.waiting import evidence_or_raise, log_traces, wait_for
+from tidemill_airflow.waiting import evidence_or_raise, show_rest, wait_for
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -56,7 +56,7 @@ class IncrementalRun(BaseOperator):
         one would run for nothing. A pipeline without tables has no assets, and is not skipped.
         """
         if event["state"] != "done":
-            log_traces(self, self.place, self.pipeline)
+            show_rest(self, self.place, event)
             end_stuck(self, event)
         written = conclude(self, context, self.pipeline, event)
         if self.outlets and not written:
@@ -130,7 +130,7 @@ class BackfillRun(BaseOperator):
     def finish(self, context: Context, event: dict[str, Any]) -> list[dict[str, Any]]:
         """Succeed with the rows and versions written, or fail with the driver's own words."""
         if event["state"] != "done":
-            log_traces(self, self.place, context["params"]["pipeline"], "backfill")
+            show_rest(self, self.place, event)
             end_stuck(self, event)
         pipeline = context["params"]["pipeline"]
         written = conclude(self, context, pipeline, event)

@@ -15,6 +15,7 @@ from tidemill.errors import SpecError
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.project import Project, load_environment
 from tidemill_airflow.place import Place
+from tidemill_airflow.workers import refuse_remote_workers
 
 
 def declared(
@@ -61,8 +62,9 @@ def raise_conf_errors(place: Place) -> None:
 
     Raises:
         SpecError: The error itself, or TIDE-SPEC-030 with one paragraph for each of several.
+        UsageError: TIDE-CTRL-062, if local drivers are to be found by tasks of other machines.
     """
-    load_environment(Project(Path(place.project)), place.environment)
+    refuse_remote_workers(load_environment(Project(Path(place.project)), place.environment))
     errors = [error for _, _, error in _read_all(place) if error is not None]
     if len(errors) == 1:
         raise errors[0]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidemill.spec.project import ENVIRONMENT_VARIABLE, PROJECT_VARIABLE, Project, load_environment
+from tidemill_airflow.workers import refuse_remote_workers
 
 if TYPE_CHECKING:
     from tidemill.control.plane import ControlPlane
@@ -16,21 +17,40 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Place:
-    """A project folder and one of its environments: plain text, so that it can wait in a database."""
+    """A project folder and one of its environments."""
 
     project: str
     environment: str
 
     def open(self) -> ControlPlane:
-        """The control plane; for tasks and triggers only, never while DAG files are parsed."""
+        """The control plane; for tasks and triggers only, never while DAG files are parsed.
+
+        Raises:
+            UsageError: TIDE-CTRL-062, if drivers are to be processes of a machine that tasks do not share.
+            TidemillError: If the environment is wrong, or its cluster is out of reach.
+        """
         # Storage clients take half a second to import; parsing needs none of them.
+        from tidemill.control.kubernetes.cluster_access import use_connections
         from tidemill.control.plane import open_control_plane
+        from tidemill_airflow.cluster_connection import settings_by
 
-        return open_control_plane(load_environment(Project(Path(self.project)), self.environment))
+        environment = load_environment(Project(Path(self.project)), self.environment)
+        refuse_remote_workers(environment)
+        use_connections(settings_by)
+        return open_control_plane(environment)
 
-    def as_document(self) -> dict[str, str]:
-        """Plain data."""
-        return asdict(self)
+    def as_document(self, variables: Mapping[str, str] = os.environ) -> dict[str, str]:
+        """Plain data, for a trigger: without what its process knows itself.
+
+        The triggerer is another process, perhaps on another machine, where the project is mounted elsewhere.
+        """
+        known = asdict(_own_place(variables))
+        return {key: value for key, value in asdict(self).items() if value != known[key]}
+
+
+def place_from(document: Mapping[str, str], variables: Mapping[str, str] = os.environ) -> Place:
+    """The place of a document, in this process."""
+    return Place(**{**asdict(_own_place(variables)), **document})
 
 
 def place_of(dag_file: str, variables: Mapping[str, str] = os.environ) -> Place:
@@ -40,3 +60,8 @@ def place_of(dag_file: str, variables: Mapping[str, str] = os.environ) -> Place:
         project=str(Path(variables.get(PROJECT_VARIABLE) or repository).resolve()),
         environment=variables.get(ENVIRONMENT_VARIABLE) or "local",
     )
+
+
+def _own_place(variables: Mapping[str, str]) -> Place:
+    """As of a DAG file beside this package."""
+    return place_of(str(Path(__file__).parent), variables)

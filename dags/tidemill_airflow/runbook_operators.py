@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from tidemill.control.procedures.filled_form import Asked, read_form
 from tidemill_airflow.place import Place
-from tidemill_airflow.waiting import evidence_or_raise, log_traces, wait_for
+from tidemill_airflow.waiting import evidence_or_raise, show_rest, wait_for
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -164,10 +164,10 @@ class StartAfterVerb(BaseOperator):
             raise AirflowSkipException("this run has stopped no stream, or somebody has asked since")
         wait_for(self, self.place, goal, "conclude")
 
-    def conclude(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+    def conclude(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         """Succeed with the batch that proves it, or fail with the driver's own words."""
         if event["state"] != "done":
-            log_traces(self, self.place, context["params"]["pipeline"])
+            show_rest(self, self.place, event)
         evidence = evidence_or_raise(event)
         self.log.info("Proven: %s", evidence)
         return evidence
@@ -180,7 +180,7 @@ def wait_for_overdue(operator: BaseOperator, place: Place, event: dict[str, Any]
 
     if event["state"] == "overdue":
         goal: Goal = end_overdue(place.open(), Goal.model_validate(event["goal"]))
-        wait_for(operator, place, goal, "conclude", event["deadline"])
+        wait_for(operator, place, goal, "conclude", event)
 
 
 def form_of(verb: str, context: Context) -> Asked:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from tidemill_airflow.place import Place
-from tidemill_airflow.waiting import evidence_or_raise, log_traces, wait_for
+from tidemill_airflow.waiting import evidence_or_raise, show_rest, wait_for
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -33,7 +33,7 @@ class StreamAction(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Take the next step; returns the goal that is left to prove."""
-        return self._step(context, self.place.open(), deadline=None)
+        return self._step(context, self.place.open())
 
     def go_on(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """The old driver is gone: take the step after that. If it has to be killed, wait on for its end."""
@@ -43,11 +43,13 @@ class StreamAction(BaseOperator):
         plane = self.place.open()
         if event["state"] == "overdue":
             goal = end_overdue(plane, Goal.model_validate(event["goal"]))
-            wait_for(self, self.place, goal, "go_on", event["deadline"])
+            wait_for(self, self.place, goal, "go_on", event)
         evidence_or_raise(event)
-        return self._step(context, plane, event["deadline"])
+        return self._step(context, plane, event)
 
-    def _step(self, context: Context, plane: ControlPlane, deadline: str | None) -> dict[str, Any]:
+    def _step(
+        self, context: Context, plane: ControlPlane, event: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
         from tidemill.control.stream_request import begin
 
         request = request_of(context, self.pipeline)
@@ -57,7 +59,7 @@ class StreamAction(BaseOperator):
         if driver is not None:
             self.log.info("Driver %s: %s; its log: %s", driver.run_id, driver.process, driver.log)
         if not goal.final:
-            wait_for(self, self.place, goal, "go_on", deadline)
+            wait_for(self, self.place, goal, "go_on", event)
         return goal.model_dump(mode="json")
 
 
@@ -89,9 +91,9 @@ class ProveStream(BaseOperator):
 
         if event["state"] == "overdue":
             goal = end_overdue(self.place.open(), Goal.model_validate(event["goal"]))
-            wait_for(self, self.place, goal, "conclude", event["deadline"])
+            wait_for(self, self.place, goal, "conclude", event)
         if event["state"] != "done":
-            log_traces(self, self.place, Goal.model_validate(self.goal).pipeline)
+            show_rest(self, self.place, event)
         evidence = evidence_or_raise(event)
         self.log.info("Proven: %s", evidence)
         return evidence

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,8 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from airflow.utils.state import TaskInstanceState
 from asgiref.sync import sync_to_async
 
-from tidemill_airflow.place import Place
+from tidemill_airflow.followed_log import FollowedLog
+from tidemill_airflow.place import place_from
 
 if TYPE_CHECKING:
     from tidemill.control.plane import ControlPlane
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 # does not answer. The driver itself goes on meanwhile.
 TOLERATED_FAILURES = 150
 
+# Seconds between two looks at the driver's log. On Kubernetes one costs a few calls of the API server.
+LOG_SECONDS = 10
 
 # Why a run is stopped then.
 MARKED_AS_FAILED = "its task was marked as failed"
@@ -29,17 +33,24 @@ MARKED_AS_FAILED = "its task was marked as failed"
 class GoalTrigger(BaseTrigger):
     """Fires when a goal is proven, has failed, or its time is over.
 
-    Its event also carries `goal` and `deadline`, for a task that has to wait on.
+    Meanwhile the driver's log goes into the task's log. The event also carries `goal`, `deadline` and
+    `shown`, for a task that has to wait on.
 
     Args:
-        place: Project and environment, as plain data.
+        place: Project and environment, as plain data: only what the triggerer's own variables may not say.
         goal: A `tidemill.control.goal.Goal`, as plain data.
         deadline: When to stop waiting (ISO 8601); None waits as long as the driver runs.
+        shown: How much of the driver's log an earlier trigger has shown, as plain data.
         poll_seconds: Time between two looks.
     """
 
     def __init__(
-        self, place: dict[str, str], goal: dict[str, Any], deadline: str | None, poll_seconds: float = 2.0
+        self,
+        place: dict[str, str],
+        goal: dict[str, Any],
+        deadline: str | None,
+        shown: dict[str, Any] | None = None,
+        poll_seconds: float = 2.0,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow has no types here
         self.place = place
@@ -47,6 +58,8 @@ class GoalTrigger(BaseTrigger):
         self.deadline = deadline
         self.poll_seconds = poll_seconds
         self._plane: ControlPlane | None = None
+        self._followed = FollowedLog(goal, shown)
+        self._log_read_at = -math.inf
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """What the triggerer needs to make this trigger again."""
@@ -54,6 +67,7 @@ class GoalTrigger(BaseTrigger):
             "place": self.place,
             "goal": self.goal,
             "deadline": self.deadline,
+            "shown": self._followed.position,
             "poll_seconds": self.poll_seconds,
         }
         return f"{type(self).__module__}.{type(self).__qualname__}", arguments
@@ -75,13 +89,31 @@ class GoalTrigger(BaseTrigger):
                 if failures > TOLERATED_FAILURES:
                     raise
                 event = {"state": "pending", "message": f"cannot look now: {error}", "evidence": {}}
-            if event["state"] != "pending" or self._is_over():
-                told_with = {**event, "goal": self.goal, "deadline": self.deadline}
+                # The next look begins anew: the connection to the cluster may be another one by now.
+                self._plane = None
+            is_decided = event["state"] != "pending" or self._is_over()
+            await self._show_log(is_last=is_decided)
+            if is_decided:
+                told_with = {
+                    **event,
+                    "goal": self.goal,
+                    "deadline": self.deadline,
+                    "shown": self._followed.position,
+                }
                 yield TriggerEvent(told_with)  # type: ignore[no-untyped-call]
                 return
             if event["message"] != told:
                 told = event["message"]
                 self.log.info("%s: %s", self.goal["pipeline"], told)
+
+    async def _show_log(self, *, is_last: bool) -> None:
+        """What the driver has written since, line by line, in the task's log."""
+        now = asyncio.get_running_loop().time()
+        if self._plane is None or (now - self._log_read_at < LOG_SECONDS and not is_last):
+            return
+        self._log_read_at = now
+        for line in await asyncio.to_thread(self._followed.read, self._plane):
+            self.log.info("%s | %s", self.goal["pipeline"], line)
 
     async def on_kill(self) -> None:
         """Stop a bounded run whose task a person has marked as failed.
@@ -111,13 +143,13 @@ class GoalTrigger(BaseTrigger):
         from tidemill.control.bounded_run import stop_run
         from tidemill.control.goal import Goal
 
-        stop_run(Place(**self.place).open(), Goal.model_validate(self.goal), "airflow", MARKED_AS_FAILED)
+        stop_run(place_from(self.place).open(), Goal.model_validate(self.goal), "airflow", MARKED_AS_FAILED)
 
     def _look(self) -> dict[str, Any]:
         from tidemill.control.goal import Goal, prove
 
         if self._plane is None:
-            self._plane = Place(**self.place).open()
+            self._plane = place_from(self.place).open()
         proof = prove(self._plane, Goal.model_validate(self.goal))
         return {"state": proof.state, "message": proof.message, "evidence": dict(proof.evidence)}
 

@@ -2,43 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from tidemill_airflow.followed_log import FollowedLog
 from tidemill_airflow.place import Place
 from tidemill_airflow.triggers import GoalTrigger
 
 if TYPE_CHECKING:
     from tidemill.control.goal import Goal
-    from tidemill.control.runtime import Slot
 
 
 def wait_for(
-    operator: BaseOperator, place: Place, goal: Goal, then: str, deadline: str | None = None
+    operator: BaseOperator, place: Place, goal: Goal, then: str, before: Mapping[str, Any] | None = None
 ) -> NoReturn:
     """Give the worker back until the goal is decided; then the operator's method `then` gets the `event`.
 
-    Who waits on, after an event, hands over that event's `deadline`: a task has one, however often it waits.
+    Who waits on, after an event, hands it over as `before`: a task has one deadline, however often it waits,
+    and shows no line of the driver's log twice.
     """
-    patience = goal.patience(place.open())
+    waited = before or {}
+    deadline, patience = waited.get("deadline"), goal.patience(place.open())
     if deadline is None and patience is not None:
         deadline = (datetime.now(UTC) + patience).isoformat()
-    trigger = GoalTrigger(place.as_document(), goal.model_dump(mode="json"), deadline)
+    trigger = GoalTrigger(place.as_document(), goal.model_dump(mode="json"), deadline, waited.get("shown"))
     operator.defer(trigger=trigger, method_name=then)
 
 
-def log_traces(operator: BaseOperator, place: Place, pipeline: str, slot: Slot = "main") -> None:
-    """Put what a failed driver's place tells of it into the task's log; never a reason to fail otherwise."""
+def show_rest(operator: BaseOperator, place: Place, event: Mapping[str, Any]) -> None:
+    """Put what the trigger has not shown of a failed driver into the task's log; never a reason to fail."""
     try:
-        runtime = place.open().runtime
-        driver = runtime.last_start(pipeline, slot)
-        lines = [] if driver is None else [f"{driver.process}: {driver.log}", *runtime.traces(driver)]
+        lines = FollowedLog(event["goal"], event.get("shown")).read(place.open())
     except Exception as error:  # noqa: BLE001  # the driver failed; that must be told, whatever else does
-        lines = [f"cannot look now: {type(error).__name__}: {error}"]
-    operator.log.info("What the driver's place tells:\n%s", "\n".join(lines))
+        lines = [f"cannot look now: {error}"]
+    for line in lines:
+        operator.log.info("%s | %s", event["goal"]["pipeline"], line)
 
 
 def evidence_or_raise(event: dict[str, Any]) -> dict[str, Any]:

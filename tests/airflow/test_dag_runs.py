@@ -68,6 +68,9 @@ def test_a_cleared_task_finds_the_driver_that_is_at_work(airflow: Airflow) -> No
     plane = airflow.project.plane()
     driver = plane.running("slow")
     assert driver is not None
+    # The driver's log is in the task's log while it runs.
+    own_words = f"slow | fake driver {driver.run_id}: wait"
+    eventually(lambda: own_words in airflow.log_of("incremental__slow", "run"), "its log is shown", 60)
     airflow.clear("incremental__slow", run_id)
     found = f"runs as {driver.process}"
     eventually(
@@ -85,7 +88,8 @@ def test_a_run_that_cannot_succeed_fails_at_once_with_the_drivers_words(airflow:
     assert state == "failed"
     log = airflow.log_of("incremental__failing", "run")
     assert "TIDE-TEST-001" in log
-    assert "exit 65" in log.partition("What the driver's place tells")[2]
+    # The driver's own words, from the trigger or from the task, and from one of them only.
+    assert log.count("failing | fake driver") == 1
 
 
 def test_a_backfill_only_plans_unless_told_otherwise(airflow: Airflow) -> None:
@@ -179,8 +183,7 @@ def test_a_driver_that_refuses_fails_the_proof_with_its_own_words(airflow: Airfl
     assert airflow.tasks("stream__refusing", run_id) == {"act": "success", "prove": "failed"}
     log = airflow.log_of("stream__refusing", "prove")
     assert "TIDE-TEST-001" in log
-    # The end of the driver's own log.
-    assert "exit 66" in log.partition("What the driver's place tells")[2]
+    assert log.count("refusing | fake driver") == 1
 
 
 def test_a_restart_brings_one_new_driver_also_when_cleared_and_a_forced_stop_fails(airflow: Airflow) -> None:

@@ -141,7 +141,7 @@ def test_a_deleted_pod_comes_back_as_the_same_run_and_a_crash_looping_one_is_rep
     crashing.start(DriverRun("orders", "stream", "run-5"), "d1")
     ended = until_ended(crashing, "orders")
     assert ended.termination == "Error, exit 70"
-    assert any("as the test wants" in line for line in crashing.traces(ended))
+    assert any("as the test wants" in line for line in crashing.read_log(ended).lines)
     runtime.start(DriverRun("orders", "stream", "run-6"), "d1")
     until(runtime, "orders", "the pod is replaced", "pod tidemill-orders-0")
     until_awake(api, "tidemill-orders-0")

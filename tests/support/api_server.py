@@ -22,6 +22,9 @@ from tidemill.errors import UnavailableError
 SUSPENSION = {"type": "Suspended", "status": "True"}
 
 
+# When every pod's log begins.
+LOG_BEGINS = datetime(2026, 1, 1, tzinfo=UTC)
+
 # What is asked for the namespace itself.
 NAMESPACE = Kind("/api/v1", "namespaces")
 
@@ -128,8 +131,19 @@ class ApiServerInMemory:
             del self._objects[(kind, name)]
             return True
 
-    def log(self, pod: str, container: str, lines: int, *, previous: bool = False) -> str:
-        return "\n".join(self.logs.get(pod, "").splitlines()[-lines:])
+    def log(
+        self, pod: str, container: str, lines: int, *, previous: bool = False, since: datetime | None = None
+    ) -> str:
+        """Two lines are written at each tenth of a second."""
+        self.before("log", PODS)
+        first_second = None if since is None else since.replace(microsecond=0)
+        stamped = [
+            (LOG_BEGINS + timedelta(milliseconds=100 * (number // 2)), line)
+            for number, line in enumerate(self.logs.get(pod, "").splitlines())
+        ]
+        wanted = [each for each in stamped if first_second is None or each[0] >= first_second]
+        # Nanoseconds, as the kubelet writes them.
+        return "".join(f"{moment:%Y-%m-%dT%H:%M:%S.%f}000Z {line}\n" for moment, line in wanted[-lines:])
 
     # What a test, a controller or a kubelet does; never the runtime.
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tidemill.control.plane import ControlPlane
 from tidemill.control.proof import Proof, prove_finished, prove_progress, prove_stopped
-from tidemill.control.runtime import Slot
+from tidemill.control.runtime import Slot, StartedDriver
 
 # Longest wait for a driver's end after its grace period: it is killed then, and gone when its node says so.
 KILL_TIME = timedelta(minutes=3)
@@ -57,6 +57,15 @@ class Goal(BaseModel):
                 return plane.environment.spec.grace_period + KILL_TIME
             case "finished":
                 return None
+
+
+def driver_of(plane: ControlPlane, goal: Goal) -> StartedDriver | None:
+    """The driver that a goal is about; None if it was not started yet, or if another one took its slot."""
+    driver = plane.runtime.last_start(goal.pipeline, goal.slot)
+    if driver is None or (goal.kind == "finished" and driver.started_at != goal.started_at):
+        return None
+    is_older = goal.started_after is not None and driver.claimed_at < goal.started_after
+    return None if goal.kind == "progress" and is_older else driver
 
 
 def prove(plane: ControlPlane, goal: Goal) -> Proof:

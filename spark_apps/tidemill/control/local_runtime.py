@@ -24,12 +24,13 @@ from pathlib import Path
 
 from tidemill.control.drain_note import drain_requested_at, write_drain_note
 from tidemill.control.driver_command import DriverRun, driver_command
+from tidemill.control.driver_log import LogNews, LogPosition
 from tidemill.control.driver_record import DriverRecord, machine_trouble, read_record, write_record
 from tidemill.control.driver_variables import RUN_ID_VARIABLE, driver_variables, started_by
 from tidemill.control.local_identity import local_identity
 from tidemill.control.local_launch import Launch, launch, new_log
 from tidemill.control.local_memory import LocalMemory
-from tidemill.control.log_tail import SHOWN_LINES, newest_lines
+from tidemill.control.log_file import read_log_file
 from tidemill.control.own_children import collect
 from tidemill.control.process_identity import POLL_SECONDS
 from tidemill.control.process_session import kill_marked_processes
@@ -154,9 +155,9 @@ class LocalRuntime:
         """Where the history of a pipeline's drivers is kept."""
         return LocalMemory(self._folder, pipeline)
 
-    def traces(self, driver: StartedDriver) -> list[str]:
-        """The newest lines of its log."""
-        return newest_lines(Path(driver.log), SHOWN_LINES)
+    def read_log(self, driver: StartedDriver, since: LogPosition | None = None) -> LogNews:
+        """What its output says, in its file."""
+        return read_log_file(driver, since)
 
     def main_slots(self) -> dict[str, MainSlot | TidemillError]:
         """The main slots of all pipelines that were ever started here."""

@@ -100,7 +100,8 @@ def _runtime(environment: Environment, variables: Mapping[str, str]) -> Runtime:
     from tidemill.control.kubernetes.client import KubernetesClient
     from tidemill.control.kubernetes.kubernetes_runtime import KubernetesRuntime
 
-    return KubernetesRuntime(environment, KubernetesClient(kubernetes_of(environment).namespace))
+    settings = kubernetes_of(environment)
+    return KubernetesRuntime(environment, KubernetesClient(settings.namespace, settings.connection))
 
 
 def _command_builder(variables: Mapping[str, str]) -> CommandBuilder:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from tidemill.control.driver_command import DriverRun, Mode
 from tidemill.errors import TidemillError
+
+if TYPE_CHECKING:
+    from tidemill.control.driver_log import LogNews, LogPosition
 
 # A stream and an incremental run of one pipeline exclude each other: both move its checkpoint. A
 # backfill has a slot of its own, so that it can run beside the stream; and so has a part of a verb.
@@ -160,5 +163,8 @@ class Runtime(Protocol):
     def memory(self, pipeline: str) -> Memory:
         """Where the history of a pipeline's drivers is kept."""
 
-    def traces(self, driver: StartedDriver) -> list[str]:
-        """What a driver's place tells of it, for a person who asks why: its newest log lines, events."""
+    def read_log(self, driver: StartedDriver, since: LogPosition | None = None) -> LogNews:
+        """What a driver's place tells of it, for a person: events and log lines that are new since then.
+
+        There is a bound to each look. Without `since`, or with that of another start, it begins anew.
+        """

@@ -160,7 +160,7 @@ def _another(driver: StartedDriver) -> UnavailableError:
 def _left_nothing(plane: ControlPlane, run: DriverRun) -> PartResult:
     """Raises what is known of a part that was killed."""
     ended = plane.runtime.last_start(run.pipeline, "verb")
-    traces = [] if ended is None else plane.runtime.traces(ended)[-SHOWN_LINES:]
+    traces = [] if ended is None else plane.runtime.read_log(ended).lines[-SHOWN_LINES:]
     raise UnavailableError(
         "TIDE-CKPT-077",
         "The part of this verb that Spark does was cut short. The same command goes on with it.",

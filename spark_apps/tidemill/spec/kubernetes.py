@@ -18,6 +18,8 @@ KEY_PATTERN = r"^(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[A-Za
 LABEL_VALUE_PATTERN = r"^(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$"
 # registry/repository:tag or @digest. Nothing that a shell or a log line could take for something else.
 IMAGE_PATTERN = r"^[a-z0-9][A-Za-z0-9._:/@-]{0,254}$"
+# A connection's name as Airflow takes it, without what would be a path or a quote somewhere.
+CONNECTION_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}$"
 MOUNT_PATTERN = r"^(?:/[A-Za-z0-9][A-Za-z0-9._-]{0,99}){1,10}$"
 
 # Labels and annotations below these are the platform's own.
@@ -32,6 +34,7 @@ Image = Annotated[str, Field(pattern=IMAGE_PATTERN)]
 PipelineName = Annotated[str, Field(pattern=f"^{PIPELINE_PATTERN}$")]
 LabelKey = Annotated[str, Field(pattern=KEY_PATTERN)]
 LabelValue = Annotated[str, Field(pattern=LABEL_VALUE_PATTERN)]
+ConnectionName = Annotated[str, Field(pattern=CONNECTION_PATTERN)]
 
 
 def _not_taken(path: str) -> str:
@@ -113,6 +116,12 @@ class KubernetesSettings(Strict):
     """Where on a cluster drivers run, and as whom."""
 
     namespace: Namespace = Field(description="Namespace of all objects.")
+    connection: ConnectionName | None = Field(
+        None,
+        description="Airflow connection of type `kubernetes` by which Airflow reaches the cluster (operators "
+        "call it `kubernetes_conn_id`); without it by the account of its own pod, else by KUBECONFIG, as the "
+        "command line always does.",
+    )
     image: Image = Field(description="Image of drivers and executors, with registry and tag.")
     image_pull_policy: Literal["IfNotPresent", "Always", "Never"] = Field(
         "IfNotPresent", description="When nodes fetch the image."

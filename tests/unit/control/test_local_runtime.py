@@ -276,6 +276,6 @@ def test_the_end_of_a_drivers_log_is_there_for_whoever_asks_why(project: SmallPr
     project.behave(name, "exit 65")
     driver = plane.runtime.start(run_of(name), "d1").driver
     until_gone(plane, name)
-    assert plane.runtime.traces(driver) == ["fake driver run-1: exit 65"]
+    assert plane.runtime.read_log(driver).lines == ["fake driver run-1: exit 65"]
     Path(driver.log).unlink()
-    assert plane.runtime.traces(driver) == []
+    assert plane.runtime.read_log(driver).lines == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Protocol
 
 from tidemill.errors import UnavailableError
@@ -75,8 +76,13 @@ class KubernetesApi(Protocol):
     def delete(self, kind: Kind, name: str, options: Document) -> bool:
         """Delete an object; False if there is none. ConflictError if a precondition does not hold."""
 
-    def log(self, pod: str, container: str, lines: int, *, previous: bool = False) -> str:
-        """The newest lines that a container wrote; empty if there are none to be had."""
+    def log(
+        self, pod: str, container: str, lines: int, *, previous: bool = False, since: datetime | None = None
+    ) -> str:
+        """The newest lines that a container wrote, each behind its moment; empty if there are none to be had.
+
+        Those of the second that `since` lies in are among them: the kubelet compares seconds.
+        """
 
 
 def insist(action: Callable[[], bool]) -> bool:

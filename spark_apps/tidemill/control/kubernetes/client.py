@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import Any
 
-from tidemill.control.kubernetes.api import FIELD_MANAGER, ConflictError, Document, Kind
+from tidemill.control.kubernetes.api import FIELD_MANAGER, PODS, ConflictError, Document, Kind
+from tidemill.control.kubernetes.cluster_access import cluster_settings
 from tidemill.errors import SpecError, TidemillError, UnavailableError
-
-if TYPE_CHECKING:
-    from kubernetes.client import ApiClient, Configuration
 
 # Seconds to reach the API server, twice, and for its answer: 30 at most for one call. It answers in
 # milliseconds; a reconciliation of all streams must fail within a minute, its schedule, when it is away.
@@ -31,15 +29,22 @@ class _ExpiredError(UnavailableError):
 
 
 class KubernetesClient:
-    """One namespace of the cluster that this process runs in, or that KUBECONFIG names.
+    """One namespace of a cluster.
 
     Args:
         namespace: Its name.
+        connection: The Airflow connection by which Airflow reaches the cluster; see `cluster_access`.
+
+    Raises:
+        UnavailableError: TIDE-K8S-007, if there is no way to a cluster from here.
     """
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, namespace: str, connection: str | None = None) -> None:
+        settings = cluster_settings(connection)
+        from kubernetes.client import ApiClient
+
         self._namespace = namespace
-        self._client = _connect()
+        self._client = ApiClient(settings)
 
     def namespace(self) -> Document:
         """The namespace itself."""
@@ -101,11 +106,19 @@ class KubernetesClient:
         """Delete an object; False if there is none."""
         return self._call("DELETE", self._path(kind, name), options) is not None
 
-    def log(self, pod: str, container: str, lines: int, *, previous: bool = False) -> str:
-        """The newest lines that a container wrote; empty if there are none to be had."""
-        from tidemill.control.kubernetes.api import PODS
-
-        query = {"container": container, "tailLines": str(lines), "previous": str(previous).lower()}
+    def log(
+        self, pod: str, container: str, lines: int, *, previous: bool = False, since: datetime | None = None
+    ) -> str:
+        """The newest lines of a container, each behind its moment; empty if there are none to be had."""
+        query = {
+            "container": container,
+            "tailLines": str(lines),
+            "previous": str(previous).lower(),
+            "timestamps": "true",
+        }
+        if since is not None:
+            # It takes whole seconds only.
+            query["sinceTime"] = since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         try:
             return self._send("GET", f"{self._path(PODS, pod)}/log", None, query, "") or ""
         except SpecError:
@@ -167,50 +180,6 @@ class KubernetesClient:
 
 
 _MANAGER = {"fieldManager": FIELD_MANAGER}
-
-
-def _connect() -> ApiClient:
-    """A client by the pod's own account, else by KUBECONFIG.
-
-    Raises:
-        UnavailableError: TIDE-K8S-007, if there is neither, or no client installed.
-    """
-    try:
-        from kubernetes.client import ApiClient, Configuration
-        from urllib3 import Retry
-    except ImportError as error:
-        raise _no_way(error, "install tidemill[airflow], or run it in an Airflow pod") from error
-    settings = Configuration()
-    _configure(settings)
-    # One more try to connect; more would hide an API server that is away. A request that was sent is not
-    # repeated: it may have been carried out, and its second self would be told of a conflict with the first.
-    settings.retries = Retry(total=1, redirect=0, read=0)
-    return ApiClient(settings)
-
-
-def _configure(settings: Configuration) -> None:
-    from kubernetes.config import load_incluster_config, load_kube_config
-    from kubernetes.config.config_exception import ConfigException
-
-    try:
-        try:
-            load_incluster_config(client_configuration=settings)
-        except ConfigException:
-            # Named here: the client's own default is what KUBECONFIG was when it was imported.
-            load_kube_config(os.environ.get("KUBECONFIG"), client_configuration=settings)
-    except (ConfigException, OSError) as error:
-        fix = "run it in a pod with a service account, or point KUBECONFIG at a file"
-        raise _no_way(error, fix) from error
-
-
-def _no_way(cause: Exception, fix: str) -> UnavailableError:
-    return UnavailableError(
-        "TIDE-K8S-007",
-        "There is no way to a Kubernetes API server from here.",
-        facts={"cause": cause},
-        fix=fix,
-        runbook="kubernetes-unavailable",
-    )
 
 
 def _selector(wanted: Mapping[str, str]) -> str:

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from tidemill.control.driver_command import DriverRun
+from tidemill.control.driver_log import LogNews, LogPosition
 from tidemill.control.kubernetes import slot_objects
 from tidemill.control.kubernetes.api import CONFIG_MAPS, JOBS, ConflictError, Document, KubernetesApi, insist
 from tidemill.control.kubernetes.driver_pod import ENGINE, DriverProgram, Start, owner_reference
 from tidemill.control.kubernetes.observed import Observed, is_starting, started_driver
-from tidemill.control.kubernetes.pod_traces import pod_traces
+from tidemill.control.kubernetes.pod_log import read_pod_log
 from tidemill.control.kubernetes.slot_memory import SlotMemory, text_in
 from tidemill.control.kubernetes.slot_record import DRAIN_REQUESTED_AT, SlotRecord
 from tidemill.control.kubernetes.slot_view import look, look_at_all, trouble, troubles
@@ -138,9 +139,9 @@ class KubernetesRuntime:
         """Where the history of a pipeline's drivers is kept."""
         return SlotMemory(self.api, pipeline)
 
-    def traces(self, driver: StartedDriver) -> list[str]:
-        """Events about its pod, and the newest lines of its log."""
-        return pod_traces(self.api, self._look(driver.pipeline, slot_of(driver.mode)), driver)
+    def read_log(self, driver: StartedDriver, since: LogPosition | None = None) -> LogNews:
+        """Events about its pod, and its log."""
+        return read_pod_log(self.api, self._look(driver.pipeline, slot_of(driver.mode)), driver, since)
 
     def _look(self, pipeline: str, slot: Slot) -> Observed:
         return look(self.api, kubernetes_of(self.environment).namespace, pipeline, slot)

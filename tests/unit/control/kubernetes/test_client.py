@@ -2,77 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any, cast
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from tests.support.scripted_api_server import LOST, ScriptedApiServer, kubeconfig, scripted_api_server
 from tidemill.control.kubernetes.api import CONFIG_MAPS, PODS, ConflictError
 from tidemill.control.kubernetes.client import LONGEST_REASON, KubernetesClient
 from tidemill.errors import SpecError, TidemillError, UnavailableError
 
-KUBECONFIG = {
-    "apiVersion": "v1",
-    "kind": "Config",
-    "current-context": "test",
-    "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
-    "users": [{"name": "test", "user": {"token": "not-a-secret"}}],
-}
-
-# In place of a status: the request is carried out, and its answer lost.
-LOST = 0
-
-
-class ScriptedApiServer(ThreadingHTTPServer):
-    """Answers every request with the next scripted answer, and remembers what was asked."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.answers: list[tuple[int, Any]] = []
-        self.asked: list[tuple[str, str, str, Any]] = []
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    def _answer(self) -> None:
-        server = cast(ScriptedApiServer, self.server)
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        sent = json.loads(body) if body else None
-        server.asked.append((self.command, self.path, self.headers.get("Content-Type") or "", sent))
-        status, answer = server.answers.pop(0)
-        if status == LOST:
-            self.close_connection = True
-            return
-        text = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Say nothing."""
-
 
 @pytest.fixture
 def server() -> Iterator[ScriptedApiServer]:
-    server = ScriptedApiServer()
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with scripted_api_server() as server:
+        yield server
 
 
 @pytest.fixture
@@ -82,10 +28,7 @@ def client(server: ScriptedApiServer, tmp_path: Path, monkeypatch: pytest.Monkey
 
 def client_of(address: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> KubernetesClient:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    file = folder / "kubeconfig"
-    clusters = [{"name": "test", "cluster": {"server": address}}]
-    file.write_text(json.dumps({**KUBECONFIG, "clusters": clusters}))
-    monkeypatch.setenv("KUBECONFIG", str(file))
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(folder, address)))
     return KubernetesClient("plant")
 
 
@@ -193,6 +136,38 @@ def test_no_way_to_a_cluster_is_said_so(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(UnavailableError) as caught:
         KubernetesClient("plant")
     assert caught.value.error_id == "TIDE-K8S-007"
+
+
+@pytest.mark.parametrize("connection", [None, "plant"])
+def test_outside_of_airflow_a_connection_is_no_way_and_kubeconfig_is(
+    server: ScriptedApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connection: str | None
+) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "missing"))
+    with pytest.raises(UnavailableError) as caught:
+        KubernetesClient("plant", connection)
+    assert caught.value.error_id == "TIDE-K8S-007"
+    assert caught.value.facts.get("connection") == connection
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, server.address)))
+    server.answers = [(404, {})]
+    assert KubernetesClient("plant", connection).get(PODS, "a") is None
+
+
+def test_a_log_is_asked_for_with_moments_and_from_a_second_on(
+    client: KubernetesClient, server: ScriptedApiServer
+) -> None:
+    server.answers = [(200, "2026-01-01T00:00:00.5Z one\n"), (400, {"message": "no container yet"})]
+    since = datetime(2026, 1, 1, 3, 0, 0, 900_000, tzinfo=timezone(timedelta(hours=2)))
+    assert client.log("a", "driver", 5, since=since) == "2026-01-01T00:00:00.5Z one\n"
+    assert client.log("a", "driver", 5) == ""
+    asked = parse_qs(urlsplit(server.asked[0][1]).query)
+    assert asked == {
+        "container": ["driver"],
+        "tailLines": ["5"],
+        "previous": ["false"],
+        "timestamps": ["true"],
+        "sinceTime": ["2026-01-01T01:00:00Z"],
+    }
 
 
 def test_what_is_missing_is_none_but_not_for_a_creation(

@@ -169,9 +169,9 @@ def test_traces_are_events_and_log_lines(cluster_project: ClusterProject, api: A
     api.warn(POD, "BackOff", "Back-off restarting\nfailed container")
     api.logs[POD] = "starting\nJAVA_HOME is not set"
     api.change_pod(POD, crash_looping(datetime.now(UTC), "Error", 70))
-    assert runtime.traces(driver) == [
+    assert runtime.read_log(driver).lines == [
         "tidemill-orders-0: BackOff: Back-off restarting failed container",
-        "tidemill-orders-0: its container ended: Error, exit 70",
+        "tidemill-orders-0: its container ended: Error, exit 70, after 2 restarts",
         "starting",
         "JAVA_HOME is not set",
     ]

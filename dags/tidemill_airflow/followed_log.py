@@ -1,0 +1,56 @@
+"""The log of the driver that a task waits for, as it grows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tidemill.control.plane import ControlPlane
+    from tidemill.control.runtime import StartedDriver
+
+
+class FollowedLog:
+    """Reads on where it stopped, over drivers, triggers and tasks.
+
+    Args:
+        goal: A `tidemill.control.goal.Goal`, as plain data: it says whose driver.
+        position: How far its log was read before, as plain data.
+    """
+
+    def __init__(self, goal: Mapping[str, Any], position: Mapping[str, Any] | None = None) -> None:
+        self._goal = goal
+        self.position = None if position is None else dict(position)
+        self._complaint = ""
+
+    def read(self, plane: ControlPlane) -> list[str]:
+        """What is new; never a reason to fail. That it cannot be read is said once, until it can."""
+        try:
+            lines = self._read(plane)
+            self._complaint = ""
+        except Exception as error:  # noqa: BLE001  # a person misses some lines; the driver goes on
+            complaint = f"its log cannot be read now: {error}".partition("\n")[0]
+            lines = [] if complaint == self._complaint else [complaint]
+            self._complaint = complaint
+        return lines
+
+    def _read(self, plane: ControlPlane) -> list[str]:
+        from tidemill.control.driver_log import LogPosition
+        from tidemill.control.goal import Goal, driver_of
+
+        goal = Goal.model_validate(self._goal)
+        driver = driver_of(plane, goal)
+        if driver is None:
+            return []
+        before = None if self.position is None else LogPosition.model_validate(self.position)
+        news = plane.runtime.read_log(driver, before)
+        self.position = news.position.model_dump(mode="json")
+        is_new = before is None or not before.is_of(driver)
+        if is_new and goal.kind == "stopped" and driver.alive:
+            # A stream has run for weeks: its end is what is waited for.
+            return [_title(driver)]
+        return [_title(driver), *news.lines] if is_new else news.lines
+
+
+def _title(driver: StartedDriver) -> str:
+    return f"log of driver {driver.run_id}, {driver.process}: {driver.log}"
