@@ -8,10 +8,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tidemill.errors import SpecError
 from tidemill.spec.project import ENVIRONMENT_VARIABLE, PROJECT_VARIABLE, Project, load_environment
 
 if TYPE_CHECKING:
     from tidemill.control.plane import ControlPlane
+    from tidemill.spec.environment import EnvironmentSpec
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,18 @@ class Place:
         from tidemill.control.plane import open_control_plane
 
         return open_control_plane(load_environment(Project(Path(self.project)), self.environment))
+
+    @property
+    def environment_name(self) -> str:
+        """What people call the environment, also one that is named by its file."""
+        return Path(self.environment).stem
+
+    def declared(self) -> EnvironmentSpec | None:
+        """The environment as it is declared; None if it cannot be read, of which reconciliation tells."""
+        try:
+            return load_environment(Project(Path(self.project)), self.environment).spec
+        except SpecError:
+            return None
 
     def as_document(self) -> dict[str, str]:
         """Plain data."""
