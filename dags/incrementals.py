@@ -8,7 +8,8 @@ event with them. Skipped is healthy too: there was nothing new, and no asset get
 
 **Not healthy:** the task fails with the driver's own error and the path of its log. It is retried where
 that can help (source away, driver killed, or stopped before it had finished), and not where it cannot (wrong
-declaration, bad data, gate). Page: stream-does-not-start.
+declaration, bad data, gate). A run that has not ended within `run.deadline` is told to `notify` of the
+environment, once, and goes on. Page: stream-does-not-start.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tidemill.names import incremental_dag_id
 from tidemill_airflow.bounded_operators import IncrementalRun
 from tidemill_airflow.declared import declared
 from tidemill_airflow.driver_pool import driver_pool
+from tidemill_airflow.late_run import deadline_of
 from tidemill_airflow.place import place_of
 from tidemill_airflow.retries import REPEATED
 
@@ -35,6 +37,7 @@ for name, spec in declared(PLACE, "incremental", incremental_dag_id):
         # One run reads all that is new, however many schedules were missed.
         catchup=False,
         max_active_runs=1,
+        deadline=deadline_of(PLACE, name, spec.run.deadline),
         doc_md=f"{__doc__}\n**This pipeline:** {spec.description} Owner: {spec.owner}.",
         tags=["tidemill", "incremental", spec.owner],
         default_args={**REPEATED, "owner": spec.owner, "pool": driver_pool()},

@@ -12,8 +12,8 @@ reason and its page: `hold` (restarts are used up), `refused` (the declaration o
 `failed`, `not made` (no process or pod can be made), `no progress` (no batch was committed, and the source
 was not found empty, for longer than `progress_within`) or `overdue` (the same, since its suspension ended).
 All other streams were visited. It stays red as
-long as that is so; what has changed is told once through `TIDEMILL_NOTIFIER`, if that is set.
- `wait` is not a failure: a driver that crashed is started again with exponential backoff.
+long as that is so; what has changed is told once to the channels of the environment's `notify`.
+`wait` is not a failure: a driver that crashed is started again with exponential backoff.
 Nor is `unseen`: storage or API server did not answer for this stream, and the next visit tries again.
 Pages: stream-does-not-start, stream-makes-no-progress, restart-budget-spent, no-progress-over-restarts,
 drain-overdue, storage-unavailable, other-control-plane.

@@ -8,11 +8,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tidemill.errors import SpecError
 from tidemill.spec.project import ENVIRONMENT_VARIABLE, PROJECT_VARIABLE, Project, load_environment
 from tidemill_airflow.workers import refuse_remote_workers
 
 if TYPE_CHECKING:
     from tidemill.control.plane import ControlPlane
+    from tidemill.spec.environment import EnvironmentSpec
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,18 @@ class Place:
         refuse_remote_workers(environment)
         use_connections(settings_by)
         return open_control_plane(environment)
+
+    @property
+    def environment_name(self) -> str:
+        """What people call the environment, also one that is named by its file."""
+        return Path(self.environment).stem
+
+    def declared(self) -> EnvironmentSpec | None:
+        """The environment as it is declared; None if it cannot be read, of which reconciliation tells."""
+        try:
+            return load_environment(Project(Path(self.project)), self.environment).spec
+        except SpecError:
+            return None
 
     def as_document(self, variables: Mapping[str, str] = os.environ) -> dict[str, str]:
         """Plain data, for a trigger: without what its process knows itself.

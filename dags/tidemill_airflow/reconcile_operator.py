@@ -10,12 +10,13 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from tidemill.errors import TidemillError
 from tidemill.names import STREAMS_ASSET_URI, STREAMS_DAG_ID
-from tidemill_airflow.notify import notifier_of, notify
+from tidemill_airflow.notify import Channels, channels_of, tell_all
 from tidemill_airflow.place import Place
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from tidemill.control.news import Memory
     from tidemill.control.report import Report
     from tidemill.control.visit import Outcome
 
@@ -42,22 +43,34 @@ class ReconcileStreams(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, str]:
         """Reconcile; returns the action by pipeline."""
-        from tidemill.control.report import changes, report_of
+        from tidemill.control.report import report_of
 
         outcomes = self._reconcile()
         summary: dict[str, str] = {outcome.pipeline: outcome.decision.action for outcome in outcomes}
-        before = self._recall(context)
-        report = report_of(before, outcomes, datetime.now(UTC))
-        try:
-            notifier = notifier_of()
-        except TidemillError as error:
-            raise AirflowFailException(f"{error}\n{complaint_of(report)}") from error
-        if notify(notifier, context, changes(before, report)):
-            self._remember(context, report)
-        if report.red:
+        memory = self._recall(context)
+        report = report_of(memory, outcomes, datetime.now(UTC))
+        channels = channels_of(self.place.declared())
+        self._tell(context, channels, memory, report)
+        complaint = complaint_of(report, channels)
+        if complaint:
             context["ti"].xcom_push(key="return_value", value=summary)
-            raise AirflowFailException(complaint_of(report))
+            raise AirflowFailException(complaint)
         return summary
+
+    def _tell(self, context: Context, channels: Channels, memory: Memory, report: Report) -> None:
+        """Tell each channel what it does not know, and remember who was not told."""
+        from tidemill.control.news import after_telling, news_for, notice_of
+        from tidemill.control.report import changes
+
+        news = changes(memory, report)
+        if news:
+            self.log.info("Changed:\n%s", "\n".join(map(str, news)))
+        environment = self.place.environment_name
+        notices = {
+            name: notice_of(changed, environment)
+            for name, changed in news_for(channels.names, memory, report).items()
+        }
+        self._remember(context, after_telling(memory, report, tell_all(channels, notices, context)))
 
     def _reconcile(self) -> list[Outcome]:
         from tidemill.control.streams import reconcile_streams
@@ -70,19 +83,19 @@ class ReconcileStreams(BaseOperator):
         except TidemillError as error:
             return [Outcome(ALL_STREAMS, undecided(error))]
 
-    def _recall(self, context: Context) -> Report:
+    def _recall(self, context: Context) -> Memory:
         """What was found before; nothing where that is lost, which is then told once more."""
-        from tidemill.control.report import Report
+        from tidemill.control.news import Memory
 
         try:
-            return Report.model_validate(context["asset_state_store"][STREAMS].get(REPORT_KEY) or {})
+            return Memory.model_validate(context["asset_state_store"][STREAMS].get(REPORT_KEY) or {})
         except Exception:
             self.log.exception("What was found before is not known.")
-            return Report()
+            return Memory()
 
-    def _remember(self, context: Context, report: Report) -> None:
+    def _remember(self, context: Context, memory: Memory) -> None:
         try:
-            context["asset_state_store"][STREAMS].set(REPORT_KEY, report.model_dump(mode="json"))
+            context["asset_state_store"][STREAMS].set(REPORT_KEY, memory.model_dump(mode="json"))
         except Exception:
             self.log.exception("What was found cannot be kept; it will be told again.")
 
@@ -95,7 +108,8 @@ def line_of(outcome: Outcome) -> str:
     return f"{outcome.pipeline}: {decision.action}{driver}: {decision.reason.partition(chr(10))[0]}{until}"
 
 
-def complaint_of(report: Report) -> str:
-    """What a person should know, stream by stream."""
+def complaint_of(report: Report, channels: Channels) -> str:
+    """What a person should know of streams, and of channels that can never be told; empty if nothing."""
+    refused = [str(error) for error in channels.refused.values()]
     lines = [f"{name}: {trouble}" for name, trouble in sorted(report.red.items())]
-    return "\n".join(["These streams need a human.", *lines])
+    return "\n".join([*refused, *(["These streams need a human.", *lines] if lines else [])])

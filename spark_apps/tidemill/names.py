@@ -136,6 +136,9 @@ STREAMS_DAG_ID = "tidemill_streams"
 # Airflow calls its own runs of the past backfills, in its pages and by `airflow backfill`.
 BACKFILL_DAG_ID = "tidemill_backfill"
 
+# Tells what streams have committed, as events of their tables' assets.
+STREAM_ASSETS_DAG_ID = "stream_assets"
+
 CHECKPOINT_HYGIENE_DAG_ID = "checkpoint_hygiene"
 TABLE_MAINTENANCE_DAG_ID = "table_maintenance"
 

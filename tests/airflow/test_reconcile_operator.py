@@ -10,8 +10,18 @@ from typing import Any
 import pytest
 
 from tests.support.news import NEWS_VARIABLE
-from tests.support.small_project import SmallProject, small_project
+from tests.support.small_project import ENVIRONMENT, SmallProject, small_project
+from tests.support.webhook import webhook
 from tidemill.checkpoint.root_owner import RootOwner, write_owner
+
+CHANNELS = (
+    ENVIRONMENT
+    + """
+notify:
+  - webhook: {connection: chat}
+  - webhook: {connection: pager}
+"""
+)
 
 
 class Task:
@@ -32,7 +42,11 @@ class Task:
 
         from tidemill_airflow.reconcile_operator import STREAMS, ReconcileStreams
 
-        place: Any = SimpleNamespace(open=self.project.plane)
+        place: Any = SimpleNamespace(
+            open=self.project.plane,
+            environment_name="local",
+            declared=lambda: self.project.environment.spec,
+        )
         store = SimpleNamespace(get=self.kept.get, set=self.kept.__setitem__)
         ti = SimpleNamespace(xcom_push=lambda key, value: self.results.append(value))
         context: Any = {"ti": ti, "asset_state_store": {STREAMS: store}}
@@ -99,6 +113,66 @@ def test_a_notifier_that_is_not_there_is_no_silence(task: Task, monkeypatch: pyt
     failure = task.run()
     assert failure.startswith("TIDE-CTRL-015")
     assert task.project.plane().running("orders") is not None
+
+
+def test_a_channel_that_fails_is_told_later_and_the_others_once(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TIDEMILL_NOTIFIER")
+    with webhook() as chat, webhook() as pager:
+        for name, hook in (("chat", chat), ("pager", pager)):
+            monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", hook.url)
+        task.project.environ(CHANNELS)
+        task.project.declare("broken", "descripton: a typo")
+        pager.answer = 503
+        for _ in range(2):
+            assert task.run().startswith("These streams need a human.")
+        pager.answer = 204
+        task.run()
+        task.run()
+        assert len(chat.texts) == 1
+        # Twice in vain.
+        assert len(pager.texts) == 3
+        assert set(chat.texts) == set(pager.texts)
+        assert chat.notices[0]["subject"] == "Tidemill local: broken needs a person"
+        # What has come and gone meanwhile is no news.
+        pager.answer = 503
+        task.project.declare("broken")
+        task.run()
+        task.project.declare("broken", "descripton: a typo")
+        task.run()
+        pager.answer = 204
+        task.run()
+        assert [text.partition(" since")[0] for text in chat.texts] == [
+            *("broken: refused", "broken: well again", "broken: refused"),
+        ]
+        assert len(pager.texts) == 4
+
+
+def test_a_channel_that_cannot_be_opened_is_red_and_the_others_are_told(
+    task: Task, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    task.project.environ(ENVIRONMENT + "notify: [{slack: {}}]\n")
+    assert task.run().startswith("TIDE-CTRL-070")
+    task.project.declare("broken", "descripton: a typo")
+    failure = task.run()
+    assert "apache-airflow-providers-slack" in failure
+    assert "broken: refused" in failure
+    assert len(news(tmp_path)) == 1
+
+
+def test_a_channel_without_its_connection_or_a_silent_one_stops_nothing(
+    task: Task, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tidemill_airflow.notify.PATIENCE_SECONDS", 1)
+    with webhook() as chat:
+        chat.open.clear()
+        monkeypatch.setenv("AIRFLOW_CONN_CHAT", chat.url)
+        task.project.environ(CHANNELS)
+        task.project.declare("broken", "descripton: a typo")
+        assert task.run().startswith("These streams need a human.")
+        assert set(task.kept["report"]["behind"]) == {"webhook chat", "webhook pager"}
+        assert len(news(tmp_path)) == 1
 
 
 def test_without_a_notifier_the_task_alone_tells(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:

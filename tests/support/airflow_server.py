@@ -13,6 +13,7 @@ from urllib.parse import quote
 from tests.support.eventually import eventually
 from tests.support.fake_driver import ROOT
 from tests.support.small_project import ENVIRONMENT, STREAM, SmallProject, small_project
+from tests.support.webhook import Webhook, webhook
 from tidemill.checkpoint.desired import Desired, write_desired
 from tidemill.checkpoint.epochs import newest_epoch
 from tidemill.control.plane import COMMAND_VARIABLE
@@ -60,7 +61,12 @@ PIPELINES = {
     "landing": FILES,
     "filled": FILES,
     "broken": "descripton: a typo",
+    "late": BY_HAND.replace("incremental}", "incremental, deadline: 2 seconds}"),
 }
+
+# Where people are told, through a connection that only the server knows.
+CHAT = "chat"
+NOTIFY = f"protected: true\nnotify: [{{webhook: {{connection: {CHAT}}}}}]\n"
 
 
 # Two people, where a verb needs the approval of another one.
@@ -100,11 +106,14 @@ class Airflow:
         file = self.project.folder.parent / "news"
         return file.read_text().split("\n--\n")[:-1] if file.exists() else []
 
-    def __init__(self, config: AirflowConfig, project: SmallProject) -> None:
+    def __init__(self, config: AirflowConfig, project: SmallProject, chat: Webhook) -> None:
         self._config = config
         self.project = project
+        self.chat = chat
         self.server: AirflowServer = start_airflow(config)
         self.api = self._log_in()
+        told = {"connection_id": CHAT, "conn_type": "http", "host": chat.url, "password": "s3cr3t-t0ken"}
+        self.api.call("POST", "/connections", told)
 
     def kill_and_start_again(self) -> None:
         kill_airflow(self.server)
@@ -228,7 +237,7 @@ def _path(dag_id: str, run_id: str) -> str:
 @contextmanager
 def airflow_server(folder: Path) -> Iterator[Airflow]:
     with small_project(folder / "project") as project:
-        project.environ(ENVIRONMENT + "protected: true\n")
+        project.environ(ENVIRONMENT + NOTIFY)
         for name, text in PIPELINES.items():
             project.declare(name, text)
         plane = project.plane()
@@ -252,7 +261,8 @@ def airflow_server(folder: Path) -> Iterator[Airflow]:
             },
         )
         try:
-            yield Airflow(config, project)
+            with webhook() as chat:
+                yield Airflow(config, project, chat)
         finally:
             server = find_airflow(config.home)
             if server is not None:

@@ -11,6 +11,7 @@ from tidemill.spec.hygiene import Hygiene
 from tidemill.spec.kubernetes import KubernetesSettings, check_root_outlives_pods
 from tidemill.spec.lineage import CatalogName, Lineage
 from tidemill.spec.location import Root
+from tidemill.spec.notify import Channels
 from tidemill.spec.registry import Registry
 from tidemill.spec.restarts import RestartPolicy
 from tidemill.spec.storage import StorageAccess, check_access_fits
@@ -162,6 +163,11 @@ class EnvironmentSpec(Strict):
     )
     protected: bool = Field(False, description="Destructive verbs need approval.")
     hygiene: Hygiene = Field(Hygiene(), description="What the daily DAGs do by themselves.")
+    notify: Channels = Field(
+        [],
+        description="Whom Airflow tells, once, that a stream needs a person or is well again, and that a run "
+        "is late. One that cannot be reached keeps nobody else from being told, and is told later.",
+    )
     spark_ui: bool = Field(
         False,
         description="Whether drivers serve Spark's own UI: on the loopback interface of their machine or pod "

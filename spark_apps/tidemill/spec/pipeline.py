@@ -35,7 +35,7 @@ from tidemill.spec.text import (
     SourceName,
 )
 from tidemill.spec.trigger import DeclaredTrigger, Trigger
-from tidemill.spec.units import Count, Duration, Patience
+from tidemill.spec.units import SHORTEST_PATIENCE, Count, Duration, Patience
 
 Named = TypeVar("Named", NamedSource, DeclaredModel)
 
@@ -57,6 +57,16 @@ class Run(Strict):
     )
     schedule: Schedule | None = Field(
         None, description="Cron expression in UTC or preset such as @daily; for mode incremental only."
+    )
+    deadline: Duration | None = Field(
+        None,
+        description="For mode incremental: how long after it was queued a run must have ended. One that is "
+        "late is told to `notify` of the environment, and goes on.",
+    )
+    asset_every: Duration | None = Field(
+        None,
+        description="For mode stream: how often, at most, what was committed since is told as one event of "
+        "each table's Airflow asset, so that DAGs scheduled on it run. Without it a stream tells none.",
     )
     size: SizeName = Field("small", description="Driver size named in the environment.")
     # Each partition of a stateful operator is a state store of its own: thousands are a wrong unit.
@@ -100,7 +110,18 @@ class Run(Strict):
     def _schedule_fits_mode(self) -> Self:
         if self.schedule is not None and self.mode != "incremental":
             raise ValueError("`schedule` is for mode incremental; a stream runs all the time")
+        if self.deadline is not None and self.mode != "incremental":
+            raise ValueError("`deadline` is for mode incremental; a stream has `progress_within`")
+        if self.asset_every is not None and self.mode != "stream":
+            raise ValueError("`asset_every` is for mode stream; each incremental run tells what it wrote")
         return self
+
+    @field_validator("asset_every")
+    @classmethod
+    def _not_within_a_minute(cls, every: timedelta | None) -> timedelta | None:
+        if every is not None and every < SHORTEST_PATIENCE:
+            raise ValueError("expected at least 1 minute: each look is a task")
+        return every
 
     @model_validator(mode="after")
     def _bound_has_a_use(self) -> Self:

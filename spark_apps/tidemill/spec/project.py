@@ -184,11 +184,11 @@ class Environment:
 # driver does.
 _NOT_PART_OF_A_DEFINITION = {
     *("runtime", "kubernetes", "sizes", "on_change", "protected", "grace_period", "progress_within"),
-    "restarts",
+    *("restarts", "notify"),
 }
 
-# Nor does how long a stream may make no progress.
-_NOT_PART_OF_A_DECLARATION = {"run": {"progress_within"}}
+# Nor does what Airflow is told of it, and when.
+_NOT_PART_OF_A_DECLARATION = {"run": {"progress_within", "deadline", "asset_every"}}
 
 # Triggers without progress before a slow stream counts as making none: a late batch or two is load.
 PATIENT_TRIGGERS = 3

@@ -1,0 +1,194 @@
+"""How each channel that an environment names is told. Addresses and secrets are Airflow's connections."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import logging
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from tidemill.errors import SpecError, UnavailableError, UsageError
+from tidemill.spec.notify import Channel, Email, Log, Slack, Webhook
+from tidemill.spec.web_address import check_encrypted
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
+    from tidemill.control.news import Notice
+
+# Tells a notice; gets the task's context, too.
+Tell = Callable[["Notice", Mapping[str, Any]], object]
+
+# Seconds for each step of a request: connecting, sending, the answer.
+ANSWER_SECONDS = 10
+
+log = logging.getLogger("tidemill.notify")
+
+
+def open_channel(channel: Channel) -> Tell:
+    """What tells a channel.
+
+    Raises:
+        SpecError: TIDE-CTRL-070, if it needs a package that is not installed.
+    """
+    match channel.chosen:
+        case Log(level=level):
+            return lambda notice, _: log.log(logging.getLevelName(level.upper()), "%s", notice.text)
+        case Webhook() as webhook:
+            return lambda notice, _: post(channel.name, _connection(webhook.connection), notice)
+        case Email() as email:
+            return lambda notice, _: mail(channel.name, email, notice)
+        case Slack() as slack:
+            return slack_channel(channel.name, slack)
+    raise AssertionError(channel.kind)
+
+
+def post(name: str, connection: Connection, notice: Notice) -> None:
+    """Send a notice as JSON. Redirects are not followed: they could lead the secret elsewhere.
+
+    Raises:
+        UsageError: TIDE-CTRL-072, if the connection has no address that this may be sent to.
+        UnavailableError: TIDE-CTRL-071, if it did not arrive; without the address, which may hold a secret.
+    """
+    request = urllib.request.Request(  # noqa: S310  # http or https, as `address_of` has seen
+        address_of(name, connection),
+        json.dumps(notice.as_document()).encode(),
+        {"Content-Type": "application/json", "User-Agent": "tidemill", **_authorization(connection)},
+        method="POST",
+    )
+    try:
+        with urllib.request.build_opener(_NoRedirect).open(request, timeout=ANSWER_SECONDS):
+            pass
+    except urllib.error.HTTPError as error:
+        with error:
+            raise _not_told(name, f"HTTP {error.code}") from None
+    except (OSError, ValueError) as error:
+        raise _not_told(name, _cause(error)) from None
+
+
+def address_of(name: str, connection: Connection) -> str:
+    """Where a connection leads: its host, if that is a whole address, else scheme, host, port and path.
+
+    `schema` of a connection is the scheme in a form, and the path where it was written as a URI.
+
+    Raises:
+        UsageError: TIDE-CTRL-072, if that is no address, or is not encrypted though there is a password.
+    """
+    host, schema = connection.host or "", connection.schema or ""
+    address = host
+    if "://" not in host:
+        scheme = schema if schema in ("http", "https") else connection.conn_type
+        port = f":{connection.port}" if connection.port else ""
+        path = "" if schema in ("", "http", "https") else f"/{schema}"
+        address = f"{scheme}://{host}{port}{path}"
+    parts = urlsplit(address)
+    problem = None if parts.scheme in ("http", "https") and parts.hostname else "it names no http(s) address"
+    try:
+        check_encrypted(address, None, has_credentials=bool(connection.password))
+    except ValueError as error:
+        problem = problem or str(error)
+    if problem is not None:
+        raise UsageError(
+            "TIDE-CTRL-072",
+            "The connection of a webhook cannot be used.",
+            facts={"channel": name, "connection": connection.conn_id, "reason": problem},
+            fix="give the connection the whole https address as its host",
+        )
+    return address
+
+
+def mail(name: str, email: Email, notice: Notice) -> None:
+    """Send a notice as mail, by Airflow's SMTP provider.
+
+    Raises:
+        UnavailableError: TIDE-CTRL-071, if the server did not take it.
+    """
+    from airflow.providers.smtp.notifications.smtp import SmtpNotifier
+
+    notifier = SmtpNotifier(
+        to=list(email.to),
+        from_email=email.sender,
+        subject=notice.subject,
+        html_content=f"<pre>{html.escape(notice.text)}</pre>",
+        smtp_conn_id=email.connection,
+    )
+    # Not by calling it: that would take words of an error for templates, and hide what goes wrong.
+    _send(name, notifier.notify)
+
+
+def slack_channel(name: str, slack: Slack) -> Tell:
+    """What tells Slack, by Airflow's provider.
+
+    Raises:
+        SpecError: TIDE-CTRL-070, if that is not installed.
+    """
+    try:
+        from airflow.providers.slack.notifications.slack_webhook import SlackWebhookNotifier
+    except ImportError as error:
+        raise SpecError(
+            "TIDE-CTRL-070",
+            "Airflow's Slack provider is not installed, so nobody would be told.",
+            facts={"channel": name},
+            fix="install apache-airflow-providers-slack beside Airflow, or remove the channel from `notify`",
+        ) from error
+
+    def tell(notice: Notice, _context: Mapping[str, Any]) -> None:
+        # These three begin what Slack takes for links, and for calls to everybody.
+        text = notice.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        notifier = SlackWebhookNotifier(
+            slack_webhook_conn_id=slack.connection,
+            text=f"*{notice.subject}*\n```{text}```",
+            **({"channel": slack.channel} if slack.channel else {}),
+        )
+        _send(name, notifier.notify)
+
+    return tell
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """Leave the answer what it is: an error."""
+
+
+def _send(name: str, notify: Callable[[Any], object]) -> None:
+    try:
+        notify({})
+    except Exception as error:  # noqa: BLE001  # a provider's own errors, which may know an address or a password
+        raise _not_told(name, _cause(error)) from None
+
+
+def _connection(name: str) -> Connection:
+    from airflow.sdk import Connection
+
+    connection: Connection = Connection.get(name)
+    return connection
+
+
+def _authorization(connection: Connection) -> dict[str, str]:
+    if not connection.password:
+        return {}
+    if not connection.login:
+        return {"Authorization": f"Bearer {connection.password}"}
+    both = base64.b64encode(f"{connection.login}:{connection.password}".encode()).decode()
+    return {"Authorization": f"Basic {both}"}
+
+
+def _not_told(name: str, cause: str) -> UnavailableError:
+    return UnavailableError(
+        "TIDE-CTRL-071",
+        "A channel could not be told.",
+        facts={"channel": name, "cause": cause},
+        fix="see its connection in Airflow; it is told at the next visit",
+    )
+
+
+def _cause(error: BaseException) -> str:
+    """What went wrong, without words that may hold an address."""
+    reason = getattr(error, "reason", error)
+    said = getattr(reason, "strerror", None) or getattr(reason, "smtp_code", None)
+    return f"{type(reason).__name__}: {said}" if said else type(reason).__name__

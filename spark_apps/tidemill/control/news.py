@@ -1,0 +1,94 @@
+"""Who is told what: each channel what has changed since it was told last. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tidemill.control.report import Change, Report, changes
+
+
+class Memory(Report):
+    """What the last reconciliation has found, and what channels know that could not be told of it.
+
+    Args:
+        behind: What a channel was told last, by its name. All others know the report.
+    """
+
+    behind: Mapping[str, Report] = {}
+
+    def known_to(self, channel: str) -> Report:
+        """What a channel was told last."""
+        return self.behind.get(channel, self)
+
+
+@dataclass(frozen=True)
+class Notice:
+    """What people are told.
+
+    Args:
+        subject: One line.
+        text: All of it, for a person.
+        environment: Which one it is about.
+        changes: The same for a program, one for each pipeline.
+    """
+
+    subject: str
+    text: str
+    environment: str
+    changes: tuple[Mapping[str, Any], ...]
+
+    def as_document(self) -> dict[str, Any]:
+        """Plain data."""
+        return {**asdict(self), "changes": [dict(change) for change in self.changes]}
+
+
+def news_for(channels: Iterable[str], memory: Memory, report: Report) -> dict[str, list[Change]]:
+    """What each channel does not know yet; those that know all are left out."""
+    news = {channel: changes(memory.known_to(channel), report) for channel in channels}
+    return {channel: changed for channel, changed in news.items() if changed}
+
+
+def after_telling(memory: Memory, report: Report, not_told: Collection[str]) -> Memory:
+    """What to remember.
+
+    Args:
+        memory: What was remembered.
+        report: What was found.
+        not_told: Channels that could not be told; they are told the next time, of what is new by then.
+    """
+    behind = {channel: _plain(memory.known_to(channel)) for channel in not_told}
+    return Memory(troubles=report.troubles, behind=behind)
+
+
+def notice_of(changed: Iterable[Change], environment: str) -> Notice:
+    """Changes as people are told of them."""
+    each = list(changed)
+    return Notice(
+        subject=f"Tidemill {environment}: {_in_short(each)}",
+        text="\n".join(map(str, each)),
+        environment=environment,
+        changes=tuple(
+            {
+                "pipeline": change.pipeline,
+                "trouble": None if change.trouble is None else change.trouble.model_dump(mode="json"),
+            }
+            for change in each
+        ),
+    )
+
+
+def _in_short(changed: list[Change]) -> str:
+    ill = [change.pipeline for change in changed if change.trouble is not None]
+    if not ill:
+        return f"{_named([change.pipeline for change in changed])} well again"
+    return f"{_named(ill)} need{'s' if len(ill) == 1 else ''} a person"
+
+
+def _named(pipelines: list[str]) -> str:
+    return pipelines[0] if len(pipelines) == 1 else f"{len(pipelines)} streams"
+
+
+def _plain(report: Report) -> Report:
+    return Report(troubles=report.troubles)
