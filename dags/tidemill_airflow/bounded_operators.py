@@ -84,6 +84,7 @@ class BackfillPlan(BaseOperator):
         """Plan; returns the plan as plain data."""
         from tidemill.backfill.bounds import parse_bounds
         from tidemill.backfill.chunks import parse_chunk
+        from tidemill.backfill.manner import Manner
         from tidemill.backfill.planning import plan_backfill
         from tidemill.control.spark_part import analysing
         from tidemill.spec.project import resolve_pipeline
@@ -93,8 +94,8 @@ class BackfillPlan(BaseOperator):
         pipeline = resolve_pipeline(plane.environment, params["pipeline"])
         # None for tables that are always computed from everything.
         bounds = parse_bounds(params["from"] or None, params["to"] or None)
-        chunk = parse_chunk(params.get("chunk") or None)
-        plan = plan_backfill(plane.store, pipeline, bounds, analysing(plane, pipeline), chunk)
+        manner = Manner(parse_chunk(params.get("chunk") or None), params.get("publish") or "now")
+        plan = plan_backfill(plane.store, pipeline, bounds, analysing(plane, pipeline), manner)
         self.log.info("\n".join(plan.lines()))
         return plan.as_document()
 

@@ -321,3 +321,19 @@ class Layout:
     def backfill_status(self, pipeline: str, plan: str) -> str:
         """What the driver that carries it out says of itself."""
         return f"{self.backfill(pipeline, plan)}/status.json"
+
+    def backfill_request(self, pipeline: str, plan: str) -> str:
+        """That a person wants its staged rows in the tables."""
+        return f"{self.backfill(pipeline, plan)}/publish.json"
+
+    def staged(self, pipeline: str, plan: str) -> str:
+        """Folder of the rows that wait to be published, one folder per attempt."""
+        return f"{self.backfill(pipeline, plan)}/staged"
+
+    def staging(self, pipeline: str, plan: str, attempt: str) -> Layout:
+        """Where one attempt stages its rows: laid out like a root of its own."""
+        return Layout(f"{self.staged(pipeline, plan)}/{attempt}")
+
+    def leaving(self, output: str, pipeline: str) -> str:
+        """Delta table, in a staging area, of records that leave one of `ASIDE_OUTPUTS` with publishing."""
+        return f"{self.root}/leaving/{output}/{pipeline}"

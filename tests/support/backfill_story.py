@@ -18,6 +18,7 @@ from tests.support.lake import LakePipeline
 from tests.support.stepped_driver import STEP, stepped_driver_command
 from tidemill.backfill.bounds import Bounds
 from tidemill.backfill.chunks import parse_chunk
+from tidemill.backfill.manner import Manner
 from tidemill.backfill.plan import BackfillPlan
 from tidemill.backfill.planning import plan_backfill
 
@@ -49,8 +50,8 @@ class Backfills:
 
     def plan(self, bounds: Bounds) -> BackfillPlan:
         """Plan, as the command line does; a live driver has analysed the transform."""
-        store, chunk = self.pipeline.lake.store, parse_chunk(self.chunk)
-        return plan_backfill(store, self.pipeline.resolved, bounds, self._was_analysed, chunk)
+        store, manner = self.pipeline.lake.store, Manner(parse_chunk(self.chunk))
+        return plan_backfill(store, self.pipeline.resolved, bounds, self._was_analysed, manner)
 
     def steps(self) -> tuple[str, ...]:
         """All steps, in order; of the first chunk, which is not done before the last of them."""

@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,13 @@ from pyspark.sql import SparkSession
 
 from tidemill.backfill.bounds import parse_bounds
 from tidemill.backfill.chunks import parse_chunk
+from tidemill.backfill.compared import compared_now
 from tidemill.backfill.difference import Difference
-from tidemill.backfill.plan import BackfillPlan
+from tidemill.backfill.manner import Manner
+from tidemill.backfill.plan import BackfillPlan, Publish
 from tidemill.backfill.planning import plan_backfill
+from tidemill.backfill.progress import read_progress
+from tidemill.backfill.staging import PublishRequest, ask_to_publish, attempt_of
 from tidemill.checkpoint.doctor.examine import examine
 from tidemill.checkpoint.doctor.measured import Measured
 from tidemill.checkpoint.doctor.read_measured import measured_of
@@ -29,7 +34,6 @@ from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.query_report import write_query_report
 from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.checkpoint.receipts import write_receipt
-from tidemill.control.verify_range import newest
 from tidemill.engine.analyse import analyse
 from tidemill.engine.backfill import run_backfill
 from tidemill.engine.drain import Drain
@@ -232,12 +236,17 @@ class LakePipeline:
         return self._run("stream", step_done, drain)
 
     def plan(
-        self, start: str | None = None, end: str | None = None, chunk: str | None = None, **offsets: str
+        self,
+        start: str | None = None,
+        end: str | None = None,
+        chunk: str | None = None,
+        publish: Publish = "now",
+        **offsets: str,
     ) -> BackfillPlan:
-        pipeline, size = self.resolved, parse_chunk(chunk)
+        pipeline, manner = self.resolved, Manner(parse_chunk(chunk), publish)
         bounds = parse_bounds(start, end, **offsets)
         return plan_backfill(
-            self.lake.store, pipeline, bounds, lambda: analyse(self.lake.spark, self.started), size
+            self.lake.store, pipeline, bounds, lambda: analyse(self.lake.spark, self.started), manner
         )
 
     def backfill(self, start: str | None = None, end: str | None = None, **offsets: str) -> Reporter:
@@ -255,11 +264,21 @@ class LakePipeline:
         self._ended(reporter, "finished")
         return reporter
 
+    def ask_to_publish(self, plan: BackfillPlan) -> None:
+        """Want the staged rows of a plan in its tables; the next `apply` brings them there."""
+        store, layout = self.lake.store, self.resolved.layout
+        progress = read_progress(store, layout, self.name, plan.digest)
+        assert progress is not None
+        request = PublishRequest(attempt=attempt_of(progress), by="tests", at=datetime.now(UTC))
+        ask_to_publish(store, layout, plan, request)
+
     def verify(self, plan: BackfillPlan) -> dict[str, Difference]:
         """Compare a plan's range with the tables as they are, by name; nothing is left behind."""
         pipeline = self.started
         scratch = f"{pipeline.layout.parts(self.name)}/verify"
-        found = verify(self.lake.spark, pipeline, plan, newest(pipeline), scratch)
+        found = verify(
+            self.lake.spark, pipeline, plan, compared_now(self.lake.store, pipeline, plan), scratch
+        )
         assert self.lake.store.list_files(scratch) == []
         return {difference.name: difference for difference in found}
 

@@ -43,6 +43,15 @@ LAYOUT = Layout("/lake")
         (LAYOUT.backfill("orders", "1f2e"), "/lake/backfills/orders-1f2e"),
         (LAYOUT.backfill_plan("orders", "1f2e"), "/lake/backfills/orders-1f2e/plan.json"),
         (LAYOUT.backfill_status("orders", "1f2e"), "/lake/backfills/orders-1f2e/status.json"),
+        (LAYOUT.backfill_request("orders", "1f2e"), "/lake/backfills/orders-1f2e/publish.json"),
+        (
+            LAYOUT.staging("orders", "1f2e", "20260301T").table("bronze/orders"),
+            "/lake/backfills/orders-1f2e/staged/20260301T/tables/bronze/orders",
+        ),
+        (
+            LAYOUT.staging("orders", "1f2e", "20260301T").leaving("late", "orders"),
+            "/lake/backfills/orders-1f2e/staged/20260301T/leaving/late/orders",
+        ),
         (
             LAYOUT.registered_schemas("orders", "http://localhost:8081"),
             "/lake/state/orders/schemas/b213eceaa0ae5845",

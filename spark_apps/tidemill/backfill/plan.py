@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -29,6 +29,10 @@ _BY_WORDS = {
     "time": "rows are replaced by their time; the pipeline has never run live",
     "everything": "the table is replaced; the pipeline has never run live",
 }
+
+
+# When rows come into the tables: as each chunk is done, or all at once, when a person says so.
+Publish = Literal["now", "later"]
 
 
 def hold_of(digest: str) -> str:
@@ -84,6 +88,7 @@ class BackfillPlan(BaseModel):
         left_out: Sinks that a backfill does not write again.
         chunk: Size of the chunks, each of which is committed on its own; None for all at once.
         parts: The chunks of time; those of records are cut once the offsets are found.
+        publish: `later` stages the rows first.
         whole: Of a chunk, the digest of its plan.
         number: Of a chunk, its place among them, from 0.
     """
@@ -107,6 +112,7 @@ class BackfillPlan(BaseModel):
     left_out: tuple[str, ...] = ()
     chunk: Chunk | None = None
     parts: tuple[Part, ...] = ()
+    publish: Publish = "now"
     whole: str | None = Field(default=None, exclude=True)
     number: int | None = Field(default=None, exclude=True)
 
@@ -115,8 +121,9 @@ class BackfillPlan(BaseModel):
         """Of all that was decided; a chunk has that of the whole plan."""
         if self.whole is not None:
             return self.whole
-        # As plans were kept before there were chunks.
-        without = {"chunk", "parts"} if self.chunk is None else None
+        # As plans were kept before there were chunks, and before rows could be staged.
+        without = {"chunk", "parts"} if self.chunk is None else set()
+        without |= {"publish"} if self.publish == "now" else set()
         text = json.dumps(self.model_dump(mode="json", exclude=without), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
 
@@ -165,6 +172,8 @@ class BackfillPlan(BaseModel):
             lines.append(f"  chunks    {_chunks(self, self.chunk)}")
         for table in self.tables:
             lines.append(f"  replace   {table.table}{_where(self, table)}")
+        if self.publish == "later":
+            lines.append("  publish   later: the rows are staged, and come into each table in one commit")
         lines += [f"  left out  {name}: not sent again" for name in self.left_out]
         return lines
 

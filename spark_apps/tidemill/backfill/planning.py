@@ -10,6 +10,7 @@ from tidemill.backfill.bounds import Bounds
 from tidemill.backfill.chunks import Chunk, check_chunk, cut_offsets, cut_times
 from tidemill.backfill.former_topics import check_same_topics
 from tidemill.backfill.live_side import LiveSide, read_live_side
+from tidemill.backfill.manner import AT_ONCE, Manner
 from tidemill.backfill.other_writers import other_writers
 from tidemill.backfill.plan import BackfillPlan, Part, TablePlan, save_plan
 from tidemill.backfill.positions import choose_offsets, look_up, offsets_condition
@@ -34,7 +35,7 @@ def plan_backfill(
     pipeline: Pipeline,
     bounds: Bounds,
     analyse: Callable[[], object],
-    chunk: Chunk | None = None,
+    manner: Manner = AT_ONCE,
 ) -> BackfillPlan:
     """Decide what a backfill reads and replaces; keeps the plan, and changes no data.
 
@@ -43,7 +44,7 @@ def plan_backfill(
         pipeline: What is processed again.
         bounds: The range.
         analyse: Lets Spark analyse the transform and keep what it finds; called if nobody has for this code.
-        chunk: Size of the chunks that it is carried out in; None for all at once.
+        manner: How it is to be carried out.
 
     Raises:
         UsageError: TIDE-BACK-002 to -018, if the range cannot be processed again exactly.
@@ -58,8 +59,9 @@ def plan_backfill(
     if by == "window" and asked.live is not None and pipeline.spec.source.files is not None:
         _check_files(store, pipeline, asked.live)
     plan = _filled(asked, by)
-    if chunk is not None:
-        plan = _in_chunks(asked, plan, chunk)
+    if manner.chunk is not None:
+        plan = _in_chunks(asked, plan, manner.chunk)
+    plan = plan.model_copy(update={"publish": manner.publish})
     save_plan(store, pipeline.layout, plan)
     return plan
 

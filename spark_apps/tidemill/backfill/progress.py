@@ -67,6 +67,9 @@ class Progress(BaseModel):
         found: Offsets of the records, where chunks are cut by records.
         chunks: How many there are; None before that is known.
         done: Those that are done, by number, from 0.
+        staged_at: When all rows were staged, if they are published later.
+        since: Version of each table before its rows were published; None for a table that was new.
+        published: Version of each table with them; None where they changed no row.
         finished_at: When all were done.
         finished_by: By which run.
     """
@@ -80,6 +83,9 @@ class Progress(BaseModel):
     found: Found | None = None
     chunks: int | None = None
     done: dict[int, ChunkDone] = {}
+    staged_at: datetime | None = None
+    since: dict[str, int | None] | None = None
+    published: dict[str, int | None] | None = None
     finished_at: datetime | None = None
     finished_by: str | None = None
 

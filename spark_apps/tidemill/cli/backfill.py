@@ -1,17 +1,19 @@
-"""`tidemill backfill plan | apply | status | verify | stop`: process a range of the past again."""
+"""`tidemill backfill plan | apply | status | verify | publish | abort | stop`: a range of the past again."""
 
 from __future__ import annotations
 
 import getpass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from tidemill.cli.backfill_publish import abort, publish
 from tidemill.cli.invocation import Invocation, invocation_of
 from tidemill.cli.output import print_json, print_table, say, short_duration
 
 if TYPE_CHECKING:
     from tidemill.backfill.bounds import Bounds
+    from tidemill.backfill.manner import Manner
     from tidemill.backfill.plan import BackfillPlan
 
 Ranges = tuple[str | None, str | None, str | None, str | None]
@@ -32,6 +34,14 @@ ChunkSize = Annotated[
         help="Commit it in chunks of so much event time, e.g. '1 day', or of so many records, e.g. 1000000.",
     ),
 ]
+PublishWhen = Annotated[
+    Literal["now", "later"],
+    typer.Option(
+        "--publish",
+        help="`now`: rows come into the tables chunk by chunk. `later`: they are staged until "
+        "`backfill publish` brings all of them into each table in one commit.",
+    ),
+]
 Digest = Annotated[
     str | None,
     typer.Option("--plan", help="Digest of a plan that was looked at; nothing else is carried out."),
@@ -43,7 +53,7 @@ def add_to(app: typer.Typer) -> None:
     group = typer.Typer(
         help="Process a range of the past again.", no_args_is_help=True, rich_markup_mode=None
     )
-    for verb in (plan, apply, status, verify, stop):
+    for verb in (plan, apply, status, verify, publish, abort, stop):
         group.command()(verb)
     app.add_typer(group, name="backfill")
 
@@ -56,11 +66,13 @@ def plan(  # noqa: PLR0913  # the options of a command line
     start_offsets: FromOffsets = None,
     end_offsets: ToOffsets = None,
     chunk: ChunkSize = None,
+    publish: PublishWhen = "now",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what a backfill would read and replace; changes no data."""
     invocation = invocation_of(context)
-    made = _plan(invocation, pipeline, _bounds((start, end, start_offsets, end_offsets)), chunk)
+    bounds = _bounds((start, end, start_offsets, end_offsets))
+    made = _plan(invocation, pipeline, bounds, _manner(chunk, publish))
     if as_json:
         print_json(made.as_document())
     else:
@@ -77,6 +89,7 @@ def apply(  # noqa: PLR0913  # the options of a command line
     start_offsets: FromOffsets = None,
     end_offsets: ToOffsets = None,
     chunk: ChunkSize = None,
+    publish: PublishWhen = "now",
     anew: Annotated[
         bool, typer.Option("--anew", help="Also do the chunks again that a driver before has done.")
     ] = False,
@@ -87,12 +100,12 @@ def apply(  # noqa: PLR0913  # the options of a command line
     that was stopped or killed goes on with the chunks that are left; a range is planned again first.
     """
     ranges = (start, end, start_offsets, end_offsets)
-    _check_one(digest, (*ranges, chunk))
+    _check_one(digest, (*ranges, chunk, None if publish == "now" else publish))
     invocation = invocation_of(context)
     if digest is not None:
         _carry_out(invocation, pipeline, digest, anew=anew)
     else:
-        run_backfill(invocation, pipeline, ranges, apply=True, chunk=chunk, anew=anew)
+        run_backfill(invocation, pipeline, ranges, apply=True, manner=_manner(chunk, publish), anew=anew)
 
 
 def status(
@@ -175,7 +188,7 @@ def run_backfill(  # noqa: PLR0913  # what was asked for on two command lines
     ranges: Ranges,
     *,
     apply: bool,
-    chunk: str | None = None,
+    manner: Manner | None = None,
     anew: bool = False,
 ) -> None:
     """Print the plan of a backfill, and carry it out if asked to."""
@@ -184,7 +197,7 @@ def run_backfill(  # noqa: PLR0913  # what was asked for on two command lines
     if under_way is not None:
         _carry_out(invocation, name, under_way)
         return
-    made = _plan(invocation, name, bounds, chunk)
+    made = _plan(invocation, name, bounds, manner)
     _print(invocation, made)
     if apply:
         _carry_out(invocation, name, made.digest, anew=anew)
@@ -214,14 +227,20 @@ def _bounds(ranges: Ranges) -> Bounds:
     return parse_bounds(*ranges)
 
 
-def _plan(invocation: Invocation, name: str, bounds: Bounds, chunk: str | None = None) -> BackfillPlan:
+def _manner(chunk: str | None, publish: Literal["now", "later"]) -> Manner:
     from tidemill.backfill.chunks import parse_chunk
+    from tidemill.backfill.manner import Manner
+
+    return Manner(parse_chunk(chunk), publish)
+
+
+def _plan(invocation: Invocation, name: str, bounds: Bounds, manner: Manner | None = None) -> BackfillPlan:
+    from tidemill.backfill.manner import AT_ONCE
     from tidemill.backfill.planning import plan_backfill
     from tidemill.control.spark_part import analysing
 
     pipeline, plane = invocation.pipeline(name), invocation.control_plane()
-    size = parse_chunk(chunk)
-    return plan_backfill(plane.store, pipeline, bounds, analysing(plane, pipeline), size)
+    return plan_backfill(plane.store, pipeline, bounds, analysing(plane, pipeline), manner or AT_ONCE)
 
 
 def _under_way(invocation: Invocation, name: str, bounds: Bounds) -> str | None:
@@ -239,18 +258,25 @@ def _under_way(invocation: Invocation, name: str, bounds: Bounds) -> str | None:
 
 def _carry_out(invocation: Invocation, name: str, digest: str, *, anew: bool = False) -> None:
     from tidemill.backfill.plan import load_plan
-    from tidemill.backfill.progress import forget_progress
+    from tidemill.backfill.progress import forget_progress, read_progress
+    from tidemill.backfill.staging import waits
     from tidemill.cli.foreground import run_in_foreground
     from tidemill.control.bounded_run import backfill_run
 
     plane = invocation.control_plane()
     # A wrong digest is told here, not by a driver.
-    load_plan(plane.store, plane.layout, name, digest)
+    plan = load_plan(plane.store, plane.layout, name, digest)
     if anew and plane.running(name, "backfill") is None:
         forget_progress(plane.store, plane.layout, name, digest)
     if not run_in_foreground(plane, backfill_run(name, digest)):
         say(f"To go on with what is left: tidemill backfill apply {name} --plan {digest}")
         raise typer.Exit(1)
+    progress = read_progress(plane.store, plane.layout, name, digest)
+    if progress is not None and waits(plan, progress):
+        say("Staged; the tables are as they were. To compare the rows with their records, to bring them into")
+        say("the tables, or to drop them:")
+        for verb in ("verify", "publish", "abort"):
+            say(f"  tidemill backfill {verb} {name} --plan {digest}")
 
 
 def _print(invocation: Invocation, made: BackfillPlan) -> None:

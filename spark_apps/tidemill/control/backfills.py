@@ -11,11 +11,12 @@ from pydantic import ValidationError
 
 from tidemill.backfill.plan import BackfillPlan, load_plan
 from tidemill.backfill.progress import Progress, read_progress
+from tidemill.backfill.staging import waits
 from tidemill.control.bounded_run import plan_of
 from tidemill.control.plane import ControlPlane
 from tidemill.errors import TidemillError
 
-State = Literal["planned", "at work", "stopped", "finished"]
+State = Literal["planned", "at work", "stopped", "staged", "finished"]
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class Backfill:
     Args:
         plan: The plan.
         progress: Its newest attempt; None if nobody has begun.
-        state: Whether a driver is at work on it. `stopped` is also one that was killed.
+        state: Whether a driver is at work on it. `stopped` is also one that was killed;
+            the rows of one that is `staged` wait to be published.
     """
 
     plan: BackfillPlan
@@ -96,14 +98,16 @@ def _of_pipeline(plane: ControlPlane, pipeline: str, digests: list[str]) -> Iter
         except (TidemillError, ValidationError):
             continue
         progress = read_progress(plane.store, plane.layout, pipeline, digest)
-        yield Backfill(plan, progress, _state(progress, at_work=digest == at_work))
+        yield Backfill(plan, progress, _state(plan, progress, at_work=digest == at_work))
 
 
-def _state(progress: Progress | None, *, at_work: bool) -> State:
+def _state(plan: BackfillPlan, progress: Progress | None, *, at_work: bool) -> State:
     if at_work:
         return "at work"
     if progress is None:
         return "planned"
+    if waits(plan, progress):
+        return "staged"
     return "stopped" if progress.finished_at is None else "finished"
 
 

@@ -14,12 +14,14 @@ from pyspark.sql import SparkSession
 from tidemill.backfill.chunks import cut_offsets
 from tidemill.backfill.plan import BackfillPlan, hold_of
 from tidemill.backfill.progress import ChunkDone, Found, Progress, ProgressFile
+from tidemill.backfill.staging import drop_staged, staging_of
 from tidemill.checkpoint.epochs import claim_epoch
 from tidemill.checkpoint.holds import Hold, drop_hold, take_hold
 from tidemill.engine.batch import DrainedError
 from tidemill.engine.batch_writer import BatchResult
 from tidemill.engine.cancelled import cancelled_by
 from tidemill.engine.chunk_attempt import ChunkAttempt
+from tidemill.engine.publish import StagedPlan, publish_staged
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
 from tidemill.engine.task_watch import TaskWatch, looking, work_of
@@ -51,6 +53,8 @@ def run_backfill(
     5. Each table: the rows of the range are replaced, in one commit.
     6. Records that are in the tables now leave the quarantine and the table of late ones: nothing of a range
        is late.
+    7. Where rows are published later, all this went into a staging area so far, and ends there until a person
+       asks for it; then `publish_staged` takes it into the tables.
 
     Raises:
         UsageError: TIDE-BACK-016, if the plan does not hold any more.
@@ -64,6 +68,7 @@ def run_backfill(
         log.warning("begins_anew", plan=plan.digest, reason=gone)
         progress.begin_anew()
     if not progress.now.done:
+        drop_staged(run.store, run.pipeline.layout, plan)
         progress.change(rules=run.code.rules, tables_read=newest_versions(run.pipeline))
     tasks = TaskWatch(run.pipeline, reporter, lambda: work_of(spark.sparkContext))
     # 1.
@@ -80,9 +85,15 @@ def run_backfill(
             result = attempt.carry_out()
             reporter.batch(result)
             seconds = time.monotonic() - begun
-            progress.change(done={**progress.now.done, number: _done(run, chunk, attempt, result, seconds)})
+            progress.change(
+                done={**progress.now.done, number: _done(run, chunk, attempt, result, seconds)},
+                found=progress.now.found or attempt.found,
+            )
             _tell(progress.now, number, result)
             step_done(f"chunk_done {number}")
+        staged = StagedPlan(plan, progress)
+        if plan.publish == "later" and not publish_staged(spark, run, reporter, staged, step_done):
+            return
     progress.change(finished_at=datetime.now(UTC), finished_by=run.run_id)
 
 
@@ -90,10 +101,15 @@ def _why_anew(run: RunContext, plan: BackfillPlan, progress: Progress) -> str:
     """Why the chunks that are done do not count: other models or code made them, or they are gone."""
     if progress.rules not in (None, run.code.rules):
         return "chunks that are done were made with another model or other code"
+    if progress.published is not None:
+        # They are in the tables, and what is staged may be deleted.
+        return ""
+    layout = run.pipeline.layout
+    layout = staging_of(layout, plan, progress) if plan.publish == "later" else layout
     for sink in run.pipeline.spec.delta_sinks:
         told = (chunk.versions.get(sink.table) for chunk in progress.done.values())
         versions = {version for version in told if version is not None}
-        path = run.pipeline.layout.table(sink.table)
+        path = layout.table(sink.table)
         if versions and not versions <= _standing(path, plan, min(versions)):
             return "commits of chunks that are done are gone"
     return ""

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.backfill.plan import BackfillPlan
-from tidemill.backfill.progress import Progress
+from tidemill.backfill.progress import Found, Progress
+from tidemill.backfill.staging import staging_of
 from tidemill.backfill.still_holds import check_still_holds
 from tidemill.engine.batch_writer import BatchResult
 from tidemill.engine.broken_lines import broken_lines
 from tidemill.engine.discovery import known_columns
 from tidemill.engine.expectations import CheckedRows
-from tidemill.engine.outputs import table_log
 from tidemill.engine.quarantine_range import KEY, QuarantineRange
+from tidemill.engine.range_entry import range_entry
 from tidemill.engine.range_rows import RangeRows, TableRows
+from tidemill.engine.range_tables import RangeTables
 from tidemill.engine.run_context import RunContext
-from tidemill.engine.turn import turn
-from tidemill.ledger.entry import LedgerEntry, OffsetRange, Positions
-from tidemill.names import LATE_OUTPUT, QUARANTINE_OUTPUT, SOURCE_NAME
+from tidemill.ledger.entry import LedgerEntry, Positions
+from tidemill.names import LATE_OUTPUT, QUARANTINE_OUTPUT
 from tidemill.payload.late_rows import LATE_SCHEMA
 from tidemill.payload.quarantine import Quarantine
 from tidemill.sinks.batch_commit import StepDone, Written
-from tidemill.sinks.range_writer import KeyedTable, RangeTarget, prepare_table, replace_rows
-from tidemill.sinks.table_log import TableLog
+from tidemill.sinks.range_writer import replace_rows
 
 
 class ChunkAttempt:
@@ -53,6 +53,8 @@ class ChunkAttempt:
         self._pipeline = run.pipeline
         self._plan = plan
         self._step_done = step_done
+        staging = staging_of(run.pipeline.layout, plan, progress) if plan.publish == "later" else None
+        self._tables = RangeTables(run, staging)
         # All tables and chunks are written with the same rows of those that are joined.
         self._joined = progress.tables_read or {}
         self._discovery = known_columns(spark.sparkContext, run.store, run.pipeline)
@@ -63,6 +65,13 @@ class ChunkAttempt:
     def poison(self) -> int:
         """Records that were left out because the transform fails at them."""
         return len(self._range.poison_records or ())
+
+    @property
+    def found(self) -> Found | None:
+        """Offsets of the records; None if the source has none."""
+        if self._range.start is None or self._range.end is None:
+            return None
+        return Found(start=self._range.start, end=self._range.end, seconds=0)
 
     def find(self) -> tuple[Positions | None, Positions | None]:
         """See that the plan still holds and the source has its records; returns their offsets."""
@@ -90,7 +99,7 @@ class ChunkAttempt:
         rows = self._range.result(files)
         tables = self._range.tables(rows)
         for each in tables:
-            prepare_table(each.taken.of(rows), self._target(each))
+            self._tables.prepare(each, rows)
         spec = self._pipeline.spec
         lines = broken_lines(self._spark, self._pipeline, files)
         with ExitStack() as cached:
@@ -99,8 +108,8 @@ class ChunkAttempt:
                 rows = self._range.computed(files)
                 cached.callback(rows.unpersist)
                 self._discovery.refuse_new()
-            table = KeyedTable(TableLog(files.path), self._entry(QUARANTINE_OUTPUT), self._turn)
-            quarantine = QuarantineRange(self._spark, files, lines, self._range.records, table)
+            into = self._tables.rejections(QUARANTINE_OUTPUT, self._entry(QUARANTINE_OUTPUT))
+            quarantine = QuarantineRange(self._spark, files, lines, self._range.records, into)
             checked = self._range.checked(tables, rows, files, {"plan": self._plan.digest}, cached)
             added = quarantine.add([part for one in checked.values() for part in one.quarantined])
             self._step_done("quarantine_added")
@@ -112,15 +121,8 @@ class ChunkAttempt:
         return BatchResult(None, written, added, expectations=counts)
 
     def _files(self) -> Quarantine:
-        path = self._pipeline.layout.quarantine(self._pipeline.name)
+        path = self._tables.aside(QUARANTINE_OUTPUT)
         return Quarantine.at(self._spark.sparkContext, path, self._run.run_id)
-
-    def _target(self, table: TableRows) -> RangeTarget:
-        log = table_log(self._pipeline, table.sink)
-        return RangeTarget(log, table.taken.columns, table.sink, self._turn)
-
-    def _turn(self) -> AbstractContextManager[None]:
-        return turn(self._run.store, self._pipeline.layout.turn(self._pipeline.name), self._run.run_id)
 
     def _replace_all(
         self, rows: DataFrame, tables: Sequence[TableRows], checked: Mapping[str, CheckedRows]
@@ -143,16 +145,17 @@ class ChunkAttempt:
             entry = entry.model_copy(update={"expectations": checked[name].counts})
         else:
             rows = self._range.rows_of(table, result)
-        written = replace_rows(rows, self._target(table), entry, condition, self.check)
+        target = self._tables.target(table.sink, table.taken.columns)
+        written = replace_rows(rows, target, entry, condition, self.check)
         self._step_done(f"replaced {name}")
         return written
 
     def _drop_late(self) -> None:
         """Late records that are in the tables now leave theirs, also if `late` has been changed since."""
-        layout, name = self._pipeline.layout, self._pipeline.name
-        files = Quarantine.at(self._spark.sparkContext, layout.late(name), self._run.run_id, LATE_SCHEMA)
-        table = KeyedTable(TableLog(files.path), self._entry(LATE_OUTPUT), self._turn)
-        self._drop_accepted(QuarantineRange(self._spark, files, None, self._range.records, table))
+        path = self._tables.aside(LATE_OUTPUT)
+        files = Quarantine.at(self._spark.sparkContext, path, self._run.run_id, LATE_SCHEMA)
+        into = self._tables.rejections(LATE_OUTPUT, self._entry(LATE_OUTPUT))
+        self._drop_accepted(QuarantineRange(self._spark, files, None, self._range.records, into))
         self._step_done("late_dropped")
 
     def _drop_accepted(self, quarantine: QuarantineRange) -> None:
@@ -164,19 +167,11 @@ class ChunkAttempt:
             quarantine.drop(accepted)
 
     def _entry(self, output: str) -> LedgerEntry:
-        return LedgerEntry(
-            pipeline=self._pipeline.name,
-            output=output,
-            mode="backfill",
-            run_id=self._run.run_id,
-            plan=self._plan.digest,
-            chunk=self._plan.number,
-            # Windows and times say nothing of where in the topic their records end.
-            sources={SOURCE_NAME: OffsetRange(start=self._range.start, end=self._range.end)}
-            if self._plan.by in ("record", "everything")
-            else {},
-            tables_read=self._joined or None,
-            source_schemas=self._discovery.identities,
-            poison_records=self._range.poison_records,
-            code=self._run.code,
+        entry = range_entry(self._run, self._plan, output, (self._range.start, self._range.end))
+        return entry.model_copy(
+            update={
+                "tables_read": self._joined or None,
+                "source_schemas": self._discovery.identities,
+                "poison_records": self._range.poison_records,
+            }
         )

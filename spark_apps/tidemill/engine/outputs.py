@@ -12,7 +12,7 @@ from tidemill.checkpoint.retention.rule import retention_of, table_properties
 from tidemill.engine.flow import Flow
 from tidemill.engine.sink_rows import SinkRows, sink_rows
 from tidemill.engine.transform import load_code
-from tidemill.names import CHANGE_FEED
+from tidemill.names import CHANGE_FEED, Layout
 from tidemill.sinks.batch_commit import BatchCommit, Staged, StepDone, Written, nothing_more
 from tidemill.sinks.files_sink import check_columns, write_files
 from tidemill.sinks.foreach_sink import call_with_batch, write_rows
@@ -64,12 +64,18 @@ def build_outputs(pipeline: Pipeline, flow: Flow, step_done: StepDone = nothing_
     return [_output(pipeline, flow, place, step_done) for place in range(len(pipeline.spec.sinks))]
 
 
-def table_log(pipeline: Pipeline, sink: DeltaSink) -> TableLog:
-    """The log of a sink's table, which is made so that it can be brought back as far as the checkpoint."""
+def table_log(pipeline: Pipeline, sink: DeltaSink, layout: Layout | None = None) -> TableLog:
+    """The log of a sink's table, which is made so that it can be brought back as far as the checkpoint.
+
+    Args:
+        pipeline: Its pipeline.
+        sink: The sink.
+        layout: Where it lies, if not where its readers find it.
+    """
     properties = table_properties(retention_of(pipeline.spec))
     if sink.change_feed:
         properties[CHANGE_FEED] = "true"
-    return TableLog(pipeline.layout.table(sink.table), properties)
+    return TableLog((layout or pipeline.layout).table(sink.table), properties)
 
 
 def _output(pipeline: Pipeline, flow: Flow, place: int, step_done: StepDone) -> Output:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 
@@ -13,6 +14,7 @@ from tidemill.engine.broken_lines import BrokenLines
 from tidemill.names import LINEAGE_COLUMNS
 from tidemill.payload.quarantine import QUARANTINE_SCHEMA, Quarantine
 from tidemill.sinks.range_writer import KeyedTable
+from tidemill.sinks.table_columns import table_columns
 from tidemill.storage.parquet_part import PartFile
 
 # Columns that say which record of a topic a row is of, by lineage column: reading it again finds the same.
@@ -26,6 +28,21 @@ REJECTION = [*KEY, "reason", "value"]
 _OTHER_REJECTION = ["file", "line", "reason", "value"]
 
 
+@dataclass(frozen=True)
+class RejectionTables:
+    """Where the rejected records of a range are, and where changes to them go.
+
+    Args:
+        held: The table as its readers see it.
+        into: Takes what is rejected now; `held` itself, unless rows are staged.
+        leaving: Takes note of what leaves `held` later; None if it leaves at once.
+    """
+
+    held: KeyedTable
+    into: KeyedTable
+    leaving: KeyedTable | None = None
+
+
 class QuarantineRange:
     """The quarantine table, as far as it is of certain records.
 
@@ -34,7 +51,7 @@ class QuarantineRange:
         files: Takes what tasks reject.
         lines: Finds the lines of broken records of text files; None for other sources.
         records: SQL condition of the records; None for a source that is no topic, whose records stay.
-        table: The table.
+        tables: The table that is changed, and where what changes goes.
     """
 
     def __init__(
@@ -43,13 +60,13 @@ class QuarantineRange:
         files: Quarantine,
         lines: BrokenLines | None,
         records: str | None,
-        table: KeyedTable,
+        tables: RejectionTables,
     ) -> None:
         self._spark = spark
         self._files = files
         self._lines = lines
         self._records = records
-        self._table = table
+        self._tables = tables
         self._rejected: DataFrame | None = None
 
     def add(self, more: Sequence[PartFile] = ()) -> int:
@@ -62,16 +79,15 @@ class QuarantineRange:
         parts = [*(parts if self._lines is None else self._lines.told(parts)), *more]
         if not parts:
             return 0
-        self._table.log.create(QUARANTINE_SCHEMA)
-        self._rejected = self._spark.read.parquet(*(f"{self._table.log.path}/{part.name}" for part in parts))
-        key = _OTHER_REJECTION if self._records is None else REJECTION
-        return self._table.insert_new(self._rejected, key)
+        self._rejected = self._spark.read.parquet(*(f"{self._files.path}/{part.name}" for part in parts))
+        return insert_rejections(self._rejected, self._tables.into, self._records is not None)
 
     def accepted_now(self) -> DataFrame | None:
         """Rows of the table that were not rejected this time, by `REJECTION`; None if there are none."""
-        if self._records is None or self._table.log.refresh() is None:
+        held = self._tables.held
+        if self._records is None or held.log.refresh() is None:
             return None
-        table = self._spark.read.format("delta").load(self._table.log.path)
+        table = self._spark.read.format("delta").load(held.log.path)
         rows = table.where(self._records).select(REJECTION).distinct()
         if self._rejected is not None:
             then, now = rows.alias("then"), self._rejected.select(REJECTION).alias("now")
@@ -84,5 +100,21 @@ class QuarantineRange:
         return places if self._rejected is None else places.unionByName(self._rejected.select(KEY))
 
     def drop(self, rejections: DataFrame) -> None:
-        """Remove rows, by `REJECTION`."""
-        self._table.delete(rejections, REJECTION)
+        """Remove rows, by `REJECTION`, or take note of those that leave later."""
+        if self._tables.leaving is None:
+            self._tables.held.delete(rejections, REJECTION)
+        else:
+            self._tables.leaving.log.create(table_columns(rejections.schema))
+            self._tables.leaving.insert_new(rejections, REJECTION)
+
+
+def insert_rejections(rejections: DataFrame, table: KeyedTable, has_places: bool) -> int:
+    """Add rejected records to a quarantine that does not hold them yet; returns how many.
+
+    Args:
+        rejections: In its columns.
+        table: The quarantine.
+        has_places: Whether they are records of a topic, which tells one from another.
+    """
+    table.log.create(QUARANTINE_SCHEMA)
+    return table.insert_new(rejections, REJECTION if has_places else _OTHER_REJECTION)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
+from tidemill.backfill.compared import Compared
 from tidemill.backfill.difference import Difference
 from tidemill.backfill.plan import BackfillPlan, load_plan
 from tidemill.backfill.still_holds import check_still_holds
@@ -39,11 +40,9 @@ SHOWN_ROWS = 3
 # 1 for a row that should be there, -1 for one that is.
 _SIGN = "__sign"
 
-Versions = Mapping[str, int | None]
-
 
 def verify(
-    spark: SparkSession, pipeline: Pipeline, plan: BackfillPlan, versions: Versions, scratch: str
+    spark: SparkSession, pipeline: Pipeline, plan: BackfillPlan, compared: Compared, scratch: str
 ) -> list[Difference]:
     """Compare what a plan's records are made into with what the tables hold; changes no table.
 
@@ -51,7 +50,7 @@ def verify(
         spark: The session.
         pipeline: Its pipeline.
         plan: Says which records, and which rows of which tables.
-        versions: Version of each table that is looked at, by its name in the ledger; None if there is none.
+        compared: The tables that are looked at.
         scratch: Folder for records that are rejected; nothing stays there.
 
     Raises:
@@ -59,7 +58,7 @@ def verify(
         DataError: If a record has columns that nobody has discovered yet; TIDE-EXP-001, if a row violates an
             expectation that allows none.
     """
-    store = Store(pipeline.layout.root)
+    store, versions = Store(pipeline.layout.root), compared.versions
     check_still_holds(store, pipeline, plan)
     discovery = known_columns(spark.sparkContext, store, pipeline)
     records = RangeRows(spark, pipeline, plan, newest_versions(pipeline), discovery)
@@ -77,13 +76,15 @@ def verify(
             for table in tables:
                 name = table.sink.table
                 wanted = checked[name].rows if name in checked else records.rows_of(table, result)
-                stored = _stored(spark, pipeline.layout.table(name), versions[name])
+                stored = _stored(spark, compared.layout.table(name), versions[name])
                 found.append(_difference(name, wanted, stored, records.condition_of(name), versions[name]))
         kept = pipeline.spec.has_quarantine or versions[QUARANTINE_OUTPUT] is not None
         if kept and records.records is not None:
             parts = [*rejected.take(), *(part for one in checked.values() for part in one.quarantined)]
             paths = [f"{rejected.path}/{part.name}" for part in parts]
-            stored = _rejections(spark, pipeline, records, rejected, versions[QUARANTINE_OUTPUT])
+            path = compared.layout.quarantine(pipeline.name)
+            held = _stored(spark, path, versions[QUARANTINE_OUTPUT])
+            stored = None if held is None else _rejections(held, records, rejected)
             found.append(_quarantine(spark, paths, stored, versions[QUARANTINE_OUTPUT]))
         return found
     finally:
@@ -91,18 +92,13 @@ def verify(
             store.delete(file.path)
 
 
-def _rejections(
-    spark: SparkSession, pipeline: Pipeline, records: RangeRows, rejected: Quarantine, version: int | None
-) -> DataFrame | None:
-    """What the quarantine holds of a plan's records; None if there is none.
+def _rejections(held: DataFrame, records: RangeRows, rejected: Quarantine) -> DataFrame:
+    """What the quarantine holds of a plan's records.
 
     Broken records are of all offsets that were read. A row that violates an expectation was decoded, so it is
     known whether the plan is about it.
     """
-    stored = _stored(spark, pipeline.layout.quarantine(pipeline.name), version)
-    if stored is None:
-        return None
-    found = stored.where(records.records or "true").select(*KEY, _comparable_reason())
+    found = held.where(records.records or "true").select(*KEY, _comparable_reason())
     by_row = F.col("reason").startswith(f"{REASON}:")
     decided = None if found.where(by_row).isEmpty() else records.decided(rejected)
     if decided is None:
@@ -200,7 +196,11 @@ def _act(spark: SparkSession, arguments: argparse.Namespace) -> list[dict[str, A
     store = Store(pipeline.layout.root)
     plan = load_plan(store, pipeline.layout, pipeline.name, arguments.plan)
     scratch = f"{pipeline.layout.parts(pipeline.name)}/{arguments.run_id}"
-    found = verify(spark, with_models(pipeline, store), plan, json.loads(arguments.versions), scratch)
+    layout = pipeline.layout
+    if arguments.staged:
+        layout = layout.staging(pipeline.name, plan.digest, arguments.staged)
+    compared = Compared(layout, json.loads(arguments.versions))
+    found = verify(spark, with_models(pipeline, store), plan, compared, scratch)
     return [difference.model_dump(mode="json") for difference in found]
 
 
@@ -208,4 +208,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="tidemill.engine.verify", description=__doc__)
     parser.add_argument("--plan", required=True)
     parser.add_argument("--versions", required=True, help="JSON")
+    parser.add_argument("--staged", default="", help="attempt whose staged rows are compared")
     sys.exit(run_part(parser, _act))

@@ -187,6 +187,7 @@ class LedgerEntry(BaseModel):
     `quarantined_rows` and `late_rows` are the batch's, the same in the entry of each of its outputs;
     `expectations` are of the rows of its own output.
     `plan` is the digest of a backfill's plan, `chunk` the number of its chunk, from 0.
+    `published` names the attempt of a backfill whose staged rows the commit brought in, all at once.
     `tables_read` has the version of each table that the batch was joined with, by the source's name.
     `source_schemas` names the version of the columns of each stream that discovers them.
     `poison_records` names the records, `topic-partition-offset`, that the batch leaves out because the
@@ -203,6 +204,7 @@ class LedgerEntry(BaseModel):
     run_id: str
     plan: str | None = None
     chunk: int | None = None
+    published: str | None = None
     generation: str | None = None
     query_id: str | None = None
     epoch: int | None = None

@@ -12,6 +12,7 @@ from delta.exceptions.captured import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,
+    ConcurrentTransactionException,
     ConcurrentWriteException,
 )
 from delta.tables import DeltaMergeBuilder
@@ -33,6 +34,7 @@ _LOST_COMMITS = (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,
+    ConcurrentTransactionException,
     ConcurrentWriteException,
 )
 
@@ -56,12 +58,15 @@ class RangeTarget:
         columns: Columns of the rows.
         sink: The declaration: key, layout, options.
         turn: Makes the pipeline's own stream wait.
+        transaction: Delta's id and version of the one commit, which it skips once it has it; None for one
+            that is written again.
     """
 
     log: TableLog
     columns: pa.Schema
     sink: DeltaSink
     turn: TakeTurn
+    transaction: tuple[str, int] | None = None
 
 
 def replace_rows(
@@ -95,6 +100,9 @@ def replace_rows(
     )
     if condition is not None:
         writer = writer.option("replaceWhere", condition)
+    if target.transaction is not None:
+        app_id, version = target.transaction
+        writer = writer.option("txnAppId", app_id).option("txnVersion", version)
 
     def write() -> None:
         check()

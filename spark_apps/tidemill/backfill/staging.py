@@ -1,0 +1,141 @@
+"""Rows of a backfill that wait to be published: whether they are all there, and who wants them in the tables.
+
+Each attempt stages into a folder of its own: what another one has left can neither be mixed up with its rows
+nor be taken for them. A request names the attempt that a person has looked at, so rows that were computed
+anew since are never published by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from itertools import takewhile
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from tidemill.backfill.plan import BackfillPlan
+from tidemill.backfill.progress import Progress
+from tidemill.errors import DataError
+from tidemill.ledger.entry import ExpectationCounts, LedgerEntry
+from tidemill.ledger.read import Commit
+from tidemill.ledger.standing import standing_commits
+from tidemill.names import Layout
+from tidemill.storage.store import Store
+
+# What became of a table's one commit.
+Publication = Literal["to do", "done", "taken back"]
+
+
+class PublishRequest(BaseModel):
+    """That the rows of one attempt are wanted in the tables.
+
+    Args:
+        attempt: Which.
+        by: Who asked.
+        at: When.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    v: int = 1
+    attempt: str
+    by: str
+    at: datetime
+
+
+def attempt_of(progress: Progress) -> str:
+    """Name of an attempt, in the order of time, e.g. `20260301T101500123456Z`."""
+    return f"{progress.begun_at.astimezone(UTC):%Y%m%dT%H%M%S%fZ}"
+
+
+def transaction_of(plan: BackfillPlan, progress: Progress, table: str) -> tuple[str, int]:
+    """Delta transaction id and version of the commit that publishes a table; a later attempt's is higher."""
+    microseconds = int(progress.begun_at.timestamp() * 1_000_000)
+    return f"{plan.pipeline}:backfill-{plan.digest}:{table}", microseconds
+
+
+def waits(plan: BackfillPlan, progress: Progress) -> bool:
+    """Whether all rows of an attempt are staged, and not published."""
+    return plan.publish == "later" and progress.staged_at is not None and progress.published is None
+
+
+def staging_of(layout: Layout, plan: BackfillPlan, progress: Progress) -> Layout:
+    """Where an attempt stages."""
+    return layout.staging(plan.pipeline, plan.digest, attempt_of(progress))
+
+
+def ask_to_publish(store: Store, layout: Layout, plan: BackfillPlan, request: PublishRequest) -> None:
+    """Keep a request; the driver that carries the plan out obeys it once all rows are staged."""
+    path = layout.backfill_request(plan.pipeline, plan.digest)
+    store.write_json(path, request.model_dump(mode="json"))
+
+
+def is_asked_for(store: Store, layout: Layout, plan: BackfillPlan, progress: Progress) -> bool:
+    """Whether a person wants the rows of this attempt in the tables; not of a file that is damaged."""
+    try:
+        document = store.read_json(layout.backfill_request(plan.pipeline, plan.digest))
+        request = None if document is None else PublishRequest.model_validate(document)
+    except (DataError, ValidationError):
+        return False
+    return request is not None and request.attempt == attempt_of(progress)
+
+
+def drop_staged(store: Store, layout: Layout, plan: BackfillPlan, keep: str | None = None) -> None:
+    """Delete staged rows, of all attempts but `keep`. They can be computed again, so none go to the trash."""
+    folder = layout.staged(plan.pipeline, plan.digest)
+    for attempt in store.list_names(folder):
+        if attempt != keep:
+            for file in store.list_files(f"{folder}/{attempt}"):
+                store.delete(file.path)
+            store.remove_empty_folders(f"{folder}/{attempt}")
+
+
+def publication(
+    newest_first: Iterable[Commit], attempt: str, since: int, is_known: bool
+) -> tuple[Publication, Commit | None]:
+    """What became of the commit that publishes a table.
+
+    Args:
+        newest_first: Commits of the table.
+        attempt: Whose rows.
+        since: Version of the table before the attempt was published.
+        is_known: Whether the table has its transaction. Delta would skip another commit with it, also where
+            the first was taken back by a RESTORE.
+    """
+    newer = takewhile(lambda commit: commit.version > since, standing_commits(newest_first))
+    found = next((c for c in newer if c.entry is not None and c.entry.published == attempt), None)
+    if found is not None:
+        return "done", found
+    return ("taken back" if is_known else "to do"), None
+
+
+def published_entry(planned: LedgerEntry, staged: Sequence[LedgerEntry], attempt: str) -> LedgerEntry:
+    """What the one commit says: what was planned, and what became of it in the chunks.
+
+    Args:
+        planned: Of the whole range.
+        staged: Those of the table's chunks.
+        attempt: Whose rows.
+    """
+    poison = {record for entry in staged for record in entry.poison_records or ()}
+    counts = [entry.expectations for entry in staged if entry.expectations is not None]
+    schemas = next((entry.source_schemas for entry in staged if entry.source_schemas), None)
+    return planned.model_copy(
+        update={
+            "published": attempt,
+            "source_schemas": schemas,
+            "poison_records": tuple(sorted(poison)) or None,
+            "expectations": _sum(counts) if counts else None,
+        }
+    )
+
+
+def _sum(counts: Sequence[ExpectationCounts]) -> ExpectationCounts:
+    names = sorted({name for one in counts for name in one.violations})
+    return ExpectationCounts(
+        checked=sum(one.checked for one in counts),
+        dropped=sum(one.dropped for one in counts),
+        quarantined=sum(one.quarantined for one in counts),
+        violations={name: sum(one.violations.get(name, 0) for one in counts) for name in names},
+    )

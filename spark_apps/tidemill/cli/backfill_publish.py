@@ -1,0 +1,67 @@
+"""`tidemill backfill publish | abort`: what becomes of rows that a backfill has staged."""
+
+from __future__ import annotations
+
+import getpass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidemill.cli.invocation import Invocation, invocation_of
+from tidemill.cli.output import say
+
+if TYPE_CHECKING:
+    from tidemill.backfill.plan import BackfillPlan
+    from tidemill.control.plane import ControlPlane
+
+# Runs that may be needed: one that was at work may have looked for the request just before it came.
+_RUNS = 2
+
+Name = Annotated[str, typer.Argument(help="Name of the pipeline.")]
+Digest = Annotated[str, typer.Option("--plan", help="Digest of the plan.")]
+Reason = Annotated[str, typer.Option(help="Why; kept in the audit.")]
+
+
+def publish(context: typer.Context, pipeline: Name, digest: Digest, reason: Reason = "") -> None:
+    """Bring staged rows into the tables, one commit each, beside the stream; repeated, it changes nothing."""
+    from tidemill.cli.foreground import run_in_foreground
+    from tidemill.control.bounded_run import backfill_run
+    from tidemill.control.publishing import asked_of, request_publishing
+
+    plane, plan = _plan(invocation_of(context), pipeline, digest)
+    if not request_publishing(plane, asked_of(plane, plan, getpass.getuser(), reason)):
+        say(f"{pipeline}: plan {digest} is published")
+        return
+    for _ in range(_RUNS):
+        run_in_foreground(plane, backfill_run(pipeline, digest))
+        if _is_finished(plane, plan):
+            return
+    say(f"Not published. To go on: tidemill backfill publish {pipeline} --plan {digest}")
+    say("Rows that were computed anew meanwhile are staged again, to be verified and published.")
+    raise typer.Exit(1)
+
+
+def abort(context: typer.Context, pipeline: Name, digest: Digest, reason: Reason = "") -> None:
+    """Delete staged rows; the tables stay exactly as they are."""
+    from tidemill.control.publishing import abort as abort_plan
+    from tidemill.control.publishing import asked_of
+
+    plane, plan = _plan(invocation_of(context), pipeline, digest)
+    found = abort_plan(plane, asked_of(plane, plan, getpass.getuser(), reason))
+    say(f"{pipeline}: {'staged rows were deleted' if found else 'nothing is staged'}, plan {digest}")
+
+
+def _plan(invocation: Invocation, name: str, digest: str) -> tuple[ControlPlane, BackfillPlan]:
+    from tidemill.backfill.plan import load_plan
+
+    # An unknown pipeline is refused with the near name.
+    invocation.pipeline(name)
+    plane = invocation.control_plane()
+    return plane, load_plan(plane.store, plane.layout, name, digest)
+
+
+def _is_finished(plane: ControlPlane, plan: BackfillPlan) -> bool:
+    from tidemill.backfill.progress import read_progress
+
+    progress = read_progress(plane.store, plane.layout, plan.pipeline, plan.digest)
+    return progress is not None and progress.finished_at is not None

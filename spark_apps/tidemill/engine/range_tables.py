@@ -1,0 +1,86 @@
+"""The tables that a backfill changes: those that readers see, or those that take rows for later."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from tidemill.engine.outputs import table_log
+from tidemill.engine.quarantine_range import RejectionTables
+from tidemill.engine.range_rows import TableRows
+from tidemill.engine.run_context import RunContext
+from tidemill.engine.turn import turn
+from tidemill.ledger.entry import LedgerEntry
+from tidemill.names import Layout
+from tidemill.sinks.range_writer import KeyedTable, RangeTarget, prepare_table
+from tidemill.sinks.table_log import TableLog
+from tidemill.spec.sinks import DeltaSink
+
+
+@dataclass(frozen=True)
+class RangeTables:
+    """The tables of one backfill.
+
+    Args:
+        run: The run.
+        staging: Where rows are staged; None if they go into the tables at once.
+    """
+
+    run: RunContext
+    staging: Layout | None = None
+
+    @property
+    def _layout(self) -> Layout:
+        return self.staging or self.run.pipeline.layout
+
+    def prepare(self, table: TableRows, result: DataFrame) -> None:
+        """Make a table that is not there yet, and refuse one with other columns, before hours of work.
+
+        Raises:
+            DataError: TIDE-SINK-001.
+        """
+        rows = table.taken.of(result)
+        if self.staging is not None:
+            readers = self.published(table.sink, table.taken.columns)
+            readers.log.refresh()
+            readers.log.check_columns(readers.columns, table.sink.adds_columns)
+        prepare_table(rows, self.target(table.sink, table.taken.columns))
+
+    def target(self, sink: DeltaSink, columns: pa.Schema) -> RangeTarget:
+        """Takes the rows of a chunk."""
+        return RangeTarget(table_log(self.run.pipeline, sink, self._layout), columns, sink, self.turn)
+
+    def published(
+        self, sink: DeltaSink, columns: pa.Schema, transaction: tuple[str, int] | None = None
+    ) -> RangeTarget:
+        """The table that readers see."""
+        return RangeTarget(table_log(self.run.pipeline, sink), columns, sink, self.turn, transaction)
+
+    def aside(self, output: str) -> str:
+        """Path of the table that takes records that are set aside, by one of `ASIDE_OUTPUTS`."""
+        return self._layout.aside(output, self.run.pipeline.name)
+
+    def rejections(self, output: str, entry: LedgerEntry) -> RejectionTables:
+        """The same with the table that readers see.
+
+        Args:
+            output: One of `ASIDE_OUTPUTS`.
+            entry: Goes into each commit.
+        """
+        name = self.run.pipeline.name
+        held = self._keyed(self.run.pipeline.layout.aside(output, name), entry)
+        if self.staging is None:
+            return RejectionTables(held, held)
+        into = self._keyed(self.aside(output), entry)
+        return RejectionTables(held, into, self._keyed(self.staging.leaving(output, name), entry))
+
+    def turn(self) -> AbstractContextManager[None]:
+        """Makes the pipeline's own stream wait."""
+        layout, name = self.run.pipeline.layout, self.run.pipeline.name
+        return turn(self.run.store, layout.turn(name), self.run.run_id)
+
+    def _keyed(self, path: str, entry: LedgerEntry) -> KeyedTable:
+        return KeyedTable(TableLog(path), entry, self.turn)
