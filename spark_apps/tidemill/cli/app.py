@@ -29,6 +29,7 @@ from tidemill.cli import (
     status,
     streams,
     table,
+    upgrade,
     validate,
     watch,
 )
@@ -49,7 +50,7 @@ app = typer.Typer(
 )
 for verbs in (init, validate, plan, run, status, streams, watch, ledger, query, graph):
     verbs.add_to(app)
-for group in (queries, backfill, checkpoint, table, quarantine, schema, lineage, control, dev):
+for group in (queries, backfill, checkpoint, upgrade, table, quarantine, schema, lineage, control, dev):
     group.add_to(app)
 
 
