@@ -301,6 +301,10 @@ class Layout:
         """What was found out about the rows of a pipeline, by digest of the code that it was found in."""
         return f"{self.state(pipeline)}/origins/{found_in}.json"
 
+    def meanings(self, pipeline: str, code: str) -> str:
+        """What the stateful operators of a version compute, by digest of its code."""
+        return f"{self.state(pipeline)}/meanings/{code}.json"
+
     def backfill(self, pipeline: str, plan: str) -> str:
         """Folder with everything about one plan of a backfill, by its digest."""
         return f"{self.backfills}/{pipeline}-{plan}"

@@ -32,9 +32,10 @@ REFUSAL = GateRefusedError(
 
 
 def fake_part_command(environment: Environment, run: DriverRun) -> list[str]:
-    """The real command line, with this module for the engine's."""
+    """The real command line, with this module for the engine's parts; drivers are fakes, too."""
     program, flag, _, *arguments = driver_command(environment, run)
-    return [program, flag, "tests.support.fake_part", *arguments]
+    module = "fake_part" if run.mode == "verb" else "fake_driver"
+    return [program, flag, f"tests.support.{module}", *arguments]
 
 
 def main() -> int:

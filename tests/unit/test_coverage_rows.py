@@ -16,7 +16,8 @@ ROWS = load_rows()
 
 
 def test_no_row_is_left_out() -> None:
-    assert [row.row_id for row in ROWS] == [f"S{number}" for number in range(1, 41)]
+    wanted = [row.row_id for row in ROWS if row.row_id.startswith("S")]
+    assert wanted == [f"S{number}" for number in range(1, 41)]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.row_id)

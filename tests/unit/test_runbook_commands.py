@@ -27,6 +27,7 @@ from tests.unit.runbooks import (
     test_spark_pages,
     test_state_pages,
     test_tuning_pages,
+    test_upgrade_pages,
     test_write_pages,
 )
 
@@ -46,6 +47,7 @@ STORIES: list[Story] = [
     *test_spark_pages.STORIES,
     *test_state_pages.STORIES,
     *test_tuning_pages.STORIES,
+    *test_upgrade_pages.STORIES,
     *test_write_pages.STORIES,
     *test_runbook_repartition.STORIES,
     *test_runbook_transform.STORIES,
@@ -77,6 +79,12 @@ SHOWN_ELSEWHERE = {
     "TIDE-CTRL-032": "tests/unit/control/kubernetes/test_parts.py",
     "TIDE-CTRL-060": "tests/airflow/test_cluster_connection.py",
     "TIDE-CTRL-061": "tests/airflow/test_cluster_connection.py",
+    "TIDE-CTRL-080": "tests/support/upgrade_corpus.py",
+    "TIDE-CTRL-081": "tests/support/upgrade_corpus.py",
+    "TIDE-CTRL-082": "tests/support/upgrade_corpus.py",
+    "TIDE-CTRL-083": "tests/support/upgrade_corpus.py",
+    "TIDE-CTRL-084": "tests/support/upgrade_corpus.py",
+    "TIDE-CTRL-085": "tests/support/upgrade_corpus.py",
     "TIDE-K8S-002": "tests/unit/control/kubernetes/test_client.py",
     "TIDE-K8S-003": "tests/unit/control/kubernetes/test_client.py",
     "TIDE-K8S-004": "tests/unit/control/kubernetes/test_client.py",

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from tidemill.errors import GateRefusedError
+
 Severity = Literal["error", "warning", "note"]
 
 # Worst first.
@@ -36,6 +38,16 @@ class Finding:
     facts: Mapping[str, object] = field(default_factory=dict)
     fix: str = ""
     runbook: str = ""
+
+    def as_error(self) -> GateRefusedError:
+        """As what a start is refused with."""
+        return GateRefusedError(
+            self.finding_id,
+            f"{self.problem} Nothing was started, read or written.",
+            facts=self.facts,
+            fix=self.fix,
+            runbook=self.runbook,
+        )
 
     def document(self) -> dict[str, Any]:
         """As plain data."""

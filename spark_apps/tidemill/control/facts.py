@@ -29,6 +29,7 @@ class Facts:
         on_change: What the environment wants done about a running stream whose definition changed.
         objection: Why the changed definition could not go on from the checkpoint; None if it can, or if
             nobody needs to know.
+        is_planned: Whether it is known if it could; else Spark must plan it first.
         desired: What a person asked for; None if nobody did.
         running: The driver in the main slot.
         ended: The newest driver of the main slot, if it runs no more.
@@ -50,6 +51,7 @@ class Facts:
     grace_period: timedelta = timedelta(seconds=120)
     on_change: Literal["leave", "restart"] = "leave"
     objection: TidemillError | None = None
+    is_planned: bool = True
     desired: Desired | None = None
     running: StartedDriver | None = None
     ended: StartedDriver | None = None

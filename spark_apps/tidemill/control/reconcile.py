@@ -21,13 +21,14 @@ from tidemill.spec.restarts import RestartPolicy
 # new driver fences off the other, which gives way before its next batch.
 LONGEST_SILENCE_OF_NEWER = timedelta(minutes=20)
 
-Action = Literal["start", "stop", "kill", "leave", "wait", "hold", "refused", "failed", "unseen"]
+Action = Literal["start", "stop", "kill", "leave", "plan", "wait", "hold", "refused", "failed", "unseen"]
 
 
 @dataclass(frozen=True)
 class Decision:
     """What to do about a pipeline, and why.
 
+    `plan`: Spark says what state a changed definition would keep, before the old one stops.
     `hold`: restarts are used up. `refused`: the declaration or the driver said no. `failed`: the decision
     could not be made or carried out. `unseen`: storage or API server did not answer; it is tried again.
     `alarm`: a person should know, though it is tried again.
@@ -149,6 +150,8 @@ def _about_changed(facts: Facts) -> Decision:
     if facts.objection is not None:
         reason = f"it runs as defined before, because the new definition is refused: {facts.objection}"
         return Decision("refused", reason, runbook=facts.objection.runbook)
+    if not facts.is_planned:
+        return Decision("plan", "its definition changed: Spark plans the new one before the old one stops")
     return Decision("stop", "its definition changed: it drains, and the next visit starts the new one")
 
 

@@ -11,6 +11,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 # Seconds between two looks at a part: it takes ten at least, the start of Spark.
 POLL_SECONDS = 0.5
+
+# How long a part that nobody waits for is not started again after it was cut short: what kills it, such as
+# too little memory, does so each time, and each try takes a core for half a minute.
+PAUSE_AFTER_FAILURE = timedelta(minutes=10)
 
 # Lines of its log, or of what the cluster says of it, that an error shows.
 SHOWN_LINES = 8
@@ -108,6 +113,34 @@ def run_part(plane: ControlPlane, pipeline: Pipeline, module: str, arguments: Se
     _wait(plane, driver)
     # 5.
     return (read() or _left_nothing(plane, run)).answer_or_raise()
+
+
+def begin_part(plane: ControlPlane, pipeline: Pipeline, module: str, arguments: Sequence[str]) -> None:
+    """Start `tidemill.engine.<module>` unless a part of the pipeline is at work; nobody waits for it.
+
+    Raises:
+        UnavailableError: TIDE-CKPT-077, if it was cut short a short while ago.
+    """
+    run = _run_of(pipeline, module, arguments)
+    last = plane.runtime.last_start(pipeline.name, "verb")
+    if last is not None and last.alive:
+        return
+    left_nothing = read_part_result(plane.store, plane.layout, pipeline.name, run.run_id) is None
+    if last is not None and last.run_id == run.run_id and left_nothing and _age(last) < PAUSE_AFTER_FAILURE:
+        _left_nothing(plane, run)
+    plane.runtime.start(run, pipeline.definition_digest)
+
+
+def result_of_part(
+    plane: ControlPlane, pipeline: Pipeline, module: str, arguments: Sequence[str]
+) -> PartResult | None:
+    """What a part has come to; None if it never ran, is at work, or was cut short."""
+    run = _run_of(pipeline, module, arguments)
+    return read_part_result(plane.store, plane.layout, pipeline.name, run.run_id)
+
+
+def _age(driver: StartedDriver) -> timedelta:
+    return datetime.now(UTC) - driver.started_at
 
 
 def _run_of(pipeline: Pipeline, module: str, arguments: Sequence[str]) -> DriverRun:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-from typing import Literal
+from datetime import datetime
+from typing import Any, Literal
 
 from tidemill.checkpoint.desired import read_desired
 from tidemill.checkpoint.holds import Hold, read_holds
 from tidemill.checkpoint.receipts import newest_receipt
 from tidemill.checkpoint.status import read_status
-from tidemill.control.definition_change import objection_to
 from tidemill.control.endings import Ending
 from tidemill.control.facts import Facts
 from tidemill.control.plane import ControlPlane
 from tidemill.control.restart_history import endings_in, with_ending
 from tidemill.control.runtime import MainSlot, StartedDriver
+from tidemill.control.upgrade_check import verdict_so_far
 from tidemill.errors import TidemillError
 from tidemill.spec.capabilities import ELSEWHERE
 from tidemill.spec.project import Pipeline, resolve_pipeline
@@ -49,7 +49,6 @@ def gather_facts(plane: ControlPlane, name: str, now: datetime, slot: MainSlot |
         by_hand=_by_hand(pipeline, problem),
         grace_period=plane.environment.spec.grace_period,
         on_change=plane.environment.spec.on_change,
-        objection=_objection(plane, pipeline, running),
         desired=read_desired(plane.store, plane.layout, name),
         running=running,
         ended=ended,
@@ -58,24 +57,28 @@ def gather_facts(plane: ControlPlane, name: str, now: datetime, slot: MainSlot |
         newest_receipt=None if running else newest_receipt(plane.store, plane.layout, name),
         newest_status=read_status(plane.store, plane.layout, name),
         **_patience(plane, pipeline),
+        **_successor(plane, pipeline, running),
     )
 
 
-def _patience(plane: ControlPlane, pipeline: Pipeline | None) -> dict[str, timedelta]:
+def _patience(plane: ControlPlane, pipeline: Pipeline | None) -> dict[str, Any]:
     if pipeline is None:
         return {"progress_within": plane.environment.spec.progress_within}
     return {"trigger": pipeline.spec.run.trigger, "progress_within": pipeline.progress_within}
 
 
-def _objection(
+def _successor(
     plane: ControlPlane, pipeline: Pipeline | None, running: StartedDriver | None
-) -> TidemillError | None:
-    """What the gate says of a changed definition; asked only if the running driver would go for it."""
+) -> dict[str, Any]:
+    """What the upgrade gate says of a changed definition; asked only if the driver would go for it."""
     if pipeline is None or running is None or plane.environment.spec.on_change == "leave":
-        return None
+        return {}
     if running.mode != "stream" or running.digest == pipeline.definition_digest:
-        return None
-    return objection_to(plane.store, pipeline)
+        return {}
+    verdict = verdict_so_far(plane, pipeline)
+    objection = None if verdict is None else verdict.objection
+    refusal = None if objection is None else objection.as_error()
+    return {"objection": refusal, "is_planned": verdict is not None}
 
 
 def _holds(plane: ControlPlane, name: str, endings: Sequence[Ending]) -> tuple[Hold, ...]:

@@ -21,8 +21,10 @@ from tidemill.control.run_id import new_run_id
 from tidemill.control.runtime import MainSlot, StartedDriver
 from tidemill.control.side_by_side import IsLate
 from tidemill.control.stream_facts import gather_facts
+from tidemill.control.upgrade_check import begin_planning
 from tidemill.engine.classify import classify
 from tidemill.errors import InternalError, TidemillError, UnavailableError
+from tidemill.spec.project import resolve_pipeline
 
 # Looks at storage and API server that may fail before a visit is put off, and the pause between two, in
 # seconds: most failures are over by then.
@@ -153,6 +155,8 @@ def _not_made(plane: ControlPlane, pipeline: str, run_id: str, digest: str, erro
 
 
 def _carry_out(plane: ControlPlane, facts: Facts, decision: Decision) -> Outcome:
+    if decision.action == "plan":
+        return _have_planned(plane, facts, decision)
     if decision.action != "start":
         return Outcome(facts.pipeline, decision, _act_on_driver(plane, facts, decision))
     if facts.digest is None:
@@ -164,6 +168,16 @@ def _carry_out(plane: ControlPlane, facts: Facts, decision: Decision) -> Outcome
         failed = replace(decision, action="failed", reason=str(problem), runbook=problem.runbook)
         return Outcome(facts.pipeline, failed)
     return Outcome(facts.pipeline, decision, driver)
+
+
+def _have_planned(plane: ControlPlane, facts: Facts, decision: Decision) -> Outcome:
+    try:
+        begin_planning(plane, resolve_pipeline(plane.environment, facts.pipeline))
+    except Exception as error:  # noqa: BLE001  # whatever it is, the old version goes on
+        problem = problem_of(error)
+        failed = replace(decision, action="failed", reason=str(problem), runbook=problem.runbook)
+        return Outcome(facts.pipeline, failed, facts.running)
+    return Outcome(facts.pipeline, decision, facts.running)
 
 
 def _act_on_driver(plane: ControlPlane, facts: Facts, decision: Decision) -> StartedDriver | None:

@@ -43,13 +43,18 @@ def analyse(spark: SparkSession, pipeline: Pipeline) -> list[dict[str, Any]]:
     return [{**finding.error.as_document(), "warns": finding.rule.warns} for finding in flow.findings]
 
 
-def _act(spark: SparkSession, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+def check_same_definition(arguments: argparse.Namespace) -> Pipeline:
+    """The pipeline as it is where Spark runs.
+
+    Raises:
+        SpecError: TIDE-SPEC-043, if it is another one than where the part was asked for.
+    """
     environment = load_environment(find_project(arguments.project), arguments.env)
     pipeline = resolve_pipeline(environment, arguments.pipeline)
     if pipeline.definition_digest != arguments.definition:
         raise SpecError(
             "TIDE-SPEC-043",
-            "Where Spark runs, the pipeline is another one than where the backfill is planned.",
+            "Where Spark runs, the pipeline is another one than where it is planned.",
             facts={
                 "pipeline": pipeline.name,
                 "planned_for": arguments.definition,
@@ -57,6 +62,11 @@ def _act(spark: SparkSession, arguments: argparse.Namespace) -> list[dict[str, A
             },
             fix="deploy the same project, images included, to both places",
         )
+    return pipeline
+
+
+def _act(spark: SparkSession, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    pipeline = check_same_definition(arguments)
     return analyse(spark, with_models(pipeline, Store(pipeline.layout.root)))
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tidemill.backfill.row_origin import check_declared, keep_origin
+from tidemill.checkpoint.upgrade.version import keep_meanings
 from tidemill.engine.batch import BatchProcessor, DrainedError
 from tidemill.engine.batch_writer import BatchWriter
 from tidemill.engine.broken_lines import broken_lines
@@ -18,6 +19,7 @@ from tidemill.engine.file_sinks import claim_folders
 from tidemill.engine.flow import Collectors, Flow, build_flow
 from tidemill.engine.half_written import Begun, StartAgainError
 from tidemill.engine.late_split import LateSplit
+from tidemill.engine.meanings import meanings_of
 from tidemill.engine.outputs import build_outputs
 from tidemill.engine.plan_check.check import refuse_or_warn
 from tidemill.engine.poison_of_batch import known_poison, left_out_of, record_poison
@@ -132,6 +134,7 @@ def start_query(
         log.warning("transform", **warning.error.as_document())
     check_declared(pipeline, flow.origin)
     keep_origin(run.store, pipeline, flow.origin)
+    keep_meanings(run.store, pipeline.layout, pipeline.name, run.code.digest, meanings_of(flow.frame))
     asides = _asides(spark, pipeline, quarantine, late, step_done)
     writer = _batch_writer(spark, run, flow, asides, step_done)
     writer.discovery = discovery if discovery.columns else None

@@ -12,7 +12,6 @@ from tidemill.checkpoint.gate.integrity import integrity
 from tidemill.checkpoint.gate.source import source
 from tidemill.checkpoint.gate.state import state
 from tidemill.checkpoint.holds import read_holds
-from tidemill.errors import GateRefusedError
 from tidemill.names import Layout
 from tidemill.storage.store import Store
 
@@ -64,10 +63,4 @@ def check_holds(store: Store, layout: Layout, pipeline: str, own: str = "") -> N
 def _refuse_first(findings: list[Finding]) -> None:
     refusal = next((finding for finding in findings if finding.severity == "error"), None)
     if refusal is not None:
-        raise GateRefusedError(
-            refusal.finding_id,
-            f"{refusal.problem} Nothing was started, read or written.",
-            facts=refusal.facts,
-            fix=refusal.fix,
-            runbook=refusal.runbook,
-        )
+        raise refusal.as_error()

@@ -8,10 +8,12 @@ from functools import cache, cached_property
 from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.checkpoint.reading.log_files import CommitsFile, OffsetsFile, TornFileError
 from tidemill.checkpoint.reading.state_damage import state_problems
-from tidemill.checkpoint.reading.state_files import Operator, parse_operator
+from tidemill.checkpoint.reading.state_files import Operator, StoreKey, parse_operator
 from tidemill.checkpoint.reading.state_inventory import Missing, StateInventory, read_inventory
+from tidemill.checkpoint.reading.state_schema import StateTable, parse_state_schema
 from tidemill.storage.store import Store, StoredFile
 
+_NAMED_SCHEMA = re.compile(r"\d+_[0-9a-f-]{36}")
 _OPERATOR_FILE = re.compile(r"state/(\d+)/_metadata/(metadata|v2/(\d+))")
 
 
@@ -78,6 +80,14 @@ class CheckpointReader:
         found = (self._operator(name) for _, name in newest.values())
         return sorted((operator for operator in found if operator), key=lambda operator: operator.number)
 
+    def state_tables(self, operator: Operator) -> list[StateTable]:
+        """What the stores of an operator hold; a store without a readable schema is left out."""
+        return [
+            table
+            for store in operator.stores
+            for table in self._tables(self._schema_file(operator.number, store), store)
+        ]
+
     def state_problems(self, version: int) -> list[Missing]:
         """Why the state cannot be loaded at a version, empty if nothing speaks against it.
 
@@ -103,6 +113,22 @@ class CheckpointReader:
         prefix = f"{folder}/"
         names = (name[len(prefix) :] for name in self.names if name.startswith(prefix))
         return sorted(int(name) for name in names if name.isdecimal())
+
+    def _schema_file(self, operator: int, store: str) -> str | None:
+        """Where a store's schema stands: with its first partition, or in a folder for named states."""
+        folder = f"state/{operator}/_stateSchema/{store}/"
+        # `<batch>_<unique id>`: each batch that changed it has written one.
+        written = [name for name in self.names if _NAMED_SCHEMA.fullmatch(name.removeprefix(folder))]
+        if written:
+            return max(written, key=lambda name: int(name.removeprefix(folder).partition("_")[0]))
+        name = f"{StoreKey(operator, 0, store)}/_metadata/schema"
+        return name if name in self.names else None
+
+    def _tables(self, name: str | None, store: str) -> list[StateTable]:
+        try:
+            return parse_state_schema(self.store.read(f"{self.path}/{name}") or b"", store) if name else []
+        except TornFileError:
+            return []
 
     def _operator(self, name: str) -> Operator | None:
         try:

@@ -92,12 +92,15 @@ class Operator:
         name: Spark's name of it, such as `stateStoreSave` or `dedupe`.
         stores: Names of its stores, in the order of the unique ids in `commits/`.
         partitions: Number of its partitions; pinned at the query's birth.
+        settings: What `transformWithState` was declared with: `timeMode`, `outputMode`, and the kind of each
+            state by its name.
     """
 
     number: int
     name: str
     stores: tuple[str, ...]
     partitions: int
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def keys(self) -> list[StoreKey]:
@@ -122,9 +125,18 @@ def parse_operator(content: bytes) -> Operator:
             str(document["operatorInfo"]["operatorName"]),
             tuple(str(store["storeName"]) for store in stores),
             max(int(store["numPartitions"]) for store in stores),
+            _settings(document.get("operatorPropertiesJson") or "{}"),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise TornFileError(str(error)) from error
+
+
+def _settings(content: str) -> dict[str, str]:
+    """What Spark keeps of a `transformWithState`; its time to live may change, its kinds may not."""
+    properties = json.loads(content)
+    told = {name: str(properties[name]) for name in ("timeMode", "outputMode") if name in properties}
+    states = properties.get("stateVariables") or []
+    return {**told, **{f"state {state['stateName']}": str(state["stateVariableType"]) for state in states}}
 
 
 def files_by_store(path: str, files: Iterable[StoredFile]) -> dict[StoreKey, StoreFiles]:

@@ -1,0 +1,227 @@
+"""Where the state that a new version would keep differs from the state that there is. Pure.
+
+Spark compares types by their place and no names. It refuses some differences only at the first
+batch, when the old one is gone, and goes wrong with others without a word. Both are found here before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+from tidemill.checkpoint.findings import Finding, Severity
+from tidemill.checkpoint.reading.state_schema import StateColumn, StateTable
+from tidemill.checkpoint.upgrade.version import KeptState, Meaning, PlannedVersion
+
+RUNBOOK = "upgrade"
+
+# What Spark refuses by itself: it says no more that the columns mean something else, too.
+_OTHER_COLUMNS = ("TIDE-CTRL-081", "TIDE-CTRL-082")
+
+
+@dataclass(frozen=True)
+class UpgradeFacts:
+    """A checkpoint and the version that is to go on from it.
+
+    Args:
+        pipeline: Whose.
+        kept: Stateful operators of the checkpoint.
+        meant: What they computed when the newest batch was written; empty if nobody knows.
+        planned: The new version.
+        is_new_code: Whether the newest batch was written by other code.
+    """
+
+    pipeline: str
+    kept: tuple[KeptState, ...]
+    planned: PlannedVersion
+    meant: tuple[Meaning, ...] = field(default=())
+    is_new_code: bool = True
+
+
+def compare(facts: UpgradeFacts) -> list[Finding]:
+    """All that speaks against going on; empty if the new version finds the state that it would keep."""
+    operators = list(_operators(facts))
+    if operators:
+        # Columns and meanings of other operators say no more than that.
+        return operators
+    tables = list(_tables(facts))
+    has_other_columns = any(finding.finding_id in _OTHER_COLUMNS for finding in tables)
+    return [*tables, *_partitions(facts), *(() if has_other_columns else _meanings(facts))]
+
+
+def _operators(facts: UpgradeFacts) -> Iterator[Finding]:
+    before = {state.number: state.name for state in facts.kept}
+    after = {state.number: state.name for state in facts.planned.operators}
+    if before != after:
+        yield _error(
+            facts,
+            "TIDE-CTRL-080",
+            "The new version has other stateful operators than the checkpoint has state of. "
+            "Spark would refuse it, or begin one of them without the state that it needs.",
+            {"checkpoint_operators": _named(before), "new_operators": _named(after)},
+        )
+
+
+def _named(operators: dict[int, str]) -> str:
+    return ", ".join(f"{number} {name}" for number, name in sorted(operators.items())) or "none"
+
+
+def _tables(facts: UpgradeFacts) -> Iterator[Finding]:
+    planned = {state.number: state for state in facts.planned.operators}
+    for state in facts.kept:
+        after = planned[state.number]
+        if state.tables and after.tables:
+            yield from _differences(facts, state, after)
+        changed = {
+            name: f"{value} -> {after.settings[name]}"
+            for name, value in state.settings.items()
+            if name in after.settings and after.settings[name] != value
+        }
+        if changed:
+            yield _error(
+                facts,
+                "TIDE-CTRL-082",
+                "`transformWithState` keeps a state of another kind, or runs in another mode. "
+                "Spark would refuse it.",
+                {"operator": f"{state.number} {state.name}", "changed": changed},
+            )
+
+
+def _differences(facts: UpgradeFacts, before: KeptState, after: KeptState) -> Iterator[Finding]:
+    """Tables that both have. One that is new begins empty, and one that is gone is not read any more."""
+    new = {table.name: table for table in after.tables}
+    operator = f"{before.number} {before.name}"
+    if before.stores != after.stores:
+        yield _error(
+            facts,
+            "TIDE-CTRL-081",
+            "An operator keeps its state in other stores. Spark would refuse it.",
+            {"operator": operator, "checkpoint": before.stores, "new": after.stores},
+        )
+        return
+    for table in before.tables:
+        if table.name in new:
+            yield from _of_table(facts, operator, table, new[table.name])
+
+
+def _of_table(facts: UpgradeFacts, operator: str, before: StateTable, after: StateTable) -> Iterator[Finding]:
+    for part, old, new in (("key", before.key, after.key), ("value", before.value, after.value)):
+        about = {
+            "operator": operator,
+            "store": before.name,
+            "part": part,
+            "checkpoint": ", ".join(map(str, old)),
+            "new": ", ".join(map(str, new)),
+        }
+        if any(not _fits(*pair) for pair in zip_longest(old, new)):
+            yield _error(
+                facts,
+                "TIDE-CTRL-081",
+                "The state of an operator has other columns than the checkpoint's. "
+                "Spark would refuse the new version at its first batch.",
+                about,
+            )
+        elif [column.name for column in old] != [column.name for column in new] and not _is_same(facts):
+            yield _error(
+                facts,
+                "TIDE-CTRL-083",
+                "Columns of state have other names. Spark goes by their places, and would take the values "
+                "of one for those of another without a word.",
+                about,
+            )
+
+
+def _fits(old: StateColumn | None, new: StateColumn | None) -> bool:
+    """As Spark has it: the same type in the same place, and no nulls where there were none."""
+    if old is None or new is None:
+        return False
+    return old.type == new.type and (old.nullable or not new.nullable)
+
+
+def _is_same(facts: UpgradeFacts) -> bool:
+    """Whether it is known that the operators compute the same, whatever their columns are called."""
+    return bool(facts.meant) and facts.meant == facts.planned.meanings
+
+
+def _partitions(facts: UpgradeFacts) -> Iterator[Finding]:
+    after = {state.number: state.partitions for state in facts.planned.operators}
+    changed = {
+        f"{state.number} {state.name}": f"{state.partitions} -> {after[state.number]}"
+        for state in facts.kept
+        if after[state.number] != state.partitions
+    }
+    if changed:
+        number = max(after.values())
+        yield _error(
+            facts,
+            "TIDE-CTRL-084",
+            "The state is in another number of partitions. Spark would stay with the old number.",
+            {"changed": changed},
+            f"tidemill checkpoint repartition {facts.pipeline} {number}, or take the change back",
+        )
+
+
+def _meanings(facts: UpgradeFacts) -> Iterator[Finding]:
+    if not facts.kept or not facts.is_new_code:
+        return
+    if not facts.meant:
+        yield _finding(
+            facts,
+            ("TIDE-CTRL-086", "warning"),
+            "Nobody has noted what the operators of the running code compute: it was started by an older "
+            "release. Whether keys, windows and functions mean the same is for a person to know.",
+            {"operators": _named({state.number: state.name for state in facts.kept})},
+            "compare both versions of the transform, or restart the old one first to have it noted",
+        )
+        return
+    for before, after in zip_longest(facts.meant, facts.planned.meanings):
+        yield from _of_meaning(facts, before, after)
+
+
+def _of_meaning(facts: UpgradeFacts, before: Meaning | None, after: Meaning | None) -> Iterator[Finding]:
+    if before is None or after is None or (before.kind, before.keys) != (after.kind, after.keys):
+        yield _error(
+            facts,
+            "TIDE-CTRL-085",
+            "The key of the state means something else, such as windows of another length. Spark would go "
+            "on with keys of both kinds without a word.",
+            {"checkpoint": _keys(before), "new": _keys(after)},
+        )
+    elif before.functions != after.functions:
+        yield _error(
+            facts,
+            "TIDE-CTRL-085",
+            "Other functions are computed of the same columns of state. Spark would go on with the values "
+            "of the old ones without a word.",
+            {"checkpoint": ", ".join(before.functions), "new": ", ".join(after.functions)},
+        )
+    elif before.inputs != after.inputs:
+        yield _finding(
+            facts,
+            ("TIDE-CTRL-087", "warning"),
+            "What goes into the state is computed in another way. Values of both kinds are in it until the "
+            "old ones are through.",
+            {"checkpoint": ", ".join(before.inputs), "new": ", ".join(after.inputs)},
+            f"if that is not meant: tidemill checkpoint reset {facts.pipeline} --from earliest",
+        )
+
+
+def _keys(meaning: Meaning | None) -> str:
+    return "none" if meaning is None else f"{meaning.kind} by {', '.join(meaning.keys) or 'nothing'}"
+
+
+def _error(
+    facts: UpgradeFacts, finding_id: str, problem: str, about: Mapping[str, object], fix: str = ""
+) -> Finding:
+    anew = (
+        f"take the change back, or begin anew beside what there is: "
+        f"tidemill checkpoint reset {facts.pipeline} --from earliest"
+    )
+    return _finding(facts, (finding_id, "error"), problem, about, fix or anew)
+
+
+def _finding(
+    facts: UpgradeFacts, what: tuple[str, Severity], problem: str, about: Mapping[str, object], fix: str
+) -> Finding:
+    return Finding(*what, facts.pipeline, problem, {"pipeline": facts.pipeline, **about}, fix, RUNBOOK)

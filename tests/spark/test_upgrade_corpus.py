@@ -1,0 +1,153 @@
+"""Changed transforms against the state of the old one, by Spark's own plans; the core of it by real runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tests.support.lake import Lake, LakePipeline
+from tests.support.rewinds import acknowledge
+from tests.support.transform_corpus import pipeline_with
+from tests.support.upgrade_corpus import CHANGES, COUNTS, ONCE, PAIRS, Change
+from tidemill.checkpoint.upgrade.compare import UpgradeFacts, compare
+from tidemill.checkpoint.upgrade.verdict import Verdict, verdict_of
+from tidemill.checkpoint.upgrade.version import PlannedVersion
+from tidemill.control.upgrade_check import judge, standing_of
+from tidemill.engine.planned_version import planned_version
+
+# Old versions, by body: several changes begin with the same one, and a plan takes half a second.
+PLANNED: dict[tuple[str, int], PlannedVersion] = {}
+
+# What CI has the time for; the rest with `-m soak`.
+SEEN_EACH_TIME = (
+    "a filter before the windows",
+    "an aggregate renamed",
+    "values computed in another way",
+    "a grouping column more",
+    "longer windows",
+    "another aggregate of the same type",
+    "duplicates by another column of the same type",
+    "no state any more",
+    "more partitions",
+)
+CASES = [
+    pytest.param(change, id=name, marks=() if name in SEEN_EACH_TIME else (pytest.mark.soak,))
+    for name, change in CHANGES.items()
+]
+
+
+def planned(lake: Lake, body: str, partitions: int = 2) -> PlannedVersion:
+    key = (body, partitions)
+    if key not in PLANNED:
+        pipeline = pipeline_with(lake, body).resolved
+        session = lake.spark.newSession()
+        session.conf.set("spark.sql.shuffle.partitions", str(partitions))
+        PLANNED[key] = planned_version(session, pipeline)
+    return PLANNED[key]
+
+
+@pytest.mark.parametrize("change", CASES)
+def test_a_change_is_judged_before_the_old_version_stops(lake: Lake, change: Change) -> None:
+    before, after = planned(lake, change.before), planned(lake, change.after, change.partitions)
+    verdict = verdict_of(compare(UpgradeFacts("readings", before.operators, after, before.meanings)))
+    assert (verdict.answer, tuple(f.finding_id for f in verdict.findings)) == (change.answer, change.found)
+
+
+def reading(number: int, minute: int) -> Mapping[str, Any]:
+    at = f"2024-01-01T{minute // 60:02}:{minute % 60:02}:00Z"
+    return {"id": number, "device": "a", "value": 1.0, "at": at}
+
+
+def changed(lake: Lake, before: str, after: str) -> tuple[LakePipeline, Verdict]:
+    """A pipeline that ran as it was before, and is deployed as after; what the gate says of that."""
+    lake.land_rows("landing/1.json", [reading(number, number) for number in range(1, 8)])
+    pipeline_with(lake, before).run_incremental()
+    pipeline = pipeline_with(lake, after)
+    store, resolved = lake.store, pipeline.resolved
+    version = planned_version(lake.spark, resolved)
+    verdict = judge(store, resolved, standing_of(store, resolved), version)
+    # As if somebody had meant it, whatever the upgrade gate says: only Spark is left to refuse.
+    acknowledge(pipeline)
+    lake.land_rows("landing/2.json", [reading(number, number) for number in (7, 8, 60, 61)])
+    return pipeline, verdict
+
+
+ONE_RESULT = COUNTS + ".select('device', 'n')"
+SPARK_REFUSES = {
+    "an aggregate more": (
+        ONE_RESULT,
+        COUNTS.replace(".agg(", ".agg(F.max('id').alias('m'), ")
+        + ".select('device', (F.col('n') + F.col('m')).alias('n'))",
+    ),
+    "a grouping column more": (ONE_RESULT, ONE_RESULT.replace("'device').", "'device', 'id').")),
+    "other operators": (
+        ONE_RESULT,
+        ONE_RESULT.replace("rows.", "rows.dropDuplicatesWithinWatermark(['id']).", 1),
+    ),
+    "a join that keeps more": (
+        PAIRS + ".select('id', 'device')",
+        PAIRS.replace("'device'", "'device', 'value'")
+        + ".select('id', F.concat('device', F.col('value').cast('string')).alias('device'))",
+    ),
+}
+SPARK_GOES_WRONG = {
+    "longer windows": (ONE_RESULT, ONE_RESULT.replace("MINUTES", "F.window('at', '10 minutes')")),
+    "another function": (ONE_RESULT, ONE_RESULT.replace("F.count('*')", "F.min('id')")),
+    "another key": (
+        ONCE + ".select('id')",
+        ONCE.replace("rows.", "rows.withColumn('id', F.col('id') % 7).", 1) + ".select('id')",
+    ),
+}
+GOES_WELL = {
+    "a filter": (ONE_RESULT, ONE_RESULT.replace("rows.", "rows.where('value > 0').", 1)),
+    "an aggregate renamed": (ONE_RESULT, ONE_RESULT.replace("'v'", "'w'")),
+    "an aggregate that nobody needs": (
+        ONE_RESULT,
+        ONE_RESULT.replace(".agg(", ".agg(F.max('id').alias('m'), "),
+    ),
+    "a column that nobody needs": (ONE_RESULT, ONE_RESULT.replace("rows.", "rows.drop('id').", 1)),
+}
+
+
+def _cases(changes: Mapping[str, tuple[str, str]]) -> list[Any]:
+    """The first in CI."""
+    first = next(iter(changes))
+    return [
+        pytest.param(*change, id=name, marks=() if name == first else (pytest.mark.soak,))
+        for name, change in changes.items()
+    ]
+
+
+@pytest.mark.parametrize(("before", "after"), _cases(SPARK_REFUSES))
+def test_what_spark_refuses_at_the_first_batch_is_refused_before(lake: Lake, before: str, after: str) -> None:
+    pipeline, verdict = changed(lake, before, after)
+    assert verdict.answer == "needs new generation"
+    with pytest.raises(Exception, match=r"STATE_STORE|STATEFUL_OPERATOR|STDS|state"):
+        pipeline.run_incremental()
+
+
+@pytest.mark.parametrize(("before", "after"), _cases(SPARK_GOES_WRONG))
+def test_what_spark_takes_without_a_word_and_gets_wrong_is_refused(
+    lake: Lake, before: str, after: str
+) -> None:
+    pipeline, verdict = changed(lake, before, after)
+    assert verdict.answer == "needs new generation"
+    pipeline.run_incremental()
+    mixed = sorted(map(str, lake.rows("gold/readings")))
+    control = Lake(lake.folder / "control", lake.spark)
+    for file in (lake.root / "landing").glob("*.json"):
+        control.land(f"landing/{file.name}", file.read_text())
+    pipeline_with(control, after).run_incremental()
+    assert mixed != sorted(map(str, control.rows("gold/readings")))
+
+
+@pytest.mark.parametrize(("before", "after"), _cases(GOES_WELL))
+def test_what_is_compatible_goes_on_and_counts_on(lake: Lake, before: str, after: str) -> None:
+    pipeline, verdict = changed(lake, before, after)
+    assert (verdict.answer, verdict.must_be_accepted) == ("compatible", True)
+    pipeline.run_incremental()
+    # The window of the minutes 5 to 9 got readings of both versions.
+    counts = sorted(row["n"] for row in lake.rows("gold/readings"))
+    assert counts == [4, 5]

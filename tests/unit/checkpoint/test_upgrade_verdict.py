@@ -1,0 +1,79 @@
+"""What a new version's findings come to, and the comparison where Spark's plans are not needed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tidemill.checkpoint.findings import Finding
+from tidemill.checkpoint.reading.state_schema import StateColumn, StateTable
+from tidemill.checkpoint.upgrade.compare import UpgradeFacts, compare
+from tidemill.checkpoint.upgrade.verdict import verdict_of
+from tidemill.checkpoint.upgrade.version import KeptState, Meaning, PlannedVersion
+
+
+def found(*errors: str) -> list[Finding]:
+    return [Finding(error, "error", "orders", "It differs.") for error in errors]
+
+
+@pytest.mark.parametrize(
+    ("errors", "answer"),
+    [
+        ((), "compatible"),
+        (("TIDE-CKPT-093",), "compatible"),
+        (("TIDE-CKPT-093", "TIDE-CKPT-026"), "needs repartition"),
+        (("TIDE-CKPT-026", "TIDE-CTRL-085"), "needs new generation"),
+        (("TIDE-CTRL-085", "TIDE-PLAN-010", "TIDE-CKPT-026"), "refused"),
+        (("TIDE-CKPT-029",), "refused"),
+    ],
+)
+def test_the_worst_finding_decides(errors: tuple[str, ...], answer: str) -> None:
+    verdict = verdict_of(found(*errors))
+    assert verdict.answer == answer
+    assert verdict.must_be_accepted is (errors == ("TIDE-CKPT-093",))
+    assert (verdict.objection is None) is (not errors)
+
+
+def test_the_objection_is_the_worst_one() -> None:
+    verdict = verdict_of(found("TIDE-CKPT-093", "TIDE-CTRL-081"))
+    assert verdict.objection is not None
+    assert verdict.objection.finding_id == "TIDE-CTRL-081"
+
+
+def column(name: str, kind: str = "long", *, nullable: bool = True) -> StateColumn:
+    return StateColumn(name=name, type=json.dumps(kind), nullable=nullable)
+
+
+def state(*value: StateColumn) -> KeptState:
+    table = StateTable(name="default", key=(column("device", "string"),), value=value)
+    return KeptState(number=0, name="stateStoreSave", partitions=2, stores=("default",), tables=(table,))
+
+
+MEANT = (Meaning(kind="Aggregate", keys=("device",), functions=("Count",), inputs=("Count(1)",)),)
+
+
+def ids(before: KeptState, after: KeptState, meant: tuple[Meaning, ...] = MEANT) -> list[str]:
+    planned = PlannedVersion(operators=(after,), meanings=MEANT)
+    return [finding.finding_id for finding in compare(UpgradeFacts("orders", (before,), planned, meant))]
+
+
+def test_a_column_that_may_be_null_now_does_not_fit_and_one_that_may_not_be_does() -> None:
+    strict, loose = state(column("n", nullable=False)), state(column("n", nullable=True))
+    assert ids(strict, loose) == ["TIDE-CTRL-081"]
+    assert ids(loose, strict) == []
+
+
+def test_another_name_is_the_same_column_only_where_it_is_known_to_mean_the_same() -> None:
+    old, new = state(column("n")), state(column("many"))
+    assert ids(old, new) == []
+    assert ids(old, new, meant=()) == ["TIDE-CTRL-083", "TIDE-CTRL-086"]
+
+
+def test_columns_that_changed_places_are_told() -> None:
+    old, new = state(column("low"), column("high")), state(column("high"), column("low"))
+    assert "TIDE-CTRL-083" in ids(old, new, meant=())
+
+
+def test_a_checkpoint_without_a_schema_says_nothing_of_columns() -> None:
+    assert ids(state(column("n")).model_copy(update={"tables": ()}), state(column("x"), column("y"))) == []

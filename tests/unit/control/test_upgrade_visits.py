@@ -1,0 +1,104 @@
+"""Reconciliation asks the upgrade gate before it replaces a stream; Spark's part has prepared answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.fake_part import fake_part_command
+from tests.support.golden_patient import DECLARATION, NAME, ran_windowed
+from tests.support.patient import Patient
+from tests.support.patient_fixtures import patient
+from tests.support.small_project import ENVIRONMENT
+from tidemill.checkpoint.reading.reader import CheckpointReader
+from tidemill.checkpoint.upgrade.version import KeptState, PlannedVersion, kept_in
+from tidemill.control.local_runtime import LocalRuntime
+from tidemill.control.plane import ControlPlane
+from tidemill.control.streams import reconcile_streams
+from tidemill.control.visit import Outcome
+
+__all__ = ["patient"]
+
+OTHER_TRIGGER = DECLARATION.replace("run: {", "run: {trigger: 7 seconds, ")
+
+
+class Upgraded:
+    """A stream with real state that runs, and is deployed with another trigger meanwhile."""
+
+    def __init__(self, patient: Patient) -> None:
+        self.patient = patient
+        patient.drivers.environ(f"{ENVIRONMENT}\non_change: restart\n")
+        ran_windowed(patient)
+        (self.state,) = kept_in(CheckpointReader(patient.plane.store, str(patient.state / "g0001")))
+        patient.drivers.behave(NAME, "idle")
+        assert self.visit().decision.action == "start"
+        eventually(lambda: self.driver() is not None, "the old version runs")
+        self.old = self.driver()
+        patient.declare(OTHER_TRIGGER, NAME)
+
+    def plane(self) -> ControlPlane:
+        drivers = self.patient.drivers
+        runtime = LocalRuntime(drivers.environment, fake_part_command, drivers.variables)
+        return ControlPlane(drivers.environment, self.patient.plane.store, runtime)
+
+    def visit(self) -> Outcome:
+        (outcome,) = reconcile_streams(self.plane())
+        return outcome
+
+    def driver(self) -> str | None:
+        running = self.plane().running(NAME)
+        return None if running is None else running.run_id
+
+    def spark_says(self, *operators: KeptState) -> None:
+        version = PlannedVersion(operators=operators).model_dump(mode="json")
+        (self.patient.drivers.folder / "behaviour" / "part.json").write_text(json.dumps(version))
+
+    def planned(self) -> Outcome:
+        """What the visit decides that finds Spark's answer."""
+        assert self.visit().decision.action == "plan"
+        eventually(lambda: self.plane().running(NAME, "verb") is None, "the part ends")
+        return self.visit()
+
+
+@pytest.fixture
+def upgraded(patient: Patient) -> Iterator[Upgraded]:
+    yield Upgraded(patient)
+    patient.drivers.end_all()
+
+
+def test_a_version_takes_over_once_spark_has_planned_it(upgraded: Upgraded) -> None:
+    upgraded.spark_says(upgraded.state)
+    assert upgraded.planned().decision.action == "stop"
+    eventually(lambda: upgraded.driver() is None, "the old version drains")
+    assert upgraded.visit().decision.action == "start"
+
+
+def test_a_version_that_would_keep_other_state_never_takes_over(upgraded: Upgraded) -> None:
+    upgraded.spark_says()
+    for outcome in (upgraded.planned(), upgraded.visit()):
+        assert (outcome.decision.action, outcome.decision.runbook) == ("refused", "upgrade")
+        assert "TIDE-CTRL-080" in outcome.decision.reason
+        assert upgraded.driver() == upgraded.old
+
+
+def test_while_spark_plans_the_old_version_runs_and_nothing_is_planned_twice(upgraded: Upgraded) -> None:
+    upgraded.patient.drivers.hold_back("part")
+    assert [upgraded.visit().decision.action for _ in range(3)] == ["plan"] * 3
+    assert upgraded.driver() == upgraded.old
+    runs = upgraded.patient.drivers.folder / "behaviour" / "part.runs"
+    eventually(runs.exists, "the part is at work")
+    assert len(runs.read_text().splitlines()) == 1
+    upgraded.patient.drivers.let_go("part")
+
+
+def test_a_part_that_is_cut_short_is_told_and_not_begun_again_at_once(upgraded: Upgraded) -> None:
+    upgraded.patient.drivers.behave("part", "die")
+    assert upgraded.visit().decision.action == "plan"
+    eventually(lambda: upgraded.plane().running(NAME, "verb") is None, "the part ends")
+    outcome = upgraded.visit()
+    assert (outcome.decision.action, outcome.decision.runbook) == ("failed", "spark-part-failed")
+    assert upgraded.driver() == upgraded.old
+    assert len((upgraded.patient.drivers.folder / "behaviour/part.runs").read_text().splitlines()) == 1
