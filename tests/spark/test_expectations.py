@@ -235,6 +235,26 @@ def test_rows_that_a_sink_makes_anew_each_time_are_counted_as_they_are_written(l
     )
 
 
+def test_rows_that_come_out_otherwise_after_a_kill_do_not_finish_a_batch_whose_quarantine_is_written(
+    lake: Lake,
+) -> None:
+    """Else a row would be in the table and in the quarantine, and another one in neither."""
+    lake.transform("unsure", UNSURE)
+    half = {"half": {"expect": "draw < 0.5", "on_violation": "quarantine"}}
+    sink = {"table": "bronze/readings", "transform": "unsure:transform", "expectations": half}
+    pipeline = readings(lake, sink)
+    lake.land_rows("landing/readings/1.json", ({"id": n, "device": "a", "temperature": 1} for n in range(40)))
+    with pytest.raises(CrashedError):
+        pipeline.run_incremental(crash_after("quarantined"))
+    aside = quarantined(lake)
+    with pytest.raises(GateRefusedError) as refused:
+        pipeline.run_incremental()
+    facts = refused.value.facts
+    assert (refused.value.error_id, facts["rows_differ_of"]) == ("TIDE-SINK-007", ["bronze/readings"])
+    assert (facts["written"], facts["left"]) == (["quarantine"], ["bronze/readings"])
+    assert (lake.data_files("bronze/readings"), quarantined(lake)) == ([], aside)
+
+
 @pytest.mark.parametrize(
     ("condition", "reason"),
     [

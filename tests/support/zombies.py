@@ -20,7 +20,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from tests.support import checkpoint_files
 from tests.support.checkpoints import range_of
@@ -35,6 +34,7 @@ from tidemill.errors import FencedError
 from tidemill.ledger.read import read_ledger
 from tidemill.names import FIRST_GENERATION
 from tidemill.sinks.batch_commit import BatchCommit
+from tidemill.sinks.log_view import LogView
 from tidemill.sinks.table_log import TableLog
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.project import Pipeline
@@ -283,6 +283,6 @@ class _StoppingLog(TableLog):
         super().__init__(path)
         self._done = done
 
-    def _append(self, table: DeltaTable, *rest: object) -> None:
+    def _append(self, view: LogView, *rest: object) -> None:
         self._done("committing")  # type: ignore[operator]
-        super()._append(table, *rest)  # type: ignore[arg-type]
+        super()._append(view, *rest)  # type: ignore[arg-type]

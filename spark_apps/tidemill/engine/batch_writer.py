@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from tidemill.checkpoint.poison_records import PoisonRecord, poison_in
 from tidemill.engine.discovery import Discovery
 from tidemill.engine.expectations import CheckedRows, TableExpectations
-from tidemill.engine.half_written import check_same_code, check_same_tables
+from tidemill.engine.half_written import check_same_code, check_same_set_aside, check_same_tables
 from tidemill.engine.late_split import LateSplit, check_none_dropped
 from tidemill.engine.outputs import Output
 from tidemill.engine.records_aside import RecordsAside
@@ -56,6 +56,11 @@ class _Read:
     def quarantined(self) -> list[PartFile]:
         """Data files of the quarantine, with rows that violate expectations."""
         return [part for checked in self.checked.values() for part in checked.quarantined]
+
+    @property
+    def set_aside(self) -> dict[str, str] | None:
+        """Digest of the rows that violate expectations, by output; None if nothing was expected."""
+        return {name: checked.digest for name, checked in self.checked.items()} or None
 
 
 class BatchWriter:
@@ -103,7 +108,8 @@ class BatchWriter:
         3. Commit the rejected records, and the late ones. As they are first, a table that holds a batch
            proves that nothing of it is missing there.
         4. Commit each output, in order. After a crash in between the batch is repeated: what is there is
-           left alone, and only the same code, with the same versions of joined tables, may write the rest.
+           left alone, and only the same code, with the same versions of joined tables and the same rows in
+           the quarantine, may write the rest.
         """
         # 1.
         if self.discovery is not None:
@@ -129,6 +135,8 @@ class BatchWriter:
             late = late_rows(dropped)
             if self._late_split is not None:
                 check_none_dropped(entry, late)
+            entry = entry.model_copy(update={"set_aside": read.set_aside})
+            check_same_set_aside(entry, held, unwritten)
             # 3.
             more = {QUARANTINE_OUTPUT: read.quarantined}
             aside = {one.output: one.commit(entry, more.get(one.output, ())) for one in self._asides}

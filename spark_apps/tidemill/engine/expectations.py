@@ -50,11 +50,13 @@ class CheckedRows:
     Args:
         rows: Those to be written.
         counts: What became of all.
+        digest: Of the rows that go to the quarantine, in whatever order they come.
         quarantined: Data files of the quarantine with the others, not committed yet.
     """
 
     rows: DataFrame
     counts: ExpectationCounts
+    digest: str
     quarantined: Sequence[PartFile] = ()
 
 
@@ -95,12 +97,13 @@ class TableExpectations:
             violations={name: told[f"violations_{name}"] for name in self.declared},
         )
         kept = rows.where(~(self._any("drop") | self._any("quarantine")))
+        digest = f"{told['digest'] or 0:x}"
         if not counts.quarantined:
-            return CheckedRows(kept, counts)
+            return CheckedRows(kept, counts, digest)
         records = rows.where(self._any("quarantine")).select(
             *self._records(rows, quarantine.run_id, batch_id)
         )
-        return CheckedRows(kept, counts, write_parts(records, quarantine.path, QUARANTINE_SCHEMA))
+        return CheckedRows(kept, counts, digest, write_parts(records, quarantine.path, QUARANTINE_SCHEMA))
 
     def _sums(self, rows: DataFrame) -> list[Column]:
         aside, dropped = self._any("quarantine"), self._any("drop")
@@ -109,6 +112,8 @@ class TableExpectations:
         return [
             F.count(F.lit(1)).alias("checked"),
             F.count(F.when(aside, 1)).alias("quarantined"),
+            # A sum has no order, and keeps equal rows apart from none; as a decimal it does not overflow.
+            F.sum(F.when(aside, self._fingerprint(rows))).cast("decimal(38,0)").alias("digest"),
             F.count(F.when(dropped & ~aside, 1)).alias("dropped"),
             *(F.count(F.when(_violated(e), 1)).alias(f"violations_{n}") for n, e in self.declared.items()),
             *(F.min(F.when(_violated(e), where)).alias(f"first_{n}") for n, e in self._with("fail").items()),
@@ -139,18 +144,23 @@ class TableExpectations:
 
     def _records(self, rows: DataFrame, run_id: str, batch_id: int | None) -> list[Column]:
         """The rows as records of the quarantine: what is known of the place, and the row as JSON."""
-        names = (F.when(_violated(e), F.lit(name)) for name, e in self._with("quarantine").items())
-        row = F.struct(*(F.col(f"`{name}`") for name in rows.columns))
         told = {
-            "reason": F.concat(F.lit(f"{REASON}:{self.table}:"), F.concat_ws(",", *names)),
+            "reason": self._reason(),
             **{name: F.lit(None).cast(kind) for name, kind in _TYPES.items()},
             **_columns_of(rows, _OF_RECORD),
-            "value": F.to_json(row, JSON_OPTIONS).cast("binary"),
+            "value": _as_json(rows).cast("binary"),
             "quarantined_at": F.lit(datetime.now(UTC)),
             "batch_id": F.lit(batch_id).cast("bigint"),
             "run_id": F.lit(run_id),
         }
         return [told[name].alias(name) for name in QUARANTINE_SCHEMA.names]
+
+    def _reason(self) -> Column:
+        names = (F.when(_violated(e), F.lit(name)) for name, e in self._with("quarantine").items())
+        return F.concat(F.lit(f"{REASON}:{self.table}:"), F.concat_ws(",", *names))
+
+    def _fingerprint(self, rows: DataFrame) -> Column:
+        return F.xxhash64(self._reason(), _as_json(rows)).cast("decimal(20,0)")
 
     def _with(self, wanted: OnViolation) -> dict[str, Expectation]:
         return {name: e for name, e in self.declared.items() if e.on_violation == wanted}
@@ -163,6 +173,10 @@ def places_lacking(rows: DataFrame) -> list[str]:
     """Lineage columns that rows would need to say which record of a topic each is of."""
     there = _columns_of(rows, _PLACE)
     return [column for column, known in _PLACE.items() if known not in there]
+
+
+def _as_json(rows: DataFrame) -> Column:
+    return F.to_json(F.struct(*(F.col(f"`{name}`") for name in rows.columns)), JSON_OPTIONS)
 
 
 def _violated(expectation: Expectation) -> Column:

@@ -7,6 +7,9 @@ finished by the code that began it.
 
 So it is with the records that are left out because the transform fails at them.
 
+The same code gives other rows where a sink's transform depends on chance, time or the order of rows. Where
+that changes which rows go to the quarantine, the batch cannot be finished either.
+
 The same goes for the tables that it is joined with, whose newest version may be another one by now: the batch
 is repeated with the versions that it was begun with.
 """
@@ -18,6 +21,7 @@ from dataclasses import dataclass
 
 from tidemill.errors import GateRefusedError
 from tidemill.ledger.entry import Code, LedgerEntry
+from tidemill.names import QUARANTINE_OUTPUT
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,46 @@ def check_same_code(entry: LedgerEntry, held: Mapping[str, LedgerEntry], left: S
     )
 
 
+def check_same_set_aside(entry: LedgerEntry, held: Mapping[str, LedgerEntry], left: Sequence[str]) -> None:
+    """Refuse to finish a batch from whose tables other rows would go to the quarantine than did.
+
+    A row that went there and stays in this time would be in both, one that goes there now in neither. What
+    the quarantine holds counts for the tables that are left. If it holds nothing of the batch, no row went
+    there from the tables that are written, and none may now.
+
+    Args:
+        entry: Of the batch, as this driver would write it.
+        held: Entries of the batch that are committed, by output.
+        left: What is still to be written.
+
+    Raises:
+        GateRefusedError: TIDE-SINK-007.
+    """
+    now = entry.set_aside or {}
+    # What an entry of before these were kept does not tell is finished as it always was.
+    began = next((found.set_aside for found in held.values() if found.set_aside is not None), now)
+    asked = set(left) if QUARANTINE_OUTPUT in held else set(held)
+    differing = sorted(name for name in asked & {*now, *began} if now.get(name) != began.get(name))
+    if not differing or not left:
+        return
+    raise GateRefusedError(
+        "TIDE-SINK-007",
+        "A driver has written a part of this batch and was stopped before the rest, and other rows violate "
+        "expectations this time: the transform of the sink gives other rows each time. "
+        "Rows of the batch would be in the table and in the quarantine, or in neither. Nothing was written.",
+        facts={
+            "pipeline": entry.pipeline,
+            "batch_id": entry.batch_id,
+            "written": sorted(held),
+            "left": list(left),
+            "rows_differ_of": differing,
+        },
+        fix="let the transform of the sink depend on its rows alone, and compute the batch anew: "
+        + _anew(entry),
+        runbook="half-written-batch",
+    )
+
+
 def _decides_alike(began: LedgerEntry, now: LedgerEntry) -> bool:
     """Entries of before rules were digested do not tell: those batches are finished as they always were."""
     if (began.source_schemas or now.source_schemas) != now.source_schemas:
@@ -128,6 +172,14 @@ def _models_told(began: Code, now: Code) -> dict[str, object]:
 
 def _way_out(entry: LedgerEntry) -> str:
     old = "put the old transform, schema, model and declaration back for one start, which finishes the batch"
-    if not entry.batch_id:
-        return old
-    return f"{old}; or tidemill checkpoint rewind {entry.pipeline} --to {entry.batch_id - 1}"
+    back = _go_back(entry)
+    return f"{old}; or {back}" if back else old
+
+
+def _anew(entry: LedgerEntry) -> str:
+    return _go_back(entry) or f"tidemill checkpoint reset {entry.pipeline} --from earliest"
+
+
+def _go_back(entry: LedgerEntry) -> str:
+    """Batch 0 has nothing before it."""
+    return f"tidemill checkpoint rewind {entry.pipeline} --to {entry.batch_id - 1}" if entry.batch_id else ""

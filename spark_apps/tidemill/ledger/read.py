@@ -158,7 +158,9 @@ def commits_of(path: str, table: DeltaTable, limit: int | None = None) -> list[C
         first = next((place for place, action in enumerate(listed) if _identity(action) == own), None)
         if first is not None:
             last = None if limit is None else first + limit
-            return [_commit(newest - place, action) for place, action in enumerate(listed[first:last])]
+            return [
+                parse_commit_info(newest - place, action) for place, action in enumerate(listed[first:last])
+            ]
         if limit is None or len(listed) < limit + beyond:
             raise unreadable_log(path, f"version {newest} changed while it was read")
         # Others have committed as many since the view.
@@ -206,7 +208,8 @@ def _identity(info: Mapping[str, Any]) -> tuple[object, ...]:
     return tuple(info.get(name) for name in ("timestamp", "operation", "txnId", "userMetadata"))
 
 
-def _commit(version: int, action: dict[str, Any]) -> Commit:
+def parse_commit_info(version: int, action: Mapping[str, Any]) -> Commit:
+    """A commit, as the action `commitInfo` tells of it."""
     entry = parse_entry(action.get("userMetadata"))
     counted = entry.rows if entry is not None else None
     rows = counted if counted is not None else rows_written(action.get("operationMetrics") or {})

@@ -1,38 +1,37 @@
 """One table's log as a writer needs it: transaction versions, columns, and commits of data files.
 
-Reads and commits go through delta-rs, whose commit has one winner on every store. It stores
-transaction versions but does not skip a repeated one, and refuses a commit whose app id another writer
-used since its snapshot; so every commit is: refresh, compare, check, commit, and on a conflict once more.
+A table is opened by delta-rs, which lists its log, and then followed by the names of the next commits. Every
+commit is: refresh, compare, check, create the file of the next version, and on a conflict once more; of
+several writers one creates it, on every store. Every 100th commit, and each to a table with features that ask
+more of a commit, is made by delta-rs, which then makes a log checkpoint and clears what has expired.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from deltalake.transaction import AddAction
+from deltalake import DeltaTable, Schema
+from deltalake.exceptions import CommitFailedError, DeltaError
 
 from tidemill.errors import DataError, UnavailableError
 from tidemill.ledger.lost_race import LostRaceError, Race
-from tidemill.ledger.read import Commit, commits_of
+from tidemill.ledger.read import Commit
 from tidemill.payload.column_changes import ColumnChanges, column_changes
 from tidemill.sinks.batch_commit import BatchCommit, Written
+from tidemill.sinks.commit_file import adding_files
+from tidemill.sinks.library_commit import add_files, is_for_library
+from tidemill.sinks.log_view import LogView, open_view
 from tidemill.sinks.repeated_batch import check_transaction, newest_own, same_batch, taken_back
 from tidemill.sinks.row_rules import row_rules
 from tidemill.storage.access import access_to
 from tidemill.storage.parquet_part import PartFile
-from tidemill.storage.store import Store
 
 # Commits read first to find one of our own: a batch that is repeated is among the newest few, unless others
 # write without end or a RESTORE took it back; then the whole log is read.
 RECENT_COMMITS = 20
-
-# delta-rs would list the whole log after each commit to find files that have expired: a price that grows with
-# the log. It frees up to a log checkpoint, and every 100th version has one, so little would go in between.
-LOG_CLEANUP_EVERY = 100
 
 # Where this is set, Delta forgets transaction versions, and the ledger alone tells what was written.
 _EXPIRY = "delta.setTransactionRetentionDuration"
@@ -49,9 +48,8 @@ class TableLog:
     def __init__(self, path: str, properties: Mapping[str, str] | None = None) -> None:
         self.path = path
         self.properties = dict(properties or {})
-        self._table: DeltaTable | None = None
-        # The files of the table that the view is of, and the identity of its newest commit file.
-        self._files: Store | None = None
+        self._view: LogView | None = None
+        # The identity of the view's newest commit file.
         self._newest_file: str | None = None
         # The newest batch that this log has seen in the table, its version, and the version up to which it is
         # known to stand; that is None once the table was opened anew.
@@ -59,59 +57,43 @@ class TableLog:
         self._held_version = 0
         self._stands_at: int | None = None
 
-    def refresh(self) -> DeltaTable | None:
+    def refresh(self) -> LogView | None:
         """Bring the view of the log up to date; None while there is no table.
 
         A table that was dropped, or dropped and made again under the same path, is opened anew: its
-        versions begin again, and following them from the old ones would mix two tables.
-
-        Where no commit follows the newest one that is known, nothing is listed: on a local disk that takes
-        the longer, the more commits there are.
+        versions begin again, and following them from the old ones would mix two tables. So is one of which
+        more than rows was changed.
         """
         # In this order: commits are cleared oldest first, so one that is still there hides no cleared one.
         followed = self._identity(following=1) is not None
-        if self._table is None or self._identity() != self._newest_file:
+        if self._view is None or self._identity() != self._newest_file:
             self._open()
         elif not followed:
-            return self._table
-        else:
-            self._table.update_incremental()
+            return self._view
+        elif not self._view.follow():
+            self._open()
         self._newest_file = self._identity()
-        return self._table
+        return self._view
 
     def _open(self) -> None:
-        self._table = self._files = self._stands_at = None
-        try:
-            self._table = DeltaTable(self.path, storage_options=self._options())
-        except TableNotFoundError:
-            return
-        self._files = Store(self.path)
-
-    def _options(self) -> dict[str, str]:
-        return access_to(self.path).delta_options()
+        self._stands_at = None
+        self._view = open_view(self.path)
 
     def _identity(self, following: int = 0) -> str | None:
-        """Of the file of the newest commit that is known, or of one after it; None if there is none."""
-        if self._table is None or self._files is None:
-            return None
-        version = self._table.version() + following
-        return self._files.identity(f"{self.path}/_delta_log/{version:020}.json")
+        return None if self._view is None else self._view.identity(following)
 
-    def create(self, schema: pa.Schema) -> DeltaTable:
+    def create(self, schema: pa.Schema) -> None:
         """Create the table unless it exists; of racing creators one wins and all go on with its table."""
-        table = self.refresh()
-        if table is None:
+        if self.refresh() is None:
             DeltaTable.create(
                 self.path,
                 schema=Schema.from_arrow(schema),
                 mode="ignore",
                 configuration=dict(self.properties),
-                storage_options=self._options(),
+                storage_options=access_to(self.path).delta_options(),
             )
-            table = self.refresh()
-        if table is None:
-            raise self._vanished()
-        return table
+            if self.refresh() is None:
+                raise self._vanished()
 
     def look(self, commit: BatchCommit) -> Commit | None:
         """Bring the view up to date; the table's commit of a batch, None if it does not hold it.
@@ -120,8 +102,8 @@ class TableLog:
             FencedError: TIDE-RUN-003, TIDE-RUN-004, if this driver must not write any more.
             GateRefusedError: TIDE-SINK-006, if this batch, or the last one, was taken out of the table.
         """
-        table = self.refresh()
-        transaction = None if table is None else table.transaction_version(commit.app_id)
+        view = self.refresh()
+        transaction = None if view is None else view.transaction_version(commit.app_id)
         # First: a verb that closed the id has restored the table, too.
         check_transaction(self.path, transaction, commit)
         self._check_held()
@@ -131,19 +113,19 @@ class TableLog:
         return found
 
     def _find(self, transaction: int | None, commit: BatchCommit) -> Commit | None:
-        if self._table is None:
+        if self._view is None:
             return None
-        if transaction is None and _EXPIRY not in self._table.metadata().configuration:
+        if transaction is None and _EXPIRY not in self._view.table.metadata().configuration:
             return None
         if transaction is not None and transaction < commit.batch_id:
             return None
         return same_batch(self.path, transaction, self._newest_own(commit), commit)
 
     def _newest_own(self, commit: BatchCommit) -> Commit | None:
-        if self._table is None:
+        if self._view is None:
             return None
-        recent = newest_own(commits_of(self.path, self._table, RECENT_COMMITS), commit)
-        return recent or newest_own(commits_of(self.path, self._table), commit)
+        recent = newest_own(self._view.commits(RECENT_COMMITS), commit)
+        return recent or newest_own(self._view.commits(), commit)
 
     def _hold(self, commit: BatchCommit, version: int) -> None:
         self._held, self._held_version, self._stands_at = commit, version, self._version()
@@ -155,14 +137,13 @@ class TableLog:
         self._stands_at = self._version()
 
     def _is_lost(self, held: BatchCommit) -> bool:
-        if self._table is None:
+        if self._view is None:
             return True
         if self._stands_at is None:
             newest = self._newest_own(held)
             return newest is None or newest.entry is None or newest.entry.batch_id != held.batch_id
-        newer = self._table.version() - self._stands_at
-        commits = commits_of(self.path, self._table, newer) if newer > 0 else []
-        restores = [commit.restored_to for commit in commits if commit.operation == "RESTORE"]
+        newer = self._view.commits_after(self._stands_at)
+        restores = [commit.restored_to for commit in newer if commit.operation == "RESTORE"]
         return any(version is None or version < self._held_version for version in restores)
 
     def check_columns(self, expected: pa.Schema, adds_columns: bool = False) -> tuple[str, ...]:
@@ -178,9 +159,9 @@ class TableLog:
         Raises:
             DataError: TIDE-SINK-001, naming each column that differs. Nothing was written.
         """
-        if self._table is None:
+        if self._view is None:
             return ()
-        changes = column_changes(self._table.schema(), Schema.from_arrow(expected))
+        changes = column_changes(self._view.schema, Schema.from_arrow(expected))
         if changes.nothing or (adds_columns and changes.only_adds):
             return changes.added
         raise DataError(
@@ -188,7 +169,7 @@ class TableLog:
             "The table's columns are not those that the pipeline writes. Nothing was written.",
             facts={
                 "table": self.path,
-                "table_version": self._table.version(),
+                "table_version": self._view.version,
                 "missing_in_table": list(changes.added),
                 "unknown_in_table": list(changes.removed),
                 "other_type": dict(changes.other_type),
@@ -207,7 +188,7 @@ class TableLog:
             DataError: TIDE-SINK-001 for other columns, TIDE-SINK-003 for rules that only Spark applies.
         """
         lacking = self.check_columns(expected, adds_columns)
-        if self._table is not None and (rules := row_rules(self._table)):
+        if self._view is not None and (rules := row_rules(self._view.table)):
             raise self._unwritable("; ".join(rules))
         return lacking
 
@@ -227,52 +208,49 @@ class TableLog:
     def _commit_once(self, parts: Sequence[PartFile], commit: BatchCommit, columns: pa.Schema) -> Written:
         if self.look(commit) is not None:
             return Written(committed=False)
-        if self._table is None:
+        if self._view is None:
             raise self._vanished()
         self.check_appendable(columns)
-        rows, before = sum(part.rows for part in parts), self._table.version()
-        try:
-            self._append(self._table, parts, commit, rows)
-        except CommitFailedError as error:
-            # delta-rs says the same of a lost race and of a table feature that it does not know.
-            if self.refresh() is not None and self._version() == before:
-                raise self._unwritable(str(error)) from error
-            raise LostRaceError from error
+        rows, before = sum(part.rows for part in parts), self._view.version
+        self._append(self._view, parts, replace(commit, entry=commit.entry.model_copy(update={"rows": rows})))
         return Written(True, rows, self._landed(commit, before))
 
     def _landed(self, commit: BatchCommit, before: int) -> int:
         """Take note of a commit; its version, or that of somebody who wrote right after it."""
-        table = self.refresh()
-        if table is None:
+        view = self.refresh()
+        if view is None:
             raise self._vanished()
-        if table.version() > before + 1:
+        if view.version > before + 1:
             self._check_held()
-        self._hold(commit, table.version())
-        return table.version()
+        self._hold(commit, view.version)
+        return view.version
 
-    def _append(self, table: DeltaTable, parts: Sequence[PartFile], commit: BatchCommit, rows: int) -> None:
-        entry = commit.entry.model_copy(update={"rows": rows})
-        now = int(time.time() * 1000)
+    def _append(self, view: LogView, parts: Sequence[PartFile], commit: BatchCommit) -> None:
+        version, now = view.version + 1, int(time.time() * 1000)
+        if is_for_library(view.table, version):
+            self._append_by_library(parts, commit, now, version)
+        elif not view.create(version, adding_files(parts, commit, now)):
+            raise LostRaceError
+
+    def _append_by_library(
+        self, parts: Sequence[PartFile], commit: BatchCommit, now: int, version: int
+    ) -> None:
+        newest = open_view(self.path)
+        if newest is None or newest.version != version - 1:
+            raise LostRaceError
+        self._view = newest
         try:
-            table.create_write_transaction(
-                [AddAction(part.name, part.size, {}, now, True, part.statistics) for part in parts],
-                mode="append",
-                schema=table.schema(),
-                partition_by=[],
-                commit_properties=CommitProperties(
-                    custom_metadata={"userMetadata": entry.to_text()},
-                    # With a time: a table that forgets old transactions would forget one without at once.
-                    app_transactions=[Transaction(commit.app_id, commit.batch_id, now)],
-                ),
-                post_commithook_properties=_after(table.version() + 1),
-            )
-        except CommitFailedError:
-            raise
+            add_files(newest.table, parts, commit, now)
+        except CommitFailedError as error:
+            # delta-rs says the same of a lost race and of a table feature that it does not know.
+            if self.refresh() is not None and self._version() == version - 1:
+                raise self._unwritable(str(error)) from error
+            raise LostRaceError from error
         except DeltaError as error:
             raise self._unwritable(str(error)) from error
 
     def _version(self) -> int | None:
-        return None if self._table is None else self._table.version()
+        return None if self._view is None else self._view.version
 
     def _unwritable(self, reason: str) -> DataError:
         return DataError(
@@ -289,12 +267,6 @@ class TableLog:
             facts={"table": self.path},
             fix="see who drops it; the batch is repeated and makes the table again",
         )
-
-
-def _after(version: int) -> PostCommitHookProperties:
-    """What follows a commit: every 100th clears the log of expired files, as the table's properties say."""
-    due = version % LOG_CLEANUP_EVERY == 0
-    return PostCommitHookProperties(cleanup_expired_logs=None if due else False)
 
 
 def _way_out(changes: ColumnChanges) -> str:

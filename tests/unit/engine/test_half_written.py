@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.engine.half_written import check_same_code
+from tidemill.engine.half_written import check_same_code, check_same_set_aside
 from tidemill.errors import GateRefusedError
 from tidemill.ledger.entry import Code, LedgerEntry, UsedModel
 
@@ -65,3 +65,39 @@ def test_a_batch_that_another_model_has_begun_is_refused_with_both() -> None:
         {"fraud": "models:/fraud@champion version 1 sha256:111111111111"},
         {"fraud": "models:/fraud@champion version 2 sha256:222222222222"},
     )
+
+
+def aside(**digests: str) -> LedgerEntry:
+    return entry(None).model_copy(update={"set_aside": digests or None})
+
+
+BOTH = {"quarantine": aside(a="1", b="2")}
+
+
+@pytest.mark.parametrize(
+    ("held", "left", "now", "differing"),
+    [
+        (BOTH, ["a", "b"], aside(a="1", b="3"), ["b"]),
+        (BOTH, ["a", "b"], aside(a="1", b="2"), []),
+        # What is written was written with what the quarantine holds.
+        (BOTH | {"b": aside(a="1", b="2")}, ["a"], aside(a="1", b="3"), []),
+        (BOTH | {"a": aside(a="1", b="2")}, ["state"], aside(a="9", b="9"), []),
+        # Nothing went to the quarantine: what goes there now of a written table would be in both.
+        ({"a": aside(a="0", b="0")}, ["b"], aside(a="7", b="0"), ["a"]),
+        ({"a": aside(a="0", b="0")}, ["b"], aside(a="0", b="7"), []),
+        # Of before digests were kept, or without expectations.
+        ({"quarantine": aside()}, ["a"], aside(a="7"), []),
+        ({"a": aside()}, ["b"], aside(), []),
+        ({}, ["a"], aside(a="7"), []),
+        (BOTH, [], aside(a="7", b="7"), []),
+    ],
+)
+def test_a_batch_is_finished_with_the_rows_that_its_quarantine_holds(
+    held: dict[str, LedgerEntry], left: list[str], now: LedgerEntry, differing: list[str]
+) -> None:
+    if not differing:
+        check_same_set_aside(now, held, left)
+        return
+    with pytest.raises(GateRefusedError) as refused:
+        check_same_set_aside(now, held, left)
+    assert (refused.value.error_id, refused.value.facts["rows_differ_of"]) == ("TIDE-SINK-007", differing)

@@ -18,7 +18,8 @@ from tests.support.race import race
 from tidemill.errors import DataError, GateRefusedError, UnavailableError
 from tidemill.ledger.read import read_commits, transaction_version
 from tidemill.sinks.batch_commit import Written
-from tidemill.sinks.table_log import LOG_CLEANUP_EVERY, TableLog
+from tidemill.sinks.library_commit import CHECKPOINT_EVERY
+from tidemill.sinks.table_log import TableLog
 from tidemill.storage.parquet_part import PartFile, write_part
 
 COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string())])
@@ -67,17 +68,18 @@ def test_a_commit_says_its_rows_and_version(log: TableLog, table: Path) -> None:
 
 def test_expired_files_of_the_log_go_with_every_hundredth_commit_and_no_other(table: Path) -> None:
     log = TableLog(str(table), {"delta.logRetentionDuration": "interval 1 days"})
-    for batch_id in range(LOG_CLEANUP_EVERY + 1):
+    for batch_id in range(CHECKPOINT_EVERY + 1):
         append(log, batch_id)
     for file in (table / "_delta_log").iterdir():
         os.utime(file, (0, 0))
     oldest = {}
-    for batch_id in range(LOG_CLEANUP_EVERY + 1, 2 * LOG_CLEANUP_EVERY):
+    for batch_id in range(CHECKPOINT_EVERY + 1, 2 * CHECKPOINT_EVERY):
         append(log, batch_id)
         oldest[batch_id + 1] = min(int(file.stem) for file in (table / "_delta_log").glob("*.json"))
-    # Up to the log checkpoint of version 99.
-    assert oldest == dict.fromkeys(oldest, 0) | {2 * LOG_CLEANUP_EVERY: LOG_CLEANUP_EVERY - 1}
-    assert ids(table) == list(range(2 * LOG_CLEANUP_EVERY))
+    # Up to the log checkpoint of version 99; the next one was made at version 199.
+    cleared = (2 * CHECKPOINT_EVERY - 1, 2 * CHECKPOINT_EVERY)
+    assert oldest == dict.fromkeys(oldest, 0) | dict.fromkeys(cleared, CHECKPOINT_EVERY - 1)
+    assert ids(table) == list(range(2 * CHECKPOINT_EVERY))
 
 
 def test_the_log_is_not_listed_while_nobody_else_commits(
@@ -117,7 +119,7 @@ def test_a_log_that_is_cleared_between_two_looks_leaves_no_old_view(
     monkeypatch.setattr(log, "_identity", cleared_after_the_first)
     seen = log.refresh()
     assert seen is not None
-    assert seen.version() == 4
+    assert seen.version == 4
 
 
 def test_another_writers_commits_are_seen(log: TableLog, table: Path) -> None:

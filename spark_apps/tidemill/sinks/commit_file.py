@@ -1,0 +1,114 @@
+"""The file of one commit in a Delta log: written and read by its name, without listing the log.
+
+Listing takes the longer, the more commits there are: delta-rs lists twice for a commit. What a batch adds
+needs neither: `NNN.json` with the next number is created unless it exists, on every store for one winner. The
+format is Delta's (Delta transaction log protocol, "Actions").
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote
+
+from tidemill.ledger.read import Commit, parse_commit_info
+from tidemill.sinks.batch_commit import BatchCommit
+from tidemill.storage.parquet_part import PartFile
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+# Features that ask nothing of a commit which only adds files: no more than `row_rules` refuses.
+PLAIN_FEATURES = frozenset(
+    {
+        "appendOnly",
+        "changeDataFeed",
+        "checkConstraints",
+        "generatedColumns",
+        "identityColumns",
+        "invariants",
+        "timestampNtz",
+    }
+)
+
+# Writers up to this version have no other features than these, and names of columns (`row_rules`).
+LEGACY_WRITER = 6
+
+# Actions after which the table has the columns and properties that it had.
+_OF_ROWS = frozenset({"commitInfo", "add", "remove", "cdc", "txn"})
+
+
+def commit_path(table: str, version: int) -> str:
+    """Where a version's commit is."""
+    return f"{table}/_delta_log/{version:020}.json"
+
+
+def is_plain(table: DeltaTable) -> bool:
+    """Whether a commit that adds files needs to say nothing more than which; else it is the library's."""
+    protocol = table.protocol()
+    if protocol.min_writer_version <= LEGACY_WRITER:
+        return True
+    return PLAIN_FEATURES.issuperset([*(protocol.writer_features or ()), *(protocol.reader_features or ())])
+
+
+def adding_files(parts: Sequence[PartFile], commit: BatchCommit, now: int) -> bytes:
+    """The content of a commit that adds files.
+
+    Args:
+        parts: The files.
+        commit: Its transaction and ledger entry.
+        now: Milliseconds since 1970.
+    """
+    info = {
+        "timestamp": now,
+        "operation": "WRITE",
+        "operationParameters": {"mode": "Append", "partitionBy": "[]"},
+        "isBlindAppend": True,
+        "engineInfo": "tidemill",
+        "userMetadata": commit.entry.to_text(),
+    }
+    # With a time: a table that forgets old transactions would forget one without at once.
+    transaction = {"appId": commit.app_id, "version": commit.batch_id, "lastUpdated": now}
+    actions = [{"commitInfo": info}, *({"add": _added(part, now)} for part in parts), {"txn": transaction}]
+    return "".join(json.dumps(action) + "\n" for action in actions).encode()
+
+
+def _added(part: PartFile, now: int) -> dict[str, Any]:
+    return {
+        "path": quote(part.name, safe="/="),
+        "partitionValues": {},
+        "size": part.size,
+        "modificationTime": now,
+        "dataChange": True,
+        "stats": part.statistics,
+    }
+
+
+@dataclass(frozen=True)
+class CommitFile:
+    """What a commit says, as far as a writer asks.
+
+    Args:
+        commit: What the history says of it.
+        transactions: Versions by app id.
+    """
+
+    commit: Commit
+    transactions: Mapping[str, int]
+
+    @classmethod
+    def read(cls, version: int, content: bytes) -> Self | None:
+        """Read a commit; None if it may have changed more than rows, or does not say what it did."""
+        try:
+            actions = [json.loads(line) for line in content.splitlines() if line.strip()]
+            kinds = {kind for action in actions for kind in action}
+            if not kinds <= _OF_ROWS:
+                return None
+            info = next(action["commitInfo"] for action in actions if "commitInfo" in action)
+            found = (action["txn"] for action in actions if "txn" in action)
+            return cls(parse_commit_info(version, info), {txn["appId"]: int(txn["version"]) for txn in found})
+        except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
+            # A damaged one is the library's to explain.
+            return None
