@@ -14,6 +14,7 @@ from tidemill.backfill.chunks import Chunk
 from tidemill.backfill.live_side import LiveSide
 from tidemill.backfill.refusal import refused
 from tidemill.backfill.rule import By
+from tidemill.capture.archive import Archive
 from tidemill.errors import UsageError
 from tidemill.ledger.entry import Positions
 from tidemill.names import Layout
@@ -79,6 +80,8 @@ class BackfillPlan(BaseModel):
         start_offsets: First offsets read, for Kafka sources.
         end_offsets: End offsets: the seam, where the live stream goes on, or the topic's end.
         topic_ids: Ids of the topics, as far as the broker tells.
+        archive: What of the range is read from the hub's archive; None without one.
+        seams: Where each partition goes over from archive to hub, as a person reads it.
         source_version: Version of the table that is read, for Delta sources.
         condition: Which decoded rows take part; None for all.
         counted: Which of them are in no window but those that are replaced; None without windows.
@@ -104,6 +107,8 @@ class BackfillPlan(BaseModel):
     start_offsets: Positions | None = None
     end_offsets: Positions | None = None
     topic_ids: dict[str, str] = {}
+    archive: Archive | None = None
+    seams: tuple[str, ...] = ()
     source_version: int | None = None
     condition: str | None = None
     counted: str | None = None
@@ -121,9 +126,10 @@ class BackfillPlan(BaseModel):
         """Of all that was decided; a chunk has that of the whole plan."""
         if self.whole is not None:
             return self.whole
-        # As plans were kept before there were chunks, and before rows could be staged.
+        # As plans were kept before there were chunks, archives, and rows that are staged.
         without = {"chunk", "parts"} if self.chunk is None else set()
         without |= {"publish"} if self.publish == "now" else set()
+        without |= {"archive", "seams"} if self.archive is None else set()
         text = json.dumps(self.model_dump(mode="json", exclude=without), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
 
@@ -159,6 +165,7 @@ class BackfillPlan(BaseModel):
         if self.records is not None:
             until = "where the live stream goes on" if self.at_seam else "the end of the range"
             lines.append(f"  read      {self.records} records, up to {until}")
+        lines += [f"  seam      {seam}" for seam in self.seams]
         if self.source_version is not None:
             lines.append(f"  read      the source table at version {self.source_version}")
         if self.find_offsets_by is not None:

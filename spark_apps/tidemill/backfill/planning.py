@@ -9,6 +9,7 @@ from datetime import datetime
 from tidemill.backfill.bounds import Bounds
 from tidemill.backfill.chunks import Chunk, check_chunk, cut_offsets, cut_times
 from tidemill.backfill.former_topics import check_same_topics
+from tidemill.backfill.hub_archive import plan_archive, read_archive, with_archive
 from tidemill.backfill.live_side import LiveSide, read_live_side
 from tidemill.backfill.manner import AT_ONCE, Manner
 from tidemill.backfill.other_writers import other_writers
@@ -140,13 +141,16 @@ def _table_plan(asked: Asked, plan: BackfillPlan, sink: DeltaSink) -> TablePlan:
 
 
 def _with_offsets(plan: BackfillPlan, pipeline: Pipeline) -> BackfillPlan:
-    start, end = choose_offsets(
-        pipeline,
-        plan.bounds,
-        plan.live,
-        look_up(pipeline, plan.bounds),
-        whole=plan.by in ("window", "everything"),
-    )
+    # Before the hub is asked: what is archived meanwhile would lie beyond what the hub was seen to have.
+    archive = read_archive(pipeline, plan.bounds)
+    alone = look_up(pipeline, plan.bounds)
+    there = alone if archive is None else with_archive(alone, archive, plan.bounds)
+    whole = plan.by in ("window", "everything")
+    start, end = choose_offsets(pipeline, plan.bounds, plan.live, there, whole=whole)
+    if archive is not None:
+        read, seams = plan_archive(pipeline, archive, alone, (start, end))
+        lines = tuple(seam.line() for seam in seams)
+        plan = plan.model_copy(update={"archive": read, "seams": lines})
     found = ask_topics(pipeline)
     check_same_topics(pipeline, found)
     ids = {topic: topic_id for topic, topic_id in found.ids.items() if topic in start}

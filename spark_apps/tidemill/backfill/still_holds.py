@@ -7,6 +7,7 @@ from tidemill.backfill.other_writers import other_writers
 from tidemill.backfill.plan import BackfillPlan, hold_of, plan_is_void
 from tidemill.backfill.positions import check_retention, look_up
 from tidemill.backfill.rule import check_others
+from tidemill.capture.archive import Archive
 from tidemill.checkpoint.holds import read_holds
 from tidemill.ledger.entry import Positions
 from tidemill.sources.topic_facts import ask_topics
@@ -57,6 +58,9 @@ def records_there(pipeline: Pipeline, plan: BackfillPlan) -> Positions | None:
         if found.ids.get(topic, known) != known:
             raise _void(plan, "a topic was deleted and made again", topic=topic)
     start = {topic: dict(partitions) for topic, partitions in plan.start_offsets.items()}
+    if plan.archive is not None:
+        _check_hub_part(plan, plan.archive, found.oldest)
+        return start
     for topic, partitions in start.items():
         for partition, offset in partitions.items():
             oldest = found.oldest.get(topic, {}).get(partition)
@@ -69,6 +73,19 @@ def records_there(pipeline: Pipeline, plan: BackfillPlan) -> Positions | None:
     if plan.by == "window":
         check_retention(pipeline, look_up(pipeline, plan.bounds))
     return start
+
+
+def _check_hub_part(plan: BackfillPlan, archive: Archive, oldest: Positions) -> None:
+    """What was to be read from the hub must be there: without it, the range would have a gap.
+
+    The archive's part is counted where it is read (`sources/archived_events.py`).
+    """
+    for topic, partitions in archive.from_hub(plan.start_offsets or {}).items():
+        for partition, offset in partitions.items():
+            end, first = (plan.end_offsets or {})[topic][partition], oldest.get(topic, {}).get(partition)
+            if offset < end and (first is None or first > offset):
+                place = f"{topic}-{partition}"
+                raise _void(plan, "the hub no longer has its part of it", partition=place, oldest=first)
 
 
 def _void(plan: BackfillPlan, because: str, **facts: object) -> Exception:

@@ -34,7 +34,7 @@ from tidemill.names import SOURCE_NAME
 from tidemill.payload.left_out import LeftOut, reason_of
 from tidemill.payload.quarantine import Quarantine
 from tidemill.sinks.batch_commit import StepDone
-from tidemill.sources.read import read_batch
+from tidemill.sources.read import Past, read_batch
 
 log = structlog.get_logger()
 
@@ -113,7 +113,7 @@ def _search(spark: SparkSession, run: RunContext, entry: LedgerEntry, failure: E
     # Takes what cannot be decoded, and hands it to nobody: the batch itself does.
     aside = Quarantine.at(spark.sparkContext, pipeline.layout.quarantine(pipeline.name), run.run_id)
     try:
-        records = read_batch(spark, pipeline, start, read.end)
+        records = read_batch(spark, pipeline, Past(start, read.end))
         decoded = decoded_rows(pipeline, records, Collectors(aside, left_out=left_out_of(known)))
         return PoisonSearch(pipeline).find(decoded, start, read.end, len(known))
     except Exception as error:

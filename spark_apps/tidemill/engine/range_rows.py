@@ -24,7 +24,7 @@ from tidemill.engine.sink_rows import SinkRows, sink_rows
 from tidemill.names import SOURCE_NAME
 from tidemill.payload.left_out import LeftOut, reason_of
 from tidemill.payload.quarantine import Quarantine
-from tidemill.sources.read import read_batch
+from tidemill.sources.read import Past, read_batch
 from tidemill.spec.project import Pipeline
 from tidemill.spec.sinks import DeltaSink
 
@@ -96,8 +96,8 @@ class RangeRows:
 
     def decoded(self, rejected: Quarantine) -> DataFrame:
         """The records."""
-        version = self._plan.source_version
-        records = read_batch(self._spark, self._pipeline, self.start, self.end, version)
+        past = Past(self.start, self.end, self._plan.source_version, self._plan.archive)
+        records = read_batch(self._spark, self._pipeline, past)
         collectors = Collectors(rejected, None, self._discovery.columns, self._left_out)
         return decoded_rows(self._pipeline, records, collectors)
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
+from tidemill.capture.archive import Archive
 from tidemill.errors import SpecError
 from tidemill.ledger.entry import Positions
 from tidemill.names import SOURCE_NAME, consumer_group_prefix
 from tidemill.payload.source_columns import BATCH_TIME, BROKEN_LINE, FILE, FILE_TIME, LINE
+from tidemill.sources.archived_events import read_archived
 from tidemill.sources.kafka_clients import kafka_client
 from tidemill.sources.stream_names import tell_of_names
 from tidemill.spec.project import Pipeline
@@ -70,49 +73,44 @@ def _stream(reader: DataStreamReader, pipeline: Pipeline) -> DataFrame:
     return reader.format("rate-micro-batch").options(**_rate_per_batch_options(source.chosen)).load()
 
 
-def read_batch(
-    spark: SparkSession,
-    pipeline: Pipeline,
-    start: Positions | None,
-    end: Positions | None,
-    version: int | None = None,
-) -> DataFrame:
-    """The source as a batch: Kafka between two positions (`end` exclusive), others as a whole.
+@dataclass(frozen=True)
+class Past:
+    """What of a source is read as a batch.
 
     Args:
-        spark: The session.
-        pipeline: Whose source.
-        start: First offsets.
-        end: End offsets.
+        start: First offsets, of a topic.
+        end: End offsets, exclusive.
         version: Of the table that is read; the newest one by default.
+        archive: Where older events of a hub are read.
+    """
+
+    start: Positions | None = None
+    end: Positions | None = None
+    version: int | None = None
+    archive: Archive | None = None
+
+
+def read_batch(spark: SparkSession, pipeline: Pipeline, past: Past) -> DataFrame:
+    """The source as a batch: Kafka between two positions, others as a whole.
 
     Raises:
         SpecError: TIDE-SPEC-040, if the source has no past.
     """
-    return _with_arrival(pipeline, _batch(spark, pipeline, (start, end), version))
+    return _with_arrival(pipeline, _batch(spark, pipeline, past))
 
 
-def _batch(
-    spark: SparkSession,
-    pipeline: Pipeline,
-    offsets: tuple[Positions | None, Positions | None],
-    version: int | None,
-) -> DataFrame:
+def _batch(spark: SparkSession, pipeline: Pipeline, past: Past) -> DataFrame:
     source = pipeline.spec.source
     reader = spark.read
     if source.is_kafka:
-        start, end = offsets
-        subscription = _partitions_of(end) if end else _subscription(source.chosen)
-        options = _kafka_options(pipeline, subscription)
-        options |= {"startingOffsets": json.dumps(start), "endingOffsets": json.dumps(end)}
-        return with_lineage(reader.format("kafka").options(**options).load(), source.chosen.headers)
+        return _range(spark, pipeline, past)
     if source.files is not None:
         reader = reader.format(spark_format(source.files)).options(**_files_options(source.files))
         if (schema := _files_schema(source.files)) is not None:
             reader = reader.schema(schema)
         return _as_bytes(reader.load(files_path(pipeline, source.files)), source.files)
     if source.delta is not None:
-        reader = reader if version is None else reader.option("versionAsOf", version)
+        reader = reader if past.version is None else reader.option("versionAsOf", past.version)
         return reader.format("delta").load(pipeline.layout.table(source.delta.table))
     raise SpecError(
         "TIDE-SPEC-040",
@@ -120,6 +118,21 @@ def _batch(
         facts={"pipeline": pipeline.name, "source": source.kind},
         fix="backfill a pipeline that reads kafka, eventhubs, files or delta",
     )
+
+
+def _range(spark: SparkSession, pipeline: Pipeline, past: Past) -> DataFrame:
+    """Records between two positions, from the archive of a hub as far as it is said to have them."""
+    source, start, end = pipeline.spec.source.chosen, past.start or {}, past.end or {}
+    archived = None
+    if past.archive is not None:
+        archived = read_archived(spark, pipeline, past.archive.between(start, end))
+        start = past.archive.from_hub(start)
+        # Where the range ends before the hub's part begins, nothing is read there.
+        end = past.archive.from_hub(end)
+    options = _kafka_options(pipeline, _partitions_of(end) if end else _subscription(source))
+    options |= {"startingOffsets": json.dumps(start), "endingOffsets": json.dumps(end)}
+    records = with_lineage(spark.read.format("kafka").options(**options).load(), source.headers)
+    return records if archived is None else records.unionByName(archived)
 
 
 def plain_lines(spark: SparkSession, paths: list[str], cut: dict[str, str]) -> DataFrame:

@@ -10,30 +10,19 @@ from pydantic import Field, field_validator, model_validator
 
 from tidemill.names import TABLE_PATTERN
 from tidemill.spec.capabilities import SOURCES, SourceFacts
+from tidemill.spec.eventhubs_source import EventHubsSource as EventHubsSource
 from tidemill.spec.files_source import FilesSource as FilesSource
+from tidemill.spec.isolation import Isolation
 from tidemill.spec.options import DeltaSourceOptions, KafkaSourceOptions
 from tidemill.spec.starting_offsets import CheckedStartingOffsets, Moment
 from tidemill.spec.starting_offsets import StartingOffsets as StartingOffsets
 from tidemill.spec.strict import OneOf, Strict
 from tidemill.spec.text import (
     HOST_PATTERN,
-    HUB_PATTERN,
-    NAMESPACE_PATTERN,
     Expression,
-    SecretName,
-    Servers,
     Topic,
 )
 from tidemill.spec.units import Count, Duration, NonNegative
-
-Isolation = Annotated[
-    Literal["read_committed", "read_uncommitted"],
-    Field(
-        description="Whether records of a producer's transaction count only once it is committed; "
-        "read_uncommitted also reads those of transactions that are open or were aborted."
-    ),
-]
-
 
 # A character of a topic's name, not of a class such as \d, and a star.
 _LITERAL_AND_STAR = re.compile(r"(?<!\\)([\w-])\*")
@@ -98,34 +87,6 @@ class KafkaSource(Strict):
     def named_topics(self) -> list[str]:
         """Topics that are read by name; empty for a pattern."""
         return [self.topic] if self.topic else list(self.topics or self.assign or [])
-
-
-class EventHubsSource(Strict):
-    """One event hub, read through its Kafka endpoint (Standard tier and up)."""
-
-    namespace: str = Field(
-        description="Namespace without its domain, e.g. `plant-north`.", pattern=NAMESPACE_PATTERN
-    )
-    hub: str = Field(description="Name of the event hub.", pattern=HUB_PATTERN)
-    connection_string: SecretName = Field(
-        description="Name of the secret that holds the SAS connection string; never the string itself."
-    )
-    endpoint: Servers | None = Field(
-        None, description="host:port of the Kafka endpoint, if not <namespace>.servicebus.windows.net:9093."
-    )
-    ca_file: Expression | None = Field(
-        None, description="PEM file with the certificate authority, if not one that Java trusts."
-    )
-    starting_offsets: CheckedStartingOffsets = Field("earliest", description="As for kafka.")
-    max_offsets_per_batch: Count | None = Field(None, description="Most events in one batch.")
-    headers: bool = Field(False, description="Keep application properties as the column kafka_headers.")
-    isolation: Isolation = "read_committed"
-    options: KafkaSourceOptions = Field({}, description="Spark's and the Kafka client's own options.")
-
-    @property
-    def server(self) -> str:
-        """host:port of the Kafka endpoint."""
-        return self.endpoint or f"{self.namespace}.servicebus.windows.net:9093"
 
 
 class DeltaSource(Strict):

@@ -1,0 +1,244 @@
+"""What a hub's archive adds to a backfill: older events, and the exact place where the hub goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from tidemill.backfill.bounds import Bounds
+from tidemill.backfill.positions import RangeFacts
+from tidemill.backfill.refusal import refused
+from tidemill.backfill.seam import PartitionFacts, PartitionSeam, seam_of
+from tidemill.capture.archive import Archive
+from tidemill.capture.archive_files import ArchiveFile, Run, archive_folder
+from tidemill.capture.spans import Span, common, text, union
+from tidemill.ledger.entry import LedgerEntry, Positions
+from tidemill.ledger.read import read_commits
+from tidemill.ledger.standing import standing_commits
+from tidemill.sources.kafka_clients import kafka_client
+from tidemill.sources.offsets import KafkaOffsets
+from tidemill.spec.project import Pipeline
+
+# How much later than it was enqueued an event may say that it happened, where the pipeline does not limit it.
+MOST_AHEAD = timedelta(days=1)
+
+# Capture may give a moment in whole seconds; the hub's own is at most this much later.
+_ROUNDED = timedelta(seconds=1)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Files = Mapping[int, Sequence[ArchiveFile]]
+
+
+@dataclass(frozen=True)
+class HubArchive:
+    """The archive of a pipeline's hub, as far as a range needs it.
+
+    Args:
+        pipeline: The pipeline's name.
+        hub: Name of the hub, which is the topic.
+        since: From which enqueued time on its events may be in the range; None for all of them.
+        files: The files of each partition.
+    """
+
+    pipeline: str
+    hub: str
+    since: datetime | None
+    files: Files
+
+    def runs(self, partition: int) -> list[Run]:
+        """What the archive has of a partition, by number."""
+        runs = [run for file in self.files.get(partition, ()) for run in file.runs]
+        return sorted(runs, key=lambda run: (run.first, run.end))
+
+
+def read_archive(pipeline: Pipeline, bounds: Bounds) -> HubArchive | None:
+    """Look into the archive; None if the pipeline's source has none.
+
+    Raises:
+        DataError: TIDE-HUB-001 or -002, if a file cannot be read.
+        UsageError: TIDE-HUB-003, if it holds the events of two hubs.
+    """
+    source = pipeline.spec.source.eventhubs
+    if source is None or source.capture is None:
+        return None
+    ahead = pipeline.spec.max_ahead or MOST_AHEAD
+    since = None if bounds.start is None else max(bounds.start, _EPOCH + ahead) - ahead
+    folder = archive_folder(
+        source.capture, pipeline.layout.folder(source.capture.path), source.namespace, source.hub
+    )
+    asked = (bounds.start_offsets or {}).get(source.hub)
+
+    def enough(file: ArchiveFile) -> bool:
+        """Whether all events of older files lie before the range: those of this one do."""
+        if not file.runs or (since is None and asked is None):
+            return False
+        if asked is not None:
+            return file.runs[-1].end <= asked.get(str(file.partition), file.runs[-1].end)
+        return all(run.latest < since for run in file.runs if since is not None)
+
+    archive = HubArchive(pipeline.name, source.hub, since, folder.index(enough))
+    for partition in archive.files:
+        _check_one_hub(archive, partition)
+    return archive
+
+
+def _check_one_hub(archive: HubArchive, partition: int) -> None:
+    """One hub's numbers rise with the time; those of a hub that was made again begin anew.
+
+    Raises:
+        UsageError: TIDE-HUB-003.
+    """
+    runs = archive.runs(partition)
+    if not runs:
+        return
+    before = runs[0]
+    for after in runs[1:]:
+        # Runs that share a number share its moment; others follow each other, within a second of rounding.
+        goes_back = after.latest + _ROUNDED < before.earliest
+        apart = after.first < before.end and before.latest + _ROUNDED < after.earliest
+        if goes_back or apart:
+            numbers = f"{after.first}-{after.end - 1}"
+            facts: dict[str, object] = {"numbers": numbers, "enqueued": after.earliest.isoformat()}
+            raise _other_hub(archive, partition, facts)
+        before = max(before, after, key=lambda run: run.end)
+
+
+def with_archive(found: RangeFacts, archive: HubArchive, bounds: Bounds) -> RangeFacts:
+    """What hub and archive have together, in the place of what the hub has alone.
+
+    Raises:
+        UsageError: TIDE-HUB-003, if the archive has what the hub never had.
+    """
+    hub = archive.hub
+    oldest, from_start = dict(found.topics.oldest[hub]), dict(found.from_start[hub])
+    ends = found.topics.ends[hub]
+    for partition in archive.files:
+        runs, number = archive.runs(partition), str(partition)
+        if not runs:
+            continue
+        last = max(run.end for run in runs)
+        if last > ends.get(number, 0):
+            raise _other_hub(archive, partition, {"archived_to": last, "hub_ends_at": ends.get(number)})
+        first = _first(runs, archive.since)
+        if first < oldest[number]:
+            oldest[number] = first
+            known_before = bounds.start is not None and runs[0].earliest < bounds.start
+            from_start[number] = first + 1 if known_before else first
+    topics = replace(found.topics, oldest={hub: oldest})
+    return RangeFacts(topics, {hub: from_start})
+
+
+def _first(runs: Sequence[Run], since: datetime | None) -> int:
+    """Where the events that may be in the range begin: at the newest run that began before it."""
+    before = [run.first for run in runs if since is not None and run.earliest < since]
+    return max(before, default=runs[0].first)
+
+
+def plan_archive(
+    pipeline: Pipeline, archive: HubArchive, found: RangeFacts, wanted: tuple[Positions, Positions]
+) -> tuple[Archive, list[PartitionSeam]]:
+    """The seam of each partition.
+
+    Args:
+        pipeline: Whose range.
+        archive: Its archive.
+        found: What the hub has alone.
+        wanted: Start and end of the range, of each partition.
+
+    Raises:
+        UsageError: TIDE-HUB-003, if archive and hub disagree; TIDE-HUB-004, if neither has all of the range.
+    """
+    hub = archive.hub
+    start, end = wanted
+    written = written_spans(pipeline)
+    seams = [
+        seam_of(
+            PartitionFacts(
+                partition=int(number),
+                wanted=(first, end[hub][number]),
+                files=archive.files.get(int(number), ()),
+                hub=(found.topics.oldest[hub][number], found.topics.ends[hub][number]),
+                written=written.get(number, ()),
+            )
+        )
+        for number, first in start[hub].items()
+    ]
+    _check_gaps(archive, seams)
+    _check_same_events(pipeline, archive, found)
+    slices = tuple(each for seam in seams for each in seam.slices)
+    return Archive(slices=slices, join={hub: {str(seam.partition): seam.join for seam in seams}}), seams
+
+
+def _check_gaps(archive: HubArchive, seams: Sequence[PartitionSeam]) -> None:
+    gaps = {f"partition_{seam.partition}": text(seam.gaps) for seam in seams if seam.gaps}
+    if gaps:
+        raise refused(
+            "TIDE-HUB-004",
+            archive.pipeline,
+            "Neither the archive nor the hub has all events of the range.",
+            {"hub": archive.hub, **gaps},
+            "bring the missing files back into the archive, or choose a range without these sequence numbers",
+        )
+
+
+def _check_same_events(pipeline: Pipeline, archive: HubArchive, found: RangeFacts) -> None:
+    """Where archive and hub both have an event, both must say the same time of it."""
+    hub = archive.hub
+    with KafkaOffsets(kafka_client(pipeline)) as offsets:
+        for partition in archive.files:
+            newest = max(archive.runs(partition), key=lambda run: run.end, default=None)
+            if newest is None or newest.end <= found.topics.oldest[hub][str(partition)]:
+                continue
+            after = offsets.at_time([hub], newest.latest + _ROUNDED)[hub][str(partition)]
+            if after < newest.end:
+                raise _other_hub(
+                    archive,
+                    partition,
+                    {
+                        "number": newest.end - 1,
+                        "archive_says": newest.latest.isoformat(),
+                        "hub_goes_on_at": after,
+                    },
+                )
+
+
+def written_spans(pipeline: Pipeline) -> dict[str, tuple[Span, ...]]:
+    """Offsets of each partition that the ledgers of all tables say were written."""
+    tables = [_written(pipeline, pipeline.layout.table(sink.table)) for sink in pipeline.spec.delta_sinks]
+    if not tables:
+        return {}
+    first, *others = tables
+    for other in others:
+        first = {number: common(spans, other.get(number, ())) for number, spans in first.items()}
+    return first
+
+
+def _written(pipeline: Pipeline, path: str) -> dict[str, tuple[Span, ...]]:
+    found: dict[str, list[Span]] = {}
+    for commit in standing_commits(read_commits(path)):
+        if commit.entry is not None and commit.entry.pipeline == pipeline.name:
+            for number, span in _spans(commit.entry):
+                found.setdefault(number, []).append(span)
+    return {number: union(spans) for number, spans in found.items()}
+
+
+def _spans(entry: LedgerEntry) -> Iterator[tuple[str, Span]]:
+    for read in entry.sources.values():
+        if not isinstance(read.start, dict) or not isinstance(read.end, dict):
+            continue
+        for topic, partitions in read.end.items():
+            for number, end in partitions.items():
+                yield number, (read.start.get(topic, {}).get(number, 0), end)
+
+
+def _other_hub(archive: HubArchive, partition: int, facts: dict[str, object]) -> Exception:
+    return refused(
+        "TIDE-HUB-003",
+        archive.pipeline,
+        "The archive holds events of another hub of this name, such as one that was deleted and made again: "
+        "the same sequence numbers mean other events.",
+        {"hub": archive.hub, "partition": partition, **facts},
+        "keep the files of each hub in a folder of their own, and name the one of today's hub",
+    )

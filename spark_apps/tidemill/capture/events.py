@@ -1,0 +1,131 @@
+"""The events of one Capture file, in Capture's own Avro schema.
+
+Capture writes EnqueuedTimeUtc as `11/16/2016 4:44:11 PM`, in whole seconds. Where the system properties have
+the time in milliseconds, that one counts: it is what a consumer of the hub is given.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, BinaryIO
+
+import fastavro
+from fastavro.schema import SchemaParseException
+
+from tidemill.errors import DataError
+
+_FIELDS = frozenset({"SequenceNumber", "EnqueuedTimeUtc", "SystemProperties", "Properties", "Body"})
+_ENQUEUED = "x-opt-enqueued-time"
+_KEY = "x-opt-partition-key"
+# What fastavro raises where bytes are not what they should be.
+_DAMAGE = (
+    EOFError,
+    ValueError,
+    IndexError,
+    KeyError,
+    TypeError,
+    OverflowError,
+    SchemaParseException,
+    zlib.error,
+)
+_TIME = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4}) (\d{1,2}):(\d\d):(\d\d) ([AP])M")
+
+
+@dataclass(frozen=True)
+class CapturedEvent:
+    """One event.
+
+    Args:
+        number: Its sequence number: what its Kafka offset was.
+        enqueued: When the hub took it.
+        key: Its partition key, as a Kafka consumer is given it; None without one.
+        body: Its payload; None of an event without one, which Kafka calls a tombstone.
+        properties: Application properties, as headers: bytes as they are, other values as their text.
+    """
+
+    number: int
+    enqueued: datetime
+    key: bytes | None
+    body: bytes | None
+    properties: tuple[tuple[str, bytes], ...]
+
+
+def read_events(path: str, file: BinaryIO) -> Iterator[CapturedEvent]:
+    """The events of a file, in its order; none of an empty file, which Capture writes for a quiet window.
+
+    Args:
+        path: Its path, for errors.
+        file: Its content; read block by block.
+
+    Raises:
+        DataError: TIDE-HUB-001, if the file is cut off or damaged; TIDE-HUB-002, if it is not Capture's.
+    """
+    read = 0
+    try:
+        reader = fastavro.reader(file)
+        _check_schema(path, reader.writer_schema)
+        for record in reader:
+            yield _event(record)
+            read += 1
+    except _DAMAGE as error:
+        raise _damaged(path, read, error) from error
+
+
+def _event(record: Any) -> CapturedEvent:
+    system = record["SystemProperties"] or {}
+    key = system.get(_KEY)
+    properties = record["Properties"] or {}
+    return CapturedEvent(
+        record["SequenceNumber"],
+        _enqueued(record["EnqueuedTimeUtc"], system),
+        None if key is None else _bytes(key),
+        record["Body"],
+        tuple((name, _bytes(value)) for name, value in properties.items()),
+    )
+
+
+def _enqueued(text: str, system: Mapping[str, Any]) -> datetime:
+    milliseconds = system.get(_ENQUEUED)
+    if isinstance(milliseconds, int):
+        seconds, rest = divmod(milliseconds, 1000)
+        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest * 1000)
+    found = _TIME.fullmatch(text)
+    if found is None:
+        # As it stands in copies that other tools have written.
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    month, day, year, hour, minute, second = map(int, found.groups()[:6])
+    # 12 AM is midnight, 12 PM noon.
+    hour = hour % 12 + (12 if found[7] == "P" else 0)
+    return datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+
+
+def _bytes(value: object) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
+def _check_schema(path: str, schema: Any) -> None:
+    fields = {field["name"] for field in schema.get("fields", ())} if isinstance(schema, dict) else set()
+    if not fields >= _FIELDS:
+        raise DataError(
+            "TIDE-HUB-002",
+            "This is no file of Event Hubs Capture.",
+            facts={"file": path, "lacks": ", ".join(sorted(_FIELDS - fields))},
+            fix="correct `capture.path` and `capture.format`, or move the file out of the archive",
+            runbook="backfill",
+        )
+
+
+def _damaged(path: str, read: int, error: Exception) -> DataError:
+    return DataError(
+        "TIDE-HUB-001",
+        "A file of the archive is cut off or damaged.",
+        # Not what the reader says of it: that may quote an event.
+        facts={"file": path, "events_before": read, "reason": type(error).__name__},
+        fix="bring the whole file back; if it is lost, move it away, and its events are shown as a gap",
+        runbook="backfill",
+    )

@@ -1,0 +1,107 @@
+"""Events of a hub's archive, read by Spark's tasks: the same columns as from the hub itself."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemill.capture.archive import Slice
+from tidemill.capture.archive_files import ArchiveFolder
+from tidemill.capture.events import CapturedEvent
+from tidemill.errors import DataError, SpecError
+from tidemill.spec.capture import PathFormat
+from tidemill.spec.project import Pipeline
+from tidemill.storage.access import access_to
+
+# Events in one Arrow batch: as many as Spark itself puts there.
+EVENTS_PER_BATCH = 10_000
+
+_COLUMNS = pa.schema(
+    [
+        ("kafka_key", pa.binary()),
+        ("kafka_value", pa.binary()),
+        ("kafka_topic", pa.string()),
+        ("kafka_partition", pa.int32()),
+        ("kafka_offset", pa.int64()),
+        ("kafka_timestamp", pa.timestamp("us", tz="UTC")),
+        ("kafka_headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ]
+)
+_DDL = (
+    "kafka_key binary, kafka_value binary, kafka_topic string, kafka_partition int, kafka_offset bigint, "
+    "kafka_timestamp timestamp, kafka_headers array<struct<key: string, value: binary>>"
+)
+_SLICES = "path string, partition int, first long, end long"
+
+
+def read_archived(spark: SparkSession, pipeline: Pipeline, slices: Sequence[Slice]) -> DataFrame:
+    """These events as rows, each once, with offset = sequence number and timestamp = enqueued time.
+
+    Raises:
+        SpecError: TIDE-SPEC-041, if the source has no archive.
+    """
+    source = pipeline.spec.source.eventhubs
+    if source is None or source.capture is None:
+        raise SpecError(
+            "TIDE-SPEC-041",
+            "The plan reads an archive, and the source declares none.",
+            facts={"pipeline": pipeline.name},
+            fix="declare `capture` of the source, and plan again",
+        )
+    folder = pipeline.layout.folder(source.capture.path)
+    paths = PathFormat(source.capture, source.namespace, source.hub)
+    access = access_to(folder)
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # Opened by the task: in its own process nobody knows the access, and a connection cannot be sent.
+        archive = ArchiveFolder(folder, paths, access)
+        wanted = (Slice(**row) for batch in batches for row in batch.to_pylist())
+        rows = (row for each in wanted for row in _rows(source.hub, each, events_of(archive.events, each)))
+        while part := list(itertools.islice(rows, EVENTS_PER_BATCH)):
+            yield pa.RecordBatch.from_pylist(part, _COLUMNS)
+
+    tasks = max(1, min(len(slices), spark.sparkContext.defaultParallelism * 4))
+    listed = spark.createDataFrame([tuple(each.model_dump().values()) for each in slices], _SLICES)
+    events = listed.repartition(tasks).mapInArrow(read, _DDL)
+    return events if source.headers else events.drop("kafka_headers")
+
+
+def events_of(open_file: Callable[[str], Iterable[CapturedEvent]], wanted: Slice) -> Iterator[CapturedEvent]:
+    """The events of a slice, each once, however often and in whatever order its file has them.
+
+    Raises:
+        DataError: TIDE-HUB-005, if the file no longer has all of them.
+    """
+    taken = bytearray(wanted.end - wanted.first)
+    left = len(taken)
+    for event in open_file(wanted.path):
+        place = event.number - wanted.first
+        if 0 <= place < len(taken) and not taken[place]:
+            taken[place] = 1
+            left -= 1
+            yield event
+    if left:
+        raise DataError(
+            "TIDE-HUB-005",
+            "A file of the archive no longer has the events that it had when the backfill was planned.",
+            facts={"file": wanted.path, "missing": left},
+            fix="bring the file back as it was, or plan again",
+            runbook="backfill",
+        )
+
+
+def _rows(hub: str, wanted: Slice, events: Iterable[CapturedEvent]) -> Iterator[dict[str, Any]]:
+    for event in events:
+        yield {
+            "kafka_key": event.key,
+            "kafka_value": event.body,
+            "kafka_topic": hub,
+            "kafka_partition": wanted.partition,
+            "kafka_offset": event.number,
+            "kafka_timestamp": event.enqueued,
+            "kafka_headers": [{"key": name, "value": value} for name, value in event.properties] or None,
+        }
