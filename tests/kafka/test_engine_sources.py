@@ -15,7 +15,7 @@ from tests.support.kafka import Kafka, Record
 from tests.support.lake import Lake, LakePipeline
 from tidemill.engine.availability import check_source
 from tidemill.errors import UnavailableError
-from tidemill.sources.read import read_batch
+from tidemill.sources.read import Past, read_batch
 
 Position = tuple[str, int, int]
 
@@ -103,7 +103,7 @@ def test_a_partition_that_is_added_later_is_read_from_its_beginning(kafka: Kafka
 
     assert positions(lake) == [(topic, 0, 0), (topic, 1, 0)]
     # What was read before can be read again: by a backfill that was planned then, or a search for poison.
-    before = read_batch(lake.spark, pipeline.resolved, {topic: {"0": 0}}, {topic: {"0": 1}})
+    before = read_batch(lake.spark, pipeline.resolved, Past({topic: {"0": 0}}, {topic: {"0": 1}}))
     assert [row["kafka_value"] for row in before.collect()] == [b"first"]
 
 

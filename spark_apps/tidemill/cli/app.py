@@ -51,7 +51,19 @@ app = typer.Typer(
 )
 for verbs in (init, validate, plan, run, status, streams, watch, ledger, query, graph):
     verbs.add_to(app)
-for group in (queries, backfill, checkpoint, upgrade, table, quarantine, schema, lineage, metrics, control, dev):
+for group in (
+    queries,
+    backfill,
+    checkpoint,
+    upgrade,
+    table,
+    quarantine,
+    schema,
+    lineage,
+    metrics,
+    control,
+    dev,
+):
     group.add_to(app)
 
 

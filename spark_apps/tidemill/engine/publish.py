@@ -153,7 +153,7 @@ class _Publishing:
         known = table.transaction_version(app_id)
         since = (self._progress.now.since or {}).get(name)
         found, commit = publication(
-            History(target.log.path, table),
+            History(target.log.path, open_table(target.log.path)),
             attempt_of(self._progress.now),
             -1 if since is None else since,
             is_known=known is not None and known >= number,
