@@ -30,7 +30,7 @@ PIPELINES = pipelines(PLACE)
 
 if PIPELINES:
     with DAG(
-        CHECKPOINT_HYGIENE_DAG_ID,
+        PLACE.dag_id(CHECKPOINT_HYGIENE_DAG_ID),
         schedule="@daily",
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
         catchup=False,
