@@ -44,7 +44,12 @@ def declared(
 
 
 def backfillable(place: Place) -> list[str]:
-    """Names of the pipelines that read one stream with a past and write a table."""
+    """Names of the pipelines that read one stream with a past and write a table.
+
+    Of all pipelines in a process that runs a task: the form was checked when the run was asked for.
+    """
+    if get_parsing_context().dag_id:
+        return names(place)
     return [
         name
         for name, spec, _ in _read_all(place)
@@ -55,11 +60,6 @@ def backfillable(place: Place) -> list[str]:
 def names(place: Place) -> list[str]:
     """Names of all pipelines, of broken files too; nothing is read."""
     return list(Project(Path(place.project)).pipeline_names())
-
-
-def pipelines(place: Place) -> list[str]:
-    """Names of all pipelines; broken files are left out."""
-    return [name for name, spec, _ in _read_all(place) if spec is not None]
 
 
 def is_protected(place: Place) -> bool:

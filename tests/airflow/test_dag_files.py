@@ -71,12 +71,19 @@ read.clear()
 # As in the process of a task, see `airflow.sdk.get_parsing_context`.
 os.environ["_AIRFLOW_PARSING_CONTEXT_DAG_ID"] = "incremental__iot_daily_summary"
 of_a_task = DagBag(sys.argv[1] + "/incrementals.py")
+read_for_a_task = list(read)
+read.clear()
+for name in ("checkpoint_hygiene", "table_maintenance", "tidemill_backfill", "checkpoint__rewind"):
+    os.environ["_AIRFLOW_PARSING_CONTEXT_DAG_ID"] = name
+    file = {"tidemill_backfill": "backfill", "checkpoint__rewind": "checkpoint_verbs"}.get(name, name)
+    assert name in DagBag(f"{sys.argv[1]}/{file}.py").dag_ids, name
 heavy = ("pyspark", "deltalake", "obstore", "pyarrow", "confluent_kafka", "pandas", "kubernetes")
 json.dump({
     "errors": bag.import_errors,
     "io": io,
     "hears": heard,
-    "of_a_task": {"dags": sorted(of_a_task.dag_ids), "read": read},
+    "of_a_task": {"dags": sorted(of_a_task.dag_ids), "read": read_for_a_task},
+    "of_other_tasks": sorted(set(read)),
     "heavy": [name for name in heavy if name in sys.modules],
     "dags": {
         dag_id: {
@@ -191,6 +198,11 @@ def test_the_process_of_a_task_reads_the_pipeline_of_its_dag_only(parsed: Mappin
         "dags": ["incremental__iot_daily_summary"],
         "read": ["iot_daily_summary.yaml"],
     }
+
+
+def test_the_process_of_a_task_of_all_pipelines_reads_none_of_them(parsed: Mapping[str, Any]) -> None:
+    # Whether the environment is protected decides which tasks there are.
+    assert parsed["of_other_tasks"] == ["local.yaml"]
 
 
 def test_streams_are_reconciled_every_minute_by_one_short_task(parsed: Mapping[str, Any]) -> None:

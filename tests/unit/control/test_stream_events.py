@@ -121,7 +121,8 @@ def test_the_last_event_is_that_of_the_stream(table: Table) -> None:
     assert last_told([backfilled, {}, event.as_document(NOON)]) == Told(
         mode="stream", version=0, told_at=NOON
     )
-    assert last_told([backfilled]) is None
+    by_hand = [{"mode": "stream", "version": "x"}, {"mode": "stream", "version": 1, "told_at": "2026-11-23"}]
+    assert last_told([backfilled, *by_hand]) is None
 
 
 def test_an_event_is_due_by_the_schedule_and_no_earlier() -> None:
