@@ -90,9 +90,13 @@ def raise_conf_errors(place: Place) -> None:
 
 
 def _says(file: Path, word: str) -> bool:
-    """Whether a file has a word; one that cannot be read may, and reading it tells what is wrong."""
+    """Whether a file may say a word; reading one that cannot be read tells what is wrong with it.
+
+    YAML can write a word otherwise only with a backslash.
+    """
     try:
-        return word in file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8")
+        return word in text or "\\" in text
     except (OSError, ValueError):
         return True
 

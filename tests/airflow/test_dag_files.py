@@ -294,34 +294,42 @@ def test_a_protected_environment_asks_somebody_else_before_it_applies(tmp_path: 
     assert_policy(dags)
 
 
-def test_a_stream_tells_its_assets_and_an_incremental_run_has_its_deadline_where_it_says_so(
-    parsed: Mapping[str, Any], tmp_path: Path
-) -> None:
-    assert "stream_assets" not in parsed["dags"]
-    with small_project(tmp_path / "project") as project:
-        project.declare("orders", STREAM + "run: {asset_every: 20 minutes}\n")
-        project.declare("visits", STREAM + "run: {asset_every: 15 minutes}\n")
-        project.declare("quiet", STREAM)
-        project.declare("daily", STREAM + "run: {mode: incremental, deadline: 30 minutes}\n")
-        seen = parse(project.folder, tmp_path)
-    assert seen["errors"] == {}
-    dag = seen["dags"]["stream_assets"]
-    assert (dag["schedule"], dag["catchup"], dag["tasks"]) == ("0:15:00", False, ["tell"])
-    assert seen["dags"]["incremental__daily"]["deadline"] == [1800]
-    assert seen["dags"]["stream__orders"]["deadline"] == []
-    assert_policy(seen["dags"])
-
-
-def test_a_second_environment_stands_beside_the_first_in_one_airflow(tmp_path: Path) -> None:
-    beside = tmp_path / "dags-test"
+@pytest.fixture(scope="module")
+def two_environments(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
+    """A project in the environment `local`, and in `test` beside it by a folder of links."""
+    work = tmp_path_factory.mktemp("two")
+    beside = work / "dags-test"
     beside.mkdir()
     for file in (ROOT / "dags").glob("*.py"):
         (beside / file.name).symlink_to(file)
     (beside / "TIDEMILL_ENV").write_text("test\n")
-    with small_project(tmp_path / "project") as project:
-        declare_all(project)
+    with small_project(work / "project") as project:
+        project.declare("orders", STREAM + "run: {asset_every: 20 minutes}\n")
+        project.declare("visits", STREAM + "run: {asset_every: 15 minutes}\n")
+        project.declare("quiet", STREAM)
+        project.declare("daily", STREAM + "run: {mode: incremental, deadline: 30 minutes}\n")
+        # Another way to write the same.
+        project.declare("nightly", STREAM + 'run: {mode: "incr\\x65mental"}\n')
         (project.folder / "conf" / "environments" / "test.yaml").write_text(ENVIRONMENT)
-        seen = parse(project.folder, tmp_path, beside)["dags"]
+        return parse(project.folder, work, beside)
+
+
+def test_a_stream_tells_its_assets_and_an_incremental_run_has_its_deadline_where_it_says_so(
+    parsed: Mapping[str, Any], two_environments: Mapping[str, Any]
+) -> None:
+    assert "stream_assets" not in parsed["dags"]
+    dags = two_environments["dags"]
+    dag = dags["stream_assets"]
+    assert (dag["schedule"], dag["catchup"], dag["tasks"]) == ("0:15:00", False, ["tell"])
+    assert dags["incremental__daily"]["deadline"] == [1800]
+    assert dags["stream__orders"]["deadline"] == dags["incremental__nightly"]["deadline"] == []
+    assert_policy(dags)
+
+
+def test_a_second_environment_stands_beside_the_first_in_one_airflow(
+    two_environments: Mapping[str, Any],
+) -> None:
+    seen = two_environments["dags"]
     first = {dag_id for dag_id in seen if not dag_id.startswith("test.")}
     assert {"stream__orders", "incremental__daily", "tidemill_streams"} <= first
     assert {f"test.{dag_id}" for dag_id in first} == set(seen) - first
