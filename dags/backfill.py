@@ -33,7 +33,7 @@ CHUNK = r"^[0-9]{1,10}$|^[0-9]{1,10}(\.[0-9]{1,3})? ?[a-z]{1,12}$"
 
 if PIPELINES:
     with DAG(
-        BACKFILL_DAG_ID,
+        PLACE.dag_id(BACKFILL_DAG_ID),
         schedule=None,
         # Runs by hand only, so there is nothing to wait for.
         is_paused_upon_creation=False,

@@ -20,7 +20,7 @@ from airflow.sdk import DAG, Param
 from tidemill.control.procedures.filled_form import fields_of
 from tidemill.control.procedures.verb_forms import FORMS, Field
 from tidemill.names import checkpoint_dag_id
-from tidemill_airflow.declared import is_protected, pipelines
+from tidemill_airflow.declared import is_protected, names
 from tidemill_airflow.place import place_of
 from tidemill_airflow.retries import LONG_WORK_TIMEOUT, REPEATED
 from tidemill_airflow.runbook_operators import (
@@ -34,7 +34,8 @@ from tidemill_airflow.runbook_operators import (
 )
 
 PLACE = place_of(__file__)
-PIPELINES = pipelines(PLACE)
+# Also of broken files: a hold or a backup may be wanted just then.
+PIPELINES = names(PLACE)
 PROTECTED = is_protected(PLACE)
 
 # Fields whose values are names of pipelines.
@@ -52,7 +53,7 @@ for verb, form in FORMS.items():
     if not PIPELINES:
         break
     with DAG(
-        checkpoint_dag_id(verb),
+        PLACE.dag_id(checkpoint_dag_id(verb)),
         description=form.does,
         schedule=None,
         # Runs by hand only, so there is nothing to wait for.

@@ -28,9 +28,9 @@ from tidemill_airflow.retries import REPEATED
 
 PLACE = place_of(__file__)
 
-for name, spec in declared(PLACE, "incremental", incremental_dag_id):
+for name, spec in declared(PLACE, "incremental", incremental_dag_id, saying="incremental"):
     with DAG(
-        incremental_dag_id(name),
+        PLACE.dag_id(incremental_dag_id(name)),
         description=spec.description,
         schedule=spec.run.schedule,
         start_date=datetime(2026, 1, 1, tzinfo=UTC),

@@ -30,7 +30,7 @@ PLACE = place_of(__file__)
 
 for name, spec in declared(PLACE, "stream", stream_dag_id):
     with DAG(
-        stream_dag_id(name),
+        PLACE.dag_id(stream_dag_id(name)),
         description=spec.description,
         schedule=None,
         # Runs by hand only, so there is nothing to wait for.

@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from airflow.sdk import DAG
 
 from tidemill.names import TABLE_MAINTENANCE_DAG_ID
-from tidemill_airflow.declared import pipelines
+from tidemill_airflow.declared import names
 from tidemill_airflow.maintenance_operators import MaintainTable, MaintenanceReport, TablesThere
 from tidemill_airflow.place import place_of
 from tidemill_airflow.retries import REPEATED
@@ -29,9 +29,9 @@ from tidemill_airflow.upkeep import DAILY_CARE
 
 PLACE = place_of(__file__)
 
-if pipelines(PLACE):
+if names(PLACE):
     with DAG(
-        TABLE_MAINTENANCE_DAG_ID,
+        PLACE.dag_id(TABLE_MAINTENANCE_DAG_ID),
         schedule="@daily",
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
         catchup=False,

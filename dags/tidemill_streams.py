@@ -29,8 +29,10 @@ from tidemill.names import STREAMS_DAG_ID
 from tidemill_airflow.place import place_of
 from tidemill_airflow.reconcile_operator import ReconcileStreams
 
+PLACE = place_of(__file__)
+
 with DAG(
-    STREAMS_DAG_ID,
+    PLACE.dag_id(STREAMS_DAG_ID),
     schedule="* * * * *",
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=False,
@@ -48,7 +50,7 @@ with DAG(
 ):
     ReconcileStreams(
         task_id="reconcile",
-        place=place_of(__file__),
+        place=PLACE,
         # The run of the next minute is its retry.
         retries=0,
         # Less than the run may take, so that the task fails with its own log.

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset, AssetAlias, BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
-from tidemill.names import asset_uri
+from tidemill.names import asset_uri, name_beside
+from tidemill_airflow.links import LINKS
 from tidemill_airflow.place import Place
 from tidemill_airflow.waiting import evidence_or_raise, show_rest, wait_for
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from tidemill.control.driver_command import DriverRun
 
 
-# Which tables a backfill writes is known when it has run.
+# Which tables a backfill writes is known when it has run. It is that of all environments; assets are of one.
 BACKFILLED = AssetAlias("tidemill_backfilled")
 
 
@@ -33,8 +34,11 @@ class IncrementalRun(BaseOperator):
         tables: Its tables; each gets an asset event with version, batches and offsets.
     """
 
+    operator_extra_links = LINKS
+    runbook = "stream-does-not-start"
+
     def __init__(self, *, place: Place, pipeline: str, tables: list[str], **arguments: Any) -> None:
-        super().__init__(outlets=[table_asset(table) for table in tables], **arguments)
+        super().__init__(outlets=[table_asset(table, place.beside) for table in tables], **arguments)
         self.place = place
         self.pipeline = pipeline
 
@@ -62,7 +66,7 @@ class IncrementalRun(BaseOperator):
         if self.outlets and not written:
             raise AirflowSkipException("no table was written: there was nothing new for one")
         for document in written:
-            asset = table_asset(document["table"])
+            asset = table_asset(document["table"], self.place.beside)
             context["outlet_events"][asset].extra = {"pipeline": self.pipeline, **document}
         return written
 
@@ -75,6 +79,9 @@ class BackfillPlan(BaseOperator):
     Args:
         place: Project and environment.
     """
+
+    operator_extra_links = LINKS
+    runbook = "backfill"
 
     def __init__(self, *, place: Place, **arguments: Any) -> None:
         super().__init__(**arguments)
@@ -109,6 +116,9 @@ class BackfillRun(BaseOperator):
         place: Project and environment.
     """
 
+    operator_extra_links = LINKS
+    runbook = "backfill"
+
     def __init__(self, *, place: Place, **arguments: Any) -> None:
         super().__init__(outlets=[BACKFILLED], **arguments)
         self.place = place
@@ -137,13 +147,14 @@ class BackfillRun(BaseOperator):
         written = conclude(self, context, pipeline, event)
         for document in written:
             extra = {"pipeline": pipeline, "mode": "backfill", **document}
-            context["outlet_events"][BACKFILLED].add(table_asset(document["table"]), extra=extra)
+            asset = table_asset(document["table"], self.place.beside)
+            context["outlet_events"][BACKFILLED].add(asset, extra=extra)
         return written
 
 
-def table_asset(table: str) -> Asset:
-    """The asset of a Delta table."""
-    return Asset(name=table, uri=asset_uri(table), group="tidemill")
+def table_asset(table: str, beside: str = "") -> Asset:
+    """The asset of a Delta table; of an environment beside another one, it has its name."""
+    return Asset(name=name_beside(table, beside), uri=asset_uri(table, beside), group="tidemill")
 
 
 def start_and_wait(operator: IncrementalRun | BackfillRun, context: Context) -> None:

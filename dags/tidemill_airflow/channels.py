@@ -9,6 +9,7 @@ import logging
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
+from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -55,19 +56,18 @@ def post(name: str, connection: Connection, notice: Notice) -> None:
         UsageError: TIDE-CTRL-072, if the connection has no address that this may be sent to.
         UnavailableError: TIDE-CTRL-071, if it did not arrive; without the address, which may hold a secret.
     """
-    request = urllib.request.Request(  # noqa: S310  # http or https, as `address_of` has seen
-        address_of(name, connection),
-        json.dumps(notice.as_document()).encode(),
-        {"Content-Type": "application/json", "User-Agent": "tidemill", **_authorization(connection)},
-        method="POST",
-    )
+    address = address_of(name, connection)
+    headers = {"Content-Type": "application/json", "User-Agent": "tidemill", **_authorization(connection)}
+    body = json.dumps(notice.as_document()).encode()
     try:
+        # http or https, as `address_of` has seen.
+        request = urllib.request.Request(address, body, headers, method="POST")  # noqa: S310
         with urllib.request.build_opener(_NoRedirect).open(request, timeout=ANSWER_SECONDS):
             pass
     except urllib.error.HTTPError as error:
         with error:
             raise _not_told(name, f"HTTP {error.code}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPException) as error:
         raise _not_told(name, _cause(error)) from None
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidemill.errors import SpecError
+from tidemill.names import ENVIRONMENT_PATTERN, name_beside
 from tidemill.spec.project import ENVIRONMENT_VARIABLE, PROJECT_VARIABLE, Project, load_environment
 from tidemill_airflow.workers import refuse_remote_workers
 
@@ -17,12 +19,28 @@ if TYPE_CHECKING:
     from tidemill.spec.environment import EnvironmentSpec
 
 
+# Beside the DAG files of a second environment, the file that names it.
+BESIDE_FILE = ENVIRONMENT_VARIABLE
+
+
 @dataclass(frozen=True)
 class Place:
-    """A project folder and one of its environments."""
+    """A project folder and one of its environments: plain text, so that it can wait in a database.
+
+    Args:
+        project: The project folder.
+        environment: A name in `conf/environments`, or a file.
+        beside: The environment's name, where its DAGs stand beside those of another one. Triggers that wait
+            since before there was this have none.
+    """
 
     project: str
     environment: str
+    beside: str = ""
+
+    def dag_id(self, dag_id: str) -> str:
+        """The id that a DAG has here."""
+        return name_beside(dag_id, self.beside)
 
     def open(self) -> ControlPlane:
         """The control plane; for tasks and triggers only, never while DAG files are parsed.
@@ -68,14 +86,39 @@ def place_from(document: Mapping[str, str], variables: Mapping[str, str] = os.en
 
 
 def place_of(dag_file: str, variables: Mapping[str, str] = os.environ) -> Place:
-    """TIDEMILL_PROJECT and TIDEMILL_ENV; else the repository that holds the DAG file, and `local`."""
+    """TIDEMILL_PROJECT and TIDEMILL_ENV; else the repository that holds the DAG file, and `local`.
+
+    A folder of DAG files, or of links to them, with a file TIDEMILL_ENV is that of a second environment.
+
+    Raises:
+        SpecError: TIDE-CTRL-073, if that file names none.
+    """
+    # Not resolved: links in another folder stand for another environment.
+    beside = _environment_beside(Path(dag_file).parent / BESIDE_FILE)
     repository = Path(dag_file).resolve().parents[1]
     return Place(
         project=str(Path(variables.get(PROJECT_VARIABLE) or repository).resolve()),
-        environment=variables.get(ENVIRONMENT_VARIABLE) or "local",
+        environment=beside or variables.get(ENVIRONMENT_VARIABLE) or "local",
+        beside=beside,
     )
 
 
 def _own_place(variables: Mapping[str, str]) -> Place:
     """As of a DAG file beside this package."""
     return place_of(str(Path(__file__).parent), variables)
+
+
+def _environment_beside(file: Path) -> str:
+    if not file.is_file():
+        return ""
+    # More than a name can have, so that nothing large is read.
+    with file.open(encoding="utf-8", errors="replace") as opened:
+        named = opened.read(200).strip()
+    if re.fullmatch(ENVIRONMENT_PATTERN, named) is None:
+        raise SpecError(
+            "TIDE-CTRL-073",
+            "This file must hold the name of an environment, and nothing else.",
+            facts={"file": file, "found": ascii(named[:80])},
+            fix="write the name of a file in conf/environments/ into it, without the ending",
+        )
+    return named

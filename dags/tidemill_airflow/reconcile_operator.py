@@ -9,7 +9,7 @@ from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from tidemill.errors import TidemillError
-from tidemill.names import STREAMS_ASSET_URI, STREAMS_DAG_ID
+from tidemill.names import STREAMS_DAG_ID, name_beside, streams_asset_uri
 from tidemill_airflow.notify import Channels, channels_of, tell_all
 from tidemill_airflow.place import Place
 
@@ -20,12 +20,15 @@ if TYPE_CHECKING:
     from tidemill.control.report import Report
     from tidemill.control.visit import Outcome
 
-# Keeps what the last reconciliation has found, in Airflow's asset state store: an XCom goes with its run.
-STREAMS = Asset(name=STREAMS_DAG_ID, uri=STREAMS_ASSET_URI, group="tidemill")
 REPORT_KEY = "report"
 
 # Stands for all streams where none could be visited; no pipeline can have this name.
 ALL_STREAMS = "all streams"
+
+
+def streams_asset(beside: str = "") -> Asset:
+    """The asset of all streams. Its state keeps what was found: an XCom goes with its run."""
+    return Asset(name=name_beside(STREAMS_DAG_ID, beside), uri=streams_asset_uri(beside), group="tidemill")
 
 
 class ReconcileStreams(BaseOperator):
@@ -38,7 +41,7 @@ class ReconcileStreams(BaseOperator):
     """
 
     def __init__(self, *, place: Place, **arguments: Any) -> None:
-        super().__init__(inlets=[STREAMS], **arguments)
+        super().__init__(inlets=[streams_asset(place.beside)], **arguments)
         self.place = place
 
     def execute(self, context: Context) -> dict[str, str]:
@@ -88,14 +91,17 @@ class ReconcileStreams(BaseOperator):
         from tidemill.control.news import Memory
 
         try:
-            return Memory.model_validate(context["asset_state_store"][STREAMS].get(REPORT_KEY) or {})
+            return Memory.model_validate(self._state(context).get(REPORT_KEY) or {})
         except Exception:
             self.log.exception("What was found before is not known.")
             return Memory()
 
+    def _state(self, context: Context) -> Any:
+        return context["asset_state_store"][streams_asset(self.place.beside)]
+
     def _remember(self, context: Context, memory: Memory) -> None:
         try:
-            context["asset_state_store"][STREAMS].set(REPORT_KEY, memory.model_dump(mode="json"))
+            self._state(context).set(REPORT_KEY, memory.model_dump(mode="json"))
         except Exception:
             self.log.exception("What was found cannot be kept; it will be told again.")
 

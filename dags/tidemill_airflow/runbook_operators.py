@@ -10,6 +10,8 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
 from tidemill.control.procedures.filled_form import Asked, read_form
+from tidemill.control.procedures.verb_forms import FORMS
+from tidemill_airflow.links import LINKS
 from tidemill_airflow.place import Place
 from tidemill_airflow.waiting import evidence_or_raise, show_rest, wait_for
 
@@ -68,10 +70,13 @@ class PlanVerb(BaseOperator):
         verb: The verb.
     """
 
+    operator_extra_links = LINKS
+
     def __init__(self, *, place: Place, verb: str, **arguments: Any) -> None:
         super().__init__(**arguments)
         self.place = place
         self.verb = verb
+        self.runbook = FORMS[verb].page
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Plan; returns it as text and as plain data."""
@@ -117,10 +122,13 @@ class ApplyVerb(BaseOperator):
         verb: The verb.
     """
 
+    operator_extra_links = LINKS
+
     def __init__(self, *, place: Place, verb: str, **arguments: Any) -> None:
         super().__init__(**arguments)
         self.place = place
         self.verb = verb
+        self.runbook = FORMS[verb].page
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Carry it out; returns what came of it."""

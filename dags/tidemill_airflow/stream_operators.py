@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from tidemill_airflow.links import LINKS
 from tidemill_airflow.place import Place
 from tidemill_airflow.waiting import evidence_or_raise, show_rest, wait_for
 
@@ -25,6 +26,9 @@ class StreamAction(BaseOperator):
         place: Project and environment.
         pipeline: The stream.
     """
+
+    operator_extra_links = LINKS
+    runbook = "stream-does-not-start"
 
     def __init__(self, *, place: Place, pipeline: str, **arguments: Any) -> None:
         super().__init__(**arguments)
@@ -72,6 +76,9 @@ class ProveStream(BaseOperator):
     """
 
     template_fields = ("goal",)
+
+    operator_extra_links = LINKS
+    runbook = "stream-does-not-start"
 
     def __init__(self, *, place: Place, goal: Any, **arguments: Any) -> None:
         super().__init__(**arguments)

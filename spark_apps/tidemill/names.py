@@ -147,13 +147,29 @@ DRIVER_POOL = "tidemill_drivers"
 DRIVER_POOL_VARIABLE = "TIDEMILL_POOL"
 
 
-# The asset that stands for all streams together.
-STREAMS_ASSET_URI = "tidemill://streams"
+def asset_uri(table: str, beside: str = "") -> str:
+    """Airflow Asset of a table, e.g. `tidemill://tables/silver/orders`, or `tidemill://test/tables/…`.
+
+    Args:
+        table: The table.
+        beside: Name of an environment that stands beside another one in the same Airflow.
+    """
+    return f"tidemill://{beside}/tables/{table}" if beside else f"tidemill://tables/{table}"
 
 
-def asset_uri(table: str) -> str:
-    """Airflow Asset of a table, e.g. `tidemill://tables/silver/orders`."""
-    return f"tidemill://tables/{table}"
+def streams_asset_uri(beside: str = "") -> str:
+    """The asset that stands for all streams of an environment together."""
+    return f"tidemill://{beside}/streams" if beside else "tidemill://streams"
+
+
+def name_beside(name: str, beside: str = "") -> str:
+    """Name of a DAG or asset, e.g. `tidemill_streams`, or `test.tidemill_streams` of a second environment."""
+    return f"{beside}.{name}" if beside else name
+
+
+def streams_page_path(pipeline: str) -> str:
+    """A pipeline's part of the Streams page, below the address of Airflow."""
+    return f"/tidemill/#/pipelines/{pipeline}"
 
 
 def catalogued_name(catalog: str | None, table: str) -> str:

@@ -121,6 +121,23 @@ def test_a_webhook_that_does_not_take_it_is_an_error_without_its_address(
     assert failed.value.__cause__ is None
 
 
+@pytest.mark.parametrize("path", [f"/{TOKEN} x", f":{TOKEN}/", f"/\n{TOKEN}", f"/{TOKEN}/ö"])
+def test_an_address_that_is_none_is_not_shown_either(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    from tidemill.control.news import Notice
+    from tidemill.spec.notify import Channel
+    from tidemill_airflow.channels import open_channel
+    from tidemill_airflow.notify import Channels, tell_all
+
+    connect(monkeypatch, "oncall", conn_type="http", host=f"https://127.0.0.1{path}")
+    channel = Channel.model_validate({"webhook": {"connection": "oncall"}})
+    channels = Channels({channel.name: open_channel(channel)}, {})
+    assert tell_all(channels, {channel.name: Notice("s", "t", "prod", ())}, {}) == {channel.name}
+    assert "webhook oncall" in caplog.text
+    assert TOKEN not in caplog.text
+
+
 def test_a_mail_has_a_subject_and_takes_no_word_of_an_error_for_a_template(mails: MailServer) -> None:
     tell({"email": {"to": ["ann@example.com", "bob@example.com"], "connection": "mail"}}, HOSTILE)
     (mail,) = mails.mails

@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.fake_driver import ROOT
 from tests.support.small_project import ENVIRONMENT, INCREMENTAL, STREAM, SmallProject, small_project
+from tidemill.errors import SpecError
 from tidemill.names import DRIVER_POOL
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.project import Project
@@ -62,18 +63,27 @@ def hear(event, arguments):
         heard.append(f"{event} {arguments}")
 sys.addaudithook(hear)
 bag = DagBag(sys.argv[1])
+if len(sys.argv) > 3:
+    bag.collect_dags(sys.argv[3], only_if_updated=False)
 io, heard = heard, []
 open(os.devnull, "w").close()
 read.clear()
 # As in the process of a task, see `airflow.sdk.get_parsing_context`.
 os.environ["_AIRFLOW_PARSING_CONTEXT_DAG_ID"] = "incremental__iot_daily_summary"
 of_a_task = DagBag(sys.argv[1] + "/incrementals.py")
+read_for_a_task = list(read)
+read.clear()
+for name in ("checkpoint_hygiene", "table_maintenance", "tidemill_backfill", "checkpoint__rewind"):
+    os.environ["_AIRFLOW_PARSING_CONTEXT_DAG_ID"] = name
+    file = {"tidemill_backfill": "backfill", "checkpoint__rewind": "checkpoint_verbs"}.get(name, name)
+    assert name in DagBag(f"{sys.argv[1]}/{file}.py").dag_ids, name
 heavy = ("pyspark", "deltalake", "obstore", "pyarrow", "confluent_kafka", "pandas", "kubernetes")
 json.dump({
     "errors": bag.import_errors,
     "io": io,
     "hears": heard,
-    "of_a_task": {"dags": sorted(of_a_task.dag_ids), "read": read},
+    "of_a_task": {"dags": sorted(of_a_task.dag_ids), "read": read_for_a_task},
+    "of_other_tasks": sorted(set(read)),
     "heavy": [name for name in heavy if name in sys.modules],
     "dags": {
         dag_id: {
@@ -96,7 +106,9 @@ json.dump({
             "max_active_runs": dag.max_active_runs,
             "paused_after_failures": dag.max_consecutive_failed_dag_runs,
             "doc": dag.doc_md,
-            "schedule": dag.schedule,
+            "schedule": str(dag.schedule) if dag.schedule is not None else None,
+            "deadline": [alert.interval.total_seconds() for alert in dag.deadline or []],
+            "places": sorted({task.place.environment for task in dag.tasks if hasattr(task, "place")}),
             "outlets": {t.task_id: [getattr(o, "uri", o.name) for o in t.outlets] for t in dag.tasks},
         }
         for dag_id, dag in bag.dags.items()
@@ -105,7 +117,7 @@ json.dump({
 """
 
 
-def parse(project: Path, work: Path) -> Mapping[str, Any]:
+def parse(project: Path, work: Path, *second_folder: Path) -> Mapping[str, Any]:
     path = os.pathsep.join(str(ROOT / part) for part in ("spark_apps", "dags"))
     answer = work / "answer.json"
     variables = {
@@ -122,7 +134,7 @@ def parse(project: Path, work: Path) -> Mapping[str, Any]:
         "AIRFLOW__CORE__MAX_CONSECUTIVE_FAILED_DAG_RUNS_PER_DAG": "3",
     }
     subprocess.run(
-        [sys.executable, "-c", PARSE, str(ROOT / "dags"), str(answer)],
+        [sys.executable, "-c", PARSE, str(ROOT / "dags"), str(answer), *map(str, second_folder)],
         env=variables,
         check=True,
         capture_output=True,
@@ -186,6 +198,11 @@ def test_the_process_of_a_task_reads_the_pipeline_of_its_dag_only(parsed: Mappin
         "dags": ["incremental__iot_daily_summary"],
         "read": ["iot_daily_summary.yaml"],
     }
+
+
+def test_the_process_of_a_task_of_all_pipelines_reads_none_of_them(parsed: Mapping[str, Any]) -> None:
+    # Whether the environment is protected decides which tasks there are.
+    assert parsed["of_other_tasks"] == ["local.yaml"]
 
 
 def test_streams_are_reconciled_every_minute_by_one_short_task(parsed: Mapping[str, Any]) -> None:
@@ -275,6 +292,62 @@ def test_a_protected_environment_asks_somebody_else_before_it_applies(tmp_path: 
     # These two change nothing that is there.
     assert asked == RUNBOOKS - {"checkpoint__backup", "checkpoint__hold"}
     assert_policy(dags)
+
+
+@pytest.fixture(scope="module")
+def two_environments(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
+    """A project in the environment `local`, and in `test` beside it by a folder of links."""
+    work = tmp_path_factory.mktemp("two")
+    beside = work / "dags-test"
+    beside.mkdir()
+    for file in (ROOT / "dags").glob("*.py"):
+        (beside / file.name).symlink_to(file)
+    (beside / "TIDEMILL_ENV").write_text("test\n")
+    with small_project(work / "project") as project:
+        project.declare("orders", STREAM + "run: {asset_every: 20 minutes}\n")
+        project.declare("visits", STREAM + "run: {asset_every: 15 minutes}\n")
+        project.declare("quiet", STREAM)
+        project.declare("daily", STREAM + "run: {mode: incremental, deadline: 30 minutes}\n")
+        # Another way to write the same.
+        project.declare("nightly", STREAM + 'run: {mode: "incr\\x65mental"}\n')
+        (project.folder / "conf" / "environments" / "test.yaml").write_text(ENVIRONMENT)
+        return parse(project.folder, work, beside)
+
+
+def test_a_stream_tells_its_assets_and_an_incremental_run_has_its_deadline_where_it_says_so(
+    parsed: Mapping[str, Any], two_environments: Mapping[str, Any]
+) -> None:
+    assert "stream_assets" not in parsed["dags"]
+    dags = two_environments["dags"]
+    dag = dags["stream_assets"]
+    assert (dag["schedule"], dag["catchup"], dag["tasks"]) == ("0:15:00", False, ["tell"])
+    assert dags["incremental__daily"]["deadline"] == [1800]
+    assert dags["stream__orders"]["deadline"] == dags["incremental__nightly"]["deadline"] == []
+    assert_policy(dags)
+
+
+def test_a_second_environment_stands_beside_the_first_in_one_airflow(
+    two_environments: Mapping[str, Any],
+) -> None:
+    seen = two_environments["dags"]
+    first = {dag_id for dag_id in seen if not dag_id.startswith("test.")}
+    assert {"stream__orders", "incremental__daily", "tidemill_streams"} <= first
+    assert {f"test.{dag_id}" for dag_id in first} == set(seen) - first
+    for dag_id in first:
+        assert seen[dag_id]["places"] in (["local"], []), dag_id
+        assert seen[f"test.{dag_id}"]["places"] in (["test"], []), dag_id
+    assert seen["incremental__daily"]["outlets"] == {"run": ["tidemill://tables/bronze/daily"]}
+    assert seen["test.incremental__daily"]["outlets"] == {"run": ["tidemill://test/tables/bronze/daily"]}
+
+
+@pytest.mark.parametrize("text", ["", "../prod", "{{ 7*7 }}", "prod test", "Prod", "x" * 10_000])
+def test_a_file_that_names_no_environment_is_an_import_error(tmp_path: Path, text: str) -> None:
+    from tidemill_airflow.place import place_of
+
+    (tmp_path / "TIDEMILL_ENV").write_text(text)
+    with pytest.raises(SpecError) as refused:
+        place_of(str(tmp_path / "streams.py"), {})
+    assert refused.value.error_id == "TIDE-CTRL-073"
 
 
 def assert_policy(dags: Mapping[str, Any]) -> None:

@@ -82,23 +82,6 @@ def test_a_cleared_task_finds_the_driver_that_is_at_work(airflow: Airflow) -> No
     assert airflow.epoch("slow") == epoch_before + 1
 
 
-def test_a_run_that_is_late_is_told_once_and_goes_on(airflow: Airflow) -> None:
-    airflow.project.hold_back("late")
-    run_id = airflow.begin("incremental__late")
-    eventually(
-        lambda: [text for text in airflow.chat.texts if text.startswith(f"late: its run {run_id}")],
-        "people are told",
-        90,
-    )
-    airflow.until_task("incremental__late", run_id, "run", "deferred")
-    airflow.project.let_go("late")
-    assert airflow.end("incremental__late", run_id) == "success"
-    (notice,) = [notice for notice in airflow.chat.notices if "is late" in notice["subject"]]
-    late = {"within": "2 seconds", "dag_id": "incremental__late", "dag_run_id": run_id}
-    assert late.items() <= notice["changes"][0]["late"].items()
-    assert "Bearer s3cr3t-t0ken" in airflow.chat.keys
-
-
 def test_a_run_that_cannot_succeed_fails_at_once_with_the_drivers_words(airflow: Airflow) -> None:
     airflow.project.behave("failing", "exit 65")
     _, state = airflow.run("incremental__failing")

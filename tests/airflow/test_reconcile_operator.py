@@ -40,16 +40,17 @@ class Task:
         """What it fails with; empty if it is green."""
         from airflow.sdk.exceptions import AirflowFailException
 
-        from tidemill_airflow.reconcile_operator import STREAMS, ReconcileStreams
+        from tidemill_airflow.reconcile_operator import ReconcileStreams, streams_asset
 
         place: Any = SimpleNamespace(
             open=self.project.plane,
             environment_name="local",
+            beside="",
             declared=lambda: self.project.environment.spec,
         )
         store = SimpleNamespace(get=self.kept.get, set=self.kept.__setitem__)
         ti = SimpleNamespace(xcom_push=lambda key, value: self.results.append(value))
-        context: Any = {"ti": ti, "asset_state_store": {STREAMS: store}}
+        context: Any = {"ti": ti, "asset_state_store": {streams_asset(): store}}
         try:
             self.results.append(ReconcileStreams(task_id="reconcile", place=place).execute(context))
         except AirflowFailException as failed:

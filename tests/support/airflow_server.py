@@ -61,7 +61,6 @@ PIPELINES = {
     "landing": FILES,
     "filled": FILES,
     "broken": "descripton: a typo",
-    "late": BY_HAND.replace("incremental}", "incremental, deadline: 2 seconds}"),
 }
 
 # Where people are told, through a connection that only the server knows.

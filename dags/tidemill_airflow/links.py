@@ -1,0 +1,97 @@
+"""Buttons on a task in Airflow's UI: its runbook page, its pipeline's page, and where drivers' logs are kept.
+
+A link is there only if it leads somewhere: the deployment says where pages and logs can be read, and the
+Streams page comes with its plugin. The worker makes them when the task ends, so the UI needs none of this.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import attrs
+from airflow.sdk import BaseOperatorLink
+
+from tidemill.names import streams_page_path
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator
+    from airflow.sdk.types import TaskInstanceKey
+
+# Folder of the runbook pages as people read them, such as that of a repository in its web page.
+RUNBOOKS_VARIABLE = "TIDEMILL_RUNBOOKS_URL"
+# Where a service shows the logs of one pipeline's drivers, with `{pipeline}` in its address.
+LOGS_VARIABLE = "TIDEMILL_LOGS_URL"
+
+STREAMS_PLUGIN = "tidemill_airflow.plugin"
+
+
+@attrs.define
+class RunbookLink(BaseOperatorLink):
+    """The page for when the task has failed."""
+
+    name = "Runbook"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002
+        """The page that the operator names."""
+        page = getattr(operator, "runbook", "")
+        return f"{_address(RUNBOOKS_VARIABLE)}/{quote(page, safe='')}.md" if page else ""
+
+
+@attrs.define
+class StreamsPageLink(BaseOperatorLink):
+    """The pipeline in the Streams page."""
+
+    name = "Streams page"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """The pipeline's part of it."""
+        pipeline = pipeline_of(operator, ti_key)
+        return streams_page_path(quote(pipeline, safe="")) if pipeline else ""
+
+
+@attrs.define
+class DriverLogLink(BaseOperatorLink):
+    """The log of the pipeline's drivers."""
+
+    name = "Driver log"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """Where the deployment keeps it."""
+        pipeline = pipeline_of(operator, ti_key)
+        return _address(LOGS_VARIABLE).replace("{pipeline}", quote(pipeline, safe="")) if pipeline else ""
+
+
+def links(
+    variables: Mapping[str, str] = os.environ, finds: Callable[[str], Any] = find_spec
+) -> list[BaseOperatorLink]:
+    """The links that lead somewhere in this deployment."""
+    return [
+        *([RunbookLink()] if _is_web(variables.get(RUNBOOKS_VARIABLE)) else []),
+        *([DriverLogLink()] if _is_web(variables.get(LOGS_VARIABLE)) else []),
+        *([StreamsPageLink()] if finds(STREAMS_PLUGIN) else []),
+    ]
+
+
+def pipeline_of(operator: BaseOperator, ti: Any) -> str:
+    """Which pipeline a task is about: its own, its goal's, or that of the form; empty if none."""
+    goal = getattr(operator, "goal", None)
+    named = getattr(operator, "pipeline", None) or (goal.get("pipeline") if isinstance(goal, dict) else None)
+    if named is None and hasattr(ti, "get_template_context"):
+        named = ti.get_template_context()["params"].get("pipeline")
+    return str(named or "")
+
+
+def _address(variable: str) -> str:
+    return os.environ.get(variable, "").rstrip("/")
+
+
+def _is_web(address: str | None) -> bool:
+    """Whether it is an address for a browser; anything else, such as javascript:, makes no link."""
+    return (address or "").startswith(("https://", "http://"))
+
+
+LINKS = links()
