@@ -19,6 +19,8 @@ from tidemill.checkpoint.doctor.hub import (
     loss_clock,
 )
 from tidemill.checkpoint.findings import Finding
+from tidemill.checkpoint.reading.state_folder import StateFolder
+from tidemill.checkpoint.retention.clock import SourceRetention, clock_findings
 from tidemill.spec.project import Pipeline
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
@@ -92,3 +94,15 @@ def test_a_hub_is_measured_by_its_throughput_units(tmp_path: Path) -> None:
 def test_the_basic_tier_is_refused_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match="no Kafka endpoint"):
         reading(tmp_path, tier="basic")
+
+
+@pytest.mark.parametrize(("covered", "severity"), [(False, "error"), (True, "warning")])
+def test_the_doctor_counts_an_archive_as_cover_of_a_pipeline_that_stands_still(
+    covered: bool, severity: str
+) -> None:
+    folder = StateFolder("readings", last_batch_at=NOW - timedelta(days=8))
+    source = SourceRetention("topic readings", timedelta(days=7), certain=True, covered=covered)
+    (finding,) = clock_findings(folder, source, NOW)
+    assert (finding.finding_id, finding.severity) == ("TIDE-CKPT-057", severity)
+    assert finding.facts.get("covered_by_capture", False) == covered
+    assert ("backfill" in finding.fix) == covered
