@@ -201,20 +201,15 @@ def _check_same_events(pipeline: Pipeline, archive: HubArchive, found: RangeFact
     hub = archive.hub
     with KafkaOffsets(kafka_client(pipeline)) as offsets:
         for partition in archive.files:
-            newest = max(archive.runs(partition), key=lambda run: run.end, default=None)
-            if newest is None or newest.end <= found.topics.oldest[hub][str(partition)]:
+            runs, oldest = archive.runs(partition), found.topics.oldest[hub][str(partition)]
+            end = max((run.end for run in runs), default=0)
+            if end <= oldest:
                 continue
-            after = offsets.at_time([hub], newest.latest + _ROUNDED)[hub][str(partition)]
-            if after < newest.end:
-                raise _other_hub(
-                    archive,
-                    partition,
-                    {
-                        "number": newest.end - 1,
-                        "archive_says": newest.latest.isoformat(),
-                        "hub_goes_on_at": after,
-                    },
-                )
+            latest = max(run.latest for run in runs)
+            after = offsets.at_time([hub], latest + _ROUNDED)[hub][str(partition)]
+            if after < end:
+                facts: dict[str, object] = {"archive_says": latest.isoformat(), "hub_goes_on_at": after}
+                raise _other_hub(archive, partition, {"number": end - 1, **facts})
 
 
 def written_spans(pipeline: Pipeline) -> dict[str, tuple[Span, ...]]:

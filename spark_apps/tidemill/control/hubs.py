@@ -95,8 +95,9 @@ def _look(pipeline: Pipeline, ask: AskHub) -> HubView:
     source = pipeline.spec.source.chosen
     now = datetime.now(UTC)
     try:
-        facts = ask(pipeline)
+        # First what was read: else a stream that reads on meanwhile would seem to be ahead of its hub.
         read = read_so_far(Store(pipeline.layout.root), pipeline, source.hub)
+        facts = ask(pipeline)
     except TidemillError as error:
         silent = Finding(
             error.error_id, "warning", pipeline.name, error.problem, error.facts, error.fix, error.runbook
