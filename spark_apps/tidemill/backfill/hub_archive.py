@@ -26,6 +26,12 @@ MOST_AHEAD = timedelta(days=1)
 # Capture may give a moment in whole seconds; the hub's own is at most this much later.
 _ROUNDED = timedelta(seconds=1)
 
+# How far the clock of a hub may be set back, as when another node takes a partition over.
+_CLOCK_STEP = timedelta(minutes=5)
+
+# After its events, a file is late: Capture's windows have 15 minutes at most.
+_LATE = timedelta(days=1)
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Files = Mapping[int, Sequence[ArchiveFile]]
@@ -68,20 +74,26 @@ def read_archive(pipeline: Pipeline, bounds: Bounds) -> HubArchive | None:
     folder = archive_folder(
         source.capture, pipeline.layout.folder(source.capture.path), source.namespace, source.hub
     )
-    asked = (bounds.start_offsets or {}).get(source.hub)
-
-    def enough(file: ArchiveFile) -> bool:
-        """Whether all events of older files lie before the range: those of this one do."""
-        if not file.runs or (since is None and asked is None):
-            return False
-        if asked is not None:
-            return file.runs[-1].end <= asked.get(str(file.partition), file.runs[-1].end)
-        return all(run.latest < since for run in file.runs if since is not None)
-
-    archive = HubArchive(pipeline.name, source.hub, since, folder.index(enough))
+    asked = None if bounds.start_offsets is None else bounds.start_offsets.get(source.hub, {})
+    index = folder.index(lambda file: _is_enough(file, since, asked))
+    archive = HubArchive(pipeline.name, source.hub, since, index)
     for partition in archive.files:
         _check_one_hub(archive, partition)
     return archive
+
+
+def _is_enough(file: ArchiveFile, since: datetime | None, asked: Mapping[str, int] | None) -> bool:
+    """Whether all events of older files lie before the range, because those of this one do.
+
+    One that came late, long after its events, says nothing of those before it.
+    """
+    if asked is not None and str(file.partition) not in asked:
+        return True
+    if not file.runs or file.moment - max(run.latest for run in file.runs) > _LATE:
+        return False
+    if asked is not None:
+        return file.runs[-1].end <= asked[str(file.partition)]
+    return since is not None and all(run.latest < since for run in file.runs)
 
 
 def _check_one_hub(archive: HubArchive, partition: int) -> None:
@@ -95,9 +107,10 @@ def _check_one_hub(archive: HubArchive, partition: int) -> None:
         return
     before = runs[0]
     for after in runs[1:]:
-        # Runs that share a number share its moment; others follow each other, within a second of rounding.
-        goes_back = after.latest + _ROUNDED < before.earliest
-        apart = after.first < before.end and before.latest + _ROUNDED < after.earliest
+        shares = after.first < before.end
+        goes_back = not shares and after.earliest + _CLOCK_STEP < before.latest
+        # A number that both have has one moment.
+        apart = shares and min(before.latest, after.latest) + _ROUNDED < max(before.earliest, after.earliest)
         if goes_back or apart:
             numbers = f"{after.first}-{after.end - 1}"
             facts: dict[str, object] = {"numbers": numbers, "enqueued": after.earliest.isoformat()}
@@ -188,20 +201,15 @@ def _check_same_events(pipeline: Pipeline, archive: HubArchive, found: RangeFact
     hub = archive.hub
     with KafkaOffsets(kafka_client(pipeline)) as offsets:
         for partition in archive.files:
-            newest = max(archive.runs(partition), key=lambda run: run.end, default=None)
-            if newest is None or newest.end <= found.topics.oldest[hub][str(partition)]:
+            runs, oldest = archive.runs(partition), found.topics.oldest[hub][str(partition)]
+            end = max((run.end for run in runs), default=0)
+            if end <= oldest:
                 continue
-            after = offsets.at_time([hub], newest.latest + _ROUNDED)[hub][str(partition)]
-            if after < newest.end:
-                raise _other_hub(
-                    archive,
-                    partition,
-                    {
-                        "number": newest.end - 1,
-                        "archive_says": newest.latest.isoformat(),
-                        "hub_goes_on_at": after,
-                    },
-                )
+            latest = max(run.latest for run in runs)
+            after = offsets.at_time([hub], latest + _ROUNDED)[hub][str(partition)]
+            if after < end:
+                facts: dict[str, object] = {"archive_says": latest.isoformat(), "hub_goes_on_at": after}
+                raise _other_hub(archive, partition, {"number": end - 1, **facts})
 
 
 def written_spans(pipeline: Pipeline) -> dict[str, tuple[Span, ...]]:

@@ -188,7 +188,9 @@ class BackfillPlan(BaseModel):
         """The plan as plain data, with what it comes to."""
         told = {"digest": self.digest, "range": self.bounds.text(), "records": self.records}
         ranges = [part.bounds.text() for part in self.parts]
-        return {**told, "at_seam": self.at_seam, **self.model_dump(mode="json"), "parts": ranges}
+        # Not the slices, of which there are as many as files: Airflow keeps this document.
+        plan = self.model_dump(mode="json", exclude={"archive"})
+        return {**told, "at_seam": self.at_seam, **plan, "parts": ranges}
 
 
 def _where(plan: BackfillPlan, table: TablePlan) -> str:

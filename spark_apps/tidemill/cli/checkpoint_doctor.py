@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,7 +27,10 @@ def doctor(
         list[str] | None, typer.Argument(help="Names; all, and folders without a pipeline, if none is given.")
     ] = None,
     broker: Annotated[
-        bool, typer.Option("--broker", help="Also ask the brokers how long they keep records.")
+        bool,
+        typer.Option(
+            "--broker", help="Also ask the brokers how long they keep records, and hubs for their facts."
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -35,6 +39,8 @@ def doctor(
 
     invocation = invocation_of(context)
     found = examine(invocation.environment(), pipelines or (), _ask_broker() if broker else ask_nobody)
+    if broker:
+        found = _with_hubs(invocation, pipelines, found)
     if as_json:
         print_json(_document(found))
     else:
@@ -47,6 +53,16 @@ def _ask_broker() -> AskBroker:
     from tidemill.sources.topic_retention import TopicRetention
 
     return TopicRetention()
+
+
+def _with_hubs(invocation: Invocation, names: list[str] | None, found: Examination) -> Examination:
+    """The same, with what the event hubs of these pipelines say."""
+    from tidemill.checkpoint.findings import worst_first
+    from tidemill.control.hubs import hub_findings_of
+
+    environment = invocation.environment()
+    findings = hub_findings_of(environment, names or environment.project.pipeline_names())
+    return replace(found, findings=tuple(worst_first([*found.findings, *findings])))
 
 
 def _document(found: Examination) -> dict[str, object]:

@@ -29,7 +29,10 @@ def plan(
     context: typer.Context,
     pipeline: Annotated[str, typer.Argument(help="Name of the pipeline.")],
     broker: Annotated[
-        bool, typer.Option("--broker", help="Also ask the broker how long it keeps records.")
+        bool,
+        typer.Option(
+            "--broker", help="Also ask the broker how long it keeps records, and a hub for its facts."
+        ),
     ] = False,
     spark: Annotated[
         bool, typer.Option("--spark", help="Also check the transform by Spark's plan of it; starts no query.")
@@ -94,10 +97,19 @@ def plan_document(pipeline: Pipeline, ask_broker: bool = False) -> dict[str, Any
         "sinks": [_sink(pipeline, sink) for sink in spec.sinks],
         "paths": _paths(pipeline),
         "retention": retention_document(pipeline, ask_broker),
+        **({"hubs": _hubs(pipeline)} if ask_broker else {}),
         "checkpoint": None if store is None else _position(store, pipeline),
         "last_ending": None if store is None else last_ending(store, pipeline),
         "session_conf": session_conf(pipeline, some_pod(pipeline)),
     }
+
+
+def _hubs(pipeline: Pipeline) -> list[dict[str, Any]]:
+    """What the event hubs say of themselves; empty for a pipeline that reads none."""
+    from tidemill.control.hubs import look_at_hubs
+    from tidemill.sources.hub_facts import ask_hub
+
+    return [view.document() for view in look_at_hubs(pipeline, ask_hub)]
 
 
 def _stream(pipeline: Pipeline) -> dict[str, Any]:

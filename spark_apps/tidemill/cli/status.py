@@ -15,6 +15,7 @@ from tidemill.cli.output import console, print_json, say, table
 if TYPE_CHECKING:
     from tidemill.checkpoint.desired import Desired
     from tidemill.checkpoint.findings import Finding
+    from tidemill.control.hubs import HubView
     from tidemill.control.plane import ControlPlane
     from tidemill.control.stream_status import PipelineState
 
@@ -44,6 +45,9 @@ def status(
     context: typer.Context,
     pipeline: Annotated[str | None, typer.Argument(help="Name; all if none is given.")] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Look again every 2 s until CTRL-C.")] = False,
+    broker: Annotated[
+        bool, typer.Option("--broker", help="With a name: also ask its event hub for lag, age and retention.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show desired and actual state, and lag; with a name, also what its measured values advise."""
@@ -54,12 +58,36 @@ def status(
         raise typer.BadParameter("--watch is for people; call --json again instead")
     if as_json:
         states, advice = _states(plane, pipeline), _advice(plane, pipeline)
-        print_json([{**_document(state, advice), "tables": _tables(plane, state)} for state in states])
+        hubs = {"hubs": [view.document() for view in _hubs(plane, pipeline)]} if broker else {}
+        print_json(
+            [{**_document(state, advice), "tables": _tables(plane, state), **hubs} for state in states]
+        )
     elif watch:
         _watch(plane, pipeline)
     else:
         console().print(_table(plane, pipeline))
         _say_advice(plane, pipeline)
+        if broker:
+            _say_hubs(plane, pipeline)
+
+
+def _hubs(plane: ControlPlane, name: str | None) -> list[HubView]:
+    from tidemill.control.hubs import look_at_hubs
+    from tidemill.sources.hub_facts import ask_hub
+    from tidemill.spec.project import resolve_pipeline
+
+    if name is None:
+        raise typer.BadParameter("--broker asks the hub of one pipeline: name it")
+    return look_at_hubs(resolve_pipeline(plane.environment, name), ask_hub)
+
+
+def _say_hubs(plane: ControlPlane, pipeline: str | None) -> None:
+    from tidemill.control.hygiene import line_of
+
+    for view in _hubs(plane, pipeline):
+        say(view.line())
+        for finding in view.findings:
+            say(line_of(finding))
 
 
 def _say_advice(plane: ControlPlane, pipeline: str | None) -> None:

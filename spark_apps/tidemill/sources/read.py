@@ -125,7 +125,8 @@ def _range(spark: SparkSession, pipeline: Pipeline, past: Past) -> DataFrame:
     source, start, end = pipeline.spec.source.chosen, past.start or {}, past.end or {}
     archived = None
     if past.archive is not None:
-        archived = read_archived(spark, pipeline, past.archive.between(start, end))
+        slices = past.archive.between(start, end)
+        archived = read_archived(spark, pipeline, slices) if slices else None
         start = past.archive.from_hub(start)
         # Where the range ends before the hub's part begins, nothing is read there.
         end = past.archive.from_hub(end)

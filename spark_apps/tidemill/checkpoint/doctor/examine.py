@@ -173,7 +173,8 @@ def _state_findings(
 def _source_retention(pipeline: Pipeline, broker: SourceRetention | None) -> SourceRetention | None:
     """How long the source keeps what was not read; None for sources that keep everything."""
     if pipeline.spec.source.is_kafka:
-        return broker or ASSUMED_BROKER
+        hub = pipeline.spec.source.eventhubs
+        return replace(broker or ASSUMED_BROKER, covered=hub is not None and hub.capture is not None)
     if pipeline.spec.source.delta is not None:
         table = read_table_retention(pipeline.layout.table(pipeline.spec.source.delta.table))
         return None if table is None else of_table(table)

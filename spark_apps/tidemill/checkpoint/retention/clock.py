@@ -28,11 +28,13 @@ class SourceRetention:
         what: Names the source.
         keeps: None for ever.
         certain: Whether the source itself said so, and really deletes then.
+        covered: Whether an archive keeps what the source forgets.
     """
 
     what: str
     keeps: timedelta | None
     certain: bool
+    covered: bool = False
 
 
 ASSUMED_BROKER = SourceRetention("Kafka's default; --broker asks the broker", ASSUMED_BROKER_RETENTION, False)
@@ -61,7 +63,7 @@ def clock_findings(folder: StateFolder, source: SourceRetention, now: datetime) 
     return [
         Finding(
             "TIDE-CKPT-057",
-            "error" if gone and source.certain else "warning",
+            "error" if gone and source.certain and not source.covered else "warning",
             folder.name,
             "The pipeline has stood still so long that unread data may be gone from its source."
             if gone
@@ -71,8 +73,10 @@ def clock_findings(folder: StateFolder, source: SourceRetention, now: datetime) 
                 "source": source.what,
                 "keeps": format_duration(source.keeps),
                 "left": max(timedelta(), source.keeps - (now - seen)),
+                **({"covered_by_capture": True} if source.covered else {}),
             },
-            f"tidemill start {folder.name}, or lengthen the source's retention now",
+            f"tidemill start {folder.name}, or lengthen the source's retention now"
+            + ("; what is gone, a backfill reads from the archive" if source.covered else ""),
             "retention-expired",
         )
     ]

@@ -1,0 +1,213 @@
+"""What an event hub says of itself, and what that says against the declaration. Pure.
+
+id              what
+TIDE-HUB-020    the hub was made after the pipeline had read it: another one of the same name
+TIDE-HUB-021    fewer partitions than throughput units
+TIDE-HUB-022    a full batch takes more than the throughput units give between two triggers
+TIDE-HUB-023    events that were not read are about to leave, or have left
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from tidemill.checkpoint.findings import Finding, Severity
+from tidemill.ledger.entry import Positions
+from tidemill.spec.eventhubs_source import EventHubsSource
+from tidemill.spec.project import Pipeline
+from tidemill.spec.units import format_duration
+
+# What a throughput unit lets consumers read, by Azure's quotas.
+EVENTS_PER_SECOND_AND_UNIT = 4096
+
+# Part of the retention that the oldest unread event has been there, from which a person must know, or act.
+WARN_SHARE, URGENT_SHARE = 0.5, 0.75
+
+Level = Literal["ok", "warn", "urgent", "lost"]
+
+
+@dataclass(frozen=True)
+class HubPartition:
+    """One partition.
+
+    Args:
+        beginning: Sequence number of the oldest event; that of the next one, if there is none.
+        end: Sequence number of the next event.
+        last_enqueued: When the newest event came; None if there never was one.
+    """
+
+    beginning: int
+    end: int
+    last_enqueued: datetime | None
+
+
+@dataclass(frozen=True)
+class HubFacts:
+    """A hub.
+
+    Args:
+        created: When it was made: what tells it from another one of its name.
+        partitions: By number.
+    """
+
+    created: datetime
+    partitions: Mapping[str, HubPartition]
+
+    def lag(self, read: Positions, hub: str) -> int:
+        """Events beyond what was read; all that are there of a partition that was not."""
+        return sum(
+            max(0, partition.end - max(read.get(hub, {}).get(number, 0), partition.beginning))
+            for number, partition in self.partitions.items()
+        )
+
+    def unread_since(self, read: Positions, hub: str) -> bool:
+        """Whether an event has left unread."""
+        return any(
+            read.get(hub, {}).get(number, partition.beginning) < partition.beginning
+            for number, partition in self.partitions.items()
+        )
+
+
+@dataclass(frozen=True)
+class ReadSoFar:
+    """What a pipeline has read of its hub.
+
+    Args:
+        positions: Next sequence number of each partition.
+        at: When all that is before them was there: the newest batch's moment; None before the first.
+    """
+
+    positions: Positions
+    at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class LossClock:
+    """How long until an event that was not read leaves the hub.
+
+    Args:
+        level: How urgent.
+        left: At the present state, if nothing is read from now on; None if everything is read, or kept.
+        covered: Whether the hub's archive keeps the events.
+    """
+
+    level: Level
+    left: timedelta | None
+    covered: bool
+
+
+def hub_findings(pipeline: Pipeline, facts: HubFacts, read: ReadSoFar, now: datetime) -> list[Finding]:
+    """What speaks against the declaration, or against going on."""
+    source = pipeline.spec.source.eventhubs
+    if source is None:
+        return []
+    return [
+        *_made_again(pipeline, source, facts, read),
+        *_too_few_partitions(pipeline, source, facts),
+        *_beyond_units(pipeline, source),
+        *_about_to_leave(pipeline, source, facts, read, now),
+    ]
+
+
+def loss_clock(source: EventHubsSource, facts: HubFacts, read: ReadSoFar, now: datetime) -> LossClock:
+    """Events that came after the newest batch are at most as old as that."""
+    covered = source.capture is not None
+    if facts.unread_since(read.positions, source.hub):
+        return LossClock("lost", timedelta(), covered)
+    kept = source.kept
+    if read.at is None or kept is None or facts.lag(read.positions, source.hub) == 0:
+        return LossClock("ok", None, covered)
+    age = now - read.at
+    left = max(timedelta(), kept - age)
+    level: Level = "urgent" if age >= kept * URGENT_SHARE else "warn" if age >= kept * WARN_SHARE else "ok"
+    return LossClock(level, left, covered)
+
+
+def _made_again(
+    pipeline: Pipeline, source: EventHubsSource, facts: HubFacts, read: ReadSoFar
+) -> Iterator[Finding]:
+    ahead = {
+        number: f"{position} > {facts.partitions[number].end}"
+        for number, position in read.positions.get(source.hub, {}).items()
+        if number in facts.partitions and position > facts.partitions[number].end
+    }
+    if ahead or (read.at is not None and facts.created > read.at):
+        yield Finding(
+            "TIDE-HUB-020",
+            "error",
+            pipeline.name,
+            "The hub was deleted and made again under its name: sequence numbers mean other events.",
+            {
+                "hub": source.hub,
+                "created": facts.created,
+                "last_read": read.at,
+                **({"ahead": ahead} if ahead else {}),
+            },
+            f"tidemill checkpoint reset {pipeline.name} --from earliest",
+            "topic-recreated",
+        )
+
+
+def _too_few_partitions(pipeline: Pipeline, source: EventHubsSource, facts: HubFacts) -> Iterator[Finding]:
+    units = source.throughput_units
+    if units is not None and len(facts.partitions) < units:
+        yield Finding(
+            "TIDE-HUB-021",
+            "warning",
+            pipeline.name,
+            "The hub has fewer partitions than throughput units: one partition takes one unit at most.",
+            {"hub": source.hub, "partitions": len(facts.partitions), "throughput_units": units},
+            "make a hub with at least one partition per unit, or pay for fewer units",
+            "tuning",
+        )
+
+
+def _beyond_units(pipeline: Pipeline, source: EventHubsSource) -> Iterator[Finding]:
+    units, limit = source.throughput_units, source.max_offsets_per_batch
+    seconds = pipeline.spec.run.trigger.total_seconds()
+    if units is None or limit is None or pipeline.spec.run.mode != "stream":
+        return
+    given = int(units * EVENTS_PER_SECOND_AND_UNIT * seconds)
+    if given and limit > given:
+        yield Finding(
+            "TIDE-HUB-022",
+            "note",
+            pipeline.name,
+            "A full batch takes more events than the hub gives between two triggers; it will be throttled.",
+            {"max_offsets_per_batch": limit, "throughput_units": units, "events_per_trigger": given},
+            f"set max_offsets_per_batch to {given}, or take more throughput units",
+            "tuning",
+        )
+
+
+def _about_to_leave(
+    pipeline: Pipeline, source: EventHubsSource, facts: HubFacts, read: ReadSoFar, now: datetime
+) -> Iterator[Finding]:
+    clock = loss_clock(source, facts, read, now)
+    if clock.level == "ok":
+        return
+    # What the archive keeps can be brought into the tables later; what it does not is gone for good.
+    severity: Severity = "warning" if clock.covered or clock.level == "warn" else "error"
+    lost = clock.level == "lost"
+    yield Finding(
+        "TIDE-HUB-023",
+        severity,
+        pipeline.name,
+        "Events left the hub before they were read."
+        if lost
+        else "Events that were not read are about to leave the hub.",
+        {
+            "hub": source.hub,
+            "level": clock.level,
+            "left": format_duration(clock.left or timedelta()),
+            "behind": facts.lag(read.positions, source.hub),
+            "covered_by_capture": clock.covered,
+        },
+        f"tidemill backfill plan {pipeline.name} --from BEGIN --to END reads them from the archive"
+        if clock.covered and lost
+        else f"tidemill start {pipeline.name}, or lengthen the hub's retention now",
+        "retention-expired",
+    )

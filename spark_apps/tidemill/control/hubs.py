@@ -1,0 +1,124 @@
+"""What the event hubs of a pipeline say, beside what the pipeline has read of them. Writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from tidemill.checkpoint.doctor.hub import HubFacts, LossClock, ReadSoFar, hub_findings, loss_clock
+from tidemill.checkpoint.findings import Finding
+from tidemill.checkpoint.reading.batches import CheckpointBatches
+from tidemill.checkpoint.reading.state_folder import read_state_folder
+from tidemill.checkpoint.retention.clock import caught_up_at
+from tidemill.errors import TidemillError
+from tidemill.spec.project import Environment, Pipeline, resolve_pipeline
+from tidemill.spec.units import format_duration
+from tidemill.storage.store import Store
+
+AskHub = Callable[[Pipeline], HubFacts]
+
+
+@dataclass(frozen=True)
+class HubView:
+    """One hub.
+
+    Args:
+        hub: Its name.
+        facts: What it says; None if it did not answer.
+        lag: Events that wait; None if it did not answer.
+        clock: How long until one is lost; None if it did not answer.
+        findings: What speaks against the declaration, or why it did not answer.
+    """
+
+    hub: str
+    facts: HubFacts | None
+    lag: int | None
+    clock: LossClock | None
+    findings: tuple[Finding, ...]
+
+    def document(self) -> dict[str, Any]:
+        """As plain data."""
+        told: dict[str, Any] = {"hub": self.hub}
+        if self.facts is not None:
+            told |= {
+                "created": self.facts.created,
+                "lag": self.lag,
+                "partitions": self._partitions(self.facts),
+            }
+        if self.clock is not None:
+            left = None if self.clock.left is None else format_duration(self.clock.left)
+            told |= {"time_to_loss": {"level": self.clock.level, "left": left, "covered": self.clock.covered}}
+        return {**told, "findings": [finding.document() for finding in self.findings]}
+
+    def line(self) -> str:
+        """As a person reads it."""
+        if self.facts is None or self.clock is None:
+            return f"hub {self.hub}: does not answer"
+        left = "" if self.clock.left is None else f" in {format_duration(self.clock.left)}"
+        covered = "covered by Capture" if self.clock.covered else "not covered by Capture"
+        return (
+            f"hub {self.hub}: {len(self.facts.partitions)} partitions, {self.lag} events behind; "
+            f"loss of unread events: {self.clock.level}{left}, {covered}"
+        )
+
+    @staticmethod
+    def _partitions(facts: HubFacts) -> dict[str, Any]:
+        return {
+            number: {"oldest": each.beginning, "end": each.end, "last_enqueued": each.last_enqueued}
+            for number, each in facts.partitions.items()
+        }
+
+
+def look_at_hubs(pipeline: Pipeline, ask: AskHub) -> list[HubView]:
+    """Ask the hub of each stream; empty for a pipeline that reads none."""
+    return [
+        _look(stream, ask) for stream in pipeline.streams.values() if stream.spec.source.eventhubs is not None
+    ]
+
+
+def hub_findings_of(environment: Environment, names: Iterable[str]) -> list[Finding]:
+    """What the hubs of these pipelines say; of a declaration that is wrong, others tell."""
+    from tidemill.sources.hub_facts import ask_hub
+
+    found: list[Finding] = []
+    for name in names:
+        with suppress(TidemillError):
+            views = look_at_hubs(resolve_pipeline(environment, name), ask_hub)
+            found += [finding for view in views for finding in view.findings]
+    return found
+
+
+def _look(pipeline: Pipeline, ask: AskHub) -> HubView:
+    source = pipeline.spec.source.chosen
+    now = datetime.now(UTC)
+    try:
+        # First what was read: else a stream that reads on meanwhile would seem to be ahead of its hub.
+        read = read_so_far(Store(pipeline.layout.root), pipeline, source.hub)
+        facts = ask(pipeline)
+    except TidemillError as error:
+        silent = Finding(
+            error.error_id, "warning", pipeline.name, error.problem, error.facts, error.fix, error.runbook
+        )
+        return HubView(source.hub, None, None, None, (silent,))
+    findings = tuple(hub_findings(pipeline, facts, read, now))
+    lag = facts.lag(read.positions, source.hub)
+    return HubView(source.hub, facts, lag, loss_clock(source, facts, read, now), findings)
+
+
+def read_so_far(store: Store, pipeline: Pipeline, hub: str) -> ReadSoFar:
+    """What the newest finished batch has read of a hub."""
+    folder = read_state_folder(store, pipeline.layout, pipeline.name)
+    if folder.live is None or not folder.live.commits:
+        return ReadSoFar({})
+    found = CheckpointBatches(store, folder.live.path).offsets(folder.live.commits[-1])
+    ends = [
+        end[hub]
+        for end in ({} if found is None else found.ends).values()
+        if isinstance(end, dict) and hub in end
+    ]
+    numbers = {number for end in ends for number in end}
+    lowest = {number: min(end.get(number, 0) for end in ends) for number in numbers}
+    return ReadSoFar({hub: lowest} if ends else {}, caught_up_at(folder))

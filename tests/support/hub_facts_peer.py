@@ -1,0 +1,239 @@
+"""What azure-eventhub talks to of an event hub, on loopback: logins at `$cbs`, questions at `$management`.
+
+Protocol and frames are Qpid Proton's. It leaves out nulls at the end of a list, as AMQP allows and the
+SDK does not: it reads fields by fixed places, so each list is filled up on its way out.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from proton import Collector, Connection, Delivery, Event, Message, ProtonException, Transport, timestamp
+
+# Fields of each performative, by its descriptor (AMQP 1.0, 2.7).
+_FIELDS = {0x10: 10, 0x11: 8, 0x12: 14, 0x13: 11, 0x14: 11, 0x15: 6, 0x16: 3, 0x17: 1, 0x18: 1}
+_HUB, _PARTITION = "com.microsoft:eventhub", "com.microsoft:partition"
+
+
+@dataclass
+class PeerPartition:
+    """What the hub says of one partition."""
+
+    beginning: int = 0
+    last: int = -1
+    last_enqueued: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class HubFactsPeer:
+    """An event hub's facts.
+
+    Args:
+        hub: Its name.
+        partitions: Its partitions.
+        created: When it was made.
+        refuses: Whether it takes nobody's token.
+        tokens: Those that were put, newest last.
+    """
+
+    hub: str = "readings"
+    partitions: dict[str, PeerPartition] = field(default_factory=dict)
+    created: datetime = datetime(2025, 6, 1, tzinfo=UTC)
+    refuses: bool = False
+    tokens: list[str] = field(default_factory=list)
+    port: int = 0
+
+    @property
+    def connection_string(self) -> str:
+        """For the SDK: plain AMQP at this port."""
+        return (
+            f"Endpoint=sb://127.0.0.1:{self.port};SharedAccessKeyName=test;SharedAccessKey=canary-key;"
+            "UseDevelopmentEmulator=true"
+        )
+
+    @contextmanager
+    def listening(self) -> Iterator[HubFactsPeer]:
+        """Answer until the block ends."""
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            self.port = server.getsockname()[1]
+            threading.Thread(target=self._accept, args=(server,), daemon=True).start()
+            yield self
+            with suppress(OSError):
+                server.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self, server: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = server.accept()
+                threading.Thread(target=_Conversation(self, client).run, daemon=True).start()
+
+    def answer(self, request: Message) -> Message:
+        """What `$cbs` or `$management` says."""
+        properties: Mapping[str, Any] = request.properties
+        if properties.get("operation") == "put-token":
+            self.tokens.append(str(request.body))
+            code = 401 if self.refuses else 202
+            return _reply(
+                request,
+                {"status-code": code, "status-description": "Unauthorized" if code == 401 else "Accepted"},
+            )
+        partition = self.partitions.get(str(properties.get("partition")))
+        if properties.get("name") != self.hub or (properties["type"] == _PARTITION and partition is None):
+            return _reply(
+                request,
+                {"status-code": 404, "status-description": "The messaging entity could not be found."},
+            )
+        body = self._of_hub() if partition is None else self._of(str(properties["partition"]), partition)
+        return _reply(request, {"status-code": 200, "status-description": "OK"}, body)
+
+    def _of_hub(self) -> dict[str, Any]:
+        return {
+            "name": self.hub,
+            "type": _HUB,
+            "created_at": _milliseconds(self.created),
+            "partition_count": len(self.partitions),
+            "partition_ids": list(self.partitions),
+        }
+
+    def _of(self, number: str, partition: PeerPartition) -> dict[str, Any]:
+        return {
+            "name": self.hub,
+            "type": _PARTITION,
+            "partition": number,
+            "begin_sequence_number": partition.beginning,
+            "last_enqueued_sequence_number": partition.last,
+            "last_enqueued_offset": str(partition.last * 100),
+            "last_enqueued_time_utc": _milliseconds(partition.last_enqueued),
+            "is_partition_empty": partition.last < partition.beginning,
+        }
+
+
+class _Conversation:
+    """One connection."""
+
+    def __init__(self, peer: HubFactsPeer, client: socket.socket) -> None:
+        self._peer, self._client = peer, client
+        self._collector = Collector()
+        connection = Connection()
+        connection.collect(self._collector)
+        self._transport = Transport(Transport.SERVER)
+        # Else the SDK never sends a heartbeat, and waits for one.
+        self._transport.idle_timeout = 60.0
+        self._transport.sasl().allowed_mechs("ANONYMOUS EXTERNAL MSSBCBS")
+        self._transport.bind(connection)
+        self._frames = _FilledFrames()
+        # Senders of answers, by the name of the link's source.
+        self._senders: dict[str, Any] = {}
+
+    def run(self) -> None:
+        # A client that goes in the middle of a frame is no failure of the test.
+        with self._client, suppress(OSError, ProtonException):
+            while not self._transport.closed:
+                self._flush()
+                content = self._client.recv(65536)
+                if not content:
+                    return
+                self._transport.push(content)
+                while (event := self._collector.peek()) is not None:
+                    self._on(event)
+                    self._collector.pop()
+
+    def _flush(self) -> None:
+        while (size := self._transport.pending()) > 0:
+            content = self._transport.peek(size)
+            self._transport.pop(size)
+            self._client.sendall(self._frames.fill(content))
+
+    def _on(self, event: Event) -> None:
+        kind = event.type
+        if kind == Event.CONNECTION_REMOTE_OPEN:
+            event.connection.container = "hub"
+            event.connection.open()
+        elif kind == Event.SESSION_REMOTE_OPEN:
+            event.session.open()
+        elif kind == Event.LINK_REMOTE_OPEN:
+            self._open(event.link)
+        elif kind in (Event.LINK_REMOTE_CLOSE, Event.SESSION_REMOTE_CLOSE, Event.CONNECTION_REMOTE_CLOSE):
+            event.context.close()
+        elif kind == Event.DELIVERY and event.link.is_receiver and not event.delivery.partial:
+            self._answer(event.link, event.delivery)
+
+    def _open(self, link: Any) -> None:
+        link.source.copy(link.remote_source)
+        link.target.copy(link.remote_target)
+        link.open()
+        if link.is_sender:
+            self._senders[link.source.address] = link
+        else:
+            link.flow(100)
+
+    def _answer(self, link: Any, delivery: Delivery) -> None:
+        request = Message()
+        request.decode(link.recv(delivery.pending))
+        link.advance()
+        delivery.update(Delivery.ACCEPTED)
+        delivery.settle()
+        link.flow(1)
+        sender = self._senders[link.target.address]
+        sender.delivery(str(request.id))
+        sender.send(self._peer.answer(request).encode())
+        sender.advance()
+
+
+class _FilledFrames:
+    """Frames on their way out, cut out of the bytes that Proton gives."""
+
+    def __init__(self) -> None:
+        self._waiting = b""
+
+    def fill(self, content: bytes) -> bytes:
+        """What is whole by now."""
+        self._waiting += content
+        out = b""
+        while len(self._waiting) >= 8:
+            size = 8 if self._waiting[:4] == b"AMQP" else int.from_bytes(self._waiting[:4])
+            if len(self._waiting) < size:
+                break
+            frame, self._waiting = self._waiting[:size], self._waiting[size:]
+            out += _filled(frame)
+        return out
+
+
+def _filled(frame: bytes) -> bytes:
+    """A frame whose list has all fields of its performative."""
+    if frame[:4] == b"AMQP" or frame[5] != 0 or len(frame) <= 8:
+        return frame
+    at = frame[4] * 4
+    wanted = _FIELDS[frame[at + 2]]
+    kind, body = frame[at + 3], at + 4
+    if kind == 0x45:
+        count, fields, rest = 0, b"", frame[body:]
+    else:
+        width = 1 if kind == 0xC0 else 4
+        size = int.from_bytes(frame[body : body + width])
+        count = int.from_bytes(frame[body + width : body + 2 * width])
+        fields, rest = frame[body + 2 * width : body + width + size], frame[body + width + size :]
+    fields += b"\x40" * (wanted - count)
+    whole = (
+        frame[4 : at + 3]
+        + b"\xd0"
+        + (len(fields) + 4).to_bytes(4)
+        + max(wanted, count).to_bytes(4)
+        + fields
+        + rest
+    )
+    return (len(whole) + 4).to_bytes(4) + whole
+
+
+def _reply(request: Message, properties: dict[str, Any], body: object = None) -> Message:
+    return Message(body=body, properties=properties, correlation_id=request.id)
+
+
+def _milliseconds(moment: datetime) -> Any:
+    return timestamp(int(moment.timestamp() * 1000))
