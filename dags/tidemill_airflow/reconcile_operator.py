@@ -10,6 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from tidemill.errors import TidemillError
 from tidemill.names import STREAMS_ASSET_URI, STREAMS_DAG_ID
+from tidemill_airflow.abandoned_runs import TASK_FAILED, stop_abandoned
 from tidemill_airflow.notify import notifier_of, notify
 from tidemill_airflow.place import Place
 
@@ -45,6 +46,7 @@ class ReconcileStreams(BaseOperator):
         from tidemill.control.report import changes, report_of
 
         outcomes = self._reconcile()
+        self._stop_abandoned()
         summary: dict[str, str] = {outcome.pipeline: outcome.decision.action for outcome in outcomes}
         before = self._recall(context)
         report = report_of(before, outcomes, datetime.now(UTC))
@@ -69,6 +71,14 @@ class ReconcileStreams(BaseOperator):
             )
         except TidemillError as error:
             return [Outcome(ALL_STREAMS, undecided(error))]
+
+    def _stop_abandoned(self) -> None:
+        """Drain bounded runs whose task has failed; what cannot be done now is due in a minute again."""
+        try:
+            for driver in stop_abandoned(self.place.open()):
+                self.log.info("%s: drained driver %s: %s", driver.pipeline, driver.run_id, TASK_FAILED)
+        except Exception:
+            self.log.exception("Bounded runs whose task has failed could not be looked for.")
 
     def _recall(self, context: Context) -> Report:
         """What was found before; nothing where that is lost, which is then told once more."""

@@ -75,6 +75,7 @@ SHOWN_ELSEWHERE = {
     "TIDE-CTRL-030": "tests/unit/control/test_spark_part.py",
     "TIDE-CTRL-031": "tests/unit/control/test_spark_part.py",
     "TIDE-CTRL-032": "tests/unit/control/kubernetes/test_parts.py",
+    "TIDE-CTRL-062": "tests/airflow/test_place.py",
     "TIDE-CTRL-060": "tests/airflow/test_cluster_connection.py",
     "TIDE-CTRL-061": "tests/airflow/test_cluster_connection.py",
     "TIDE-K8S-002": "tests/unit/control/kubernetes/test_client.py",
