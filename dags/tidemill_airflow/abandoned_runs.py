@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from airflow.utils.state import TaskInstanceState
 
+from tidemill.errors import TidemillError
+
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from tidemill.control.plane import ControlPlane
-    from tidemill.control.runtime import StartedDriver
     from tidemill.control.waiting_task import WaitingTask
 
 # Why such a run is stopped.
@@ -50,24 +52,29 @@ def state_of(task: WaitingTask) -> str | None:
     return state
 
 
-def stop_abandoned(
-    plane: ControlPlane, ask: Callable[[WaitingTask], str | None] = state_of
-) -> Iterator[StartedDriver]:
-    """Drain each run whose task has failed, and forget tasks that are over; yields the drivers it has asked.
+def stop_abandoned(plane: ControlPlane, ask: Callable[[WaitingTask], str | None] = state_of) -> Iterator[str]:
+    """Drain each run whose task has failed, and forget tasks that are over; tells what was done by lines.
 
     A cleared task has no state, or one on the way to its next try: its run goes on. A failed one is looked at
     again as long as its worker may still be about to start the driver.
     """
-    from datetime import UTC, datetime
-
-    from tidemill.control.bounded_run import stop_waited_for
-    from tidemill.control.waiting_task import forget_waiting, waiting_tasks
+    from tidemill.control.waiting_task import waiting_tasks
 
     for task in waiting_tasks(plane):
-        state = ask(task)
-        has_failed = state == TaskInstanceState.FAILED
-        driver = stop_waited_for(plane, task, "airflow", TASK_FAILED) if has_failed else None
-        if driver is not None:
-            yield driver
-        if state in _OVER or (has_failed and not task.may_still_start(datetime.now(UTC))):
-            forget_waiting(plane, task.pipeline, task.run_id)
+        try:
+            yield from _settle(plane, task, ask(task))
+        except TidemillError as error:
+            # Not in the way of the others; due in a minute again.
+            yield f"{task.pipeline}: {task.run_id} cannot be drained now, {TASK_FAILED}: {error}"
+
+
+def _settle(plane: ControlPlane, task: WaitingTask, state: str | None) -> Iterator[str]:
+    from tidemill.control.bounded_run import stop_waited_for
+    from tidemill.control.waiting_task import forget_waiting
+
+    has_failed = state == TaskInstanceState.FAILED
+    driver = stop_waited_for(plane, task, "airflow", TASK_FAILED) if has_failed else None
+    if driver is not None:
+        yield f"{task.pipeline}: drained driver {driver.run_id}: {TASK_FAILED}"
+    if state in _OVER or (has_failed and not task.may_still_start(datetime.now(UTC))):
+        forget_waiting(plane, task.pipeline, task.run_id)

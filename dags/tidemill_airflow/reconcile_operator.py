@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from tidemill.errors import TidemillError
 from tidemill.names import STREAMS_ASSET_URI, STREAMS_DAG_ID
-from tidemill_airflow.abandoned_runs import TASK_FAILED, stop_abandoned
+from tidemill_airflow.abandoned_runs import stop_abandoned
 from tidemill_airflow.notify import notifier_of, notify
 from tidemill_airflow.place import Place
 
@@ -75,8 +75,8 @@ class ReconcileStreams(BaseOperator):
     def _stop_abandoned(self) -> None:
         """Drain bounded runs whose task has failed; what cannot be done now is due in a minute again."""
         try:
-            for driver in stop_abandoned(self.place.open()):
-                self.log.info("%s: drained driver %s: %s", driver.pipeline, driver.run_id, TASK_FAILED)
+            for line in stop_abandoned(self.place.open()):
+                self.log.info("%s", line)
         except Exception:
             self.log.exception("Bounded runs whose task has failed could not be looked for.")
 

@@ -23,7 +23,9 @@ from tidemill.control.waiting_task import (
     note_waiting,
     waiting_tasks,
 )
-from tidemill.errors import GateRefusedError
+
+# As `tidemill_airflow.abandoned_runs` has it, which loads Airflow.
+TASK_FAILED = "its task has failed in Airflow, and nobody waits for it"
 
 CONTEXT: Any = {"ti": SimpleNamespace(dag_id="incremental__daily", run_id="r-1", task_id="run", map_index=-1)}
 
@@ -51,7 +53,7 @@ def begun(plane: ControlPlane, run_id: str = "run-1") -> WaitingTask:
 
 
 def look(plane: ControlPlane, state: str | None) -> list[str]:
-    """What one look drains, if Airflow has the task in this state."""
+    """What one look tells, if Airflow has the task in this state."""
     from tidemill_airflow.abandoned_runs import stop_abandoned
 
     asked: list[WaitingTask] = []
@@ -60,7 +62,7 @@ def look(plane: ControlPlane, state: str | None) -> list[str]:
         asked.append(task)
         return state
 
-    drained = [driver.run_id for driver in stop_abandoned(plane, ask)]
+    drained = list(stop_abandoned(plane, ask))
     assert all((task.dag_id, task.dag_run_id) == ("incremental__daily", "r-1") for task in asked)
     return drained
 
@@ -70,7 +72,7 @@ def test_a_run_whose_task_has_failed_is_drained_once_and_says_why(project: Small
     begun(plane)
     driver = plane.running("daily")
     assert driver is not None
-    assert look(plane, "failed") == ["run-1"]
+    assert look(plane, "failed") == [f"daily: drained driver run-1: {TASK_FAILED}"]
     assert look(plane, "failed") == []
     eventually(lambda: plane.running("daily") is None, "it has drained", 60)
     proof = prove(plane, finish_of(driver))
@@ -102,7 +104,7 @@ def test_a_driver_that_its_worker_starts_after_its_task_was_marked_as_failed_is_
     note_waiting(plane, task)
     assert look(plane, "failed") == []
     plane.runtime.start(run, "d1")
-    assert look(plane, "failed") == ["run-1"]
+    assert look(plane, "failed") == [f"daily: drained driver run-1: {TASK_FAILED}"]
     note_waiting(plane, task.model_copy(update={"at": task.at - LONGEST_START - timedelta(seconds=1)}))
     assert look(plane, "failed") == []
     assert waiting_tasks(plane) == []
@@ -128,8 +130,18 @@ def test_where_the_root_is_another_control_planes_nothing_is_drained(project: Sm
     write_owner(
         plane.store, plane.layout, RootOwner(id="other", place="elsewhere", runtime="local", host="h")
     )
-    with pytest.raises(GateRefusedError):
-        look(plane, "failed")
+    (line,) = look(plane, "failed")
+    assert line.startswith("daily: run-1 cannot be drained now")
+    assert "TIDE-CTRL-010" in line
     driver = plane.running("daily")
     assert driver is not None
     assert driver.drain_requested_at is None
+
+
+def test_a_damaged_note_hides_no_other(project: SmallProject) -> None:
+    plane = project.plane()
+    task = begun(plane)
+    plane.store.write(f"{plane.layout.waiting_tasks}/a.b.json", b"{")
+    plane.store.write_json(f"{plane.layout.waiting_tasks}/a.c.json", {"v": 1})
+    assert waiting_tasks(plane) == [task]
+    assert len(look(plane, "failed")) == 1

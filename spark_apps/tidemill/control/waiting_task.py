@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tidemill.control.plane import ControlPlane
 from tidemill.control.runtime import Slot, StartedDriver
+from tidemill.errors import DataError
 
 # Longest time from the note to the driver's start: above the execution timeout of the tasks, 15 minutes.
 LONGEST_START = timedelta(minutes=20)
@@ -53,7 +54,15 @@ def forget_waiting(plane: ControlPlane, pipeline: str, run_id: str) -> None:
 
 
 def waiting_tasks(plane: ControlPlane) -> list[WaitingTask]:
-    """All notes; as many as bounded runs are at work."""
+    """All notes; as many as bounded runs are at work. One that is damaged is passed over."""
     folder = plane.layout.waiting_tasks
-    documents = (plane.store.read_json(f"{folder}/{name}") for name in plane.store.list_names(folder))
-    return [WaitingTask.model_validate(document) for document in documents if document is not None]
+    found = (_read(plane, f"{folder}/{name}") for name in plane.store.list_names(folder))
+    return [task for task in found if task is not None]
+
+
+def _read(plane: ControlPlane, path: str) -> WaitingTask | None:
+    try:
+        document = plane.store.read_json(path)
+        return None if document is None else WaitingTask.model_validate(document)
+    except (DataError, ValidationError):
+        return None
