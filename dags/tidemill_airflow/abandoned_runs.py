@@ -14,7 +14,9 @@ from tidemill.errors import TidemillError
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from tidemill.control.driver_command import DriverRun
     from tidemill.control.plane import ControlPlane
+    from tidemill.control.runtime import StartedDriver
     from tidemill.control.waiting_task import WaitingTask
 
 # Why such a run is stopped.
@@ -24,15 +26,16 @@ TASK_FAILED = "its task has failed in Airflow, and nobody waits for it"
 _OVER = (TaskInstanceState.SUCCESS, TaskInstanceState.SKIPPED, TaskInstanceState.REMOVED)
 
 
-def waiting_task_of(context: Context, driver_or_run: Any, slot: Any) -> WaitingTask:
+def waiting_task_of(context: Context, run: DriverRun | StartedDriver) -> WaitingTask:
     """The task of a context, as the one that waits for a run."""
+    from tidemill.control.runtime import slot_of
     from tidemill.control.waiting_task import WaitingTask
 
     task: Any = context["ti"]
     return WaitingTask(
-        pipeline=driver_or_run.pipeline,
-        slot=slot,
-        run_id=driver_or_run.run_id,
+        pipeline=run.pipeline,
+        slot=slot_of(run.mode),
+        run_id=run.run_id,
         dag_id=task.dag_id,
         dag_run_id=task.run_id,
         task_id=task.task_id,

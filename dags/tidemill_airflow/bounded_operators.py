@@ -145,16 +145,15 @@ def table_asset(table: str) -> Asset:
 def start_and_wait(operator: IncrementalRun | BackfillRun, context: Context) -> None:
     """Start the driver of this DAG run, or find it again, and defer until it has ended."""
     from tidemill.control.bounded_run import finish_of, start_bounded
-    from tidemill.control.runtime import slot_of
     from tidemill.control.waiting_task import note_waiting
 
     *earlier, run = runs_of(operator, context)
     plane = operator.place.open()
     plane.own()
-    note_waiting(plane, waiting_task_of(context, run, slot_of(run.mode)))
+    note_waiting(plane, waiting_task_of(context, run))
     driver = start_bounded(plane, run, [other.run_id for other in earlier])
     if driver.run_id != run.run_id:
-        note_waiting(plane, waiting_task_of(context, driver, slot_of(driver.mode)))
+        note_waiting(plane, waiting_task_of(context, driver))
     operator.log.info("Driver %s runs as %s; its log: %s", driver.run_id, driver.process, driver.log)
     wait_for(operator, operator.place, finish_of(driver), "finish")
 

@@ -45,7 +45,7 @@ def begun(plane: ControlPlane, run_id: str = "run-1") -> WaitingTask:
     from tidemill_airflow.abandoned_runs import waiting_task_of
 
     run = DriverRun("daily", "incremental", run_id)
-    task = waiting_task_of(CONTEXT, run, "main")
+    task = waiting_task_of(CONTEXT, run)
     plane.own()
     note_waiting(plane, task)
     plane.runtime.start(run, "d1")
@@ -100,7 +100,7 @@ def test_a_driver_that_its_worker_starts_after_its_task_was_marked_as_failed_is_
     plane = project.plane()
     plane.own()
     run = DriverRun("daily", "incremental", "run-1")
-    task = waiting_task_of(CONTEXT, run, "main")
+    task = waiting_task_of(CONTEXT, run)
     note_waiting(plane, task)
     assert look(plane, "failed") == []
     plane.runtime.start(run, "d1")
