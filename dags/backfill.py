@@ -3,8 +3,9 @@
 **Does:** triggered by hand. `plan` prints what would be read and replaced. That is all, unless `dry_run` is
 switched off: then `apply` starts a driver of its own beside the live stream, and replaces exactly the planned
 rows. Running the same range twice changes nothing. With `chunk` a long range is committed piece by piece, and
-a retry goes on with the pieces that are left; `tidemill backfill status` tells how far it is. With `publish`
-set to `later`, `apply` stages the rows and changes no table; its log says how to publish them.
+a retry goes on with the pieces that are left; `tidemill backfill status` tells how far it is. Meanwhile the
+driver's log is in the log of `apply`. To stop it for good, mark `apply` as failed. With `publish` set to
+`later`, `apply` stages the rows and changes no table; its log says how to publish them.
 
 **Healthy:** read the plan of a dry run first. `apply` returns rows and version of each table,
 and each table's asset gets one event with them.

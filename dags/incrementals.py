@@ -1,7 +1,8 @@
 """# One incremental pipeline, by schedule or by hand
 
 **Does:** starts a driver that reads what the source has now and ends. The task waits without a worker.
-A retry, or a cleared task, finds the driver that is still at work instead of starting another one.
+A retry, or a cleared task, finds the driver that is still at work instead of starting another one; its log is
+in the task's log meanwhile. To stop it for good, mark the task as failed.
 
 **Healthy:** the task returns rows, version and batches of each table, and each table's asset gets an
 event with them. Skipped is healthy too: there was nothing new, and no asset gets an event.

@@ -8,6 +8,7 @@ from airflow.sdk import Asset, AssetAlias, BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
 from tidemill.names import asset_uri, name_beside
+from tidemill_airflow.abandoned_runs import waiting_task_of
 from tidemill_airflow.links import LINKS
 from tidemill_airflow.place import Place
 from tidemill_airflow.waiting import evidence_or_raise, show_rest, wait_for
@@ -59,9 +60,7 @@ class IncrementalRun(BaseOperator):
         Skipped if it wrote no table: a task that succeeds tells each of its assets, and what is scheduled by
         one would run for nothing. A pipeline without tables has no assets, and is not skipped.
         """
-        if event["state"] != "done":
-            show_rest(self, self.place, event)
-            end_stuck(self, event)
+        settle(self, event)
         written = conclude(self, context, self.pipeline, event)
         if self.outlets and not written:
             raise AirflowSkipException("no table was written: there was nothing new for one")
@@ -140,9 +139,7 @@ class BackfillRun(BaseOperator):
 
     def finish(self, context: Context, event: dict[str, Any]) -> list[dict[str, Any]]:
         """Succeed with the rows and versions written, or fail with the driver's own words."""
-        if event["state"] != "done":
-            show_rest(self, self.place, event)
-            end_stuck(self, event)
+        settle(self, event)
         pipeline = context["params"]["pipeline"]
         written = conclude(self, context, pipeline, event)
         for document in written:
@@ -160,9 +157,15 @@ def table_asset(table: str, beside: str = "") -> Asset:
 def start_and_wait(operator: IncrementalRun | BackfillRun, context: Context) -> None:
     """Start the driver of this DAG run, or find it again, and defer until it has ended."""
     from tidemill.control.bounded_run import finish_of, start_bounded
+    from tidemill.control.waiting_task import note_waiting
 
     *earlier, run = runs_of(operator, context)
-    driver = start_bounded(operator.place.open(), run, [other.run_id for other in earlier])
+    plane = operator.place.open()
+    plane.own()
+    note_waiting(plane, waiting_task_of(context, run))
+    driver = start_bounded(plane, run, [other.run_id for other in earlier])
+    if driver.run_id != run.run_id:
+        note_waiting(plane, waiting_task_of(context, driver))
     operator.log.info("Driver %s runs as %s; its log: %s", driver.run_id, driver.process, driver.log)
     wait_for(operator, operator.place, finish_of(driver), "finish")
 
@@ -176,13 +179,19 @@ def runs_of(operator: IncrementalRun | BackfillRun, context: Context) -> list[Dr
     return [operator.run_of(context, request) for request in requests]
 
 
-def end_stuck(operator: IncrementalRun | BackfillRun, event: dict[str, Any]) -> None:
-    """End a driver that cannot start, so that a retry can start another one."""
+def settle(operator: IncrementalRun | BackfillRun, event: dict[str, Any]) -> None:
+    """The wait is over: tell why, and end a driver that cannot start: a retry can start another one then."""
     from tidemill.control.bounded_run import end_stuck_driver
     from tidemill.control.goal import Goal
+    from tidemill.control.waiting_task import forget_waiting
 
+    if event["state"] != "done":
+        show_rest(operator, operator.place, event)
+    plane, goal = operator.place.open(), Goal.model_validate(event["goal"])
     if event["evidence"].get("stuck"):
-        end_stuck_driver(operator.place.open(), Goal.model_validate(event["goal"]))
+        end_stuck_driver(plane, goal)
+    if event["evidence"].get("run_id"):
+        forget_waiting(plane, goal.pipeline, event["evidence"]["run_id"])
 
 
 def conclude(

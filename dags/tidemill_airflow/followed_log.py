@@ -25,11 +25,13 @@ class FollowedLog:
 
     def read(self, plane: ControlPlane) -> list[str]:
         """What is new; never a reason to fail. That it cannot be read is said once, until it can."""
+        from tidemill.control.driver_log import shown_lines
+
         try:
             lines = self._read(plane)
             self._complaint = ""
         except Exception as error:  # noqa: BLE001  # a person misses some lines; the driver goes on
-            complaint = f"its log cannot be read now: {error}".partition("\n")[0]
+            (complaint,) = shown_lines([f"its log cannot be read now: {error}".partition("\n")[0]])
             lines = [] if complaint == self._complaint else [complaint]
             self._complaint = complaint
         return lines

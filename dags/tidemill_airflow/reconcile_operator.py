@@ -10,6 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from tidemill.errors import TidemillError
 from tidemill.names import STREAMS_DAG_ID, name_beside, streams_asset_uri
+from tidemill_airflow.abandoned_runs import stop_abandoned
 from tidemill_airflow.notify import Channels, channels_of, tell_all
 from tidemill_airflow.place import Place
 
@@ -49,6 +50,7 @@ class ReconcileStreams(BaseOperator):
         from tidemill.control.report import report_of
 
         outcomes = self._reconcile()
+        self._stop_abandoned()
         summary: dict[str, str] = {outcome.pipeline: outcome.decision.action for outcome in outcomes}
         memory = self._recall(context)
         report = report_of(memory, outcomes, datetime.now(UTC))
@@ -85,6 +87,14 @@ class ReconcileStreams(BaseOperator):
             )
         except TidemillError as error:
             return [Outcome(ALL_STREAMS, undecided(error))]
+
+    def _stop_abandoned(self) -> None:
+        """Drain bounded runs whose task has failed; what cannot be done now is due in a minute again."""
+        try:
+            for line in stop_abandoned(self.place.open()):
+                self.log.info("%s", line)
+        except Exception:
+            self.log.exception("Bounded runs whose task has failed could not be looked for.")
 
     def _recall(self, context: Context) -> Memory:
         """What was found before; nothing where that is lost, which is then told once more."""

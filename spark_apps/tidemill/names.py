@@ -42,7 +42,7 @@ CHANGE_FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
 # Folders below the root that only Tidemill writes.
-OWN_FOLDERS = frozenset({"tables", *ASIDE_OUTPUTS, "state", "audit", "backfills"})
+OWN_FOLDERS = frozenset({"tables", *ASIDE_OUTPUTS, "state", "audit", "backfills", "control"})
 
 
 def _plain(location: str) -> list[str]:
@@ -263,6 +263,15 @@ class Layout:
     def reconciliation(self) -> str:
         """What the newest reconciliation has found."""
         return f"{self.root}/reconciliation.json"
+
+    @property
+    def waiting_tasks(self) -> str:
+        """Folder with a note of each Airflow task that waits for a bounded run."""
+        return f"{self.root}/control/waiting"
+
+    def waiting_task(self, pipeline: str, run_id: str) -> str:
+        """One such note."""
+        return f"{self.waiting_tasks}/{pipeline}.{run_id}.json"
 
     @property
     def audit(self) -> str:

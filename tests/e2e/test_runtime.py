@@ -13,6 +13,7 @@ from tests.support.cluster_project import ClusterProject, make_owner
 from tests.support.drivers_as_pods import held
 from tests.support.eventually import eventually
 from tidemill.control.driver_command import DriverRun
+from tidemill.control.driver_log import LogPosition
 from tidemill.control.kubernetes.api import PODS
 from tidemill.control.kubernetes.client import KubernetesClient
 from tidemill.control.kubernetes.driver_pod import DriverProgram
@@ -27,6 +28,11 @@ IMAGE = "docker.io/library/debian:bookworm-slim"
 
 SLEEPS = "trap 'echo drained; exit 0' TERM; echo awake; sleep 1000 & wait"
 ENDS_WELL = "echo done"
+SPOKEN_LINES = 400
+TALKS = (
+    f"for i in $(seq {SPOKEN_LINES}); do echo line $i; [ $((i % 40)) != 0 ] || sleep 0.3; done; "
+    "printf '\\033[2Jend\\n'"
+)
 CRASHES = "echo 'as the test wants' >&2; exit 70"
 
 
@@ -214,3 +220,43 @@ def test_the_namespace_of_these_tests_refuses_a_pod_that_is_not_locked_down(clus
     }
     with pytest.raises(RefusedError, match='violates PodSecurity "restricted'):
         cluster.apply(pod)
+
+
+def test_the_log_of_a_run_is_read_while_it_grows_and_each_line_once(
+    project: ClusterProject, api: KubernetesClient
+) -> None:
+    """The kubelet knows whole seconds only, and lines come in bursts."""
+    runtime = project.runtime(api, program=driver(TALKS))
+    first = runtime.start(DriverRun("daily", "incremental", "run-talks"), "d1").driver
+    lines: list[str] = []
+    position: LogPosition | None = None
+
+    def has_ended() -> bool:
+        nonlocal position
+        now = runtime.last_start("daily")
+        news = runtime.read_log(first, position)
+        lines.extend(news.lines)
+        position = LogPosition.model_validate(news.position.model_dump(mode="json"))
+        return now is not None and not now.alive
+
+    eventually(has_ended, "it has ended", 120, poll_seconds=0.1)
+    last = runtime.read_log(first, position)
+    assert [line for line in [*lines, *last.lines] if "container ended" not in line] == [
+        *(f"line {number}" for number in range(1, SPOKEN_LINES + 1)),
+        r"\x1b[2Jend",
+    ]
+
+
+def test_why_a_pod_does_not_start_is_told_by_its_events(tmp_path: Path, api: KubernetesClient) -> None:
+    nowhere = ClusterProject(tmp_path / "nowhere", NAMESPACE, "docker.io/nobody/nothing:1")
+    runtime = nowhere.runtime(api, program=driver(SLEEPS))
+    begun = runtime.start(DriverRun("daily", "incremental", "run-nowhere"), "d1").driver
+    told = eventually(
+        lambda: [line for line in runtime.read_log(begun).lines if "nobody/nothing:1" in line],
+        "an event tells of the image",
+        120,
+        poll_seconds=1,
+    )
+    assert ": Failed: " in told[0]
+    runtime.kill(begun)
+    until_ended(runtime, "daily")

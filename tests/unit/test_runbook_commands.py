@@ -77,6 +77,7 @@ SHOWN_ELSEWHERE = {
     "TIDE-CTRL-030": "tests/unit/control/test_spark_part.py",
     "TIDE-CTRL-031": "tests/unit/control/test_spark_part.py",
     "TIDE-CTRL-032": "tests/unit/control/kubernetes/test_parts.py",
+    "TIDE-CTRL-062": "tests/airflow/test_place.py",
     "TIDE-CTRL-060": "tests/airflow/test_cluster_connection.py",
     "TIDE-CTRL-061": "tests/airflow/test_cluster_connection.py",
     "TIDE-CTRL-080": "tests/support/upgrade_corpus.py",

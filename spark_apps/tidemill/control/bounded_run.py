@@ -14,6 +14,7 @@ from tidemill.control.plane import ControlPlane
 from tidemill.control.run_id import new_run_id, run_id_of
 from tidemill.control.runtime import StartedDriver, slot_of
 from tidemill.control.stop_note import StopNote
+from tidemill.control.waiting_task import WaitingTask
 from tidemill.errors import UnavailableError
 from tidemill.ledger.entry import LedgerEntry
 from tidemill.ledger.read import Commit, read_ledger
@@ -118,6 +119,15 @@ def stop_run(plane: ControlPlane, goal: Goal, by: str, why: str) -> None:
     driver = plane.running(goal.pipeline, goal.slot)
     if driver is not None and driver.started_at == goal.started_at:
         _stop(plane, driver, StopNote(by=by, why=why))
+
+
+def stop_waited_for(plane: ControlPlane, task: WaitingTask, by: str, why: str) -> StartedDriver | None:
+    """The same for the run that a task waits for; None if it is not at work, or was stopped already."""
+    driver = plane.running(task.pipeline, task.slot)
+    if driver is None or not task.is_about(driver) or driver.drain_requested_at is not None:
+        return None
+    _stop(plane, driver, StopNote(by=by, why=why))
+    return driver
 
 
 def _stop(plane: ControlPlane, driver: StartedDriver, note: StopNote) -> None:

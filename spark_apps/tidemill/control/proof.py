@@ -102,11 +102,11 @@ def prove_finished(plane: ControlPlane, pipeline: str, slot: Slot, started_at: d
     if ending.is_finished:
         return Proof("done", "finished", evidence)
     note = read_stop_note(plane.store, plane.layout, pipeline, ending.run_id)
-    if ending.stopped_early and note is not None:
+    may_help = _is_worth_a_retry(ending)
+    # Also one that was stopped before it had begun, or killed because it did not drain.
+    if note is not None and (ending.stopped_early or may_help):
         return Proof("failed", f"{note.words}. Log: {start.log}", {**evidence, "retry": False})
-    return Proof(
-        "failed", f"{ending.cause}. Log: {start.log}", {**evidence, "retry": _is_worth_a_retry(ending)}
-    )
+    return Proof("failed", f"{ending.cause}. Log: {start.log}", {**evidence, "retry": may_help})
 
 
 def _about_working(start: StartedDriver) -> Proof:

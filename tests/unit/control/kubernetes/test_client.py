@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.support.scripted_api_server import LOST, ScriptedApiServer, kubeconfig, scripted_api_server
+from tidemill.control.kubernetes import cluster_access
 from tidemill.control.kubernetes.api import CONFIG_MAPS, PODS, ConflictError
 from tidemill.control.kubernetes.client import LONGEST_REASON, KubernetesClient
 from tidemill.errors import SpecError, TidemillError, UnavailableError
@@ -142,6 +143,8 @@ def test_no_way_to_a_cluster_is_said_so(tmp_path: Path, monkeypatch: pytest.Monk
 def test_outside_of_airflow_a_connection_is_no_way_and_kubeconfig_is(
     server: ScriptedApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connection: str | None
 ) -> None:
+    # Tests of Airflow's own processes may have run in this one.
+    monkeypatch.setattr(cluster_access, "_connections", None)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "missing"))
     with pytest.raises(UnavailableError) as caught:
