@@ -86,6 +86,7 @@ class BackfillPlan(BaseOperator):
         from tidemill.backfill.chunks import parse_chunk
         from tidemill.backfill.manner import Manner
         from tidemill.backfill.planning import plan_backfill
+        from tidemill.control.backfill_outlook import outlook_of
         from tidemill.control.spark_part import analysing
         from tidemill.spec.project import resolve_pipeline
 
@@ -96,8 +97,9 @@ class BackfillPlan(BaseOperator):
         bounds = parse_bounds(params["from"] or None, params["to"] or None)
         manner = Manner(parse_chunk(params.get("chunk") or None), params.get("publish") or "now")
         plan = plan_backfill(plane.store, pipeline, bounds, analysing(plane, pipeline), manner)
-        self.log.info("\n".join(plan.lines()))
-        return plan.as_document()
+        outlook = outlook_of(plane, pipeline, plan)
+        self.log.info("\n".join(outlook.lines()))
+        return outlook.as_document()
 
 
 class BackfillRun(BaseOperator):
@@ -138,7 +140,19 @@ class BackfillRun(BaseOperator):
         for document in written:
             extra = {"pipeline": pipeline, "mode": "backfill", **document}
             context["outlet_events"][BACKFILLED].add(table_asset(document["table"]), extra=extra)
+        self._tell_staged(context)
         return written
+
+    def _tell_staged(self, context: Context) -> None:
+        from tidemill.backfill.plan import load_plan
+        from tidemill.backfill.progress import read_progress
+        from tidemill.backfill.staging import next_steps, waits
+
+        plane, name = self.place.open(), context["params"]["pipeline"]
+        plan = load_plan(plane.store, plane.layout, name, context["ti"].xcom_pull(task_ids="plan")["digest"])
+        progress = read_progress(plane.store, plane.layout, name, plan.digest)
+        if progress is not None and waits(plan, progress):
+            self.log.info("\n".join(next_steps(plan)))
 
 
 def table_asset(table: str) -> Asset:
