@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import takewhile
 
@@ -83,7 +84,8 @@ def run_backfill(
             begun = time.monotonic()
             attempt = ChunkAttempt(spark, run, chunk, progress.now, step_done)
             result = attempt.carry_out()
-            reporter.batch(result)
+            # What is staged is in no table yet.
+            reporter.batch(result if plan.publish == "now" else replace(result, written={}))
             seconds = time.monotonic() - begun
             progress.change(
                 done={**progress.now.done, number: _done(run, chunk, attempt, result, seconds)},
@@ -99,11 +101,11 @@ def run_backfill(
 
 def _why_anew(run: RunContext, plan: BackfillPlan, progress: Progress) -> str:
     """Why the chunks that are done do not count: other models or code made them, or they are gone."""
-    if progress.rules not in (None, run.code.rules):
-        return "chunks that are done were made with another model or other code"
     if progress.published is not None:
         # They are in the tables, and what is staged may be deleted.
         return ""
+    if progress.rules not in (None, run.code.rules):
+        return "chunks that are done were made with another model or other code"
     layout = run.pipeline.layout
     layout = staging_of(layout, plan, progress) if plan.publish == "later" else layout
     for sink in run.pipeline.spec.delta_sinks:
