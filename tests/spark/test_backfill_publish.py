@@ -112,6 +112,39 @@ def staged_files(lake: Lake) -> list[str]:
     return [str(file) for file in lake.root.glob("backfills/*/staged/**/*.parquet")]
 
 
+def test_windows_behind_a_backfill_are_stale_until_they_are_processed_again(
+    lake: Lake, counts: LakePipeline
+) -> None:
+    land(lake, "later", [END + timedelta(hours=3)])
+    counts.run_incremental()
+    hours = lake.pipeline(
+        "hours",
+        source={"delta": {"table": TABLE, "changes": "skip"}},
+        event_time={"column": "window_start", "watermark": "10 minutes"},
+        transform=lake.transform("hours", HOURS),
+        sinks=[{"delta": {"table": "gold/hours"}}],
+        run={"mode": "incremental"},
+    )
+    hours.run_incremental()
+    counts.backfill(START.isoformat(), END.isoformat())
+    hours.run_incremental()
+    assert totals(lake) == [15]
+
+    (stale,) = stale_behind(lake.store, counts.resolved, (START, END))
+    assert (stale.pipeline, stale.sees, stale.way, stale.range) == (
+        "hours",
+        "skips",
+        "backfill",
+        (START, END),
+    )
+    hours.backfill(START.isoformat(), END.isoformat())
+    assert totals(lake) == [30]
+
+
+def totals(lake: Lake) -> list[int]:
+    return [row["total"] for row in lake.rows("gold/hours") if row["hour"] == START]
+
+
 def test_staged_rows_are_seen_by_nobody_until_one_commit_brings_them_beside_the_stream(
     lake: Lake, counts: LakePipeline
 ) -> None:
@@ -175,36 +208,3 @@ def test_rows_of_changed_code_are_neither_staged_nor_published(lake: Lake, count
         counts.apply(plan)
     assert refusal.value.error_id == "TIDE-BACK-016"
     assert version(lake) == before
-
-
-def test_windows_behind_a_backfill_are_stale_until_they_are_processed_again(
-    lake: Lake, counts: LakePipeline
-) -> None:
-    land(lake, "later", [END + timedelta(hours=3)])
-    counts.run_incremental()
-    hours = lake.pipeline(
-        "hours",
-        source={"delta": {"table": TABLE, "changes": "skip"}},
-        event_time={"column": "window_start", "watermark": "10 minutes"},
-        transform=lake.transform("hours", HOURS),
-        sinks=[{"delta": {"table": "gold/hours"}}],
-        run={"mode": "incremental"},
-    )
-    hours.run_incremental()
-    counts.backfill(START.isoformat(), END.isoformat())
-    hours.run_incremental()
-    assert totals(lake) == [15]
-
-    (stale,) = stale_behind(lake.store, counts.resolved, (START, END))
-    assert (stale.pipeline, stale.sees, stale.way, stale.range) == (
-        "hours",
-        "skips",
-        "backfill",
-        (START, END),
-    )
-    hours.backfill(START.isoformat(), END.isoformat())
-    assert totals(lake) == [30]
-
-
-def totals(lake: Lake) -> list[int]:
-    return [row["total"] for row in lake.rows("gold/hours") if row["hour"] == START]
