@@ -208,3 +208,5 @@ def test_rows_of_changed_code_are_neither_staged_nor_published(lake: Lake, count
         counts.apply(plan)
     assert refusal.value.error_id == "TIDE-BACK-016"
     assert version(lake) == before
+    # The change may be taken back.
+    assert staged_files(lake)

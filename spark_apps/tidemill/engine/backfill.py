@@ -16,6 +16,7 @@ from tidemill.backfill.chunks import cut_offsets
 from tidemill.backfill.plan import BackfillPlan, hold_of
 from tidemill.backfill.progress import ChunkDone, Found, Progress, ProgressFile
 from tidemill.backfill.staging import drop_staged, staging_of
+from tidemill.backfill.still_holds import check_still_holds
 from tidemill.checkpoint.epochs import claim_epoch
 from tidemill.checkpoint.holds import Hold, drop_hold, take_hold
 from tidemill.engine.batch import DrainedError
@@ -65,6 +66,9 @@ def run_backfill(
     if progress.now.finished_by == run.run_id:
         # Killed after its end: nothing is left to do.
         return
+    if plan.publish == "later":
+        # Before anything that is staged is given up: a change may be taken back.
+        check_still_holds(run.store, run.pipeline, plan)
     if gone := _why_anew(run, plan, progress.now):
         log.warning("begins_anew", plan=plan.digest, reason=gone)
         progress.begin_anew()
