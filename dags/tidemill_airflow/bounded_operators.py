@@ -92,6 +92,7 @@ class BackfillPlan(BaseOperator):
         from tidemill.backfill.chunks import parse_chunk
         from tidemill.backfill.manner import Manner
         from tidemill.backfill.planning import plan_backfill
+        from tidemill.control.backfill_outlook import outlook_of
         from tidemill.control.spark_part import analysing
         from tidemill.spec.project import resolve_pipeline
 
@@ -102,8 +103,9 @@ class BackfillPlan(BaseOperator):
         bounds = parse_bounds(params["from"] or None, params["to"] or None)
         manner = Manner(parse_chunk(params.get("chunk") or None), params.get("publish") or "now")
         plan = plan_backfill(plane.store, pipeline, bounds, analysing(plane, pipeline), manner)
-        self.log.info("\n".join(plan.lines()))
-        return plan.as_document()
+        outlook = outlook_of(plane, pipeline, plan)
+        self.log.info("\n".join(outlook.lines()))
+        return outlook.as_document()
 
 
 class BackfillRun(BaseOperator):
@@ -146,7 +148,19 @@ class BackfillRun(BaseOperator):
             extra = {"pipeline": pipeline, "mode": "backfill", **document}
             asset = table_asset(document["table"], self.place.beside)
             context["outlet_events"][BACKFILLED].add(asset, extra=extra)
+        self._tell_staged(context)
         return written
+
+    def _tell_staged(self, context: Context) -> None:
+        from tidemill.backfill.plan import load_plan
+        from tidemill.backfill.progress import read_progress
+        from tidemill.backfill.staging import next_steps, waits
+
+        plane, name = self.place.open(), context["params"]["pipeline"]
+        plan = load_plan(plane.store, plane.layout, name, context["ti"].xcom_pull(task_ids="plan")["digest"])
+        progress = read_progress(plane.store, plane.layout, name, plan.digest)
+        if progress is not None and waits(plan, progress):
+            self.log.info("\n".join(next_steps(plan)))
 
 
 def table_asset(table: str, beside: str = "") -> Asset:

@@ -355,6 +355,10 @@ class Layout:
         """That a person wants its staged rows in the tables."""
         return f"{self.backfill(pipeline, plan)}/publish.json"
 
+    def backfill_downstream(self, pipeline: str, plan: str) -> str:
+        """Which pipelines behind it have been processed again."""
+        return f"{self.backfill(pipeline, plan)}/downstream.json"
+
     def staged(self, pipeline: str, plan: str) -> str:
         """Folder of the rows that wait to be published, one folder per attempt."""
         return f"{self.backfill(pipeline, plan)}/staged"

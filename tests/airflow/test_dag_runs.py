@@ -155,6 +155,7 @@ def test_a_backfill_whose_task_is_marked_as_failed_is_stopped_and_says_by_whom(a
         {"pipeline": "landing", "from": "2026-03-01T00:00:00"},
         {"pipeline": "landing", "from": "{{ 7*7 }}"},
         {"pipeline": "landing", **RANGE, "chunk": "{{ 7*7 }}"},
+        {"pipeline": "landing", **RANGE, "publish": "soon"},
         {"pipeline": "landing", "from": '2026-03-01T00:00:00Z"; rm -rf /'},
         {"pipeline": "landing", "dry_run": "no"},
     ],

@@ -433,6 +433,36 @@ def test_a_record_is_in_the_table_or_in_quarantine_after_the_schema_has_changed(
     assert len(places) == len(set(places)) == 20
 
 
+def test_staged_rows_and_rejections_are_each_in_one_place_before_and_after_they_are_published(
+    orders: Orders,
+) -> None:
+    pipeline = orders.pipeline("paid", sinks=[{"delta": {"table": "bronze/paid"}}])
+    orders.send(10)
+    orders.send(5, without="price")
+    orders.send(5, without="note")
+    pipeline.run_incremental()
+    orders.requires("id", "at", "note")
+    plan = pipeline.plan("2020-01-01", "2030-01-01", chunk="7", publish="later")
+    pipeline.apply(plan)
+    assert reasons(orders) == ["missing_required:price"] * 5
+    assert len(orders.places("bronze/paid")) == 15
+    found = pipeline.verify(plan)
+    assert [(each.rows, each.is_none) for each in found.values()] == [(15, True), (5, True)]
+
+    pipeline.ask_to_publish(plan)
+    with pytest.raises(DiedError):
+        pipeline.apply(plan, dies_at("published bronze/paid"))
+    pipeline.apply(plan)
+    assert reasons(orders) == ["missing_required:note"] * 5
+    rejected = [(row["partition"], row["offset"]) for row in orders.lake.quarantined("paid")]
+    places = [*orders.places("bronze/paid"), *rejected]
+    assert len(places) == len(set(places)) == 20
+
+
+def reasons(orders: Orders) -> list[str]:
+    return [row["reason"] for row in orders.lake.quarantined("paid")]
+
+
 def test_an_event_leaves_the_quarantine_once_its_window_counts_it(orders: Orders) -> None:
     """Of windows, only events in the range are in the table; others stay where they are."""
     pipeline = orders.pipeline("windows", WINDOWS.format(window='"5 minutes"'))
@@ -460,9 +490,14 @@ def test_a_late_order_leaves_the_table_of_late_ones_once_its_window_counts_it(or
     pipeline.run_incremental()
     assert counted_and_late(orders) == (35, 7)
 
-    for _ in range(2):
-        pipeline.backfill(at(5), at(15))
-        assert counted_and_late(orders) == (39, 3)
+    plan = pipeline.plan(at(5), at(15), publish="later")
+    pipeline.apply(plan)
+    assert counted_and_late(orders) == (35, 7)
+    pipeline.ask_to_publish(plan)
+    pipeline.apply(plan)
+    assert counted_and_late(orders) == (39, 3)
+    pipeline.backfill(at(5), at(15))
+    assert counted_and_late(orders) == (39, 3)
     assert {row["event_time"] for row in orders.lake.late("windows")} == {START + timedelta(minutes=22)}
 
 

@@ -9,6 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.support.lake import Lake, LakePipeline
+from tidemill.backfill.downstream import stale_behind
 from tidemill.errors import DataError, UsageError
 from tidemill.ledger.read import Commit
 
@@ -22,6 +23,14 @@ from pyspark.sql import functions as F
 def transform(readings):
     windows = readings.groupBy(F.window("at", "5 minutes"), "device").agg(F.count("*").alias("readings"))
     return windows.select(F.col("window.start").alias("window_start"), "device", "readings")
+"""
+
+HOURS = """
+from pyspark.sql import functions as F
+
+def transform(counts):
+    windows = counts.groupBy(F.window("window_start", "30 minutes")).agg(F.sum("readings").alias("total"))
+    return windows.select(F.col("window.start").alias("hour"), "total")
 """
 
 # In order; those of the two chunks come before.
@@ -103,6 +112,39 @@ def staged_files(lake: Lake) -> list[str]:
     return [str(file) for file in lake.root.glob("backfills/*/staged/**/*.parquet")]
 
 
+def test_windows_behind_a_backfill_are_stale_until_they_are_processed_again(
+    lake: Lake, counts: LakePipeline
+) -> None:
+    land(lake, "later", [END + timedelta(hours=3)])
+    counts.run_incremental()
+    hours = lake.pipeline(
+        "hours",
+        source={"delta": {"table": TABLE, "changes": "skip"}},
+        event_time={"column": "window_start", "watermark": "10 minutes"},
+        transform=lake.transform("hours", HOURS),
+        sinks=[{"delta": {"table": "gold/hours"}}],
+        run={"mode": "incremental"},
+    )
+    hours.run_incremental()
+    counts.backfill(START.isoformat(), END.isoformat())
+    hours.run_incremental()
+    assert totals(lake) == [15]
+
+    (stale,) = stale_behind(lake.store, counts.resolved, (START, END))
+    assert (stale.pipeline, stale.sees, stale.way, stale.range) == (
+        "hours",
+        "skips",
+        "backfill",
+        (START, END),
+    )
+    hours.backfill(START.isoformat(), END.isoformat())
+    assert totals(lake) == [30]
+
+
+def totals(lake: Lake) -> list[int]:
+    return [row["total"] for row in lake.rows("gold/hours") if row["hour"] == START]
+
+
 def test_staged_rows_are_seen_by_nobody_until_one_commit_brings_them_beside_the_stream(
     lake: Lake, counts: LakePipeline
 ) -> None:
@@ -166,3 +208,5 @@ def test_rows_of_changed_code_are_neither_staged_nor_published(lake: Lake, count
         counts.apply(plan)
     assert refusal.value.error_id == "TIDE-BACK-016"
     assert version(lake) == before
+    # The change may be taken back.
+    assert staged_files(lake)

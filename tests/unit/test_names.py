@@ -45,6 +45,7 @@ LAYOUT = Layout("/lake")
         (LAYOUT.backfill("orders", "1f2e"), "/lake/backfills/orders-1f2e"),
         (LAYOUT.backfill_plan("orders", "1f2e"), "/lake/backfills/orders-1f2e/plan.json"),
         (LAYOUT.backfill_status("orders", "1f2e"), "/lake/backfills/orders-1f2e/status.json"),
+        (LAYOUT.backfill_downstream("orders", "1f2e"), "/lake/backfills/orders-1f2e/downstream.json"),
         (LAYOUT.backfill_request("orders", "1f2e"), "/lake/backfills/orders-1f2e/publish.json"),
         (
             LAYOUT.staging("orders", "1f2e", "20260301T").table("bronze/orders"),

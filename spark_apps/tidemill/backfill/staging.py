@@ -60,6 +60,16 @@ def waits(plan: BackfillPlan, progress: Progress) -> bool:
     return plan.publish == "later" and progress.staged_at is not None and progress.published is None
 
 
+def next_steps(plan: BackfillPlan) -> list[str]:
+    """What can be done with rows that wait, as a person reads it."""
+    named = f"{plan.pipeline} --plan {plan.digest}"
+    return [
+        "Staged; the tables are as they were. To compare the rows with their records, to bring them into",
+        "the tables, or to drop them:",
+        *(f"  tidemill backfill {verb} {named}" for verb in ("verify", "publish", "abort")),
+    ]
+
+
 def staging_of(layout: Layout, plan: BackfillPlan, progress: Progress) -> Layout:
     """Where an attempt stages."""
     return layout.staging(plan.pipeline, plan.digest, attempt_of(progress))

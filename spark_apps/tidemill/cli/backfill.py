@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tidemill.cli.backfill_publish import abort, publish
+from tidemill.cli.backfill_downstream import downstream
+from tidemill.cli.backfill_publish import abort, publish, tell_staged
 from tidemill.cli.invocation import Invocation, invocation_of
-from tidemill.cli.output import print_json, print_table, say, short_duration
+from tidemill.cli.output import print_json, print_table, say
 
 if TYPE_CHECKING:
     from tidemill.backfill.bounds import Bounds
     from tidemill.backfill.manner import Manner
     from tidemill.backfill.plan import BackfillPlan
+    from tidemill.control.backfill_outlook import Outlook
 
 Ranges = tuple[str | None, str | None, str | None, str | None]
 
@@ -53,7 +55,7 @@ def add_to(app: typer.Typer) -> None:
     group = typer.Typer(
         help="Process a range of the past again.", no_args_is_help=True, rich_markup_mode=None
     )
-    for verb in (plan, apply, status, verify, publish, abort, stop):
+    for verb in (plan, apply, status, verify, publish, abort, downstream, stop):
         group.command()(verb)
     app.add_typer(group, name="backfill")
 
@@ -74,7 +76,7 @@ def plan(  # noqa: PLR0913  # the options of a command line
     bounds = _bounds((start, end, start_offsets, end_offsets))
     made = _plan(invocation, pipeline, bounds, _manner(chunk, publish))
     if as_json:
-        print_json(made.as_document())
+        print_json(_outlook(invocation, made).as_document())
     else:
         _print(invocation, made)
         say(f"To carry out exactly this: tidemill backfill apply {pipeline} --plan {made.digest}")
@@ -258,8 +260,7 @@ def _under_way(invocation: Invocation, name: str, bounds: Bounds) -> str | None:
 
 def _carry_out(invocation: Invocation, name: str, digest: str, *, anew: bool = False) -> None:
     from tidemill.backfill.plan import load_plan
-    from tidemill.backfill.progress import forget_progress, read_progress
-    from tidemill.backfill.staging import waits
+    from tidemill.backfill.progress import forget_progress
     from tidemill.cli.foreground import run_in_foreground
     from tidemill.control.bounded_run import backfill_run
 
@@ -271,19 +272,15 @@ def _carry_out(invocation: Invocation, name: str, digest: str, *, anew: bool = F
     if not run_in_foreground(plane, backfill_run(name, digest)):
         say(f"To go on with what is left: tidemill backfill apply {name} --plan {digest}")
         raise typer.Exit(1)
-    progress = read_progress(plane.store, plane.layout, name, digest)
-    if progress is not None and waits(plan, progress):
-        say("Staged; the tables are as they were. To compare the rows with their records, to bring them into")
-        say("the tables, or to drop them:")
-        for verb in ("verify", "publish", "abort"):
-            say(f"  tidemill backfill {verb} {name} --plan {digest}")
+    tell_staged(plane, plan)
+
+
+def _outlook(invocation: Invocation, made: BackfillPlan) -> Outlook:
+    from tidemill.control.backfill_outlook import outlook_of
+
+    return outlook_of(invocation.control_plane(), invocation.pipeline(made.pipeline), made)
 
 
 def _print(invocation: Invocation, made: BackfillPlan) -> None:
-    from tidemill.control.backfills import estimate
-
-    for line in made.lines():
+    for line in _outlook(invocation, made).lines():
         say(line)
-    expected = estimate(invocation.control_plane(), made)
-    if expected is not None:
-        say(f"  time      about {short_duration(expected)}, at the speed of the pipeline's last backfill")

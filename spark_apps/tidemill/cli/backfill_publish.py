@@ -28,7 +28,7 @@ def publish(context: typer.Context, pipeline: Name, digest: Digest, reason: Reas
     from tidemill.control.bounded_run import backfill_run
     from tidemill.control.publishing import asked_of, request_publishing
 
-    plane, plan = _plan(invocation_of(context), pipeline, digest)
+    plane, plan = plan_of_digest(invocation_of(context), pipeline, digest)
     if not request_publishing(plane, asked_of(plane, plan, getpass.getuser(), reason)):
         say(f"{pipeline}: plan {digest} is published")
         return
@@ -46,18 +46,34 @@ def abort(context: typer.Context, pipeline: Name, digest: Digest, reason: Reason
     from tidemill.control.publishing import abort as abort_plan
     from tidemill.control.publishing import asked_of
 
-    plane, plan = _plan(invocation_of(context), pipeline, digest)
+    plane, plan = plan_of_digest(invocation_of(context), pipeline, digest)
     found = abort_plan(plane, asked_of(plane, plan, getpass.getuser(), reason))
     say(f"{pipeline}: {'staged rows were deleted' if found else 'nothing is staged'}, plan {digest}")
 
 
-def _plan(invocation: Invocation, name: str, digest: str) -> tuple[ControlPlane, BackfillPlan]:
+def plan_of_digest(invocation: Invocation, name: str, digest: str) -> tuple[ControlPlane, BackfillPlan]:
+    """The plan, with what carries it out.
+
+    Raises:
+        UsageError: TIDE-BACK-016, if there is none of that digest.
+    """
     from tidemill.backfill.plan import load_plan
 
     # An unknown pipeline is refused with the near name.
     invocation.pipeline(name)
     plane = invocation.control_plane()
     return plane, load_plan(plane.store, plane.layout, name, digest)
+
+
+def tell_staged(plane: ControlPlane, plan: BackfillPlan) -> None:
+    """Say what can be done with rows that wait."""
+    from tidemill.backfill.progress import read_progress
+    from tidemill.backfill.staging import next_steps, waits
+
+    progress = read_progress(plane.store, plane.layout, plan.pipeline, plan.digest)
+    if progress is not None and waits(plan, progress):
+        for line in next_steps(plan):
+            say(line)
 
 
 def _is_finished(plane: ControlPlane, plan: BackfillPlan) -> bool:

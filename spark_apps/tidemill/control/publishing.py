@@ -15,7 +15,7 @@ from tidemill.backfill.staging import (
     waits,
 )
 from tidemill.checkpoint.procedure.audit import AuditEntry, write_audit
-from tidemill.checkpoint.procedure.request import check_person
+from tidemill.checkpoint.procedure.request import check_person, check_reason
 from tidemill.control.bounded_run import plan_of
 from tidemill.control.plane import ControlPlane
 from tidemill.errors import UsageError
@@ -44,12 +44,12 @@ def asked_of(plane: ControlPlane, plan: BackfillPlan, by: str, why: str = "") ->
     """Look at a plan.
 
     Raises:
-        UsageError: TIDE-CKPT-031, if `by` cannot be kept.
+        UsageError: TIDE-CKPT-031, if `by` or `why` cannot be kept.
     """
     driver = plane.running(plan.pipeline, "backfill")
     at_work = driver is not None and plan_of(driver.run_id) == plan.digest
     progress = read_progress(plane.store, plane.layout, plan.pipeline, plan.digest)
-    return Asked(plan, progress, at_work, check_person(by), why)
+    return Asked(plan, progress, at_work, check_person(by), check_reason(why) if why else "")
 
 
 def request_publishing(plane: ControlPlane, asked: Asked) -> bool:

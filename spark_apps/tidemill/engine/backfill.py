@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import takewhile
 
@@ -15,6 +16,7 @@ from tidemill.backfill.chunks import cut_offsets
 from tidemill.backfill.plan import BackfillPlan, hold_of
 from tidemill.backfill.progress import ChunkDone, Found, Progress, ProgressFile
 from tidemill.backfill.staging import drop_staged, staging_of
+from tidemill.backfill.still_holds import check_still_holds
 from tidemill.checkpoint.epochs import claim_epoch
 from tidemill.checkpoint.holds import Hold, drop_hold, take_hold
 from tidemill.engine.batch import DrainedError
@@ -64,6 +66,9 @@ def run_backfill(
     if progress.now.finished_by == run.run_id:
         # Killed after its end: nothing is left to do.
         return
+    if plan.publish == "later":
+        # Before anything that is staged is given up: a change may be taken back.
+        check_still_holds(run.store, run.pipeline, plan)
     if gone := _why_anew(run, plan, progress.now):
         log.warning("begins_anew", plan=plan.digest, reason=gone)
         progress.begin_anew()
@@ -83,7 +88,8 @@ def run_backfill(
             begun = time.monotonic()
             attempt = ChunkAttempt(spark, run, chunk, progress.now, step_done)
             result = attempt.carry_out()
-            reporter.batch(result)
+            # What is staged is in no table yet.
+            reporter.batch(result if plan.publish == "now" else replace(result, written={}))
             seconds = time.monotonic() - begun
             progress.change(
                 done={**progress.now.done, number: _done(run, chunk, attempt, result, seconds)},
@@ -99,11 +105,11 @@ def run_backfill(
 
 def _why_anew(run: RunContext, plan: BackfillPlan, progress: Progress) -> str:
     """Why the chunks that are done do not count: other models or code made them, or they are gone."""
-    if progress.rules not in (None, run.code.rules):
-        return "chunks that are done were made with another model or other code"
     if progress.published is not None:
         # They are in the tables, and what is staged may be deleted.
         return ""
+    if progress.rules not in (None, run.code.rules):
+        return "chunks that are done were made with another model or other code"
     layout = run.pipeline.layout
     layout = staging_of(layout, plan, progress) if plan.publish == "later" else layout
     for sink in run.pipeline.spec.delta_sinks:

@@ -129,6 +129,9 @@ class _Publishing:
         check_still_holds(self._run.store, self._run.pipeline, self._plan)
 
     def _publish(self, sink: DeltaSink) -> Written:
+        if not self._progress.now.done:
+            # There is no record in the range.
+            return Written(False)
         rows = self._rows(self._staging.table(sink.table))
         if rows is None:
             raise _gone(self._plan, sink.table)

@@ -142,6 +142,18 @@ def test_what_is_at_work_or_half_published_is_not_aborted(
     assert staged_files(drivers, plan) > 0
 
 
+@pytest.mark.parametrize("reason", ["two\nlines", "x" * 2000, "\x1b[31mred"])
+def test_a_reason_that_cannot_be_kept_touches_nothing(
+    tidemill: CommandLine, drivers: SmallProject, plan: BackfillPlan, reason: str
+) -> None:
+    stage(drivers, plan)
+    before = files_of(drivers)
+    for verb in ("publish", "abort"):
+        assert tidemill("backfill", verb, NAME, "--plan", plan.digest, "--reason", reason) == 2
+        assert tidemill.err.startswith("TIDE-CKPT-031")
+    assert files_of(drivers) == before
+
+
 @pytest.mark.parametrize("digest", ["", "..", "../../etc", "0" * 12, "A" * 12, "1e2f"])
 def test_a_plan_that_is_none_touches_nothing(
     tidemill: CommandLine, drivers: SmallProject, digest: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 from deltalake import DeltaTable, Field
@@ -13,6 +14,8 @@ from tests.support.patient import TABLE, Patient
 from tests.support.runbook_acts import batch, put_back
 from tests.support.runbook_pages import runbook_pages
 from tests.support.runbook_story import Refused, Story, Told
+from tidemill.backfill.plan import load_plan
+from tidemill.backfill.progress import ProgressFile
 from tidemill.ledger.entry import Code, LedgerEntry, OffsetRange
 from tidemill.sinks.batch_commit import BatchCommit
 from tidemill.sinks.table_log import TableLog
@@ -29,6 +32,10 @@ PLAN_CHUNKS = f"{PLAN_BACKFILL} --chunk SIZE"
 BACKFILL_STATUS = "tidemill backfill status PIPELINE"
 APPLY_PLAN = "tidemill backfill apply PIPELINE --plan DIGEST"
 STOP_BACKFILL = "tidemill backfill stop PIPELINE --reason TEXT"
+PLAN_LATER = f"{PLAN_BACKFILL} --publish later"
+PUBLISH = "tidemill backfill publish PIPELINE --plan DIGEST"
+ABORT = "tidemill backfill abort PIPELINE --plan DIGEST"
+DOWNSTREAM = "tidemill backfill downstream PIPELINE --plan DIGEST"
 TWO_TABLES = """
 description: Orders as they came, twice.
 owner: tests
@@ -139,6 +146,22 @@ def digest_is_read(patient: Patient) -> None:
     patient.values["DIGEST"] = file.parent.name.rpartition("-")[2]
 
 
+def rows_are_staged(patient: Patient) -> None:
+    """As Spark leaves them."""
+    progress_of(patient).change(staged_at=datetime.now(UTC))
+
+
+def rows_are_published(patient: Patient) -> None:
+    now = datetime.now(UTC)
+    progress_of(patient).change(staged_at=now, published={}, finished_at=now, finished_by="r")
+
+
+def progress_of(patient: Patient) -> ProgressFile:
+    plane = patient.drivers.plane()
+    plan = load_plan(plane.store, plane.layout, "orders", patient.values["DIGEST"])
+    return ProgressFile(plane.store, plane.layout, plan, "r")
+
+
 def filled_before_the_first_start(patient: Patient) -> None:
     """A backfill has written up to offset 20, and no stream has ever run."""
     patient.declare()
@@ -237,6 +260,26 @@ STORIES = [
             BACKFILL,
             STOP_BACKFILL,
             LEDGER,
+        ],
+        over=is_backfilled,
+    ),
+    Story(
+        "backfill",
+        "rows are looked at before they come into the table",
+        range_is_wrong,
+        (),
+        [
+            PLAN_LATER,
+            digest_is_read,
+            Refused(PUBLISH, "TIDE-BACK-061"),
+            APPLY_PLAN,
+            rows_are_staged,
+            Refused(DOWNSTREAM, "TIDE-BACK-064"),
+            ABORT,
+            APPLY_PLAN,
+            rows_are_published,
+            PUBLISH,
+            DOWNSTREAM,
         ],
         over=is_backfilled,
     ),

@@ -1,0 +1,134 @@
+"""How much a backfill reads and writes, in bytes: from what tables and folders say of their files.
+
+Nothing is read of the records. What is known exactly is told apart from what is only likely: of a topic
+nobody tells bytes, and how many rows come out of a transform is known afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidemill.backfill.plan import BackfillPlan
+from tidemill.ledger.read import open_table
+from tidemill.spec.project import Pipeline
+from tidemill.storage.store import Store
+
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+@dataclass(frozen=True)
+class TableSize:
+    """A table as it is now.
+
+    Args:
+        table: Its name.
+        rows: Its rows; None if its files do not tell.
+        size: Its data files, in bytes.
+    """
+
+    table: str
+    rows: int | None
+    size: int
+
+    @property
+    def row_bytes(self) -> float | None:
+        """Bytes of a row, in a file, on average."""
+        return self.size / self.rows if self.rows else None
+
+
+@dataclass(frozen=True)
+class Volume:
+    """Bytes of a plan.
+
+    Args:
+        read: Bytes of the source, of which the plan may need a part; None if the source does not tell.
+        records: Records to read, if the source tells.
+        tables: The tables that are written.
+    """
+
+    read: int | None
+    records: int | None
+    tables: tuple[TableSize, ...]
+
+    def lines(self) -> list[str]:
+        """As a person reads it."""
+        lines = (
+            []
+            if self.read is None
+            else [f"  bytes     read: {readable(self.read)} at most, the whole source"]
+        )
+        return lines + [f"  bytes     write: {self._written(table)}" for table in self.tables]
+
+    def _written(self, table: TableSize) -> str:
+        each = table.row_bytes
+        if each is None:
+            return f"{table.table}: unknown, it has no rows yet"
+        if self.records is None:
+            return f"{table.table}: {readable(table.size)} for all of its {table.rows} rows now"
+        expected = readable(self.records * each)
+        return f"{table.table}: about {expected}, estimated: a row of {readable(each)} for each record"
+
+    def as_document(self) -> dict[str, Any]:
+        """Plain data; `row_bytes` and `write_bytes_estimate` are likely, the others exact."""
+        written = [table.row_bytes for table in self.tables]
+        known = self.records is not None and written and all(each is not None for each in written)
+        return {
+            "read_bytes_at_most": self.read,
+            "tables": {
+                each.table: {"rows": each.rows, "bytes": each.size, "row_bytes": each.row_bytes}
+                for each in self.tables
+            },
+            "write_bytes_estimate": round(sum(each or 0 for each in written) * (self.records or 0))
+            if known
+            else None,
+        }
+
+
+def volume_of(store: Store, pipeline: Pipeline, plan: BackfillPlan) -> Volume:
+    """Look at the files of source and tables.
+
+    Args:
+        store: The storage.
+        pipeline: What is processed again.
+        plan: Its plan.
+    """
+    sizes = [_size(sink.table, pipeline.layout.table(sink.table)) for sink in pipeline.spec.delta_sinks]
+    return Volume(_read(store, pipeline), plan.records, tuple(sizes))
+
+
+def readable(count: float) -> str:
+    """Bytes in a unit that leaves few digits, e.g. `1.2 MB`."""
+    for unit in _UNITS[:-1]:
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} {_UNITS[-1]}"
+
+
+def _read(store: Store, pipeline: Pipeline) -> int | None:
+    source, layout = pipeline.spec.source, pipeline.layout
+    if source.delta is not None:
+        return _size(source.delta.table, layout.table(source.delta.table)).size
+    if source.files is None:
+        return None
+    folder = layout.folder(source.files.path)
+    # Elsewhere, it takes another key to look.
+    inside = folder.startswith(f"{layout.root}/")
+    return sum(file.size for file in store.list_files(folder)) if inside else None
+
+
+def _size(name: str, path: str) -> TableSize:
+    table = open_table(path)
+    if table is None:
+        return TableSize(name, None, 0)
+    files = table.get_add_actions(flatten=True)
+    rows = _sum(files, "num_records") if "num_records" in files.schema.names else None
+    return TableSize(name, rows, _sum(files, "size_bytes") or 0)
+
+
+def _sum(files: Any, column: str) -> int | None:
+    """Of all files; None if one does not tell."""
+    values: Sequence[int | None] = files.column(column).to_pylist()
+    return None if None in values else sum(value or 0 for value in values)

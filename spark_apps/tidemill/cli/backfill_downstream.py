@@ -1,0 +1,84 @@
+"""`tidemill backfill downstream`: what is stale behind a backfill, processed again in the order of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidemill.cli.backfill_publish import Digest, Name, plan_of_digest
+from tidemill.cli.invocation import Invocation, invocation_of
+from tidemill.cli.output import print_json, say
+
+if TYPE_CHECKING:
+    from tidemill.backfill.downstream import Stale
+    from tidemill.backfill.downstream_done import DownstreamDone
+    from tidemill.backfill.plan import BackfillPlan
+
+
+def downstream(
+    context: typer.Context,
+    pipeline: Name,
+    digest: Digest,
+    apply: Annotated[bool, typer.Option("--apply", help="Process it again, in this order.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show what is stale behind a finished backfill; with --apply, process it again, in order.
+
+    Each part is a backfill of its own. Killed or refused, the same command goes on with what is left.
+    """
+    from tidemill.backfill.downstream import stale_behind
+    from tidemill.backfill.downstream_done import finished_at, read_done
+    from tidemill.backfill.progress import read_progress
+
+    invocation = invocation_of(context)
+    plane, plan = plan_of_digest(invocation, pipeline, digest)
+    behind = finished_at(plan, read_progress(plane.store, plane.layout, pipeline, digest))
+    done = read_done(plane.store, plane.layout, plan, behind)
+    parts = stale_behind(plane.store, invocation.pipeline(pipeline), plan.bounds.times)
+    left = [part for part in parts if part.pipeline not in done.pipelines]
+    if as_json:
+        print_json([part.as_document() for part in left])
+    elif not any(part.way != "nothing" for part in left):
+        say(f"Nothing is left to do behind plan {digest}.")
+    elif apply:
+        _carry_out(invocation, plan, left, done)
+    else:
+        for line in (line for part in left for line in part.lines()):
+            say(line)
+        say(f"To do it in this order: tidemill backfill downstream {pipeline} --plan {digest} --apply")
+
+
+def _carry_out(
+    invocation: Invocation, plan: BackfillPlan, parts: Sequence[Stale], done: DownstreamDone
+) -> None:
+    """One after the other. Killed between a backfill and its note, that is repeated, which changes no row."""
+    from tidemill.backfill.downstream_done import keep_done
+    from tidemill.cli.backfill import run_backfill
+
+    plane = invocation.control_plane()
+    for part in _possible(parts):
+        start, end = (at.isoformat() for at in part.range or ())
+        run_backfill(invocation, part.pipeline, (start, end, None, None), apply=True)
+        done = done.model_copy(update={"pipelines": (*done.pipelines, part.pipeline)})
+        keep_done(plane.store, plane.layout, plan, done)
+    if any(part.pipeline not in done.pipelines and part.way != "nothing" for part in parts):
+        raise typer.Exit(1)
+
+
+def _possible(parts: Sequence[Stale]) -> Iterator[Stale]:
+    """Those that can be processed again as they are; none that reads a table that is still stale.
+
+    One that follows a change feed does so by itself, in its own time, which nobody here waits for.
+    """
+    stale: set[str] = set()
+    for part in parts:
+        waits_for = sorted(stale.intersection(part.reads))
+        if part.way == "backfill" and not waits_for:
+            yield part
+            continue
+        stale.update(part.writes)
+        if part.fix:
+            first = f"once {', '.join(waits_for)} is right, " if waits_for else ""
+            say(f"{part.pipeline} is left to you: {first}{part.fix}")

@@ -1,0 +1,54 @@
+"""Bytes of a plan: exact where files tell, called estimated where not, unknown where nobody tells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from tests.support.declared import declared
+from tidemill.backfill.bounds import Bounds
+from tidemill.backfill.plan import BackfillPlan
+from tidemill.backfill.volume import TableSize, Volume, readable, volume_of
+from tidemill.storage.store import Store
+
+PLAN = BackfillPlan(pipeline="orders", definition="d", bounds=Bounds(), by="record")
+
+
+def test_a_table_is_as_large_as_the_files_of_its_newest_version(tmp_path: Path) -> None:
+    path = str(tmp_path / "data/tables/bronze/orders")
+    for first in (0, 100):
+        write_deltalake(path, pa.table({"id": list(range(first, first + 100))}), mode="append")
+    DeltaTable(path).optimize.compact()
+    pipeline = declared(tmp_path)
+    sizes = [file.stat().st_size for file in map(Path, DeltaTable(path).file_uris())]
+    positions = {"start_offsets": {"orders": {"0": 0}}, "end_offsets": {"orders": {"0": 50}}}
+    found = volume_of(Store(pipeline.layout.root), pipeline, PLAN.model_copy(update=positions))
+    assert found == Volume(None, 50, (TableSize("bronze/orders", 200, sum(sizes)),))
+    document = found.as_document()
+    assert document["write_bytes_estimate"] == round(50 * sum(sizes) / 200)
+    assert document["read_bytes_at_most"] is None
+    (line,) = found.lines()
+    assert "estimated" in line
+
+
+def test_files_and_tables_tell_how_much_there_is_to_read(tmp_path: Path) -> None:
+    landing = tmp_path / "data/landing"
+    landing.mkdir(parents=True)
+    (landing / "0.json").write_bytes(b"x" * 1500)
+    files = {"files": {"path": "landing", "format": "json", "schema": "id long"}}
+    pipeline = declared(tmp_path, source=files)
+    found = volume_of(Store(pipeline.layout.root), pipeline, PLAN)
+    assert (found.read, found.tables) == (1500, (TableSize("bronze/orders", None, 0),))
+    assert found.as_document()["write_bytes_estimate"] is None
+    assert "read: 1.5 kB at most" in found.lines()[0]
+    assert "unknown" in found.lines()[1]
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (2.5e9, "2.5 GB"), (1e16, "10000.0 TB")]
+)
+def test_bytes_are_told_in_a_unit_that_fits(count: float, text: str) -> None:
+    assert readable(count) == text
