@@ -79,7 +79,7 @@ def _visit_all(
     try:
         insist(plane.own)
         slots = insist(plane.runtime.main_slots)
-        visitor = Visitor(plane, reconciler, insist(lambda: wave_now(plane, slots, clock())), clock)
+        visitor = Visitor(plane, reconciler, wave_now(plane, slots, clock()), clock)
     except UnavailableError as error:
         yield from (Outcome(name, undecided(error)) for name in declared)
         return

@@ -11,24 +11,28 @@ from tidemill.control.plane import ControlPlane
 from tidemill.control.restart_history import endings_in, with_ending
 from tidemill.control.runtime import MainSlot
 from tidemill.control.waves import Stage, Standing, Wave, is_in_question, stage_of, wave_of
-from tidemill.errors import TidemillError, UnavailableError
+from tidemill.errors import TidemillError
 from tidemill.spec.project import Pipeline, resolve_pipeline
 
 _NOBODY = Wave(0, "the environment leaves running streams as they are")
 
 
 def wave_now(plane: ControlPlane, slots: Mapping[str, MainSlot | TidemillError], now: datetime) -> Wave:
-    """What is left of the wave.
-
-    Raises:
-        UnavailableError: If storage does not answer.
-    """
+    """What is left of the wave."""
     spec = plane.environment.spec
     if spec.on_change == "leave":
         return _NOBODY
     known = {name: slot for name, slot in slots.items() if isinstance(slot, MainSlot)}
-    stages = {name: _stage(plane, name, slot, now) for name, slot in known.items()}
+    stages = {name: _stage_or_unknown(plane, name, slot, now) for name, slot in known.items()}
     return wave_of(stages, spec.upgrade.size(len(known)))
+
+
+def _stage_or_unknown(plane: ControlPlane, name: str, slot: MainSlot, now: datetime) -> Stage:
+    """One whose records cannot be read takes room in the wave; its own visit says what is wrong with it."""
+    try:
+        return _stage(plane, name, slot, now)
+    except (TidemillError, OSError, ValueError):
+        return "on its way"
 
 
 def _stage(plane: ControlPlane, name: str, slot: MainSlot, now: datetime) -> Stage:
@@ -55,8 +59,6 @@ def _wanted(plane: ControlPlane, name: str, now: datetime) -> Pipeline | None:
     """The pipeline, if it should run as a stream."""
     try:
         pipeline = resolve_pipeline(plane.environment, name)
-    except UnavailableError:
-        raise
     except TidemillError:
         return None
     desired = read_desired(plane.store, plane.layout, name)

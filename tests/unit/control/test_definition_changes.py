@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from tests.support.eventually import eventually
@@ -87,6 +88,17 @@ def test_one_stream_after_the_other_gets_a_new_version_once_it_is_proven(project
         lambda: by_name(reconcile_streams(project.plane())) == {leads: "leave", follows: "stop"},
         "the new driver has committed a batch",
     )
+
+
+def test_a_stream_whose_records_are_damaged_stops_no_other_visit(project: SmallProject) -> None:
+    plane = start_both(project)
+    leads = the_one(reconcile_streams(project.plane()), "stop").pipeline
+    until_ended(plane, leads)
+    Path(plane.layout.status(leads)).write_text("{")
+    outcomes = by_name(reconcile_streams(project.plane()))
+    assert {name: action for name, action in outcomes.items() if name != leads} == {
+        name: "leave" for name in ("first", "second") if name != leads
+    }
 
 
 def test_a_new_version_that_makes_no_progress_goes_no_further_and_is_reported(project: SmallProject) -> None:
