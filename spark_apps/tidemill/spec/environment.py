@@ -120,11 +120,11 @@ class EnvironmentSpec(Strict):
     )
     on_change: Literal["leave", "restart"] = Field(
         "leave",
-        description="A running stream whose definition changed is left as it is, or gated, drained and "
-        "started anew.",
+        description="A running stream whose definition, or image, changed is left as it is, or gated, "
+        "drained and started anew.",
     )
     upgrade: UpgradePolicy = Field(
-        UpgradePolicy(), description="How a new version reaches running streams, with `on_change: restart`."
+        UpgradePolicy(), description="How many running streams `on_change: restart` replaces at once."
     )
     grace_period: Duration = Field(
         timedelta(seconds=120),
