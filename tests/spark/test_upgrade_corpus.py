@@ -17,6 +17,16 @@ from tidemill.checkpoint.upgrade.version import PlannedVersion
 from tidemill.control.upgrade_check import judge, standing_of
 from tidemill.engine.planned_version import planned_version
 
+TIMES = {"column": "at", "watermark": "10 minutes"}
+JOINED = """
+from pyspark.sql import functions as F
+
+def transform(left, right):
+    later = right.select(F.col("id").alias("other"), F.col("at").alias("later"))
+    near = "id = other AND later BETWEEN at AND at + INTERVAL 1 HOUR"
+    return left.join(later, F.expr(near)).select("id", "device")
+"""
+
 # Old versions, by body: several changes begin with the same one, and a plan takes half a second.
 PLANNED: dict[tuple[str, int], PlannedVersion] = {}
 
@@ -53,6 +63,30 @@ def test_a_change_is_judged_before_the_old_version_stops(lake: Lake, change: Cha
     before, after = planned(lake, change.before), planned(lake, change.after, change.partitions)
     verdict = verdict_of(compare(UpgradeFacts("readings", before.operators, after, before.meanings)))
     assert (verdict.answer, tuple(f.finding_id for f in verdict.findings)) == (change.answer, change.found)
+
+
+def test_a_version_of_several_streams_is_planned_with_the_state_of_their_join(lake: Lake) -> None:
+    """And what is planned for it is what a query of it leaves."""
+    source = {"format": "json", "schema": "id long, device string, at timestamp"}
+    for name in ("left", "right"):
+        lake.land_rows(f"landing/{name}/1.json", [{"id": 1, "device": "a", "at": "2024-01-01T00:00:00Z"}])
+    pipeline = lake.pipeline(
+        "joined",
+        sources={
+            name: {"files": {"path": f"landing/{name}", **source}, "event_time": TIMES}
+            for name in ("left", "right")
+        },
+        transform=lake.transform("joined", JOINED),
+        sinks=[{"delta": {"table": "gold/joined"}}],
+        run={"mode": "incremental"},
+    )
+    version = planned_version(lake.spark, pipeline.resolved)
+    assert [(state.name, len(state.tables)) for state in version.operators] == [("symmetricHashJoin", 4)]
+    assert [meaning.kind for meaning in version.meanings] == ["Join"]
+    pipeline.run_incremental()
+    verdict = judge(lake.store, pipeline.resolved, standing_of(lake.store, pipeline.resolved), version)
+    assert verdict.answer == "compatible"
+    assert [finding for finding in verdict.findings if finding.finding_id.startswith("TIDE-CTRL")] == []
 
 
 def reading(number: int, minute: int) -> Mapping[str, Any]:

@@ -59,6 +59,7 @@ LAYOUT = Layout("/lake")
             LAYOUT.registered_schemas("orders", "http://localhost:8081"),
             "/lake/state/orders/schemas/b213eceaa0ae5845",
         ),
+        (LAYOUT.meanings("orders", "1f2e"), "/lake/state/orders/meanings/1f2e.json"),
         (LAYOUT.row_origin("orders", "1f2e"), "/lake/state/orders/origins/1f2e.json"),
         (LAYOUT.stop_note("orders", "run-1"), "/lake/state/orders/stops/run-1.json"),
         (names.transaction_id("orders", "g0001", "bronze/orders"), "orders:g0001:bronze/orders"),

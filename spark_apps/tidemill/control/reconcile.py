@@ -31,6 +31,7 @@ class Decision:
     `plan`: Spark says what state a changed definition would keep, before the old one stops.
     `hold`: restarts are used up. `refused`: the declaration or the driver said no. `failed`: the decision
     could not be made or carried out. `unseen`: storage or API server did not answer; it is tried again.
+    `replaces`: the driver would be replaced by one of a new version, if it is its turn.
     `alarm`: a person should know, though it is tried again.
     """
 
@@ -39,6 +40,7 @@ class Decision:
     until: datetime | None = None
     runbook: str = ""
     alarm: bool = False
+    replaces: bool = False
 
     @property
     def needs_human(self) -> bool:
@@ -151,8 +153,10 @@ def _about_changed(facts: Facts) -> Decision:
         reason = f"it runs as defined before, because the new definition is refused: {facts.objection}"
         return Decision("refused", reason, runbook=facts.objection.runbook)
     if not facts.is_planned:
-        return Decision("plan", "its definition changed: Spark plans the new one before the old one stops")
-    return Decision("stop", "its definition changed: it drains, and the next visit starts the new one")
+        reason = "its version changed: Spark plans the new one before the old one stops"
+        return Decision("plan", reason, replaces=True)
+    reason = "its version changed: it drains, and the next visit starts the new one"
+    return Decision("stop", reason, replaces=True)
 
 
 def _why_not_wanted(facts: Facts) -> str:

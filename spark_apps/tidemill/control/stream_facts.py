@@ -44,7 +44,7 @@ def gather_facts(plane: ControlPlane, name: str, now: datetime, slot: MainSlot |
         pipeline=name,
         now=now,
         mode=_mode_of(pipeline, problem),
-        digest=None if pipeline is None else pipeline.definition_digest,
+        digest=None if pipeline is None else pipeline.version_digest,
         problem=problem,
         by_hand=_by_hand(pipeline, problem),
         grace_period=plane.environment.spec.grace_period,
@@ -73,7 +73,7 @@ def _successor(
     """What the upgrade gate says of a changed definition; asked only if the driver would go for it."""
     if pipeline is None or running is None or plane.environment.spec.on_change == "leave":
         return {}
-    if running.mode != "stream" or running.digest == pipeline.definition_digest:
+    if running.mode != "stream" or running.digest == pipeline.version_digest:
         return {}
     verdict = verdict_so_far(plane, pipeline)
     objection = None if verdict is None else verdict.objection

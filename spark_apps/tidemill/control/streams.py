@@ -10,6 +10,7 @@ from tidemill.control.reconcile import Decision, Reconciler
 from tidemill.control.reconcile_record import keep_record, record_of
 from tidemill.control.runtime import MainSlot, is_held
 from tidemill.control.side_by_side import Limits, side_by_side
+from tidemill.control.turn_of_streams import wave_now
 from tidemill.control.visit import Outcome, Visitor, insist, undecided, utc_now
 from tidemill.errors import TidemillError, UnavailableError
 
@@ -47,7 +48,7 @@ def reconcile_streams(
     outcomes = []
     began_at = clock()
     reconciler = reconciler or Reconciler(plane.environment.spec.restarts)
-    for outcome in _visit_all(Visitor(plane, reconciler, clock), limits):
+    for outcome in _visit_all(plane, reconciler, clock, limits):
         tell(outcome)
         outcomes.append(outcome)
     keep_record(plane.store, plane.layout, record_of(outcomes, began_at, clock()))
@@ -74,12 +75,14 @@ def _is_declared(plane: ControlPlane, name: str) -> bool:
         return True
 
 
-def _visit_all(visitor: Visitor, limits: Limits) -> Iterator[Outcome]:
-    plane = visitor.plane
+def _visit_all(
+    plane: ControlPlane, reconciler: Reconciler, clock: Callable[[], datetime], limits: Limits
+) -> Iterator[Outcome]:
     declared = set(plane.environment.project.pipeline_names())
     try:
         insist(plane.own)
         slots = insist(plane.runtime.main_slots)
+        visitor = Visitor(plane, reconciler, wave_now(plane, slots, clock()), clock)
     except UnavailableError as error:
         yield from (Outcome(name, undecided(error)) for name in declared)
         return

@@ -127,7 +127,8 @@ def judge(store: Store, pipeline: Pipeline, standing: Standing, planned: Planned
     """The verdict about a planned version."""
     if not standing.has_begun:
         return verdict_of(standing.findings)
-    meant = read_meanings(store, pipeline.layout, pipeline.name, standing.code) if standing.code else ()
+    noted = pipeline.layout.meanings(pipeline.name, standing.code or "unknown")
+    meant = read_meanings(store, noted, planned.spark)
     is_new_code = standing.code != code_of(pipeline).digest
     facts = UpgradeFacts(pipeline.name, standing.kept, planned, meant, is_new_code)
     known = {finding.finding_id for finding in standing.findings}

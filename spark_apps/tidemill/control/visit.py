@@ -22,6 +22,7 @@ from tidemill.control.runtime import MainSlot, StartedDriver
 from tidemill.control.side_by_side import IsLate
 from tidemill.control.stream_facts import gather_facts
 from tidemill.control.upgrade_check import begin_planning
+from tidemill.control.waves import Wave
 from tidemill.engine.classify import classify
 from tidemill.errors import InternalError, TidemillError, UnavailableError
 from tidemill.spec.project import resolve_pipeline
@@ -62,11 +63,13 @@ class Visitor:
     Args:
         plane: Where.
         reconciler: Decides.
+        wave: How many more may get a new version.
         clock: The time.
     """
 
     plane: ControlPlane
     reconciler: Reconciler
+    wave: Wave
     clock: Callable[[], datetime]
 
     def visit(self, name: str, slot: MainSlot | TidemillError, is_late: IsLate) -> list[Outcome]:
@@ -75,7 +78,7 @@ class Visitor:
             facts = insist(lambda: gather_facts(self.plane, name, self.clock(), slot))
             if facts.mode == "incremental" and facts.running is None:
                 return []
-            decision = self.reconciler.decide(facts)
+            decision = self._in_turn(self.reconciler.decide(facts))
             # Nobody waits any more: the next visit may have decided anew.
             if is_late():
                 return []
@@ -86,6 +89,11 @@ class Visitor:
 
     def _budget(self, facts: Facts) -> RestartBudget:
         return budget_of(facts.counted_endings, facts.now, self.reconciler.policy)
+
+    def _in_turn(self, decision: Decision) -> Decision:
+        if not decision.replaces or self.wave.takes():
+            return decision
+        return Decision("leave", f"its version changed; it waits for its turn: {self.wave.why_not}")
 
 
 def utc_now() -> datetime:

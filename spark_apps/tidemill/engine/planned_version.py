@@ -61,6 +61,7 @@ def planned_version(spark: SparkSession, pipeline: Pipeline) -> PlannedVersion:
     return PlannedVersion(
         operators=operators,
         meanings=meanings_of(flow.frame),
+        spark=spark.version,
         warnings=tuple(warning.error.error_id for warning in warnings),
     )
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tidemill.backfill.row_origin import check_declared, keep_origin
-from tidemill.checkpoint.upgrade.version import keep_meanings
+from tidemill.checkpoint.upgrade.version import PlannedVersion, keep_meanings
 from tidemill.engine.batch import BatchProcessor, DrainedError
 from tidemill.engine.batch_writer import BatchWriter
 from tidemill.engine.broken_lines import broken_lines
@@ -134,7 +134,8 @@ def start_query(
         log.warning("transform", **warning.error.as_document())
     check_declared(pipeline, flow.origin)
     keep_origin(run.store, pipeline, flow.origin)
-    keep_meanings(run.store, pipeline.layout, pipeline.name, run.code.digest, meanings_of(flow.frame))
+    meant = PlannedVersion(meanings=meanings_of(flow.frame), spark=spark.version)
+    keep_meanings(run.store, pipeline.layout.meanings(pipeline.name, run.code.digest), meant)
     asides = _asides(spark, pipeline, quarantine, late, step_done)
     writer = _batch_writer(spark, run, flow, asides, step_done)
     writer.discovery = discovery if discovery.columns else None

@@ -18,6 +18,7 @@ from tidemill.spec.storage import StorageAccess, check_access_fits
 from tidemill.spec.strict import Strict
 from tidemill.spec.text import Expression, Line, SecretName, Servers, SizeName
 from tidemill.spec.units import Count, Duration, Patience, Size
+from tidemill.spec.upgrades import UpgradePolicy
 
 # Kubernetes' quantity of processor time, as people write it: `500m` or `0.5` is half a core.
 CpuQuantity = Annotated[str, Field(pattern=r"^(?:[1-9][0-9]{0,5}m|[0-9]{1,3}(?:\.[0-9]{1,3})?)$")]
@@ -120,8 +121,11 @@ class EnvironmentSpec(Strict):
     )
     on_change: Literal["leave", "restart"] = Field(
         "leave",
-        description="A running stream whose definition changed is left as it is, or gated, drained and "
-        "started anew.",
+        description="A running stream whose definition, or image, changed is left as it is, or gated, "
+        "drained and started anew.",
+    )
+    upgrade: UpgradePolicy = Field(
+        UpgradePolicy(), description="How many running streams `on_change: restart` replaces at once."
     )
     grace_period: Duration = Field(
         timedelta(seconds=120),

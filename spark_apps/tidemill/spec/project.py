@@ -184,7 +184,7 @@ class Environment:
 # driver does.
 _NOT_PART_OF_A_DEFINITION = {
     *("runtime", "kubernetes", "sizes", "on_change", "protected", "grace_period", "progress_within"),
-    *("restarts", "notify"),
+    *("restarts", "notify", "upgrade"),
 }
 
 # Nor does what Airflow is told of it, and when.
@@ -263,6 +263,14 @@ class Pipeline:
         for file in self.named_files:
             digest.update(file.read_bytes())
         return digest.hexdigest()[:16]
+
+    @cached_property
+    def version_digest(self) -> str:
+        """The definition, and on Kubernetes the image that runs it: what a stream is replaced for."""
+        settings = self.environment.spec.kubernetes
+        if settings is None:
+            return self.definition_digest
+        return hashlib.sha256(f"{self.definition_digest} {settings.image}".encode()).hexdigest()[:16]
 
     @property
     def named_files(self) -> list[Path]:

@@ -70,6 +70,15 @@ def test_another_name_is_the_same_column_only_where_it_is_known_to_mean_the_same
     assert ids(old, new, meant=()) == ["TIDE-CTRL-083", "TIDE-CTRL-086"]
 
 
+def test_code_that_only_moved_beside_the_transform_is_compared_where_its_meaning_is_known() -> None:
+    """A helper that the transform imports is in no digest of the code."""
+    kept, other = state(column("n")), (Meaning(kind="Aggregate", keys=("upper(device)",)),)
+    planned = PlannedVersion(operators=(kept,), meanings=MEANT)
+    found = compare(UpgradeFacts("orders", (kept,), planned, other, is_new_code=False))
+    assert [finding.finding_id for finding in found] == ["TIDE-CTRL-085"]
+    assert compare(UpgradeFacts("orders", (kept,), planned, (), is_new_code=False)) == []
+
+
 def test_columns_that_changed_places_are_told() -> None:
     old, new = state(column("low"), column("high")), state(column("high"), column("low"))
     assert "TIDE-CTRL-083" in ids(old, new, meant=())

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+from tests.support.eventually import eventually
 from tests.support.small_project import ENVIRONMENT, STREAM, SmallProject
-from tests.support.stream_requests import AT_ONCE, by_name, until_ended
+from tests.support.stream_requests import AT_ONCE, by_name, request, until_ended
 from tidemill.checkpoint.holds import Hold, take_hold
 from tidemill.control.plane import ControlPlane
+from tidemill.control.report import Report, report_of
 from tidemill.control.runtime import Runtime, StartedDriver
 from tidemill.control.stream_request import StreamRequest, carry_out
 from tidemill.control.streams import reconcile_streams
+from tidemill.control.visit import Outcome
 
 RESTARTING = ENVIRONMENT + "on_change: restart\n"
 
@@ -51,6 +55,65 @@ def test_a_changed_definition_takes_the_place_of_the_running_one(project: SmallP
     assert old is not None
     assert new is not None
     assert new.digest != old.digest
+
+
+def start_both(project: SmallProject) -> ControlPlane:
+    """Two streams, both deployed with another definition while they run."""
+    project.environ(RESTARTING)
+    for name in ("first", "second"):
+        project.declare(name)
+    plane = project.plane()
+    for name in ("first", "second"):
+        assert carry_out(plane, request("start", name), 30, lambda _: None).state == "done"
+    for name in ("first", "second"):
+        project.declare(name, STREAM.replace("rate: {}", "rate: {rows_per_second: 7}"))
+    return plane
+
+
+def the_one(outcomes: list[Outcome], action: str) -> Outcome:
+    (found,) = (outcome for outcome in outcomes if outcome.decision.action == action)
+    return found
+
+
+def test_one_stream_after_the_other_gets_a_new_version_once_it_is_proven(project: SmallProject) -> None:
+    plane = start_both(project)
+    outcomes = reconcile_streams(project.plane())
+    leads, follows = (the_one(outcomes, action).pipeline for action in ("stop", "leave"))
+    assert "waits for its turn" in the_one(outcomes, "leave").decision.reason
+    # While the old driver drains, nothing else begins either.
+    assert by_name(reconcile_streams(project.plane()))[follows] == "leave"
+    until_ended(plane, leads)
+    assert by_name(reconcile_streams(project.plane())) == {leads: "start", follows: "leave"}
+    eventually(
+        lambda: by_name(reconcile_streams(project.plane())) == {leads: "leave", follows: "stop"},
+        "the new driver has committed a batch",
+    )
+
+
+def test_a_stream_whose_records_are_damaged_stops_no_other_visit(project: SmallProject) -> None:
+    plane = start_both(project)
+    leads = the_one(reconcile_streams(project.plane()), "stop").pipeline
+    until_ended(plane, leads)
+    Path(plane.layout.status(leads)).write_text("{")
+    outcomes = by_name(reconcile_streams(project.plane()))
+    assert {name: action for name, action in outcomes.items() if name != leads} == {
+        name: "leave" for name in ("first", "second") if name != leads
+    }
+
+
+def test_a_new_version_that_makes_no_progress_goes_no_further_and_is_reported(project: SmallProject) -> None:
+    plane = start_both(project)
+    for name in ("first", "second"):
+        project.behave(name, "starting")
+    leads = the_one(reconcile_streams(project.plane()), "stop").pipeline
+    until_ended(plane, leads)
+    assert by_name(reconcile_streams(project.plane()))[leads] == "start"
+    later = datetime.now(UTC) + timedelta(minutes=11)
+    outcomes = reconcile_streams(project.plane(), clock=lambda: later)
+    waiting = next(outcome for outcome in outcomes if outcome.pipeline != leads)
+    assert f"{leads} makes no progress" in waiting.decision.reason
+    assert waiting.driver is not None
+    assert report_of(Report(), outcomes, later).red[leads].kind == "no progress"
 
 
 def test_a_changed_definition_that_must_not_start_leaves_the_running_one(project: SmallProject) -> None:

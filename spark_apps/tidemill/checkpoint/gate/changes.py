@@ -1,8 +1,8 @@
 """Changes of the declaration that the checkpoint does not survive.
 
 What decides is what Spark pinned in the offset log at the query's birth and what the newest ledger entry
-says of the declaration that wrote it. Whether a changed transform still fits the state's schema only Spark
-can tell; it refuses such a start by itself, before the first batch.
+says of the declaration that wrote it. Whether a changed transform still fits the state is the upgrade gate's
+question (`checkpoint/upgrade`): Spark must plan it for that.
 """
 
 from __future__ import annotations

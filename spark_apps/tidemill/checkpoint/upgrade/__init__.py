@@ -5,8 +5,7 @@ the checkpoint says what state there is. Everything here is decided without Spar
 
 | question | file |
 |---|---|
-| what would the new version keep, and what do its operators mean | `version.py` |
-| what is in the checkpoint | `kept.py` |
+| what would the new version keep, what is in the checkpoint, and what do operators mean | `version.py` |
 | where do the two differ, so that Spark fails or goes wrong | `compare.py` |
 | what does that come to, together with what the gate says | `verdict.py` |
 """

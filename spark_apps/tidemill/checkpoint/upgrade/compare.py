@@ -163,20 +163,23 @@ def _partitions(facts: UpgradeFacts) -> Iterator[Finding]:
 
 
 def _meanings(facts: UpgradeFacts) -> Iterator[Finding]:
-    if not facts.kept or not facts.is_new_code:
-        return
     if not facts.meant:
-        yield _finding(
-            facts,
-            ("TIDE-CTRL-086", "warning"),
-            "Nobody has noted what the operators of the running code compute: it was started by an older "
-            "release. Whether keys, windows and functions mean the same is for a person to know.",
-            {"operators": _named({state.number: state.name for state in facts.kept})},
-            "compare both versions of the transform, or restart the old one first to have it noted",
-        )
+        if facts.kept and facts.is_new_code:
+            yield _unknown_meanings(facts)
         return
     for before, after in zip_longest(facts.meant, facts.planned.meanings):
         yield from _of_meaning(facts, before, after)
+
+
+def _unknown_meanings(facts: UpgradeFacts) -> Finding:
+    return _finding(
+        facts,
+        ("TIDE-CTRL-086", "warning"),
+        "Nobody has noted what the operators of the running code compute: an older release, or another "
+        "Spark, has started it. Whether keys, windows and functions mean the same is for a person to know.",
+        {"operators": _named({state.number: state.name for state in facts.kept})},
+        "compare both versions of the transform, or restart the old one first to have it noted",
+    )
 
 
 def _of_meaning(facts: UpgradeFacts, before: Meaning | None, after: Meaning | None) -> Iterator[Finding]:

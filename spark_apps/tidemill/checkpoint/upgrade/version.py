@@ -6,7 +6,6 @@ from pydantic import BaseModel, ConfigDict
 
 from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.reading.state_schema import StateTable
-from tidemill.names import Layout
 from tidemill.storage.store import Store
 
 
@@ -60,11 +59,13 @@ class PlannedVersion(_Frozen):
         operators: Its stateful operators, by number.
         meanings: What they compute, in the order of the plan.
         warnings: What was found in the transform that does not forbid it, by id.
+        spark: Version of Spark that planned it; another one may put the same meaning into other words.
     """
 
     operators: tuple[KeptState, ...] = ()
     meanings: tuple[Meaning, ...] = ()
     warnings: tuple[str, ...] = ()
+    spark: str = ""
 
 
 def kept_in(reader: CheckpointReader) -> tuple[KeptState, ...]:
@@ -82,19 +83,23 @@ def kept_in(reader: CheckpointReader) -> tuple[KeptState, ...]:
     )
 
 
-def keep_meanings(
-    store: Store, layout: Layout, pipeline: str, code: str, meanings: tuple[Meaning, ...]
-) -> None:
+def keep_meanings(store: Store, path: str, version: PlannedVersion) -> None:
     """Remember what the operators of a version mean that is about to write; nothing for one without state.
 
-    By the digest of its code, which each batch's ledger entry names.
+    Args:
+        store: The storage.
+        path: `Layout.meanings` of the code, whose digest each batch's ledger entry names.
+        version: With its meanings; the rest is not looked at.
     """
-    if meanings:
-        version = PlannedVersion(meanings=meanings)
-        store.write_json(layout.meanings(pipeline, code), version.model_dump(mode="json"))
+    if version.meanings:
+        store.write_json(path, version.model_dump(mode="json", include={"meanings", "spark"}))
 
 
-def read_meanings(store: Store, layout: Layout, pipeline: str, code: str) -> tuple[Meaning, ...]:
-    """What they meant; empty if no driver of a release that knows of this has run that code."""
-    document = store.read_json(layout.meanings(pipeline, code))
-    return () if document is None else PlannedVersion.model_validate(document).meanings
+def read_meanings(store: Store, path: str, spark: str) -> tuple[Meaning, ...]:
+    """What they meant, in the words of this Spark.
+
+    Empty if no driver of a release that knows of this has run that code, or one with another Spark.
+    """
+    document = store.read_json(path)
+    known = PlannedVersion() if document is None else PlannedVersion.model_validate(document)
+    return known.meanings if known.spark == spark else ()

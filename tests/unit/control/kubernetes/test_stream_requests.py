@@ -93,6 +93,32 @@ def test_a_drain_that_failed_half_way_is_completed_and_kills_nothing(
     assert ("delete", PODS) not in acts
 
 
+def test_a_new_image_reaches_a_running_stream(
+    cluster_project: ClusterProject, api: ApiServerInMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def plane_with(image: str) -> ControlPlane:
+        cluster_project.on_a_volume(monkeypatch)
+        file = cluster_project.folder / "conf/environments/plant.yaml"
+        text = file.read_text().replace(cluster_project.image, image)
+        file.write_text(f"{text}on_change: restart\n")
+        environment = cluster_project.environment
+        return ControlPlane(environment, Store(environment.layout.root), cluster_project.runtime(api))
+
+    old = plane_with("docker.io/tidemill/spark:0.1.0")
+    begin(old, StreamRequest("orders", "start", "run-1", datetime.now(UTC), by="ann"))
+    api.settle()
+    assert reconcile_streams(old)[0].decision.action == "leave"
+    new = plane_with("docker.io/tidemill/spark:0.2.0")
+    assert reconcile_streams(new)[0].decision.action == "stop"
+    api.settle()
+    assert reconcile_streams(new)[0].decision.action == "start"
+    (made,) = api.list(STATEFUL_SETS, {})
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "docker.io/tidemill/spark:0.2.0"
+    api.settle()
+    assert reconcile_streams(new)[0].decision.action == "leave"
+
+
 def test_a_suspended_stream_is_scaled_to_zero_and_back_when_its_moment_has_passed(
     plane: ControlPlane, api: ApiServerInMemory
 ) -> None:

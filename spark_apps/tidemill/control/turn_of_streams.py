@@ -1,0 +1,66 @@
+"""How many streams may get a new version in this reconciliation: the records that `waves.py` decides by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from tidemill.checkpoint.desired import read_desired
+from tidemill.checkpoint.status import read_status
+from tidemill.control.plane import ControlPlane
+from tidemill.control.restart_history import endings_in, with_ending
+from tidemill.control.runtime import MainSlot
+from tidemill.control.waves import Stage, Standing, Wave, is_in_question, stage_of, wave_of
+from tidemill.errors import TidemillError
+from tidemill.spec.project import Pipeline, resolve_pipeline
+
+_NOBODY = Wave(0, "the environment leaves running streams as they are")
+
+
+def wave_now(plane: ControlPlane, slots: Mapping[str, MainSlot | TidemillError], now: datetime) -> Wave:
+    """What is left of the wave."""
+    spec = plane.environment.spec
+    if spec.on_change == "leave":
+        return _NOBODY
+    known = {name: slot for name, slot in slots.items() if isinstance(slot, MainSlot)}
+    stages = {name: _stage_or_unknown(plane, name, slot, now) for name, slot in known.items()}
+    return wave_of(stages, spec.upgrade.size(len(known)))
+
+
+def _stage_or_unknown(plane: ControlPlane, name: str, slot: MainSlot, now: datetime) -> Stage:
+    """One whose records cannot be read takes room in the wave; its own visit says what is wrong with it."""
+    try:
+        return _stage(plane, name, slot, now)
+    except (TidemillError, OSError, ValueError):
+        return "on its way"
+
+
+def _stage(plane: ControlPlane, name: str, slot: MainSlot, now: datetime) -> Stage:
+    running = slot.start if slot.start is not None and slot.start.alive else None
+    endings = endings_in(slot.memory)
+    if slot.start is None or slot.start.mode != "stream" or not is_in_question(running, endings):
+        return "settled"
+    pipeline = _wanted(plane, name, now)
+    if pipeline is None:
+        # Nobody waits for it: it was stopped, is held by its file, or is gone.
+        return "settled"
+    ending = None if running is not None else plane.ending_of(slot.start)
+    standing = Standing(
+        running,
+        tuple(with_ending(endings, ending)),
+        pipeline.version_digest,
+        read_status(plane.store, plane.layout, name),
+        pipeline.progress_within,
+    )
+    return stage_of(standing, now)
+
+
+def _wanted(plane: ControlPlane, name: str, now: datetime) -> Pipeline | None:
+    """The pipeline, if it should run as a stream."""
+    try:
+        pipeline = resolve_pipeline(plane.environment, name)
+    except TidemillError:
+        return None
+    desired = read_desired(plane.store, plane.layout, name)
+    runs = pipeline.spec.is_replayable if desired is None else desired.runs(now)
+    return pipeline if runs and pipeline.spec.run.mode == "stream" else None

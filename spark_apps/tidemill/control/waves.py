@@ -1,0 +1,113 @@
+"""Which streams are on their way to a new version, and whether another may follow. From records alone.
+
+What a stream's drivers were started with, how they ended and what the newest says of itself is remembered
+anyway; so no list of a roll-out is kept that could disagree with it. A stream is on its way from the drain of
+its old driver until a driver of the new version has committed a batch, or found its source empty. One that
+takes longer than it may stops the wave: a version that is wrong for one stream is not tried on the next.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
+
+from tidemill.checkpoint.status import Status
+from tidemill.control.endings import Ending, found_nothing_to_read, is_status_of
+from tidemill.control.runtime import StartedDriver
+
+Stage = Literal["settled", "on its way", "failed"]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What is known of one stream's versions.
+
+    Args:
+        running: Its driver; None if none runs.
+        endings: How the drivers before it ended, oldest first.
+        wanted: Digest of the version that is wanted; only asked for while nothing runs.
+        status: What its newest driver says.
+        patience: How long it may be without progress.
+    """
+
+    running: StartedDriver | None
+    endings: tuple[Ending, ...]
+    wanted: str | None = None
+    status: Status | None = None
+    patience: timedelta = timedelta(minutes=10)
+
+
+def stage_of(stream: Standing, now: datetime) -> Stage:
+    """How far a stream is with its newest version."""
+    driver = stream.running
+    version = stream.wanted if driver is None else driver.digest
+    mine, before = _since_the_change(stream.endings, version)
+    if driver is not None and driver.drain_requested_at is not None:
+        # What it drains for is not known here; it is back soon, or was stopped for good.
+        return "on its way"
+    if before is None or version is None or any(ending.progressed for ending in mine):
+        return "settled"
+    if driver is not None and _has_progressed(stream.status, driver):
+        return "settled"
+    starts = [ending.started_at for ending in mine] + ([] if driver is None else [driver.claimed_at])
+    if not starts:
+        # Something else keeps it down, such as a hold, if it has not been started by now.
+        return "settled" if now - before.ended_at > stream.patience else "on its way"
+    return "failed" if now - min(starts) > stream.patience else "on its way"
+
+
+def is_in_question(running: StartedDriver | None, endings: Iterable[Ending]) -> bool:
+    """Whether more must be read of a stream to tell its stage."""
+    if running is None or running.drain_requested_at is not None:
+        return True
+    mine, before = _since_the_change(tuple(endings), running.digest)
+    return before is not None and not any(ending.progressed for ending in mine)
+
+
+def _since_the_change(endings: tuple[Ending, ...], version: str | None) -> tuple[list[Ending], Ending | None]:
+    """Endings of the version, newest first, and the last one of the version before it."""
+    mine: list[Ending] = []
+    for ending in reversed(endings):
+        if ending.digest != version:
+            return mine, ending
+        mine.append(ending)
+    return mine, None
+
+
+def _has_progressed(status: Status | None, driver: StartedDriver) -> bool:
+    if status is None or not is_status_of(status, driver):
+        return False
+    return status.batch_committed_at is not None or found_nothing_to_read(status)
+
+
+@dataclass
+class Wave:
+    """How many more may be replaced in one reconciliation; its visits ask from several threads.
+
+    Args:
+        room: Streams that may follow.
+        why_not: Why no other may.
+    """
+
+    room: int
+    why_not: str
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def takes(self) -> bool:
+        """Whether one more may be replaced now; then it counts."""
+        with self._lock:
+            self.room -= 1
+            return self.room >= 0
+
+
+def wave_of(stages: Mapping[str, Stage], size: int) -> Wave:
+    """What is left of a wave of this size."""
+    failed = sorted(name for name, stage in stages.items() if stage == "failed")
+    if failed:
+        return Wave(0, f"the new version of {', '.join(failed[:3])} makes no progress, which stops the wave")
+    going = sorted(name for name, stage in stages.items() if stage == "on its way")
+    others = f", and {', '.join(going[:3])} {'is' if len(going) == 1 else 'are'} on the way" if going else ""
+    return Wave(max(0, size - len(going)), f"{size} may be replaced at once{others}")

@@ -1,0 +1,46 @@
+"""`upgrade` of an environment: how many streams may be on their way to a new version at once."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from tidemill.spec.strict import Strict
+
+# A number of streams, or a share of them all.
+_WAVE = re.compile(r"([1-9][0-9]{0,4})|(100|[1-9][0-9]?)%")
+
+
+def _wave(value: object) -> str:
+    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    if not isinstance(text, str) or not _WAVE.fullmatch(text):
+        raise ValueError("expected a number of streams such as 1, or a share of them such as 10%")
+    return text
+
+
+Wave = Annotated[
+    str,
+    BeforeValidator(_wave, json_schema_input_type=int | str),
+]
+
+
+class UpgradePolicy(Strict):
+    """How a new version reaches running streams, with `on_change: restart`."""
+
+    wave: Wave = Field(
+        "1",
+        description="Streams that are replaced at once: a number, or a share such as `10%`, at least one. "
+        "The next is replaced when a new driver is proven, and none if one is not within `progress_within`.",
+    )
+    prove: Literal["batches"] = Field(
+        "batches", description="What proves a new driver: a batch it has committed, or an empty source."
+    )
+
+    def size(self, streams: int) -> int:
+        """Streams of a wave, of so many."""
+        if self.wave.endswith("%"):
+            return max(1, math.floor(streams * int(self.wave[:-1]) / 100))
+        return int(self.wave)
