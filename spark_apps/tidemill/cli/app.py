@@ -16,6 +16,7 @@ from tidemill.cli import (
     checkpoint,
     control,
     dev,
+    gameday,
     graph,
     init,
     ledger,
@@ -49,7 +50,7 @@ app = typer.Typer(
 )
 for verbs in (init, validate, plan, run, status, streams, watch, ledger, query, graph):
     verbs.add_to(app)
-for group in (queries, backfill, checkpoint, table, quarantine, schema, lineage, control, dev):
+for group in (queries, backfill, checkpoint, table, quarantine, schema, lineage, control, gameday, dev):
     group.add_to(app)
 
 
