@@ -76,6 +76,7 @@ SHOWN_ELSEWHERE = {
     "TIDE-CKPT-096": "tests/spark/test_several_streams.py",
     "TIDE-CTRL-092": "tests/unit/control/test_game_day.py",
     "TIDE-CTRL-093": "tests/unit/control/test_game_day.py",
+    "TIDE-CTRL-094": "tests/unit/control/test_game_day.py",
     "TIDE-CTRL-030": "tests/unit/control/test_spark_part.py",
     "TIDE-CTRL-031": "tests/unit/control/test_spark_part.py",
     "TIDE-CTRL-032": "tests/unit/control/kubernetes/test_parts.py",

@@ -147,6 +147,13 @@ TO_TABLE = [{"delta": {"table": "bronze/orders"}}]
             "would not have its files",
         ),
         ({"source": {"files": {"path": "s3a://a/in", "format": "text"}}, "sinks": TO_TABLE}, ""),
+        (
+            {
+                "source": {"kafka": {"topic": "orders", "options": {"kafka.group.id": "orders"}}},
+                "sinks": TO_TABLE,
+            },
+            "in the same consumer group",
+        ),
         ({"source": {"rate": {}}, "sinks": TO_TABLE}, "rate cannot be read by two"),
     ],
 )
@@ -156,6 +163,19 @@ def test_only_what_a_copy_shares_with_nothing_can_be_played(
     found = why_not(declared(tmp_path, "orders", **keys))
     assert bool(found) == bool(reason)
     assert reason in " ".join(found)
+
+
+@pytest.mark.parametrize("inside", ["", "tables"])
+def test_a_link_in_the_place_of_the_copy_deletes_nothing_live(patient: Patient, inside: str) -> None:
+    patient.ran(2).has_broker()
+    before, root = files_of(patient), Path(patient.pipeline.layout.root)
+    link = root / "game_days/orders" / inside
+    link.parent.mkdir(parents=True)
+    link.symlink_to(root / inside if inside else root)
+    with pytest.raises(GateRefusedError) as refused:
+        copied(patient.plane, patient.pipeline, asking()).__enter__()
+    assert refused.value.error_id == "TIDE-CTRL-094"
+    assert files_of(patient) == before
 
 
 def test_a_pipeline_that_cannot_be_copied_is_refused_and_nothing_is_written(patient: Patient) -> None:

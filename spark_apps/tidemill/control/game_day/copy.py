@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import yaml
 
@@ -75,7 +76,8 @@ def copied(plane: ControlPlane, pipeline: Pipeline, asking: Asking) -> Iterator[
     as the verb makes it; its last step asks the gate. 4. Its driver ends, and then its files go.
 
     Raises:
-        UnavailableError: TIDE-CTRL-092, if another game day is played; TIDE-CTRL-030 without Spark.
+        UnavailableError: TIDE-CTRL-092, if another game day is played.
+        GateRefusedError: TIDE-CTRL-094, if a link is in its place.
         TidemillError: Why there can be no fork, as of the verb.
     """
     check_playable(pipeline)
@@ -94,6 +96,7 @@ def copied(plane: ControlPlane, pipeline: Pipeline, asking: Asking) -> Iterator[
             )
         copy = Copy(resolve_pipeline(environment, pipeline.name), open_control_plane(environment))
         # 2.
+        _check_place(pipeline.environment.layout.game_day(pipeline.name), copy.pipeline.layout.root)
         _remove(plane, copy)
         try:
             # 3.
@@ -103,8 +106,9 @@ def copied(plane: ControlPlane, pipeline: Pipeline, asking: Asking) -> Iterator[
         finally:
             # 4.
             _remove(plane, copy)
-            shutil.rmtree(environment.run_folder, ignore_errors=True)
             environment.file.unlink(missing_ok=True)
+            # Last, because the lock is in it: from then on the next game day may begin.
+            shutil.rmtree(environment.run_folder, ignore_errors=True)
 
 
 def _environment_of(pipeline: Pipeline) -> Environment:
@@ -119,8 +123,27 @@ def _environment_of(pipeline: Pipeline) -> Environment:
     if "sizes" in told:
         # A local driver works without executors.
         told["sizes"] = {size: {"driver": each.get("driver", {})} for size, each in told["sizes"].items()}
+    if live.secrets_folder is not None:
+        told["secrets"] = {"folder": str(live.secrets_folder)}
     file.write_text(yaml.safe_dump({**told, "runtime": "local", "root": root}))
     return load_environment(live.project, str(file))
+
+
+def _check_place(place: str, root: str) -> None:
+    """See that what is deleted below the copy's root is the copy's: listings follow links.
+
+    Raises:
+        GateRefusedError: TIDE-CTRL-094.
+    """
+    below = [] if "://" in root else [path for path in Path(place).rglob("*") if path.is_symlink()]
+    if root != place or below:
+        raise GateRefusedError(
+            "TIDE-CTRL-094",
+            "The place of a game day's copy leads elsewhere. Nothing was changed.",
+            facts={"place": place, "link": below[0] if below else place},
+            fix="see who has put a link there, and remove it",
+            runbook="game-day",
+        )
 
 
 def _remove(plane: ControlPlane, copy: Copy) -> None:

@@ -105,7 +105,8 @@ def playable(pipelines: Iterable[Pipeline]) -> list[str]:
 
 def _why_not_read(source: Source) -> list[str]:
     if source.is_kafka:
-        return []
+        grouped = any(name.endswith("group.id") for name in source.chosen.options)
+        return ["its copy would be in the same consumer group"] if grouped else []
     if source.files is None:
         return [f"its source {source.kind} cannot be read by two"]
     return [] if "://" in source.files.path else ["its copy would not have its files"]
