@@ -112,7 +112,7 @@ class TableExpectations:
         return [
             F.count(F.lit(1)).alias("checked"),
             F.count(F.when(aside, 1)).alias("quarantined"),
-            # A sum has no order, and keeps equal rows apart from none; as a decimal it does not overflow.
+            # A sum has no order, and counts equal rows; as a decimal it does not overflow.
             F.sum(F.when(aside, self._fingerprint(rows))).alias("digest"),
             F.count(F.when(dropped & ~aside, 1)).alias("dropped"),
             *(F.count(F.when(_violated(e), 1)).alias(f"violations_{n}") for n, e in self.declared.items()),
