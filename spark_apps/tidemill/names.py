@@ -42,7 +42,10 @@ CHANGE_FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
 # Folders below the root that only Tidemill writes.
-OWN_FOLDERS = frozenset({"tables", *ASIDE_OUTPUTS, "state", "audit", "backfills", "control"})
+OWN_FOLDERS = frozenset({"tables", *ASIDE_OUTPUTS, "state", "audit", "backfills", "control", "game_days"})
+
+# The table with what game days have measured; in no zone that a pipeline can write.
+GAME_DAYS_TABLE = "platform/game_days"
 
 
 def _plain(location: str) -> list[str]:
@@ -141,6 +144,7 @@ STREAM_ASSETS_DAG_ID = "stream_assets"
 
 CHECKPOINT_HYGIENE_DAG_ID = "checkpoint_hygiene"
 TABLE_MAINTENANCE_DAG_ID = "table_maintenance"
+GAME_DAY_DAG_ID = "game_day"
 
 # Airflow's pool of the tasks that run drivers, and the variable by which whoever made it says so.
 DRIVER_POOL = "tidemill_drivers"
@@ -216,6 +220,10 @@ class Layout:
     def late(self, pipeline: str) -> str:
         """Delta table of the late records of a pipeline."""
         return self.aside(LATE_OUTPUT, pipeline)
+
+    def game_day(self, pipeline: str) -> str:
+        """Root of the copy of a pipeline on which drills are done; gone when they are."""
+        return f"{self.root}/game_days/{pipeline}"
 
     @property
     def states(self) -> str:

@@ -21,13 +21,16 @@ from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.project import Project
 
 # Tasks that run a driver and wait for its end: 50 of them at once would be 50 JVMs.
-RUN_DRIVERS = {"IncrementalRun", "BackfillRun"}
+RUN_DRIVERS = {"IncrementalRun", "BackfillRun", "PlayGameDay"}
 
 # Their tasks.
 DAILY = {
     "checkpoint_hygiene": ["look_after", "report"],
     "table_maintenance": ["maintain", "report", "tables"],
 }
+
+# One for all streams together, and one for any of them.
+SINGLE = {"tidemill_streams", "game_day"}
 
 # A DAG for each verb of `tidemill checkpoint` that changes something.
 RUNBOOKS = {
@@ -157,7 +160,7 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
 def test_every_pipeline_of_this_repository_has_its_dag(parsed: Mapping[str, Any]) -> None:
     own = {f"{mode}__{name}" for name, _, mode in pipelines()}
     assert parsed["errors"] == {}
-    assert set(parsed["dags"]) == own | {"tidemill_streams", "tidemill_backfill", *DAILY} | RUNBOOKS
+    assert set(parsed["dags"]) == own | {*SINGLE, "tidemill_backfill", *DAILY} | RUNBOOKS
 
 
 def test_dag_files_load_nothing_heavy(parsed: Mapping[str, Any]) -> None:
@@ -250,6 +253,14 @@ def test_daily_care_is_a_task_for_each_and_a_report(parsed: Mapping[str, Any], d
     assert dag["tasks"] == DAILY[dag_id]
 
 
+def test_a_game_day_is_played_every_week_with_a_stream_of_choice(parsed: Mapping[str, Any]) -> None:
+    dag = parsed["dags"]["game_day"]
+    assert (dag["schedule"], dag["catchup"], dag["max_active_runs"]) == ("@weekly", False, 1)
+    streams = [name for name, _, mode in pipelines() if mode == "stream"]
+    assert dag["params"]["pipeline"]["enum"] == [None, *sorted(streams)]
+    assert dag["defaults"]["pipeline"] is None
+
+
 def test_a_verb_is_a_dry_run_unless_told_otherwise_and_its_stream_stands_still(
     parsed: Mapping[str, Any],
 ) -> None:
@@ -276,7 +287,7 @@ def test_a_broken_pipeline_hides_no_other_and_is_shown_as_an_import_error(tmp_pa
         declare_all(project)
         seen = parse(project.folder, tmp_path)
     own = {"stream__orders", "incremental__daily"}
-    assert set(seen["dags"]) == own | {"tidemill_streams", *DAILY} | RUNBOOKS
+    assert set(seen["dags"]) == own | {*SINGLE, *DAILY} | RUNBOOKS
     (file,) = seen["errors"]
     assert file.endswith("conf_errors.py")
     assert "broken.yaml" in seen["errors"][file]
@@ -291,6 +302,7 @@ def test_a_protected_environment_asks_somebody_else_before_it_applies(tmp_path: 
     asked = {dag_id for dag_id in RUNBOOKS if "approve" in dags[dag_id]["tasks"]}
     # These two change nothing that is there.
     assert asked == RUNBOOKS - {"checkpoint__backup", "checkpoint__hold"}
+    assert "game_day" not in dags
     assert_policy(dags)
 
 

@@ -65,7 +65,7 @@ def test_a_fork_goes_on_beside_the_original(lake: Lake) -> None:
     store, resolved = lake.store, shadow.resolved
     request = Request("fork", "shadow", "fork-1", "ann", "because")
     plan = plan_fork(store, (original.resolved, resolved), 1, lambda facts, _: (facts, "not needed"))
-    steps = fork_steps(store, resolved, request, plan)
+    steps = fork_steps(store, (original.resolved, resolved), request, plan)
 
     def verify() -> None:
         check_live(shadow)

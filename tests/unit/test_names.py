@@ -83,6 +83,8 @@ LAYOUT = Layout("/lake")
         (names.BACKFILL_DAG_ID, "tidemill_backfill"),
         (names.CHECKPOINT_HYGIENE_DAG_ID, "checkpoint_hygiene"),
         (names.TABLE_MAINTENANCE_DAG_ID, "table_maintenance"),
+        (names.GAME_DAY_DAG_ID, "game_day"),
+        (names.GAME_DAYS_TABLE, "platform/game_days"),
         (names.FIRST_GENERATION, "g0001"),
         (names.QUARANTINE_OUTPUT, "quarantine"),
         (names.LATE_OUTPUT, "late"),

@@ -62,14 +62,21 @@ def add_source_schema(store: Store, folder: str, schema: SourceSchema) -> bool:
     return store.create_json(f"{folder}/{schema.version:08d}.json", document)
 
 
-def copy_source_schemas(store: Store, layout: Layout, origin: str, fork: str) -> None:
-    """Give a fork the columns of its origin: inferred anew, they could be of other types than its tables."""
-    for stream in store.list_names(layout.source_schemas(origin, "").rstrip("/")):
-        folder = layout.source_schemas(origin, stream)
-        for name in store.list_names(folder):
-            content = store.read(f"{folder}/{name}")
+def copy_source_schemas(store: Store, origin: tuple[Layout, str], fork: tuple[Layout, str]) -> None:
+    """Give a fork the columns of its origin: inferred anew, they could be of other types than its tables.
+
+    Args:
+        store: Holds both.
+        origin: Layout and name of the pipeline.
+        fork: Of the fork.
+    """
+    (layout, name), (target, forked) = origin, fork
+    for stream in store.list_names(layout.source_schemas(name, "").rstrip("/")):
+        folder = layout.source_schemas(name, stream)
+        for version in store.list_names(folder):
+            content = store.read(f"{folder}/{version}")
             if content is not None:
-                store.create(f"{layout.source_schemas(fork, stream)}/{name}", content)
+                store.create(f"{target.source_schemas(forked, stream)}/{version}", content)
 
 
 def next_source_schema(

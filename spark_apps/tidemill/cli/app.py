@@ -16,6 +16,7 @@ from tidemill.cli import (
     checkpoint,
     control,
     dev,
+    gameday,
     graph,
     init,
     ledger,
@@ -62,6 +63,7 @@ for group in (
     lineage,
     metrics,
     control,
+    gameday,
     dev,
 ):
     group.add_to(app)

@@ -97,7 +97,7 @@ class TableExpectations:
             violations={name: told[f"violations_{name}"] for name in self.declared},
         )
         kept = rows.where(~(self._any("drop") | self._any("quarantine")))
-        digest = f"{told['digest'] or 0:x}"
+        digest = f"{int(told['digest'] or 0):x}"
         if not counts.quarantined:
             return CheckedRows(kept, counts, digest)
         records = rows.where(self._any("quarantine")).select(
@@ -112,8 +112,8 @@ class TableExpectations:
         return [
             F.count(F.lit(1)).alias("checked"),
             F.count(F.when(aside, 1)).alias("quarantined"),
-            # A sum has no order, and keeps equal rows apart from none; as a decimal it does not overflow.
-            F.sum(F.when(aside, self._fingerprint(rows))).cast("decimal(38,0)").alias("digest"),
+            # A sum has no order, and counts equal rows; as a decimal it does not overflow.
+            F.sum(F.when(aside, self._fingerprint(rows))).alias("digest"),
             F.count(F.when(dropped & ~aside, 1)).alias("dropped"),
             *(F.count(F.when(_violated(e), 1)).alias(f"violations_{n}") for n, e in self.declared.items()),
             *(F.min(F.when(_violated(e), where)).alias(f"first_{n}") for n, e in self._with("fail").items()),
@@ -160,6 +160,8 @@ class TableExpectations:
         return F.concat(F.lit(f"{REASON}:{self.table}:"), F.concat_ws(",", *names))
 
     def _fingerprint(self, rows: DataFrame) -> Column:
+        if not self._with("quarantine"):
+            return F.lit(None).cast("decimal(20,0)")
         return F.xxhash64(self._reason(), _as_json(rows)).cast("decimal(20,0)")
 
     def _with(self, wanted: OnViolation) -> dict[str, Expectation]:

@@ -44,7 +44,7 @@ def make_fork(orders: PipelineOnDisk, batch_id: int | None = None, kill_at: str 
     fork, layout = fork_of(orders), orders.resolved.layout
     request = Request("fork", fork.name, "fork-1", "ann", "because")
     planned = plan_of(orders.store, layout, request, lambda: plan(orders, fork, batch_id))
-    steps = fork_steps(orders.store, fork, request, planned)
+    steps = fork_steps(orders.store, (orders.resolved, fork), request, planned)
 
     def verify() -> None:
         live = read_current(orders.store, layout, fork.name)

@@ -49,7 +49,7 @@ def test_a_fork_gets_the_versions_of_its_origin_once(store: Store, layout: Layou
     first = next_source_schema(None, COLUMNS, ["id"], "run-1", None)
     add_source_schema(store, layout.source_schemas("orders", "source"), first)
     for _ in range(2):
-        copy_source_schemas(store, layout, "orders", "rehearsal")
+        copy_source_schemas(store, (layout, "orders"), (layout, "rehearsal"))
     assert source_schemas(store, layout, "rehearsal", "source") == [first]
 
 

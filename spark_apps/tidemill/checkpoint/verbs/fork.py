@@ -2,7 +2,7 @@
 
 For a shadow that runs a new transform beside the old one, or to rehearse a rewind. The original is only
 read; it may run on meanwhile. The fork is declared first, as a pipeline file with the same source and other
-tables.
+tables; or it is the same pipeline with a root of its own inside this one, as for a game day.
 """
 
 from __future__ import annotations
@@ -76,12 +76,15 @@ def plan_fork(
     }
 
 
-def fork_steps(store: Store, fork: Pipeline, request: Request, plan: Mapping[str, Any]) -> tuple[Step, ...]:
+def fork_steps(
+    store: Store, pipelines: tuple[Pipeline, Pipeline], request: Request, plan: Mapping[str, Any]
+) -> tuple[Step, ...]:
     """1. The checkpoint's copy. 2. The tables' copies. 3. The fork's first generation."""
-    parent = fork.layout.checkpoint(plan["origin"], plan["parent"])
+    origin, fork = pipelines
+    parent = origin.layout.checkpoint(origin.name, plan["parent"])
 
     def fill(folder: str, query_id: str) -> None:
-        copy_source_schemas(store, fork.layout, plan["origin"], fork.name)
+        copy_source_schemas(store, (origin.layout, origin.name), (fork.layout, fork.name))
         copy_checkpoint(CheckpointReader(store, parent), plan["batch_id"], (folder, query_id))
 
     def copy(table: Mapping[str, Any], base: LedgerEntry) -> str:
@@ -121,8 +124,8 @@ def _check_place(store: Store, fork: Pipeline) -> None:
 
 
 def _check_declarations(origin: Pipeline, fork: Pipeline) -> None:
-    problems = [*_problems(origin.spec, fork.spec)]
-    if origin.name == fork.name:
+    problems = [*_problems(origin, fork)]
+    if origin.layout.state(origin.name) == fork.layout.state(fork.name):
         problems.append("a pipeline cannot be its own fork")
     if problems:
         raise UsageError(
@@ -138,14 +141,17 @@ def _sources(spec: PipelineSpec) -> dict[str, Source]:
     return {name: stream.source for name, stream in spec.streams.items()}
 
 
-def _problems(old: PipelineSpec, new: PipelineSpec) -> list[str]:
+def _problems(origin: Pipeline, fork: Pipeline) -> list[str]:
+    old, new = origin.spec, fork.spec
     problems = ["the sources differ"] if _sources(old) != _sources(new) else []
-    shared = sorted({s.table for s in old.delta_sinks} & {s.table for s in new.delta_sinks})
+    tables = {origin.layout.table(sink.table) for sink in old.delta_sinks}
+    shared = sorted(s.table for s in new.delta_sinks if fork.layout.table(s.table) in tables)
     problems += [f"both write {table}" for table in shared]
     topics = {sink.kafka.topic for sink in old.sinks if sink.kafka}
     problems += [f"both send to {s.kafka.topic}" for s in new.sinks if s.kafka and s.kafka.topic in topics]
-    folders = {sink.files.path for sink in old.sinks if sink.files}
-    problems += [f"both write {s.files.path}" for s in new.sinks if s.files and s.files.path in folders]
+    folders = {origin.layout.folder(sink.files.path) for sink in old.sinks if sink.files}
+    files = (sink.files.path for sink in new.sinks if sink.files)
+    problems += [f"both write {path}" for path in files if fork.layout.folder(path) in folders]
     modes = [[(sink.mode, tuple(sink.key), sink.cdc) for sink in spec.delta_sinks] for spec in (old, new)]
     if modes[0] != modes[1]:
         problems.append(f"tables and modes differ: {_shown(old)} and {_shown(new)}")

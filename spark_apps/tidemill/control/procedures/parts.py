@@ -159,17 +159,22 @@ def repartition(pipeline: Pipeline, partitions: int) -> VerbParts:
 
 def fork(pipeline: Pipeline, fork: str, batch: int | None = None) -> VerbParts:
     """Another pipeline goes on from where this one stands; journal and hold are the fork's."""
+    from tidemill.spec.project import resolve_pipeline
+
+    return fork_into(pipeline, resolve_pipeline(pipeline.environment, fork), batch)
+
+
+def fork_into(pipeline: Pipeline, forked: Pipeline, batch: int | None = None) -> VerbParts:
+    """The same for a fork that is known, and may have a root of its own inside the pipeline's."""
     from tidemill.checkpoint.verbs.fork import fork_steps, plan_fork
     from tidemill.sources.topic_facts import with_topics_if_told
-    from tidemill.spec.project import resolve_pipeline
     from tidemill.storage.store import Store
 
-    forked = resolve_pipeline(pipeline.environment, fork)
-    store = Store(pipeline.layout.root)
+    store, pipelines = Store(pipeline.layout.root), (pipeline, forked)
     return VerbParts(
         forked,
-        lambda: plan_fork(store, (pipeline, forked), batch, with_topics_if_told),
-        lambda request, plan: fork_steps(store, forked, request, plan),
+        lambda: plan_fork(store, pipelines, batch, with_topics_if_told),
+        lambda request, plan: fork_steps(store, pipelines, request, plan),
         plan_words.fork_lines,
     )
 

@@ -1,0 +1,54 @@
+"""The task of `game_day`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from tidemill_airflow.place import Place
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from tidemill.control.plane import ControlPlane
+
+
+class PlayGameDay(BaseOperator):
+    """Do all drills on a copy of one stream.
+
+    Args:
+        place: Project and environment.
+    """
+
+    def __init__(self, *, place: Place, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.place = place
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Play; returns what was measured. Fails for good if a drill did."""
+        from tidemill.control.game_day.play import play
+        from tidemill.control.procedures.run import Asking
+        from tidemill.spec.project import resolve_pipeline
+
+        plane = self.place.open()
+        name = context["params"].get("pipeline") or self._first(plane)
+        by = f"airflow, DAG run {context['dag_run'].run_id}"
+        asking = Asking("fork", (), by, lambda *words: " ".join(("tidemill", *words)), reason="game day")
+        day = play(plane, resolve_pipeline(plane.environment, name), asking, tell=self.log.info)
+        told = {**asdict(day), "at": day.at.isoformat()}
+        if day.failed:
+            context["ti"].xcom_push(key="return_value", value=told)
+            lines = [f"{result.drill}: {result.told}" for result in day.results if result.outcome == "failed"]
+            raise AirflowFailException("\n".join([f"{name} did not recover on its copy.", *lines]))
+        return told
+
+    def _first(self, plane: ControlPlane) -> str:
+        from tidemill.control.game_day.play import playable_pipelines
+
+        found = playable_pipelines(plane)
+        if not found:
+            raise AirflowSkipException("No stream can be copied; page game-day says which can.")
+        return found[0]

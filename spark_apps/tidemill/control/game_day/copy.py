@@ -1,0 +1,157 @@
+"""A copy of a pipeline to do drills on: the same declaration, with a storage root and drivers of its own.
+
+Its root lies inside the live one, so its checkpoint, tables, epochs, holds and audit are its own, and nothing
+that it does has a path to the live ones. Its environment is a file beside the locks of its drivers, which are
+processes of this machine, whatever the live ones are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from tidemill.control.game_day.rule import why_not
+from tidemill.control.plane import ControlPlane, open_control_plane
+from tidemill.control.procedures.parts import fork_into
+from tidemill.control.procedures.run import Asking, act, plan_verb
+from tidemill.control.slot_lock import try_lock
+from tidemill.errors import GateRefusedError, UnavailableError, UsageError
+from tidemill.spec.project import Environment, Pipeline, load_environment, resolve_pipeline
+
+# Of the live environment, what the copy must not have: it tells nobody of its runs, and nobody has to approve
+# what happens to it.
+_LEFT_OUT = ("kubernetes", "lineage", "protected", "hygiene", "on_change")
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy, ready to be started.
+
+    Args:
+        pipeline: In its own environment.
+        plane: Over its own root.
+    """
+
+    pipeline: Pipeline
+    plane: ControlPlane
+
+
+def check_playable(pipeline: Pipeline) -> None:
+    """See that a game day can be played.
+
+    Raises:
+        GateRefusedError: TIDE-CTRL-090, in a protected environment.
+        UsageError: TIDE-CTRL-091, with a pipeline whose copy would touch what is not its own.
+    """
+    environment = pipeline.environment
+    if environment.spec.protected:
+        raise GateRefusedError(
+            "TIDE-CTRL-090",
+            "This environment is protected: no game day is played in it. Nothing was changed.",
+            facts={"environment": environment.name, "pipeline": pipeline.name},
+            fix="play it in an environment with the same pipelines that is not protected",
+            runbook="game-day",
+        )
+    if reasons := why_not(pipeline):
+        raise UsageError(
+            "TIDE-CTRL-091",
+            "A game day cannot be played with this pipeline. Nothing was changed.",
+            facts={"pipeline": pipeline.name, "because": "; ".join(reasons)},
+            fix="name another one: a stream that reads topics, or files by a URI, and writes tables only",
+            runbook="game-day",
+        )
+
+
+@contextmanager
+def copied(plane: ControlPlane, pipeline: Pipeline, asking: Asking) -> Iterator[Copy]:
+    """Copy a pipeline where it stands; the copy is gone at the end of the block.
+
+    1. One game day for each pipeline at a time. 2. What one that was killed has left goes first. 3. The fork,
+    as the verb makes it; its last step asks the gate. 4. Its driver ends, and then its files go.
+
+    Raises:
+        UnavailableError: TIDE-CTRL-092, if another game day is played.
+        GateRefusedError: TIDE-CTRL-094, if a link is in its place.
+        TidemillError: Why there can be no fork, as of the verb.
+    """
+    check_playable(pipeline)
+    plane.own()
+    environment = _environment_of(pipeline)
+    environment.run_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # 1.
+    with try_lock(environment.run_folder / "game_day.lock") as descriptor:
+        if descriptor is None:
+            raise UnavailableError(
+                "TIDE-CTRL-092",
+                "Another game day is played with this pipeline.",
+                facts={"pipeline": pipeline.name, "lock": environment.run_folder / "game_day.lock"},
+                fix="wait for its end",
+                runbook="game-day",
+            )
+        copy = Copy(resolve_pipeline(environment, pipeline.name), open_control_plane(environment))
+        # 2.
+        _check_place(pipeline.environment.layout.game_day(pipeline.name), copy.pipeline.layout.root)
+        _remove(plane, copy)
+        try:
+            # 3.
+            planned = plan_verb(asking, fork_into(pipeline, copy.pipeline), pipeline.name)
+            act(copy.plane, asking, planned)
+            yield copy
+        finally:
+            # 4.
+            _remove(plane, copy)
+            environment.file.unlink(missing_ok=True)
+            # Last, because the lock is in it: from then on the next game day may begin.
+            shutil.rmtree(environment.run_folder, ignore_errors=True)
+
+
+def _environment_of(pipeline: Pipeline) -> Environment:
+    """The copy's environment, under a name that is always the same: what was left of it is found again."""
+    live = pipeline.environment
+    root = live.layout.game_day(pipeline.name)
+    text = yaml.safe_load(live.file.read_text())
+    told = {key: value for key, value in text.items() if key not in _LEFT_OUT}
+    name = f"game-day-{hashlib.sha256(root.encode()).hexdigest()[:12]}"
+    file = live.run_folder / f"{name}.yaml"
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if "sizes" in told:
+        # A local driver works without executors.
+        told["sizes"] = {size: {"driver": each.get("driver", {})} for size, each in told["sizes"].items()}
+    if live.secrets_folder is not None:
+        told["secrets"] = {"folder": str(live.secrets_folder)}
+    file.write_text(yaml.safe_dump({**told, "runtime": "local", "root": root}))
+    return load_environment(live.project, str(file))
+
+
+def _check_place(place: str, root: str) -> None:
+    """See that what is deleted below the copy's root is the copy's: listings follow links.
+
+    Raises:
+        GateRefusedError: TIDE-CTRL-094.
+    """
+    below = [] if "://" in root else [path for path in Path(place).rglob("*") if path.is_symlink()]
+    if root != place or below:
+        raise GateRefusedError(
+            "TIDE-CTRL-094",
+            "The place of a game day's copy leads elsewhere. Nothing was changed.",
+            facts={"place": place, "link": below[0] if below else place},
+            fix="see who has put a link there, and remove it",
+            runbook="game-day",
+        )
+
+
+def _remove(plane: ControlPlane, copy: Copy) -> None:
+    """End the copy's drivers, then delete what is below its root."""
+    name, root = copy.pipeline.name, copy.pipeline.layout.root
+    for driver in (copy.plane.running(name), copy.plane.running(name, "backfill")):
+        if driver is not None:
+            copy.plane.runtime.kill(driver)
+    for file in plane.store.list_files(root):
+        plane.store.delete(file.path)
+    plane.store.remove_empty_folders(root)

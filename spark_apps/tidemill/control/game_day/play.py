@@ -1,0 +1,76 @@
+"""One game day, as the command line and Airflow ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+
+from tidemill.control.driver_command import DriverRun
+from tidemill.control.game_day.copy import Copy, copied
+from tidemill.control.game_day.drills import Drills
+from tidemill.control.game_day.results import keep
+from tidemill.control.game_day.rule import DrillResult, GameDay, check_drills, playable
+from tidemill.control.plane import ControlPlane
+from tidemill.control.procedures.run import Asking
+from tidemill.control.run_id import new_run_id
+from tidemill.errors import TidemillError
+from tidemill.spec.project import Pipeline, resolve_pipeline
+
+
+def play(
+    plane: ControlPlane,
+    pipeline: Pipeline,
+    asking: Asking,
+    drills: Sequence[str] = (),
+    tell: Callable[[str], None] = lambda _: None,
+) -> GameDay:
+    """Copy a pipeline, do the drills on the copy, and keep what was measured.
+
+    The live pipeline is only read. A drill that fails ends the game day: those after it would begin with a
+    broken copy.
+
+    Args:
+        plane: Of the live pipeline.
+        pipeline: The live pipeline.
+        asking: Who asks.
+        drills: Which; all, if none is named.
+        tell: Hears of each step.
+
+    Raises:
+        GateRefusedError: TIDE-CTRL-090.
+        UsageError: TIDE-CTRL-091, TIDE-CTRL-093.
+        UnavailableError: TIDE-CTRL-092, or TIDE-CTRL-030 where there is no Spark.
+    """
+    wanted = check_drills(drills)
+    at = datetime.now(UTC)
+    with copied(plane, pipeline, asking) as copy:
+        copy.plane.runtime.check(DriverRun(pipeline.name, "stream", "game-day"))
+        results = tuple(_results(copy, asking, wanted, tell))
+    day = GameDay(pipeline.name, new_run_id("game-day", at), at, asking.asker, results)
+    keep(plane.layout, day)
+    return day
+
+
+def playable_pipelines(plane: ControlPlane) -> list[str]:
+    """Declared pipelines that a game day can be played with; those that cannot be read are none."""
+    return playable(_resolved(plane))
+
+
+def _results(
+    copy: Copy, asking: Asking, drills: Sequence[str], tell: Callable[[str], None]
+) -> Iterator[DrillResult]:
+    doing = Drills(copy, asking, tell)
+    for drill in ("start", *drills):
+        result = doing.do(drill)
+        tell(f"{drill}: {result.outcome} after {result.seconds:.1f} s; {result.told}")
+        yield result
+        if result.outcome == "failed":
+            return
+
+
+def _resolved(plane: ControlPlane) -> Iterator[Pipeline]:
+    for name in plane.environment.project.pipeline_names():
+        try:
+            yield resolve_pipeline(plane.environment, name)
+        except TidemillError:
+            continue
