@@ -29,6 +29,10 @@ setup-tests:
 stores: setup-tests ## object stores for tests: Azurite and an S3 server; two minutes the first time
 	@$(BIN)/python docker/store_servers.py
 
+.PHONY: monitoring
+monitoring: setup-tests ## a Prometheus for tests: Debian's package, unpacked
+	@$(BIN)/python docker/monitoring_programs.py
+
 .PHONY: demo demo-stop
 demo: setup ## start broker, generator and Airflow; watch events become tables
 	@$(BIN)/tidemill dev demo
@@ -40,7 +44,7 @@ demo-stop: setup ## end all that `make demo` started
 examples: setup-tests ## run the examples of textbooks, and compare their rows; NUMBERS="17 18" runs some
 	@$(BIN)/python -m examples.proofs $(NUMBERS)
 
-.PHONY: test test-unit test-stores test-spark test-kafka test-airflow test-helm
+.PHONY: test test-unit test-monitoring test-stores test-spark test-kafka test-airflow test-helm
 test: setup-tests ## all tests that need no more than this machine's Java and Python, in three processes
 	@$(PYTEST) $(PROCESSES) $(TIERS)
 
@@ -50,6 +54,9 @@ test-unit: setup ## no Spark, no network; minutes, for fake drivers are real pro
 test-stores: stores ## object stores on this machine; all that `make test` runs on the local disk alone
 	@$(PYTEST) $(PROCESSES) --stores azurite,s3 tests/spark/test_log_store_races.py tests/stores \
 		tests/unit/engine/test_zombies.py tests/unit/storage tests/unit/checkpoint tests/unit/ledger
+
+test-monitoring: monitoring ## alerts and dashboards in a real Prometheus
+	@$(PYTEST) tests/monitoring
 
 test-spark: setup-tests ## one Spark session
 	@$(PYTEST) tests/spark
@@ -63,7 +70,7 @@ test-airflow: setup-tests ## Airflow's own classes and database
 test-helm: setup ## the chart, rendered; needs helm, no cluster
 	@$(PYTEST) tests/helm
 
-.PHONY: bench-overhead bench-payloads bench-sinks bench-checkpoint bench-doctor bench-reconcile bench-drain bench-maintenance soak soak-kills
+.PHONY: bench-overhead bench-payloads bench-sinks bench-checkpoint bench-doctor bench-reconcile bench-drain bench-maintenance bench-observe soak soak-kills
 bench-overhead: setup ## time against hand-written, tuned PySpark
 	@$(BIN)/python -m tests.bench.overhead
 
@@ -87,6 +94,9 @@ bench-drain: setup ## time of a drain under load, against the running batch's ow
 
 bench-maintenance: setup ## time of a commit over 10,000 small ones, with maintenance in between
 	@$(BIN)/python -m tests.bench.maintenance
+
+bench-observe: setup ## time of a batch and of scrapes that metrics take, also of 1,000 pipelines
+	@$(BIN)/python -m tests.bench.observe
 
 soak: stores ## hours: random faults under load, all cases marked `soak`; ROUNDS=5 and MINUTES=3 do less
 	@$(PYTEST) -m soak tests/soak $(TIERS) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(MINUTES),--minutes $(MINUTES))

@@ -117,9 +117,9 @@ class ReconcileStreams(BaseOperator):
 
 
 def line_of(outcome: Outcome) -> str:
-    """A visit in one line: name, action, driver, reason."""
+    """A visit in one line: name, action, driver with its run, by which its log is found, reason."""
     decision = outcome.decision
-    driver = f" ({outcome.driver.process})" if outcome.driver else ""
+    driver = f" ({outcome.driver.process}, run {outcome.driver.run_id})" if outcome.driver else ""
     until = f", until {decision.until:%H:%M:%S} UTC" if decision.until else ""
     return f"{outcome.pipeline}: {decision.action}{driver}: {decision.reason.partition(chr(10))[0]}{until}"
 

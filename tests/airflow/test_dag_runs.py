@@ -22,6 +22,7 @@ from tidemill.control.process_session import session_members
 from tidemill.control.waiting_task import WaitingTask, note_waiting
 from tidemill.errors import UnavailableError
 from tidemill.names import BACKFILL_DAG_ID, DRIVER_POOL
+from tidemill.observe.airflow_health import ask_airflow
 
 RANGE = {"from": "2026-03-01T00:00:00Z", "to": "2026-03-02T00:00:00Z"}
 
@@ -47,6 +48,18 @@ def test_an_incremental_run_is_proven_and_tells_its_table_what_it_wrote(airflow:
     assert (state, airflow.tasks("incremental__daily", run_id)) == ("success", {"run": "skipped"})
     again = airflow.api.call("GET", f"/assets/events?asset_id={asset['id']}")["asset_events"]
     assert len(again) == len(events)
+
+
+def test_airflow_tells_of_its_own_health(airflow: Airflow) -> None:
+    def told() -> dict[str, bool]:
+        components = {component.name: component for component in ask_airflow(airflow.server.url)}
+        with_heartbeat = {name for name, component in components.items() if component.heartbeat is not None}
+        if not {"scheduler", "triggerer", "dag_processor"} <= with_heartbeat:
+            return {}
+        return {name: component.healthy for name, component in components.items()}
+
+    healthy = dict.fromkeys(("api_server", "scheduler", "triggerer", "dag_processor", "metadatabase"), True)
+    eventually(lambda: told() == healthy, "every component has a heartbeat", 60)
 
 
 def test_each_table_that_there_is_is_maintained_in_a_task_of_its_own(airflow: Airflow) -> None:

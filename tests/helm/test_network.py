@@ -158,6 +158,19 @@ def test_people_and_prometheus_come_in_where_the_values_say() -> None:
     assert [port["port"] for port in metrics["ports"]] == [8080]
 
 
+def test_what_tells_metrics_reaches_storage_and_airflow_and_is_reached_by_prometheus_alone() -> None:
+    values = {"monitoring": {"exporter": {"enabled": True}}, "networkPolicy": {"metricsFrom": []}}
+    network = Network(render("evaluation", values=values))
+    assert network.allows("metrics", OUTSIDE, 443)
+    assert network.allows("metrics", "api-server", 8080)
+    assert not network.allows("metrics", "database", 5432)
+    assert not network.allows("metrics", OUTSIDE, 6443)
+    assert not network.allows("driver", "metrics", 9464)
+    policy = of_kind(render("azure"), "NetworkPolicy")["tidemill-metrics"]["spec"]
+    (rule,) = policy["ingress"]
+    assert [port["port"] for port in rule["ports"]] == [9464]
+
+
 def test_brokers_and_databases_in_pods_are_reached_where_the_values_say() -> None:
     kafka = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kafka"}}}
     pool = {"podSelector": {"matchLabels": {"app": "pgbouncer"}}}

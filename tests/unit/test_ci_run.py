@@ -70,7 +70,16 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout(tmp_path, programs)
 
 
-TIERS = ["check", "test", "test-stores", "soak-kills ROUNDS=5", "demo", "demo-stop", "test-helm"]
+TIERS = [
+    "check",
+    "test",
+    "test-stores",
+    "test-monitoring",
+    "soak-kills ROUNDS=5",
+    "demo",
+    "demo-stop",
+    "test-helm",
+]
 
 
 def test_all_tiers_run_and_the_closing_line_of_make_test_comes_last(checkout: Checkout) -> None:

@@ -6,6 +6,7 @@ kept here, for who tells of it (`tidemill metrics serve`); nothing decides by it
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -16,6 +17,10 @@ from tidemill.control.visit import Outcome
 from tidemill.names import Layout
 from tidemill.storage.store import Store
 
+# Longest that a reconciliation waits for its record to be written, in seconds: what it has to tell Airflow
+# must not be lost to the task's timeout (dags/tidemill_streams.py: 30 s above what all visits may take).
+WRITE_SECONDS = 5.0
+
 log = structlog.get_logger()
 
 
@@ -24,7 +29,6 @@ class StreamRecord(BaseModel):
 
     Args:
         action: What was decided.
-        reason: Why, in the first line of its words.
         wanted: Whether it should run; None where nothing could be decided.
         running: Whether a driver of it was seen, or was started.
         stalled: Whether it should make progress and makes none.
@@ -35,7 +39,6 @@ class StreamRecord(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     action: str
-    reason: str = ""
     wanted: bool | None = None
     running: bool = False
     stalled: bool = False
@@ -60,8 +63,18 @@ def record_of(outcomes: Iterable[Outcome], began_at: datetime, ended_at: datetim
     return ReconcileRecord(began_at=began_at, ended_at=ended_at, streams=streams)
 
 
-def keep_record(store: Store, layout: Layout, record: ReconcileRecord) -> None:
-    """Replace the record. Streams were reconciled by then: that it cannot be written is logged, no more."""
+def keep_record(
+    store: Store, layout: Layout, record: ReconcileRecord, wait_seconds: float = WRITE_SECONDS
+) -> None:
+    """Replace the record; a storage that fails or is silent delays nobody for long."""
+    write = threading.Thread(target=_write, args=(store, layout, record), name="reconciliation", daemon=True)
+    write.start()
+    write.join(wait_seconds)
+    if write.is_alive():
+        log.warning("reconciliation_not_recorded", reason=f"storage was silent for {wait_seconds:g} s")
+
+
+def _write(store: Store, layout: Layout, record: ReconcileRecord) -> None:
     try:
         store.write_json(layout.reconciliation, record.model_dump(mode="json"))
     except Exception as error:  # noqa: BLE001  # telemetry must never fail a reconciliation
@@ -78,7 +91,6 @@ def _stream(outcome: Outcome) -> StreamRecord:
     budget = outcome.budget
     return StreamRecord(
         action=outcome.decision.action,
-        reason=outcome.decision.reason.partition("\n")[0],
         wanted=outcome.wanted,
         running=outcome.driver is not None,
         stalled=outcome.stall is not None,

@@ -95,9 +95,8 @@ class Reporter(StreamingQueryListener):
             self.status = self.status.model_copy(update=handed_on)
 
     def source_keeps(self, retention: timedelta | None) -> None:
-        """Take over how long the source keeps records; None says nothing new."""
-        if retention is not None:
-            self._keep(source_retention_seconds=retention.total_seconds())
+        """Take over how long the source keeps records; None for ever."""
+        self._keep(source_retention_seconds=None if retention is None else retention.total_seconds())
 
     def progressed(self) -> bool:
         """Whether a batch ended since the last call."""

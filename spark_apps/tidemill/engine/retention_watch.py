@@ -8,11 +8,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 
 import structlog
 
-from tidemill.checkpoint.retention.clock import shortest
+from tidemill.checkpoint.retention.clock import SourceRetention, shortest
 from tidemill.engine.reporter import Reporter
 from tidemill.sources.topic_retention import TopicRetention
 from tidemill.spec.project import Pipeline
@@ -44,17 +43,16 @@ def _watch(pipeline: Pipeline, reporter: Reporter, ended: threading.Event) -> No
         try:
             found = ask_retention(pipeline)
             # Afterwards the status may be another driver's.
-            if not ended.is_set():
-                reporter.source_keeps(found)
+            if found is not None and not ended.is_set():
+                reporter.source_keeps(found.keeps)
         except Exception as error:  # noqa: BLE001  # telemetry must never stop a driver
             log.warning("retention_unknown", pipeline=pipeline.name, reason=type(error).__name__)
         ended.wait(ASK_SECONDS)
 
 
-def ask_retention(pipeline: Pipeline) -> timedelta | None:
-    """The shortest retention of all topics that a pipeline reads; None if nobody tells, or they keep all."""
+def ask_retention(pipeline: Pipeline) -> SourceRetention | None:
+    """The shortest retention of all topics that a pipeline reads; None if no broker tells."""
     # A new one each time: it does not ask a broker again that did not answer.
     ask = TopicRetention()
     kafka = [stream for stream in pipeline.streams.values() if stream.spec.source.is_kafka]
-    found = shortest(kept for stream in kafka if (kept := ask(stream)) is not None)
-    return None if found is None else found.keeps
+    return shortest(kept for stream in kafka if (kept := ask(stream)) is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +11,7 @@ from functools import partial
 from tidemill.checkpoint.query_report import QueryReport, read_query_report
 from tidemill.checkpoint.status import Status, read_status
 from tidemill.control.reconcile_record import ReconcileRecord, read_record
-from tidemill.names import Layout
+from tidemill.names import PIPELINE_PATTERN, Layout
 from tidemill.storage.store import Store
 
 # Pipelines that are read at the same time: an object store answers in some 20 ms, so that 1,000 pipelines
@@ -61,7 +62,8 @@ def read_pipelines(store: Store, layout: Layout, with_queries: bool) -> tuple[Pi
         layout: Its paths.
         with_queries: Whether to read what drivers say of their queries, too.
     """
-    names = store.list_names(layout.states)
+    # What else somebody has put there is no pipeline.
+    names = [name for name in store.list_names(layout.states) if re.fullmatch(PIPELINE_PATTERN, name)]
     with ThreadPoolExecutor(AT_ONCE) as threads:
         return tuple(threads.map(partial(_see, store, layout, with_queries), names))
 

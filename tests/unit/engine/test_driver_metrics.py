@@ -8,28 +8,13 @@ from typing import Any
 import pytest
 
 from tests.support.scraped import scraped
-from tidemill.checkpoint.query_report import BatchTimes, QueryReport
+from tests.support.spark_progress import PROGRESS, report_of
 from tidemill.checkpoint.status import Status
 from tidemill.engine.driver_metrics import MOST_PARTITIONS, DriverFacts, driver_samples
 from tidemill.metrics import exposition
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 ORDERS = ("orders", "stream")
-PROGRESS = {
-    "batchId": 7,
-    "timestamp": "2026-11-22T12:00:00.000Z",
-    "inputRowsPerSecond": 50.5,
-    "processedRowsPerSecond": 210.0,
-    "durationMs": {"addBatch": 900, "walCommit": 30, "triggerExecution": 1000},
-    "eventTime": {"max": "2026-11-22T11:59:30.000Z", "watermark": "2026-11-22T11:49:00.000Z"},
-    "stateOperators": [
-        {"operatorName": "stateStoreSave", "numRowsTotal": 12, "memoryUsedBytes": 4096},
-        {"operatorName": "stateStoreSave", "numRowsTotal": 3, "memoryUsedBytes": 1024},
-    ],
-    "sources": [
-        {"endOffset": {"orders": {"0": 10, "1": 40}}, "latestOffset": {"orders": {"0": 15, "1": 140, "2": 5}}}
-    ],
-}
 
 
 def facts(progress: dict[str, Any] = PROGRESS, pipeline: str = "orders", **status: Any) -> DriverFacts:
@@ -41,21 +26,7 @@ def facts(progress: dict[str, Any] = PROGRESS, pipeline: str = "orders", **statu
         updated_at=NOW,
         **{"run_id": "r", "lag": 110, "watermark": NOW - timedelta(minutes=11), **status},
     )
-    query = QueryReport(
-        pipeline=pipeline,
-        run_id="r",
-        id="i",
-        query_run_id="q",
-        name=pipeline,
-        started_at=NOW,
-        updated_at=NOW,
-        last_progress=progress,
-        sink_times=(
-            BatchTimes(batch_id=6, milliseconds={"bronze/orders": 1}),
-            BatchTimes(batch_id=7, milliseconds={"bronze/orders": 850}),
-        ),
-    )
-    return DriverFacts(said, NOW, query)
+    return DriverFacts(said, NOW, report_of(pipeline, NOW, progress))
 
 
 def values(*drivers: DriverFacts) -> dict[tuple[str, ...], float]:

@@ -109,13 +109,15 @@ def test_what_another_query_of_the_session_does_is_not_taken_over(reporter: Repo
 def test_what_is_the_pipelines_own_goes_on_to_the_next_driver(reporter: Reporter) -> None:
     reporter.onQueryStarted(started("orders", "1"))
     reporter.source_keeps(timedelta(days=2))
-    reporter.source_keeps(None)
     reporter.onQueryIdle(idle("1"))
     before = reporter.status
     assert (before.caught_up_at, before.source_retention_seconds) == (before.source_empty_at, 172_800)
     following = Reporter(reporter._store, reporter._path, before.model_copy(update={"caught_up_at": None}))
     following.goes_on_from(before)
     assert following.status.caught_up_at == before.caught_up_at
+    # The topic keeps its records for ever by now.
+    following.source_keeps(None)
+    assert following.status.source_retention_seconds is None
 
 
 def test_a_batch_that_left_nothing_unread_has_caught_up_and_one_behind_has_not(reporter: Reporter) -> None:

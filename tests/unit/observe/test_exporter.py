@@ -5,11 +5,14 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
+import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +23,7 @@ from tests.support.small_project import SmallProject
 from tests.support.stream_requests import settled
 from tidemill.checkpoint.holds import Hold, take_hold
 from tidemill.control.goal import Goal
+from tidemill.control.reconcile_record import ReconcileRecord, keep_record
 from tidemill.control.streams import reconcile_streams
 from tidemill.engine.http_port import serve
 from tidemill.metrics import CONTROL_METRICS, DRIVER_METRICS
@@ -59,6 +63,7 @@ def test_local_drivers_and_their_control_plane_share_one_page(
     assert take_hold(plane.store, plane.layout, "orders", Hold(id="h", by="ann", why="the broker moves"))
     state = Path(plane.layout.state("returns"))
     (state / "status.json").write_text("{")
+    (state.parent / "notes.txt").write_text("no pipeline")
 
     values = shown(cli)
     assert values["tidemill_batch_id", "orders", "stream"] == 0
@@ -71,6 +76,26 @@ def test_local_drivers_and_their_control_plane_share_one_page(
     assert values["tidemill_holds", "orders"] == 1
     assert values["tidemill_restart_budget_left", "orders"] == 6
     assert values["tidemill_unreadable_pipelines",] == 1
+
+
+def test_a_silent_storage_delays_no_reconciliation(project: SmallProject) -> None:
+    answers = threading.Event()
+
+    class SilentStore(Store):
+        def write_json(self, path: str, document: Mapping[str, Any]) -> None:
+            answers.wait(60)
+
+    plane = project.plane()
+    now = datetime.now(UTC)
+    begun = time.monotonic()
+    keep_record(
+        SilentStore(plane.layout.root),
+        plane.layout,
+        ReconcileRecord(began_at=now, ended_at=now),
+        wait_seconds=0.1,
+    )
+    assert time.monotonic() - begun < 30
+    answers.set()
 
 
 def test_a_crash_costs_one_restart(project: SmallProject, cli: CommandLine) -> None:

@@ -1,0 +1,117 @@
+"""What observing costs: a batch, a scrape of a driver, and a scrape of 1,000 pipelines.
+
+The cost of a batch is what its driver does for metrics and its log line beyond what its status always did:
+the new fields of the status, lag by partition, and a scrape every 15 s. It is set against a batch of 200 ms,
+the fastest that a tuned stream has.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from tests.support.spark_progress import PROGRESS, report_of
+from tidemill.checkpoint.query_report import write_query_report
+from tidemill.checkpoint.status import Status, write_status
+from tidemill.engine.driver_metrics import DriverFacts, driver_samples
+from tidemill.engine.http_port import serve
+from tidemill.engine.lag import total_lag
+from tidemill.metrics import exposition
+from tidemill.names import Layout
+from tidemill.observe.exporter import Exporter, Watched
+from tidemill.spec.environment import EnvironmentSpec
+from tidemill.spec.project import Environment, Project
+from tidemill.storage.store import Store
+
+PIPELINES = 1000
+PARTITIONS = 100
+BATCH_MILLISECONDS = 200.0
+
+
+def status_of(pipeline: str) -> Status:
+    now = datetime.now(UTC)
+    return Status(
+        pipeline=pipeline,
+        mode="stream",
+        state="running",
+        run_id="r",
+        started_at=now,
+        updated_at=now,
+        lag=5,
+        rows_by_output={"bronze/orders": 7},
+        caught_up_at=now,
+        source_retention_seconds=3600,
+    )
+
+
+def milliseconds(act: Callable[[], object], times: int) -> list[float]:
+    taken = []
+    for _ in range(times):
+        begun = time.perf_counter()
+        act()
+        taken.append(1000 * (time.perf_counter() - begun))
+    return sorted(taken)
+
+
+def told(what: str, taken: list[float]) -> float:
+    middle = statistics.median(taken)
+    print(f"{what}: median {middle:.3f} ms, 99% {taken[int(0.99 * (len(taken) - 1))]:.3f} ms")
+    return middle
+
+
+def of_a_batch() -> None:
+    latest = {str(number): number for number in range(PARTITIONS)}
+    source = {"endOffset": {"orders": dict.fromkeys(latest, 0)}, "latestOffset": {"orders": latest}}
+    progress = {**PROGRESS, "sources": [source]}
+    facts = DriverFacts(
+        status_of("orders"), datetime.now(UTC), report_of("orders", datetime.now(UTC), progress)
+    )
+    scrape = told(
+        f"scrape of a driver, {PARTITIONS} partitions",
+        milliseconds(lambda: exposition(driver_samples(facts)), 300),
+    )
+    lag = told("lag of a batch", milliseconds(lambda: total_lag(progress), 300))
+    in_batch = lag + scrape * BATCH_MILLISECONDS / 15_000
+    print(f"share of a batch of {BATCH_MILLISECONDS:g} ms: {100 * in_batch / BATCH_MILLISECONDS:.3f} %")
+
+
+def of_a_thousand(folder: str) -> None:
+    store, layout = Store(folder), Layout(folder)
+    for number in range(PIPELINES):
+        name = f"p{number}"
+        write_status(store, layout.status(name), status_of(name))
+        write_query_report(store, layout, report_of(name, datetime.now(UTC)))
+    spec = EnvironmentSpec.model_validate({"root": folder, "runtime": "local"})
+    here = Path(folder)
+    watched = Watched(Environment("bench", here, spec, Project(here)), store)
+    exporter = Exporter(watched, timedelta(seconds=15))
+    told(f"reading of {PIPELINES} pipelines, in the background", milliseconds(exporter.refresh, 3))
+    server = serve(("127.0.0.1", 0), exporter.answer)
+    assert server is not None
+
+    def scrape() -> None:
+        with urllib.request.urlopen(f"{server.url}/metrics", timeout=60) as answer:
+            answer.read()
+
+    told(f"scrape of {PIPELINES} pipelines", milliseconds(scrape, 200))
+    stop = threading.Event()
+    reading = threading.Thread(target=lambda: [exporter.refresh() for _ in iter(stop.is_set, True)])
+    reading.start()
+    told("the same while storage is read without a pause", milliseconds(scrape, 200))
+    stop.set()
+    reading.join()
+    print(f"page: {len(exporter.answer('/metrics').body) / 1e6:.1f} MB")
+    server.shutdown()
+    server.server_close()
+
+
+if __name__ == "__main__":
+    of_a_batch()
+    with tempfile.TemporaryDirectory() as folder:
+        of_a_thousand(folder)

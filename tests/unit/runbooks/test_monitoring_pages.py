@@ -1,0 +1,59 @@
+"""The page about a control plane that is silent."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.support.patient import Patient
+from tests.support.runbook_acts import batch
+from tests.support.runbook_pages import runbook_pages
+from tests.support.runbook_story import Story, Told
+from tests.support.scraped import scraped
+from tidemill.control.reconcile_record import ReconcileRecord, keep_record
+from tidemill.control.streams import reconcile_streams
+
+PAGE = "control-plane-silent"
+SHOW = "tidemill metrics show"
+RECONCILED_AT = ("tidemill_reconcile_timestamp_seconds",)
+
+
+def airflow_is_away(patient: Patient) -> None:
+    """Nobody has reconciled for an hour, and the driver has ended meanwhile."""
+    patient.ran(2)
+    long_ago = datetime.now(UTC) - timedelta(hours=1)
+    record = ReconcileRecord(began_at=long_ago, ended_at=long_ago)
+    keep_record(patient.plane.store, patient.plane.layout, record)
+
+
+def too_old(patient: Patient) -> None:
+    """As the alert sees it."""
+    told_at = scraped(patient.tidemill.out)[RECONCILED_AT]
+    assert datetime.now(UTC).timestamp() - told_at > 600
+
+
+def airflow_is_back(patient: Patient) -> None:
+    reconcile_streams(patient.plane)
+
+
+def is_of_the_last_minute(patient: Patient) -> bool:
+    batch(2)(patient)
+    assert patient.run(SHOW) == 0
+    return datetime.now(UTC).timestamp() - scraped(patient.tidemill.out)[RECONCILED_AT] < 60
+
+
+STORIES = [
+    Story(
+        PAGE,
+        "Airflow stays away, and a stream is started by hand meanwhile",
+        airflow_is_away,
+        steps=[SHOW, too_old, "tidemill status", "tidemill start PIPELINE --reason TEXT", airflow_is_back],
+        over=is_of_the_last_minute,
+    )
+]
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")
+def test_the_pages_commands_end_what_the_page_is_about(story: Story, patient: Patient) -> None:
+    Told(story, runbook_pages()[story.page], patient).tell()
