@@ -30,12 +30,12 @@ STREAMS = sorted(name for name, _ in declared(PLACE, "stream"))
 
 if STREAMS and not is_protected(PLACE):
     with DAG(
-        GAME_DAY_DAG_ID,
+        PLACE.dag_id(GAME_DAY_DAG_ID),
         schedule="@weekly",
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
-        # A week later somebody wants to know whether it still fails.
+        # A week later someone wants to know whether it still fails.
         max_consecutive_failed_dag_runs=0,
         dagrun_timeout=timedelta(hours=6),
         doc_md=__doc__,

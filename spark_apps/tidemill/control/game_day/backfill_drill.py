@@ -60,7 +60,7 @@ def _plan(copy: Copy) -> BackfillPlan:
     plane, pipeline = copy.plane, copy.pipeline
     try:
         bounds = parse_bounds(None, None, begin, end)
-        return plan_backfill(plane.store, pipeline, bounds, analysing(plane, pipeline), None)
+        return plan_backfill(plane.store, pipeline, bounds, analysing(plane, pipeline))
     except (GateRefusedError, UsageError) as refusal:
         raise NotPossibleError(f"{refusal.error_id} {refusal.problem}") from refusal
 
