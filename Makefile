@@ -129,7 +129,7 @@ check: setup ## lint, format, types, import directions, generated files; changes
 	$(BIN)/lint-imports
 	$(BIN)/tidemill dev generate --check
 
-fix: setup ## mend what ruff can mend
+fix: setup ## fix what ruff can fix automatically
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

@@ -1,7 +1,7 @@
 """**Does:** runs by hand. `plan` shows what would be done. That is all, unless `dry_run` is switched off:
 then `apply` carries out this very plan, and leaves an audit entry with who asked. If the pipeline must stand
 still meanwhile, `stop` stops its stream first, and `start` starts it again, whatever came of the verb. In a
-protected environment somebody else approves in between (`approve`, under Required Actions), and is named in
+protected environment someone else approves in between (`approve`, under Required Actions), and is named in
 the audit entry; without an answer within an hour nothing is changed.
 
 **Healthy:** read the plan of a dry run first. `apply` returns what was done and what comes next; `start` ends

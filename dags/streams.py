@@ -1,6 +1,6 @@
 """# One stream: start, stop, restart, suspend or resume
 
-**Does:** triggered by hand. `act` writes what you want (a stop stays a stop until somebody starts again)
+**Does:** triggered by hand. `act` writes what you want (a stop lasts until an operator starts it again)
 and asks the driver; `prove` waits, without a worker, for the proof. A suspended stream is started again by
 `tidemill_streams` when `until` has passed, or by `resume`. The last request wins: a start ends a suspension,
 a stop makes it last.

@@ -1,7 +1,7 @@
 """# Tables: small files put together, and what nobody needs deleted, once a day
 
 **Does:** for each table, in its own task and beside its stream: small files are put together, the log gets a
-checkpoint, and data files go that no version has which somebody may still read. That is decided by the
+checkpoint, and data files go that no version has which someone may still read. That is decided by the
 retention, rewinds, backups and the pipelines that read the table; each task's log says who needs the oldest
 version. The same as `tidemill table maintain`, which prints the plan first.
 

@@ -36,7 +36,7 @@ with DAG(
     schedule="* * * * *",
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=False,
-    # Also where new DAGs wait for somebody to unpause them: a declared stream is wanted.
+    # Also where new DAGs wait for someone to unpause them: a declared stream is wanted.
     is_paused_upon_creation=False,
     max_active_runs=1,
     # It fails as long as a stream needs a human; a deployment that pauses what fails again and again

@@ -64,7 +64,7 @@ def names(place: Place) -> list[str]:
 
 
 def is_protected(place: Place) -> bool:
-    """Whether verbs need somebody else's approval; so they do where the environment cannot be read."""
+    """Whether verbs need someone else's approval; so they do where the environment cannot be read."""
     try:
         return load_environment(Project(Path(place.project)), place.environment).spec.protected
     except SpecError:

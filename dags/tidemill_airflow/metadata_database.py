@@ -7,7 +7,7 @@ each pod. These questions need one connection.
 
     reachable           wait until the database answers
     mark KEY            write down that the database is up to date for KEY
-    marked KEY          wait until somebody wrote that
+    marked KEY          wait until someone wrote that
     once KEY COMMAND…   run a command and mark KEY, unless KEY is marked already
     beating JOB_TYPE    fail if no job of this type on this host has sent a heartbeat lately
 
@@ -116,7 +116,7 @@ def wait(question: Callable[[Connection], bool]) -> bool:
 
 
 def beating(job_type: str) -> bool:
-    """A database that is away is not the fault of who asks: a restart would not bring it back."""
+    """A database that is unavailable is not the fault of who asks: a restart would not bring it back."""
     try:
         connection = connect()
     except psycopg2.OperationalError:

@@ -30,7 +30,7 @@ WORK_TIMEOUT = timedelta(minutes=15)
 LONG_WORK_TIMEOUT = timedelta(hours=12)
 
 # Soon, then less often: most failures that a retry mends are Airflow's own (a lost worker, a deferred task
-# that its scheduler lost sight of) and over at once; a driver waits for a source that is away by itself.
+# that its scheduler lost sight of) and over at once; a driver waits for an unavailable source by itself.
 REPEATED: dict[str, Any] = {
     "retries": 3,
     "retry_delay": timedelta(seconds=10),

@@ -91,9 +91,9 @@ class PlanVerb(BaseOperator):
 
 
 class ApproveVerb(ApprovalOperator):
-    """Wait until somebody approves the plan; skipped where there is nothing to approve.
+    """Wait until someone approves the plan; skipped where there is nothing to approve.
 
-    Whoever approves must be somebody else than who asks: the task that applies the plan sees to it, by the
+    Whoever approves must be someone else than who asks: the task that applies the plan sees to it, by the
     rule of the command line. No retries: a question that nobody answered in time is not asked again.
     """
 
@@ -169,7 +169,7 @@ class StartAfterVerb(BaseOperator):
         asked = Asked("", context["params"]["pipeline"], str(context["params"]["reason"]))
         goal = go_on(self.place.open(), stop_request_of(context, asked))
         if goal is None:
-            raise AirflowSkipException("this run has stopped no stream, or somebody has asked since")
+            raise AirflowSkipException("this run has stopped no stream, or someone has asked since")
         wait_for(self, self.place, goal, "conclude")
 
     def conclude(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002

@@ -5,7 +5,7 @@ TidemillError               exit  what the caller does differently
 ├── SpecError                 64  corrects a conf file or a transform
 ├── DataError                 65  looks at the data or the transform
 ├── GateRefusedError          66  follows the runbook; nothing was started, read or written
-├── UnavailableError          69  waits and tries again: source, sink or storage is away
+├── UnavailableError          69  waits and tries again: source, sink or storage is unavailable
 ├── InternalError             70  reports a bug
 └── FencedError               75  does nothing: a newer driver runs, or another generation is live
 

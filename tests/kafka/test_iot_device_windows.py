@@ -1,4 +1,4 @@
-"""Windows of readings, and their alerts; README.md shows these tests."""
+"""Windows of readings, and their alerts; the page of tidemill.testing shows these tests."""
 
 from tidemill import testing
 

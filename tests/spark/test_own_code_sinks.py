@@ -11,7 +11,7 @@ from tests.support.lake import Lake, LakePipeline
 from tests.support.writer_cases import CrashedError
 from tidemill.errors import DataError
 
-# The pattern of spark_apps/README.md: rows and token in one transaction.
+# The pattern of spark_apps/tidemill/sinks/README.md: rows and token in one transaction.
 CODE = """
 import sqlite3
 import uuid

@@ -24,7 +24,7 @@ def check_still_holds(store: Store, pipeline: Pipeline, plan: BackfillPlan) -> N
         plan: The plan.
 
     Raises:
-        UsageError: TIDE-BACK-016; TIDE-BACK-015, if somebody else writes the tables by now.
+        UsageError: TIDE-BACK-016; TIDE-BACK-015, if someone else writes the tables by now.
         GateRefusedError: If checkpoint and tables do not belong together.
     """
     if pipeline.definition_digest != plan.definition:

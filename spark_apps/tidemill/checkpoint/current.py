@@ -129,7 +129,7 @@ def begin_anew(store: Store, layout: Layout, pipeline: str) -> Current:
 
 
 def switch_generation(store: Store, layout: Layout, new: Current) -> bool:
-    """Make a generation the live one; False if `new.number` is taken: somebody else was quicker."""
+    """Make a generation the live one; False if `new.number` is taken: someone else was quicker."""
     path = f"{layout.current(new.pipeline)}/{new.number:08d}.json"
     return store.create_json(path, new.model_dump(mode="json"))
 

@@ -15,13 +15,13 @@ class Desired(BaseModel):
     """Whether a pipeline should run, who said so, when and why.
 
     Args:
-        state: What should be. `suspended` is stopped until a moment, or until somebody resumes it.
+        state: What should be. `suspended` is stopped until a moment, or until someone resumes it.
         by: Who asked.
         at: When it was written. Ends of drivers before that do not count any more.
         asked_at: When it was asked, which may be long before: Airflow queues. None in a document that does
             not tell.
         reason: Why.
-        until: When a suspension ends by itself; None: only when somebody ends it.
+        until: When a suspension ends by itself; None: only when someone ends it.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")

@@ -18,7 +18,7 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 class Finding:
     """Something that a person should know or do.
 
-    `error`: a start would be refused, or data is in danger now. `warning`: it will be unless somebody acts.
+    `error`: a start would be refused, or data is in danger now. `warning`: it will be unless someone acts.
     `note`: worth knowing, nothing to do in a hurry.
 
     Args:

@@ -1,4 +1,4 @@
-"""`tidemill checkpoint hold`: forbid starts until somebody releases the hold."""
+"""`tidemill checkpoint hold`: forbid starts until an operator releases the hold."""
 
 from __future__ import annotations
 

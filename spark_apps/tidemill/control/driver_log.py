@@ -72,7 +72,7 @@ def newest_of(driver: StartedDriver, lines: list[str], *, is_cut: bool) -> list[
 
 
 def shown_lines(lines: Iterable[str]) -> list[str]:
-    """Somebody else's lines, safe in a log of ours: one line each, without secrets and control characters."""
+    """Someone else's lines, safe in a log of ours: one line each, without secrets and control characters."""
     return [_shown(line) for line in lines]
 
 

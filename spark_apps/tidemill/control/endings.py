@@ -17,7 +17,7 @@ from tidemill.storage.store import Store
 # Receipts looked through for one run. Newest first; a backfill beside a stream puts a handful in between.
 SEARCHED_RECEIPTS = 50
 
-# The refusal of a start while somebody holds the pipeline.
+# The refusal of a start while someone holds the pipeline.
 HELD = "TIDE-CKPT-029"
 # Exit codes from here on tell of a signal that ended the process: 137 is SIGKILL.
 FIRST_SIGNAL = 128
@@ -50,7 +50,7 @@ class Ending(BaseModel):
 
     @property
     def is_finished(self) -> bool:
-        """Whether it did all that it was started for; a stream: until somebody asked it to stop."""
+        """Whether it did all that it was started for; a stream: until someone asked it to stop."""
         return self.result == "clean" and self.exit_code == 0 and not self.stopped_early
 
     @property

@@ -24,7 +24,7 @@ class Facts:
         mode: Mode that conf declares; None if its file is gone.
         digest: Digest of the definition; None without one.
         problem: Why the declaration cannot be used.
-        by_hand: Whether it runs only when somebody has asked for it: it is for trying out, or not for here.
+        by_hand: Whether it runs only when someone has asked for it: it is for trying out, or not for here.
         grace_period: How long a driver may drain before it is killed.
         on_change: What the environment wants done about a running stream whose definition changed.
         objection: Why the changed definition could not go on from the checkpoint; None if it can, or if
@@ -64,7 +64,7 @@ class Facts:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether it should run: declared a stream, and stopped by nobody, or started by somebody.
+        """Whether it should run: declared a stream, and stopped by nobody, or started by someone.
 
         A suspension whose moment has passed stops nothing any more.
         """

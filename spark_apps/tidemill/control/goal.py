@@ -1,4 +1,4 @@
-"""What somebody waits for after a request; plain data, so that it can wait in Airflow's database."""
+"""What someone waits for after a request; plain data, so that it can wait in Airflow's database."""
 
 from __future__ import annotations
 

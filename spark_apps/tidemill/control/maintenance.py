@@ -64,7 +64,7 @@ class Upkeep:
         Args:
             table: Name.
             by: Who asks.
-            approved: Whether somebody has approved this one, in a protected environment.
+            approved: Whether someone has approved this one, in a protected environment.
         """
         self.plane.own()
         begun = datetime.now(UTC)

@@ -65,7 +65,7 @@ def prove_stopped(
     """Whether no driver runs any more, and how the last one ended.
 
     Where that is a step on the way (not `final`), the end of a cut off batch is as good, and so is a driver
-    that nobody has asked to drain: somebody, such as a reconciliation, has started it since. A driver that
+    that nobody has asked to drain: someone, such as a reconciliation, has started it since. A driver that
     was killed (`killed_drain`) is still waited for: it is gone when its place says so.
     """
     start = plane.runtime.last_start(pipeline)

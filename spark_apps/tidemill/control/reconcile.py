@@ -44,7 +44,7 @@ class Decision:
 
     @property
     def needs_human(self) -> bool:
-        """Whether a person should know: the pipeline is down, or wrong, perhaps until somebody acts."""
+        """Whether a person should know: the pipeline is down, or wrong, perhaps until an operator acts."""
         return self.alarm or self.action in ("hold", "refused", "failed")
 
 

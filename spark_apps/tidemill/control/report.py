@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from tidemill.control.visit import Outcome
 
 # Longest that a stream may stay unseen before a person should know: storage and API servers that are moved or
-# upgraded are away for minutes.
+# upgraded are unavailable for minutes.
 LONGEST_UNSEEN = timedelta(minutes=10)
 
 

@@ -40,10 +40,10 @@ class StreamRequest:
         pipeline: Which stream.
         verb: What to do.
         run_id: Names the request, and the driver that it starts.
-        at: When it was asked; what somebody else has asked later wins, whichever is carried out first.
+        at: When it was asked; what someone else has asked later wins, whichever is carried out first.
         by: Who asks.
         reason: Why.
-        until: When a suspension ends by itself; None: when somebody ends it.
+        until: When a suspension ends by itself; None: when someone ends it.
     """
 
     pipeline: str
@@ -70,7 +70,7 @@ def begin(plane: ControlPlane, request: StreamRequest) -> Goal:
         GateRefusedError: If the storage root is another control plane's.
         SpecError: If the declaration is wrong; nothing was changed.
         UsageError: TIDE-CTRL-006 if the pipeline is no stream, TIDE-CTRL-007 if a later wish stands,
-            TIDE-CTRL-020 if a suspension's moment is of no use, TIDE-CTRL-021 if somebody has stopped what
+            TIDE-CTRL-020 if a suspension's moment is of no use, TIDE-CTRL-021 if someone has stopped what
             is to be suspended or resumed.
     """
     check_until(request.verb, request.until, datetime.now(UTC))

@@ -1,4 +1,4 @@
-"""A suspension: a stream is drained, and comes back at a moment, or when somebody resumes it.
+"""A suspension: a stream is drained, and comes back at a moment, or when someone resumes it.
 
 It is a wish like start and stop, so the last request wins: a start ends it, a stop makes it last. But neither
 `suspend` nor `resume` undoes a stop, since a suspended stream comes back by itself.

@@ -86,7 +86,7 @@ def take_over(plane: ControlPlane, plan: Takeover, by: str, why: str) -> None:
 
     1. Audit. 2. The root is ours: no driver is started over there any more. 3. Each pipeline gets a higher
     epoch, so that drivers that still run there end before their next batch. 4. Ours for good. Who dies
-    after 2 has taken it over, but starts nothing before somebody repeats it.
+    after 2 has taken it over, but starts nothing before someone repeats it.
 
     Raises:
         UsageError: TIDE-CKPT-031, if `by` or `why` cannot be kept.

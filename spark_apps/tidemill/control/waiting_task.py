@@ -1,6 +1,6 @@
 """Notes of which Airflow task waits for a bounded run, so that a run whose task has failed is drained.
 
-A trigger is told at once that its task was marked as failed, but not if the triggerer is away or has not seen
+A trigger is told at once that its task was marked as failed, but not if the triggerer is down or has not seen
 it yet, nor if the task was still on its worker. Reconciliation looks through these notes, and misses none.
 """
 

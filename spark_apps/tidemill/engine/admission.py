@@ -30,7 +30,7 @@ def admit(run: RunContext) -> RunContext:
     if run.mode == "backfill":
         return run
     facts = gather_facts(run.store, run.pipeline, run.generation)
-    # What storage says is refused even while the broker is away.
+    # What storage says is refused even while the broker is unavailable.
     check(facts)
     facts = with_topics(facts, run.pipeline)
     check(facts)

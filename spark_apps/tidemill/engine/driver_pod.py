@@ -83,7 +83,7 @@ def this_pod(variables: Mapping[str, str] = os.environ) -> DriverPod | None:
 
 
 def check_first_pod(pod: DriverPod | None, mode: str) -> None:
-    """See that a stream's pod is the one of its StatefulSet, whatever somebody scaled that to.
+    """See that a stream's pod is the one of its StatefulSet, whatever someone scaled that to.
 
     Asked before anything is claimed or written: a second pod that took the epoch would be fenced off by the
     restarted first one, and so on for ever.

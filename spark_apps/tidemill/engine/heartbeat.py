@@ -1,6 +1,6 @@
 """A driver's heartbeat: a file of its machine in which it leaves each sign of life, and how it ended.
 
-For who starts drivers on this machine. It needs neither the storage root, which may be what is away, nor
+For who starts drivers on this machine. It needs neither the storage root, which may be unavailable, nor
 space on a full disk: after the first one, every beat overwrites the same few bytes.
 """
 

@@ -36,7 +36,7 @@ class Verdict:
 def alive(state: str, silence: timedelta, trigger: timedelta | None) -> Verdict:
     """Whether the driver shows that it lives: it works, or says itself why it cannot.
 
-    Every change of the status is a sign of life, also `waiting` for a source that is away, which the driver
+    Every change of the status is a sign of life, also `waiting` for an unavailable source, which the driver
     repeats; so are Spark's events and each task that ends. A bounded run has no trigger to measure by: it may
     take as long as it likes, but not be silent for longer than any driver may. Nor may one that has ended
     and whose process does not go.

@@ -57,7 +57,7 @@ def _position(batches: CheckpointBatches) -> _Position:
     try:
         committed, planned = batches.last_committed(), batches.last_planned()
         newest = None if committed is None else batches.planned(committed)
-    except Exception:  # noqa: BLE001  # a torn file or storage that is away must not hide how the driver ended
+    except Exception:  # noqa: BLE001  # a torn file or storage that is unavailable must not hide how the driver ended
         return _Position()
     unfinished = planned if planned is not None and planned != committed else None
     return _Position(committed, unfinished, _ends(newest) if newest else None)

@@ -16,7 +16,7 @@ from tidemill.engine.reporter import Reporter
 from tidemill.sources.topic_retention import TopicRetention
 from tidemill.spec.project import Pipeline
 
-# Seconds between two questions: somebody may shorten a topic's retention at any time, and unread records of
+# Seconds between two questions: someone may shorten a topic's retention at any time, and unread records of
 # the shortest usual one, an hour, are then gone within it.
 ASK_SECONDS = 900.0
 

@@ -1,4 +1,4 @@
-"""Saying that the source of a running query is away, long before Spark does."""
+"""Saying that the source of a running query is unavailable, long before Spark does."""
 
 from __future__ import annotations
 

@@ -25,12 +25,12 @@ def restore_with_spark(spark: SparkSession, wanted: TableRestore) -> None:
 
     1. Close the transaction ids with writes of no row: a RESTORE of Spark carries no transaction. From here
        on only others can still write.
-    2. Decide, now that nothing more of ours can come. RESTORE; if somebody has committed between the
+    2. Decide, now that nothing more of ours can come. RESTORE; if someone has committed between the
        decision and the RESTORE, take it back.
     3. Begin the new generation with another write of no row.
 
     Raises:
-        GateRefusedError: As there; TIDE-CKPT-040 also if somebody committed within step 2.
+        GateRefusedError: As there; TIDE-CKPT-040 also if someone committed within step 2.
     """
     table = open_existing(wanted.path)
     if next_action(commits_since(wanted, table), wanted) == "done":

@@ -1,6 +1,6 @@
 """A backfill's turn to commit: as long as it has it, drivers of the pipeline wait with their next batch.
 
-Delta refuses a commit that replaces rows if somebody has appended to the table since it began, whichever rows
+Delta refuses a commit that replaces rows if someone has appended to the table since it began, whichever rows
 those are. Beside a stream that commits more often than the rows of a backfill take to write, it would lose
 every race. So, after a few, it takes its turn: a file of the pipeline that it changes every few seconds. A
 file that stays the same, of a backfill that was killed, makes nobody wait for long; no clocks are compared.

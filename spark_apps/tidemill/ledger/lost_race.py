@@ -1,4 +1,4 @@
-"""Commits that other writers win: tried again, because each loss means that somebody else made progress."""
+"""Commits that other writers win: tried again, because each loss means that someone else made progress."""
 
 from __future__ import annotations
 

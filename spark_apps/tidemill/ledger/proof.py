@@ -58,7 +58,7 @@ class Undo:
         batches: Commits of the pipeline that are taken back, newest first.
         returns: Numbers of batches that were taken back before and come back.
         maintenance: Commits taken back that changed no row.
-        foreign: Commits of somebody else, or of a backfill, that would be taken back.
+        foreign: Commits of someone else, or of a backfill, that would be taken back.
     """
 
     version: int

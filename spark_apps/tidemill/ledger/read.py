@@ -57,7 +57,7 @@ class Commit:
 
     @property
     def is_by_verb(self) -> bool:
-        """Whether a verb made it: no batch, and no act of somebody else."""
+        """Whether a verb made it: no batch, and no act of someone else."""
         if self.entry is not None:
             return self.entry.mode == "base"
         return self.note is not None and RESTORED_BY in self.note
@@ -74,7 +74,7 @@ class Commit:
 
 
 class History:
-    """The commits of an open table, newest first, read only as far back as somebody looks."""
+    """The commits of an open table, newest first, read only as far back as someone looks."""
 
     def __init__(self, path: str, table: DeltaTable | None) -> None:
         self._path = path
@@ -143,7 +143,7 @@ def commits_of(path: str, table: DeltaTable, limit: int | None = None) -> list[C
     """The commits of a table that is open, newest first.
 
     The library (deltalake 1.6.6) lists what is there by now and numbers it from the view's version on, so
-    that a commit of somebody else meanwhile would shift all numbers: the view's own commit is looked for in
+    that a commit of someone else meanwhile would shift all numbers: the view's own commit is looked for in
     the list.
 
     Raises:

@@ -38,7 +38,7 @@ class TableRestore:
     Args:
         path: Of the table.
         version: To bring back.
-        known: Newest version that the plan knew; a commit of somebody else after it is not taken back.
+        known: Newest version that the plan knew; a commit of someone else after it is not taken back.
         base: The new generation's first entry; its query id is this request's own.
         closes: Transaction ids that nobody may use any more.
     """
@@ -79,7 +79,7 @@ def restore_through_delta_rs(wanted: TableRestore) -> None:
     """Hand over a table, once for each request, in one commit.
 
     Raises:
-        GateRefusedError: TIDE-CKPT-040 if somebody else has written since, TIDE-CKPT-072 if the version is
+        GateRefusedError: TIDE-CKPT-040 if someone else has written since, TIDE-CKPT-072 if the version is
             gone, TIDE-CKPT-073 if only Spark can write the table.
         UnavailableError: TIDE-SINK-002, if other writers won every attempt.
     """
@@ -113,7 +113,7 @@ def next_action(since: Sequence[Commit], wanted: TableRestore) -> Literal["done"
     Where nothing is to be taken back the generation begins without a RESTORE, so that others may write on.
 
     Raises:
-        GateRefusedError: TIDE-CKPT-040, if a commit of somebody else would be taken back.
+        GateRefusedError: TIDE-CKPT-040, if a commit of someone else would be taken back.
     """
     if any(c.entry is not None and c.entry.query_id == wanted.base.query_id and c.is_by_verb for c in since):
         return "done"
@@ -182,7 +182,7 @@ def _commit(table: DeltaTable, wanted: TableRestore, action: Literal["begin", "r
     """Do it in one commit.
 
     Raises:
-        LostRaceError: If somebody else has committed meanwhile.
+        LostRaceError: If someone else has committed meanwhile.
         GateRefusedError: TIDE-CKPT-072, if files of the version are gone.
     """
     from deltalake import CommitProperties

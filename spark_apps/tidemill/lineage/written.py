@@ -127,7 +127,7 @@ def _commits(pipeline: Pipeline, output: str, limit: int | None = None) -> Itera
 
 
 def _history(path: str) -> History:
-    """All commits of a table, read only as far back as somebody looks."""
+    """All commits of a table, read only as far back as someone looks."""
     from deltalake.exceptions import DeltaError
 
     try:

@@ -2,12 +2,12 @@
 
 1. Small files are put together, if there are enough of them and delta-rs can do it.
 2. The log gets a checkpoint, if that would shorten reading it.
-3. `oldest_needed` is the oldest version that somebody may still read: the retention, a rewind, a backup, a
+3. `oldest_needed` is the oldest version that someone may still read: the retention, a rewind, a backup, a
    pipeline that reads the table. A data file is deleted only if no version from there on has it, and if it is
    older than the retention: files of a commit that is on its way belong to no version yet.
 4. Log files go only by Delta's own retention, and only as far as every version from there on can be read.
 
-Where it cannot be known what somebody needs, nothing is deleted.
+Where it cannot be known what someone needs, nothing is deleted.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SUPPORTED_FEATURES = frozenset(
 
 @dataclass(frozen=True)
 class Need:
-    """Somebody who may still read an older version.
+    """Someone who may still read an older version.
 
     Args:
         who: In words.
@@ -80,7 +80,7 @@ class TableFacts:
         keeps_files: How long removed files stay, at least.
         keeps_log: How long the log stays; None if it is never cleaned up.
         needs: Who may still read older versions.
-        unknown: Why it cannot be told what somebody needs.
+        unknown: Why it cannot be told what someone needs.
         newest_entry: Version with the newest ledger entry of a writer, the oldest of several; None without
             any. A driver and the gate ask the log for it.
         unsupported: Why only Spark can rewrite the table; empty if delta-rs can.
@@ -154,7 +154,7 @@ def decide(facts: TableFacts, now: datetime) -> Decision:
 
 
 def oldest_needed(facts: TableFacts, now: datetime) -> Floor:
-    """The oldest version that somebody may still read."""
+    """The oldest version that someone may still read."""
     readable = facts.log.readable_from
     if facts.unsupported:
         return Floor(None, f"needs Spark: {facts.unsupported}")
@@ -172,7 +172,7 @@ def oldest_needed(facts: TableFacts, now: datetime) -> Floor:
 def unneeded_files(
     stored: Iterable[StoredFile], folder: str, needed: Collection[str], before: datetime
 ) -> list[StoredFile]:
-    """Data files, and checksums of such, that no version has that somebody may read.
+    """Data files, and checksums of such, that no version has that someone may read.
 
     Args:
         stored: Files in the table's folder.

@@ -5,7 +5,7 @@
 
 1. Small files are put together, in a commit that changes no row. Another writer that commits first wins.
 2. The log gets a checkpoint.
-3. Data files that no version has that somebody may read are deleted, by a plan made after 1: no commit tells
+3. Data files that no version has that someone may read are deleted, by a plan made after 1: no commit tells
    of it, and what is left is found by the next run.
 4. Expired log files are deleted, the oldest first.
 """

@@ -81,7 +81,7 @@ def maintained_tables(environment: Environment) -> Maintained:
 def gather_needs(
     environment: Environment, store: Store, table: MaintainedTable, table_id: str
 ) -> tuple[list[Need], list[str]]:
-    """Who needs older versions, and why that cannot be told of somebody."""
+    """Who needs older versions, and why that cannot be told of someone."""
     needs: list[Need] = []
     unknown: list[str] = []
     layout = environment.layout

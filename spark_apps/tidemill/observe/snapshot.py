@@ -62,7 +62,7 @@ def read_pipelines(store: Store, layout: Layout, with_queries: bool) -> tuple[Pi
         layout: Its paths.
         with_queries: Whether to read what drivers say of their queries, too.
     """
-    # What else somebody has put there is no pipeline.
+    # What else someone has put there is no pipeline.
     names = [name for name in store.list_names(layout.states) if re.fullmatch(PIPELINE_PATTERN, name)]
     with ThreadPoolExecutor(AT_ONCE) as threads:
         return tuple(threads.map(partial(_see, store, layout, with_queries), names))

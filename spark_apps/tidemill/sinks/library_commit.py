@@ -37,7 +37,7 @@ def add_files(table: DeltaTable, parts: Sequence[PartFile], commit: BatchCommit,
         now: Milliseconds since 1970.
 
     Raises:
-        CommitFailedError: Of deltalake, if somebody else committed, or if it does not know a feature of the
+        CommitFailedError: Of deltalake, if someone else committed, or if it does not know a feature of the
             table.
         DeltaError: Of deltalake, if it cannot commit to such a table.
     """

@@ -154,7 +154,7 @@ def create_table(frame: DataFrame, log: TableLog, sink: DeltaSink) -> None:
 
 
 def _clear_log(session: Any, path: str) -> None:
-    """Remove a log without commits; one that somebody commits to meanwhile stays."""
+    """Remove a log without commits; one that someone commits to meanwhile stays."""
     folder = session._jvm.org.apache.hadoop.fs.Path(path)
     files = folder.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
     if not files.exists(folder):
@@ -168,7 +168,7 @@ def _clear_log(session: Any, path: str) -> None:
 
 
 def _appears(log: TableLog) -> bool:
-    """Whether somebody else's table is there within a moment."""
+    """Whether someone else's table is there within a moment."""
     for _ in range(_LOOKS_FOR_A_TABLE):
         if log.refresh() is not None:
             return True

@@ -216,7 +216,7 @@ class TableLog:
         return Written(True, rows, self._landed(commit, before))
 
     def _landed(self, commit: BatchCommit, before: int) -> int:
-        """Take note of a commit; its version, or that of somebody who wrote right after it."""
+        """Take note of a commit; its version, or that of someone who wrote right after it."""
         view = self.refresh()
         if view is None:
             raise self._vanished()

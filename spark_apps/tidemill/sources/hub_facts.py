@@ -14,7 +14,7 @@ from tidemill.spec.eventhubs_source import EventHubsSource
 from tidemill.spec.project import Pipeline
 from tidemill.spec.secret_value import read_secret
 
-# Longest wait for one answer, in seconds. Somebody waits at a prompt, and the answer is not needed.
+# Longest wait for one answer, in seconds. Someone waits at a prompt, and the answer is not needed.
 ANSWER_TIMEOUT_SECONDS = 5
 
 # Only events are read by a consumer group. The name is asked for all the same.

@@ -16,7 +16,7 @@ from tidemill.spec.project import Pipeline
 # `retention.ms` of a topic that keeps its records for ever.
 _FOR_EVER = -1
 
-# Longest wait for one answer, in seconds. Somebody waits at a prompt, and the answer is not needed.
+# Longest wait for one answer, in seconds. Someone waits at a prompt, and the answer is not needed.
 ANSWER_TIMEOUT_SECONDS = 5.0
 
 

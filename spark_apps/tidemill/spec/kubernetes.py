@@ -90,7 +90,7 @@ class PodSettings(Strict):
     evictable: bool = Field(
         False,
         description="Whether a drained node or an autoscaler may move a running stream: it then drains and "
-        "starts elsewhere. Otherwise its disruption budget refuses, until somebody stops the stream.",
+        "starts elsewhere. Otherwise its disruption budget refuses, until an operator stops the stream.",
     )
 
     @field_validator("labels", "annotations")

@@ -62,7 +62,7 @@ class RestartPolicy(Strict):
     fruitless_limit: Count = Field(
         4,
         le=LARGEST_BUDGET,
-        description="Crashes in a row before the first batch, after which the stream is held until somebody "
+        description="Crashes in a row before the first batch, after which the stream is held until someone "
         "acts: no restart helps a driver that never lives long enough for one batch.",
     )
 

@@ -11,7 +11,7 @@ done and which verb repairs it.
 | G4 do checkpoint, ledger and transactions of all tables agree | `agreement.py` |
 | G5 can the next batch load its state | `state.py` |
 | G6 does the source still have what comes next | `source.py` |
-| G7 is somebody else at it | `alive.py` |
+| G7 is someone else at it | `alive.py` |
 | changes of the declaration | `changes.py` |
 """
 

@@ -1,4 +1,4 @@
-"""G7: is somebody else at it? A hold forbids the start; a driver that was heard of a moment ago does not.
+"""G7: is someone else at it? A hold forbids the start; a driver that was heard of a moment ago does not.
 
 The gate cannot prove life: a driver that was killed leaves a fresh status, and refusing to start after it
 would be the outage itself. That at most one driver runs is seen to elsewhere: by the runtime's slot, and by
@@ -26,7 +26,7 @@ def holds_on(pipeline: str, holds: Iterable[Hold]) -> Iterator[Finding]:
             "TIDE-CKPT-029",
             "error",
             pipeline,
-            "A hold forbids the start: somebody changes checkpoint or tables, or has not finished.",
+            "A hold forbids the start: someone changes checkpoint or tables, or has not finished.",
             {"pipeline": pipeline, **hold.facts},
             hold.to_do or f"once its reason is gone: tidemill checkpoint release {pipeline} {hold.id}",
             runbook="hold",

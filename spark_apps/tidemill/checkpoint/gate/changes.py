@@ -18,7 +18,7 @@ from tidemill.spec.state_store import PROVIDER_SETTING, PROVIDERS, store_of
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
 
-# Values of a shape whose change nobody can accept for a stateful query; those that somebody must accept, for
+# Values of a shape whose change nobody can accept for a stateful query; those that someone must accept, for
 # any query and for a stateful one; and those by which records become rows.
 _CLOCK = ("event_time", "output_mode")
 _ANY = ("path", "format", "streams")

@@ -57,7 +57,7 @@ class OpenTable:
 def table_facts(commits: Iterable[Commit], table: OpenTable, reader: Reader) -> TableFacts:
     """Say which batches of the generation stand in the table.
 
-    Reads as far back as the generation's newest entries; all of the log only if somebody restored the table
+    Reads as far back as the generation's newest entries; all of the log only if someone restored the table
     by hand lately, or if there are none. Then the transaction version tells; after a RESTORE it says too
     much and tells nothing.
     """

@@ -86,7 +86,7 @@ def create_entry(store: Store, layout: Layout, entry: JournalEntry) -> bool:
 
 
 def note_step(store: Store, layout: Layout, entry: JournalEntry, notes: Notes) -> JournalEntry | None:
-    """Note the next step as done; None if somebody else has."""
+    """Note the next step as done; None if someone else has."""
     step = {"step": entry.steps[entry.done], "at": _now(), "notes": dict(notes)}
     path = f"{_folder(layout, entry.pipeline, entry.request_id)}/step-{entry.done + 1:02d}.json"
     if not store.create_json(path, step):

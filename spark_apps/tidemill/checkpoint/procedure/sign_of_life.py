@@ -55,7 +55,7 @@ def shown_alive(store: Store, path: str) -> Iterator[None]:
 
     def renew() -> None:
         while not ended.wait(RENEWED_EVERY.total_seconds()):
-            # A store that is away for a moment is the next steps' to notice.
+            # A store that is unavailable for a moment is the next steps' to notice.
             with suppress(Exception):
                 _show(store, path)
 

@@ -56,14 +56,14 @@ RUN_BATCHES = 10
 # zip with its checksum, and an SST file or two).
 STATE_FILES_PER_BATCH = 2.3
 
-# Time between two runs of an incremental pipeline that has no schedule: somebody starts it by hand.
+# Time between two runs of an incremental pipeline that has no schedule: someone starts it by hand.
 BY_HAND_INTERVAL = timedelta(hours=1)
 
 # Delta's own defaults of `delta.logRetentionDuration` and `delta.deletedFileRetentionDuration`.
 DELTA_LOG_RETENTION = timedelta(days=30)
 DELTA_DELETED_FILE_RETENTION = timedelta(days=7)
 
-# Added to `rewindable` for tables: the hours in which somebody notices, decides and types.
+# Added to `rewindable` for tables: the hours in which someone notices, decides and types.
 TABLE_MARGIN = timedelta(days=1)
 
 
@@ -73,7 +73,7 @@ class Retention:
 
     Args:
         asked: `run.rewindable`, or the default.
-        declared: Whether somebody asked for it.
+        declared: Whether someone asked for it.
         interval: Time between two batches that the numbers assume.
         wanted: Batches that `asked` needs.
         batches: Batches that Spark keeps.
@@ -141,7 +141,7 @@ def files_per_batch(spec: PipelineSpec) -> float:
 
 
 def retention_findings(pipeline: str, kept: Retention) -> list[Finding]:
-    """TIDE-CKPT-060, if less is kept than somebody asked for."""
+    """TIDE-CKPT-060, if less is kept than someone asked for."""
     if kept.reaches or not kept.declared:
         return []
     longest_interval = kept.asked / (kept.batches - MARGIN_BATCHES)

@@ -157,7 +157,7 @@ def switch_to(store: Store, layout: Layout, record: Current) -> None:
     """Make a generation the live one; done before is done.
 
     Raises:
-        GateRefusedError: TIDE-CKPT-042, if somebody else has changed the generation since the plan.
+        GateRefusedError: TIDE-CKPT-042, if someone else has changed the generation since the plan.
     """
     if switch_generation(store, layout, record):
         return

@@ -115,7 +115,7 @@ def prune_steps(store: Store, layout: Layout, request: Request, plan: Mapping[st
 
 def _move(store: Store, layout: Layout, request: Request, paths: Iterable[str], _: Notes) -> None:
     for path in paths:
-        # Again, because somebody may have made it the live one since the plan.
+        # Again, because someone may have made it the live one since the plan.
         if path not in _protected(read_current(store, layout, request.pipeline)):
             folder = f"{layout.state(request.pipeline)}/{path}"
             move_to_trash(store, layout, request.pipeline, request.request_id, folder)

@@ -26,7 +26,7 @@ class Table:
         name: As in ledger entries; `quarantine` and `late` are those of records that were set aside.
         path: Of the table.
         table_id: Its id.
-        commits: Newest first, read as far back as somebody looks.
+        commits: Newest first, read as far back as someone looks.
     """
 
     name: str

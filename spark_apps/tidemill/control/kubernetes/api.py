@@ -14,8 +14,8 @@ Document = dict[str, Any]
 # Who is named as the manager of fields that are applied or changed here.
 FIELD_MANAGER = "tidemill"
 
-# Times that an action looks again after somebody else's change came between. The controllers write a status
-# now and then; several conflicts in a row mean that somebody works against us.
+# Times that an action looks again after someone else's change came between. The controllers write a status
+# now and then; several conflicts in a row mean that someone works against us.
 TRIES = 5
 
 
@@ -37,7 +37,7 @@ DISRUPTION_BUDGETS = Kind("/apis/policy/v1", "poddisruptionbudgets")
 
 
 class ConflictError(UnavailableError):
-    """Somebody else created or changed the object meanwhile: look again, then decide anew."""
+    """Someone else created or changed the object meanwhile: look again, then decide anew."""
 
 
 class KubernetesApi(Protocol):

@@ -13,7 +13,7 @@ from tidemill.control.kubernetes.cluster_access import cluster_settings
 from tidemill.errors import SpecError, TidemillError, UnavailableError
 
 # Seconds to reach the API server, twice, and for its answer: 30 at most for one call. It answers in
-# milliseconds; a reconciliation of all streams must fail within a minute, its schedule, when it is away.
+# milliseconds; a reconciliation of all streams must fail within a minute, its schedule, without one.
 CONNECT_SECONDS = 5
 READ_SECONDS = 20
 
@@ -238,7 +238,7 @@ def _said_no(path: str, status: int, reason: str) -> TidemillError:
 def _conflict(path: str) -> ConflictError:
     return ConflictError(
         "TIDE-K8S-003",
-        "Somebody else changed an object on Kubernetes at the same moment; nothing was done.",
+        "Someone else changed an object on Kubernetes at the same moment; nothing was done.",
         facts={"path": path},
         fix="try again",
         runbook="kubernetes-unavailable",

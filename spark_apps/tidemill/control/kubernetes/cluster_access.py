@@ -50,7 +50,7 @@ def cluster_settings(connection: str | None) -> Configuration:
             settings = _own_settings(connection)
     except ImportError as error:
         raise _no_way(error, "install tidemill[airflow], or run it in an Airflow pod", connection) from error
-    # One more try to connect; more would hide an API server that is away.
+    # One more try to connect; more would hide an API server that is unavailable.
     settings.retries = Retry(total=1, redirect=0, read=0)
     return settings
 

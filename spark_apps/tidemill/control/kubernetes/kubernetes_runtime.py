@@ -86,7 +86,7 @@ class KubernetesRuntime:
         try:
             self._claim(start, seen.config_map)
         except ConflictError:
-            # Somebody was first; perhaps we ourselves, and a proxy on the way has sent our claim twice.
+            # Someone was first; perhaps we ourselves, and a proxy on the way has sent our claim twice.
             found = self._join(self._look(run.pipeline, slot_of(run.mode)), run)
             if found is None:
                 raise

@@ -104,7 +104,7 @@ def has_finished(job: Document) -> bool:
 
 
 def is_suspended(job: Document) -> bool:
-    """Whether a Job makes no pod until somebody lets it run."""
+    """Whether a Job makes no pod until someone lets it run."""
     return bool(job["spec"].get("suspend", False))
 
 

@@ -93,7 +93,7 @@ def pod_facts(pod: Document) -> PodFacts:
 
 
 def shortened(text: str) -> str:
-    """Somebody else's words on one line."""
+    """Someone else's words on one line."""
     text = " ".join(text.split())
     return text if len(text) <= LONGEST_WORDS else f"{text[:LONGEST_WORDS]}…"
 

@@ -22,7 +22,7 @@ from tidemill.spec.project import describe
 # StatefulSet's selector cannot.
 _SELECTING = (pod.NAME_LABEL, pod.PIPELINE_LABEL, pod.MODE_LABEL)
 
-# How long the Job of an ended run and its log stay for somebody to look at, in seconds: a night and a day.
+# How long the Job of an ended run and its log stay for someone to look at, in seconds: a night and a day.
 KEPT_SECONDS = 36 * 3600
 
 # Pod templates that a StatefulSet remembers. Only the newest is ever used: a start replaces the template.

@@ -87,7 +87,7 @@ def record_of(document: Document | None) -> SlotRecord | None:
     """The start that an object's annotations tell of; None without an object or a start.
 
     Raises:
-        UsageError: TIDE-K8S-008, if somebody damaged them.
+        UsageError: TIDE-K8S-008, if someone damaged them.
     """
     found = {} if document is None else document["metadata"].get("annotations") or {}
     if RUN_ID not in found:

@@ -38,7 +38,7 @@ def make_workload(api: KubernetesApi, start: Start) -> None:
 
 
 def refuse_foreign_objects(api: KubernetesApi, seen: Observed, start: Start) -> None:
-    """Never take over what somebody else has made under this name.
+    """Never take over what someone else has made under this name.
 
     Raises:
         SpecError: TIDE-K8S-005.
@@ -51,7 +51,7 @@ def refuse_foreign_objects(api: KubernetesApi, seen: Observed, start: Start) -> 
         if document is not None and not is_ours(document, pipeline):
             raise SpecError(
                 "TIDE-K8S-005",
-                "An object of the pipeline's name on Kubernetes belongs to somebody else.",
+                "An object of the pipeline's name on Kubernetes belongs to someone else.",
                 facts={"pipeline": pipeline, "name": document["metadata"]["name"]},
                 fix="give the pipeline, or that object, another name",
                 runbook="kubernetes-object-refused",
@@ -147,7 +147,7 @@ def _make_job(api: KubernetesApi, start: Start) -> bool:
 
 
 def _delete_at_version(api: KubernetesApi, job: Document) -> None:
-    """Delete a Job unless somebody has changed it: let it run, for one. ConflictError then."""
+    """Delete a Job unless someone has changed it: let it run, for one. ConflictError then."""
     exact = {key: job["metadata"][key] for key in ("uid", "resourceVersion")}
     api.delete(JOBS, job["metadata"]["name"], {"propagationPolicy": "Background", "preconditions": exact})
 

@@ -1,4 +1,4 @@
-"""A form of a verb that somebody has filled in: checked, and as words of the command line.
+"""A form of a verb that someone has filled in: checked, and as words of the command line.
 
 The DAGs make their trigger forms of the same fields, and check again what came through: Airflow's server lets
 unknown keys pass. The command line writes arguments as it is done here, so that both mean the same request.
@@ -57,7 +57,7 @@ def schema_of(verb: str) -> dict[str, Any]:
 
 
 def read_form(verb: str, given: Mapping[str, Any]) -> Asked:
-    """Check what somebody has filled in.
+    """Check what someone has filled in.
 
     Raises:
         UsageError: TIDE-CTRL-050. Values are not shown: they may be anything.

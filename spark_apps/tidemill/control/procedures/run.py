@@ -144,7 +144,7 @@ def check_allowed(plane: ControlPlane, asking: Asking, pipeline: Pipeline, forbi
 
 
 def check_approval(asking: Asking, environment: Environment) -> None:
-    """See that somebody else has approved.
+    """See that someone else has approved.
 
     Raises:
         GateRefusedError: TIDE-CKPT-036.
@@ -158,7 +158,7 @@ def check_approval(asking: Asking, environment: Environment) -> None:
             "TIDE-CKPT-036",
             "This environment is protected, and nobody else has approved. Nothing was changed.",
             facts={"environment": environment.name, "by": by, "approved_by": asking.approved_by},
-            fix="let somebody else read the plan, and name them: --approved-by NAME",
+            fix="let someone else read the plan, and name them: --approved-by NAME",
             runbook="unfinished-procedure",
         )
 

@@ -1,7 +1,7 @@
 """A stream stands still while a verb changes its checkpoint, and goes on afterwards.
 
 Both are requests as a person makes them, a stop and a start: reconciliation leaves the stream alone, and
-what somebody asks later wins. The start is the younger one by a microsecond.
+what someone asks later wins. The start is the younger one by a microsecond.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ def stand_still(plane: ControlPlane, stop: StreamRequest) -> Goal | None:
 
     Raises:
         GateRefusedError: If the storage root is another control plane's.
-        UsageError: TIDE-CTRL-007, if somebody has asked for something else since.
+        UsageError: TIDE-CTRL-007, if someone has asked for something else since.
     """
     if resolve_pipeline(plane.environment, stop.pipeline).spec.run.mode != "stream":
         return None
     standing = read_desired(plane.store, plane.layout, stop.pipeline)
     if standing is None or standing.state == "running" or _is(standing, stop):
         return begin(plane, stop).model_copy(update={"final": False})
-    # Stopped by somebody else, who will start it: only its driver may be on the way out still.
+    # Stopped by someone else, who will start it: only its driver may be on the way out still.
     if plane.running(stop.pipeline) is None:
         return None
     return Goal(pipeline=stop.pipeline, kind="stopped", final=False)
 
 
 def go_on(plane: ControlPlane, stop: StreamRequest) -> Goal | None:
-    """Start the stream that `stop` has stopped; None if it has stopped none, or somebody has asked since.
+    """Start the stream that `stop` has stopped; None if it has stopped none, or someone has asked since.
 
     Raises:
         GateRefusedError: If a hold forbids it, as that of a verb that has not come to its end.

@@ -72,7 +72,7 @@ class VerbForm:
         page: Its runbook.
         fields: Its own arguments.
         stops: Whether its pipeline must stand still meanwhile.
-        needs_approval: Whether somebody else must approve in a protected environment.
+        needs_approval: Whether someone else must approve in a protected environment.
     """
 
     does: str
