@@ -27,6 +27,26 @@ class Counter(StatefulProcessor):
 by_device = rows.groupBy("device")
 return by_device.transformWithStateInPandas(Counter(), "device string, n long", "Append", "None")"""
 
+KEPT_MORE = KEPT.replace(
+    "        self.seen", '        self.more = handle.getListState("more", "x long")\n        self.seen', 1
+)
+KEPT_RENAMED = KEPT.replace('"seen"', '"met"', 1)
+KEPT_WIDER = KEPT.replace('"n long")', '"n long, last string")', 1)
+KEPT_ELSEWHERE = KEPT.replace(
+    "by_device = rows.", "by_device = rows.withColumn('device', F.upper('device')).", 1
+)
+KEPT_NOTHING = """import pandas as pd
+from pyspark.sql.streaming import StatefulProcessor
+class Counter(StatefulProcessor):
+    def init(self, handle):
+        pass
+    def handleInputRows(self, key, rows, timer):
+        yield pd.DataFrame({"device": [key[0]], "n": [sum(len(part) for part in rows)]})
+    def close(self):
+        pass
+by_device = rows.groupBy("device")
+return by_device.transformWithStateInPandas(Counter(), "device string, n long", "Append", "None")"""
+
 ANEW: Answer = "needs new generation"
 
 
@@ -79,13 +99,13 @@ CHANGES = {
         COUNTS,
         COUNTS.replace("'device'", "F.upper('device').alias('device')"),
         ANEW,
-        ("TIDE-CTRL-085",),
+        ("TIDE-CTRL-083", "TIDE-CTRL-085"),
     ),
     "longer windows": Change(
         COUNTS, COUNTS.replace("MINUTES", "F.window('at', '10 minutes')"), ANEW, ("TIDE-CTRL-085",)
     ),
     "sliding windows": Change(
-        COUNTS, COUNTS.replace("MINUTES", "F.window('at', '5 minutes', '1 minute')"), ANEW, ("TIDE-CTRL-085",)
+        COUNTS, COUNTS.replace("MINUTES", "F.window('at', '5 minutes', '1 minute')"), ANEW, ("TIDE-CTRL-081",)
     ),
     "an aggregate more": Change(
         COUNTS, COUNTS.replace(".agg(", ".agg(F.max('id').alias('m'), "), ANEW, ("TIDE-CTRL-081",)
@@ -118,22 +138,19 @@ CHANGES = {
         PAIRS, PAIRS.replace("INTERVAL 1 HOUR", "INTERVAL 2 HOUR"), "compatible", ("TIDE-CTRL-087",)
     ),
     "more partitions": Change(COUNTS, COUNTS, "needs repartition", ("TIDE-CTRL-084",), partitions=3),
-    "a state of its own more": Change(
-        KEPT,
-        KEPT.replace(
-            "        self.seen",
-            '        self.more = handle.getListState("more", "x long")\n        self.seen',
-            1,
-        ),
-        "compatible",
-    ),
-    "a state of its own with other columns": Change(
-        KEPT, KEPT.replace('"n long")', '"n long, last string")', 1), ANEW, ("TIDE-CTRL-081",)
+    "a state of its own, unchanged": Change(KEPT, KEPT, "compatible"),
+    "a state of its own more": Change(KEPT, KEPT_MORE, "compatible"),
+    "a state of its own less": Change(KEPT_MORE, KEPT, "compatible"),
+    "a state of its own under another name": Change(KEPT, KEPT_RENAMED, ANEW, ("TIDE-CTRL-083",)),
+    "a state of its own with other columns": Change(KEPT, KEPT_WIDER, ANEW, ("TIDE-CTRL-081",)),
+    "a state of its own with a column renamed": Change(
+        KEPT, KEPT.replace('"n long")', '"m long")', 1), ANEW, ("TIDE-CTRL-083",)
     ),
     "a state of its own of another kind": Change(
-        KEPT,
-        KEPT.replace("getValueState", "getListState", 1),
-        ANEW,
-        ("TIDE-CTRL-082",),
+        KEPT, KEPT.replace("getValueState", "getListState", 1), ANEW, ("TIDE-CTRL-082",)
     ),
+    "a state of its own by another key of the same type": Change(
+        KEPT, KEPT_ELSEWHERE, ANEW, ("TIDE-CTRL-085",)
+    ),
+    "a processor without any state": Change(KEPT_NOTHING, KEPT_NOTHING, "compatible"),
 }

@@ -93,6 +93,7 @@ SHOWN_ELSEWHERE = {
     "TIDE-CTRL-083": "tests/support/upgrade_corpus.py",
     "TIDE-CTRL-084": "tests/support/upgrade_corpus.py",
     "TIDE-CTRL-085": "tests/support/upgrade_corpus.py",
+    "TIDE-CTRL-088": "tests/unit/checkpoint/test_upgrade_verdict.py",
     "TIDE-K8S-002": "tests/unit/control/kubernetes/test_client.py",
     "TIDE-K8S-003": "tests/unit/control/kubernetes/test_client.py",
     "TIDE-K8S-004": "tests/unit/control/kubernetes/test_client.py",

@@ -22,6 +22,9 @@ MOST_CHARACTERS = 200
 # Operations that give on what they name, by the field that names it.
 _SELECTING = {"Project": "projectList", "Aggregate": "aggregateExpressions"}
 
+# `transformWithState`, of rows and of pandas.
+_OWN_STATES = "TransformWithStateInPySpark"
+
 # Fields of an expression that say nothing of its value.
 _STRUCTURE = ("class", "num-children")
 
@@ -43,10 +46,14 @@ def plan_meanings(root: Node) -> tuple[Meaning, ...]:
     for node in _from_the_leaves(root):
         words.learn(node)
     return tuple(
-        _READ[node.kind](node, words)
-        for node in root.walk()
-        if node.kind in _READ and all(is_stream(child) for child in node.children)
+        _READ[node.kind](node, words) for node in root.walk() if node.kind in _READ and _keeps_state(node)
     )
+
+
+def _keeps_state(node: Node) -> bool:
+    """Whether all its rows come from streams; the initial state of a `transformWithState` never does."""
+    fed = node.children[:1] if node.kind == _OWN_STATES else node.children
+    return all(is_stream(child) for child in fed)
 
 
 class _Words:
@@ -200,6 +207,14 @@ def _conjuncts(condition: Node) -> Iterator[Node]:
         yield from _conjuncts(child)
 
 
+def _own_states(node: Node, words: _Words) -> Meaning:
+    """Spark projects the columns of the key in front of all others."""
+    columns = node.children[0].expressions("projectList")
+    return Meaning(
+        kind=node.kind, keys=_unique(map(words.of, columns[: int(node.fields["groupingAttributesLen"])]))
+    )
+
+
 def _by_kind(node: Node, _: _Words) -> Meaning:
     return Meaning(kind=node.kind)
 
@@ -215,7 +230,6 @@ _READ: dict[str, Callable[[Node, _Words], Meaning]] = {
     "Distinct": _by_kind,
     "Join": _join,
     "FlatMapGroupsInPandasWithState": _keyed("groupingAttributes"),
-    "TransformWithStateInPySpark": _by_kind,
-    "TransformWithState": _by_kind,
+    _OWN_STATES: _own_states,
     "GlobalLimit": _by_kind,
 }

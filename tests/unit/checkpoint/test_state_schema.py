@@ -32,7 +32,7 @@ CHUNKED = text("v2") + chunks(columns(KEY)[:9], columns(KEY)[9:]) + chunks(colum
 NAMED = (
     text("v3")
     + struct.pack(">i", 1)
-    + chunks("seen")
+    + text("seen")
     + (struct.pack(">h", 0) + chunks(columns(KEY)))
     + (struct.pack(">h", 0) + chunks(columns(VALUE)))
     + chunks("{}")

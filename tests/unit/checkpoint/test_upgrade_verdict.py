@@ -84,5 +84,23 @@ def test_columns_that_changed_places_are_told() -> None:
     assert "TIDE-CTRL-083" in ids(old, new, meant=())
 
 
-def test_a_checkpoint_without_a_schema_says_nothing_of_columns() -> None:
-    assert ids(state(column("n")).model_copy(update={"tables": ()}), state(column("x"), column("y"))) == []
+def test_what_cannot_be_compared_is_not_called_compatible() -> None:
+    readable = state(column("n"))
+    unread = readable.model_copy(update={"tables": (), "unread": ("default",)})
+    assert ids(unread, readable) == ids(readable, unread) == ["TIDE-CTRL-088"]
+    assert verdict_of(found("TIDE-CTRL-088")).answer == "refused"
+
+
+def own_states(*names: str, column_name: str = "n") -> KeptState:
+    settings = {"timeMode": "None", **{f"state {name}": "ValueState" for name in names}}
+    return state(column(column_name)).model_copy(update={"settings": settings})
+
+
+def test_a_state_more_or_less_is_taken_and_one_in_the_place_of_another_is_not() -> None:
+    assert ids(own_states("seen"), own_states("seen", "more")) == []
+    assert ids(own_states("seen", "more"), own_states("seen")) == []
+    assert ids(own_states("seen"), own_states("met")) == ["TIDE-CTRL-083"]
+
+
+def test_another_name_of_a_column_in_a_state_of_its_own_is_never_known_to_mean_the_same() -> None:
+    assert ids(own_states("seen"), own_states("seen", column_name="many")) == ["TIDE-CTRL-083"]

@@ -80,13 +80,12 @@ class CheckpointReader:
         found = (self._operator(name) for _, name in newest.values())
         return sorted((operator for operator in found if operator), key=lambda operator: operator.number)
 
-    def state_tables(self, operator: Operator) -> list[StateTable]:
-        """What the stores of an operator hold; a store without a readable schema is left out."""
-        return [
-            table
-            for store in operator.stores
-            for table in self._tables(self._schema_file(operator.number, store), store)
-        ]
+    def state_tables(self, operator: Operator) -> dict[str, list[StateTable]]:
+        """What each store of an operator holds; a store without a readable schema is left out."""
+        found = {
+            store: self._tables(self._schema_file(operator.number, store), store) for store in operator.stores
+        }
+        return {store: tables for store, tables in found.items() if tables is not None}
 
     def state_problems(self, version: int) -> list[Missing]:
         """Why the state cannot be loaded at a version, empty if nothing speaks against it.
@@ -124,11 +123,11 @@ class CheckpointReader:
         name = f"{StoreKey(operator, 0, store)}/_metadata/schema"
         return name if name in self.names else None
 
-    def _tables(self, name: str | None, store: str) -> list[StateTable]:
+    def _tables(self, name: str | None, store: str) -> list[StateTable] | None:
         try:
-            return parse_state_schema(self.store.read(f"{self.path}/{name}") or b"", store) if name else []
+            return parse_state_schema(self.store.read(f"{self.path}/{name}") or b"", store) if name else None
         except TornFileError:
-            return []
+            return None
 
     def _operator(self, name: str) -> Operator | None:
         try:

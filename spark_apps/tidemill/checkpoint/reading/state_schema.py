@@ -4,9 +4,10 @@ Format (Spark 4.2, `SchemaHelper`): Java's `DataOutputStream`. First the version
 
     v1  key, value: one string each
     v2  key, value: each in chunks, first their number
-    v3  number of tables; of each: name in chunks, id and key, id and value, encoder, user's key
+    v3  number of tables; of each: name as one string, id and key, id and value, encoder, user's key
 
-A string is two bytes of length and modified UTF-8; keys and values are Spark's JSON of a struct.
+A string is two bytes of length and modified UTF-8; keys and values are Spark's JSON of a struct. All of v3
+but numbers and names is in chunks.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def _named(read: _Reader, store: str) -> list[StateTable]:
 
 
 def _named_table(read: _Reader, store: str) -> StateTable:
-    name = read.chunks()
+    name = read.text()
     # The ids number the versions that Avro state may have; ours is in Spark's own rows.
     read.number(">h")
     key = _columns(read.chunks())

@@ -71,44 +71,82 @@ def _tables(facts: UpgradeFacts) -> Iterator[Finding]:
     planned = {state.number: state for state in facts.planned.operators}
     for state in facts.kept:
         after = planned[state.number]
-        if state.tables and after.tables:
-            yield from _differences(facts, state, after)
-        changed = {
-            name: f"{value} -> {after.settings[name]}"
-            for name, value in state.settings.items()
-            if name in after.settings and after.settings[name] != value
-        }
-        if changed:
-            yield _error(
-                facts,
-                "TIDE-CTRL-082",
-                "`transformWithState` keeps a state of another kind, or runs in another mode. "
-                "Spark would refuse it.",
-                {"operator": f"{state.number} {state.name}", "changed": changed},
-            )
+        yield from _unread(facts, state, after)
+        yield from _differences(facts, state, after)
+        yield from _settings(facts, state, after)
+
+
+def _unread(facts: UpgradeFacts, before: KeptState, after: KeptState) -> Iterator[Finding]:
+    if before.unread or after.unread:
+        yield _error(
+            facts,
+            "TIDE-CTRL-088",
+            "Which columns an operator keeps cannot be read, so they cannot be compared: a file of the "
+            "schema is missing or damaged, or this Spark writes it in a way that is not known here.",
+            {
+                "operator": _label(before),
+                "unread_in_checkpoint": ", ".join(before.unread) or "none",
+                "unread_of_new": ", ".join(after.unread) or "none",
+            },
+        )
+
+
+def _settings(facts: UpgradeFacts, before: KeptState, after: KeptState) -> Iterator[Finding]:
+    """What `transformWithState` declares. A state more begins empty; one less is not read any more."""
+    changed = {
+        name: f"{value} -> {after.settings[name]}"
+        for name, value in before.settings.items()
+        if name in after.settings and after.settings[name] != value
+    }
+    if changed:
+        yield _error(
+            facts,
+            "TIDE-CTRL-082",
+            "`transformWithState` keeps a state of another kind, or runs in another mode. "
+            "Spark would refuse it.",
+            {"operator": _label(before), "changed": changed},
+        )
+    gone, new = before.settings.keys() - after.settings.keys(), after.settings.keys() - before.settings.keys()
+    if gone and new:
+        yield _error(
+            facts,
+            "TIDE-CTRL-083",
+            "States of `transformWithState` have other names. Spark would begin the new ones empty, and "
+            "leave what the old ones hold unread, without a word.",
+            {
+                "operator": _label(before),
+                "checkpoint": ", ".join(sorted(gone)),
+                "new": ", ".join(sorted(new)),
+            },
+        )
+
+
+def _label(state: KeptState) -> str:
+    return f"{state.number} {state.name}"
 
 
 def _differences(facts: UpgradeFacts, before: KeptState, after: KeptState) -> Iterator[Finding]:
     """Tables that both have. One that is new begins empty, and one that is gone is not read any more."""
     new = {table.name: table for table in after.tables}
-    operator = f"{before.number} {before.name}"
     if before.stores != after.stores:
         yield _error(
             facts,
             "TIDE-CTRL-081",
             "An operator keeps its state in other stores. Spark would refuse it.",
-            {"operator": operator, "checkpoint": before.stores, "new": after.stores},
+            {"operator": _label(before), "checkpoint": before.stores, "new": after.stores},
         )
         return
     for table in before.tables:
         if table.name in new:
-            yield from _of_table(facts, operator, table, new[table.name])
+            yield from _of_table(facts, before, table, new[table.name])
 
 
-def _of_table(facts: UpgradeFacts, operator: str, before: StateTable, after: StateTable) -> Iterator[Finding]:
+def _of_table(
+    facts: UpgradeFacts, state: KeptState, before: StateTable, after: StateTable
+) -> Iterator[Finding]:
     for part, old, new in (("key", before.key, after.key), ("value", before.value, after.value)):
         about = {
-            "operator": operator,
+            "operator": _label(state),
             "store": before.name,
             "part": part,
             "checkpoint": ", ".join(map(str, old)),
@@ -122,7 +160,7 @@ def _of_table(facts: UpgradeFacts, operator: str, before: StateTable, after: Sta
                 "Spark would refuse the new version at its first batch.",
                 about,
             )
-        elif [column.name for column in old] != [column.name for column in new] and not _is_same(facts):
+        elif _names(old) != _names(new) and not _is_same(facts, state):
             yield _error(
                 facts,
                 "TIDE-CTRL-083",
@@ -132,6 +170,10 @@ def _of_table(facts: UpgradeFacts, operator: str, before: StateTable, after: Sta
             )
 
 
+def _names(columns: tuple[StateColumn, ...]) -> list[str]:
+    return [column.name for column in columns]
+
+
 def _fits(old: StateColumn | None, new: StateColumn | None) -> bool:
     """As Spark has it: the same type in the same place, and no nulls where there were none."""
     if old is None or new is None:
@@ -139,9 +181,12 @@ def _fits(old: StateColumn | None, new: StateColumn | None) -> bool:
     return old.type == new.type and (old.nullable or not new.nullable)
 
 
-def _is_same(facts: UpgradeFacts) -> bool:
-    """Whether it is known that the operators compute the same, whatever their columns are called."""
-    return bool(facts.meant) and facts.meant == facts.planned.meanings
+def _is_same(facts: UpgradeFacts, state: KeptState) -> bool:
+    """Whether it is known that the operators compute the same, whatever their columns are called.
+
+    What `transformWithState` puts into a column is for its own code to know; only it has settings.
+    """
+    return not state.settings and bool(facts.meant) and facts.meant == facts.planned.meanings
 
 
 def _partitions(facts: UpgradeFacts) -> Iterator[Finding]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from pydantic import BaseModel, ConfigDict
 
 from tidemill.checkpoint.reading.reader import CheckpointReader
+from tidemill.checkpoint.reading.state_files import Operator
 from tidemill.checkpoint.reading.state_schema import StateTable
 from tidemill.storage.store import Store
 
@@ -21,7 +24,8 @@ class KeptState(_Frozen):
         name: Spark's name of it, such as `stateStoreSave` or `dedupe`.
         partitions: Number of its partitions.
         stores: Names of its stores.
-        tables: What they hold; empty where Spark has left no schema.
+        tables: What they hold.
+        unread: Those of the stores whose schema is missing or cannot be read.
         settings: What `transformWithState` was declared with: time mode, and kind of each state.
     """
 
@@ -30,6 +34,7 @@ class KeptState(_Frozen):
     partitions: int
     stores: tuple[str, ...]
     tables: tuple[StateTable, ...] = ()
+    unread: tuple[str, ...] = ()
     settings: dict[str, str] = {}
 
 
@@ -70,16 +75,19 @@ class PlannedVersion(_Frozen):
 
 def kept_in(reader: CheckpointReader) -> tuple[KeptState, ...]:
     """The stateful operators of a checkpoint, by number."""
-    return tuple(
-        KeptState(
-            number=operator.number,
-            name=operator.name,
-            partitions=operator.partitions,
-            stores=operator.stores,
-            tables=tuple(reader.state_tables(operator)),
-            settings=dict(operator.settings),
-        )
-        for operator in reader.operators
+    return tuple(_kept(reader, operator) for operator in reader.operators)
+
+
+def _kept(reader: CheckpointReader, operator: Operator) -> KeptState:
+    tables = reader.state_tables(operator)
+    return KeptState(
+        number=operator.number,
+        name=operator.name,
+        partitions=operator.partitions,
+        stores=operator.stores,
+        tables=tuple(chain.from_iterable(tables.values())),
+        unread=tuple(store for store in operator.stores if store not in tables),
+        settings=dict(operator.settings),
     )
 
 
