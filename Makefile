@@ -44,7 +44,7 @@ demo-stop: setup ## end all that `make demo` started
 examples: setup-tests ## run the examples of textbooks, and compare their rows; NUMBERS="17 18" runs some
 	@$(BIN)/python -m examples.proofs $(NUMBERS)
 
-.PHONY: test test-unit test-monitoring test-stores test-spark test-kafka test-airflow test-helm
+.PHONY: test test-unit test-monitoring test-stores test-spark test-kafka test-airflow test-browser test-helm
 test: setup-tests ## all tests that need no more than this machine's Java and Python, in three processes
 	@$(PYTEST) $(PROCESSES) $(TIERS)
 
@@ -66,6 +66,9 @@ test-kafka: setup-tests ## one real broker
 
 test-airflow: setup-tests ## Airflow's own classes and database
 	@$(PYTEST) tests/airflow
+
+test-browser: setup-tests ## the Streams page in Debian's Chromium, over a real Airflow
+	@$(PYTEST) tests/browser
 
 test-helm: setup ## the chart, rendered; needs helm, no cluster
 	@$(PYTEST) tests/helm

@@ -171,6 +171,10 @@ def name_beside(name: str, beside: str = "") -> str:
     return f"{beside}.{name}" if beside else name
 
 
+# The Streams page, below the address of Airflow.
+STREAMS_PAGE = "/tidemill/"
+
+
 def streams_page_path(pipeline: str) -> str:
     """A pipeline's part of the Streams page, below the address of Airflow."""
     return f"/tidemill/#/pipelines/{pipeline}"

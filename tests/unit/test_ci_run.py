@@ -34,6 +34,8 @@ class Checkout:
             "PATH": f"{self.programs}{os.pathsep}{os.environ['PATH']}",
             "CALLS": str(self.folder / "calls"),
             "FAILING": failing,
+            # On the way of programs; the real one is where a test cannot put another.
+            "CHROMIUM": str(self.programs / "chromium"),
         }
         return subprocess.run(
             [str(self.folder / "repository" / ".ci" / "run")],
@@ -61,7 +63,7 @@ def write_program(file: Path, text: str = PROGRAM) -> None:
 @pytest.fixture
 def checkout(tmp_path: Path) -> Checkout:
     programs = tmp_path / "programs"
-    for name in ("make", "helm"):
+    for name in ("make", "helm", "chromium"):
         write_program(programs / name)
     # As much disk as the images need.
     write_program(programs / "df", "#!/bin/bash\necho Avail\necho ${DISK:-100}\n")
@@ -79,6 +81,7 @@ TIERS = [
     "demo",
     "demo-stop",
     "test-helm",
+    "test-browser",
 ]
 
 
@@ -132,7 +135,15 @@ def test_without_a_cluster_it_says_in_words_what_was_not_run(checkout: Checkout)
     assert done.stdout.splitlines()[-1] == "1 passed in 0.1s (make test)"
 
 
-@pytest.mark.parametrize("failing", ["check", "test", "demo", "demo-stop", "test-helm"])
+def test_without_a_browser_that_can_be_had_it_says_that_the_page_was_not_run(checkout: Checkout) -> None:
+    (checkout.programs / "chromium").unlink()
+    write_program(checkout.programs / "apt-get", "#!/bin/bash\nexit 1\n")
+    done = checkout.run()
+    assert "make test-browser" not in checkout.calls
+    assert "NOT RUN: make test-browser. There is no" in done.stdout
+
+
+@pytest.mark.parametrize("failing", ["check", "test", "demo", "demo-stop", "test-helm", "test-browser"])
 def test_a_tier_that_fails_ends_the_run_and_is_named(checkout: Checkout, failing: str) -> None:
     done = checkout.run(f"make {failing}")
     assert done.returncode != 0

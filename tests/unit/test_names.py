@@ -79,6 +79,7 @@ LAYOUT = Layout("/lake")
         (names.name_beside("tidemill_streams"), "tidemill_streams"),
         (names.name_beside("tidemill_streams", "test"), "test.tidemill_streams"),
         (names.STREAM_ASSETS_DAG_ID, "stream_assets"),
+        (names.STREAMS_PAGE, "/tidemill/"),
         (names.streams_page_path("orders"), "/tidemill/#/pipelines/orders"),
         (names.BACKFILL_DAG_ID, "tidemill_backfill"),
         (names.CHECKPOINT_HYGIENE_DAG_ID, "checkpoint_hygiene"),

@@ -39,7 +39,7 @@ from tidemill.dev.broker_process import BrokerProcess, find_broker
 from tidemill.dev.ports import is_free
 from tidemill.dev.topics import create_topic
 from tidemill.errors import UnavailableError
-from tidemill.names import BACKFILL_DAG_ID, STREAMS_DAG_ID, incremental_dag_id, stream_dag_id
+from tidemill.names import BACKFILL_DAG_ID, STREAMS_DAG_ID, STREAMS_PAGE, incremental_dag_id, stream_dag_id
 from tidemill.spec.project import Project, load_environment
 
 USUAL_BROKER_PORT = 9092
@@ -126,6 +126,7 @@ def start_demo(demo: Demo, say: Say) -> AirflowServer:
         )
     )
     say(f"airflow     {airflow.url}  user {airflow.user}  password {airflow.password}")
+    say(f"page        {airflow.url}{STREAMS_PAGE}")
     _unpause(log_in(airflow.url, airflow.user, airflow.password))
     say("streams     started by the DAG tidemill_streams")
     return airflow

@@ -1,0 +1,10 @@
+"""The Streams page: an Airflow plugin with one page, one JSON API and one snapshot behind them.
+
+streams_plugin    what Airflow loads: the app, its place in the navigation, and a tab of each DAG
+app               page and API as one FastAPI app, mounted at /tidemill
+access            who may see a pipeline, act on it, and look into records
+routes, *_parts   the API; `answers` are its models
+snapshot          what all pipelines are like, read in the background, never for a request
+overview          state of a pipeline -> row of the overview. Pure
+static/           the page: plain JavaScript modules, no build step; vendor/ is uPlot as published
+"""

@@ -1,0 +1,73 @@
+"""Who may see a pipeline, act on it, and look into records: Airflow's login and roles decide, nobody else.
+
+| to                  | a user needs, in Airflow's words                                          |
+|---------------------|---------------------------------------------------------------------------|
+| see a pipeline      | to read its DAG (`stream__<name>` or `incremental__<name>`)               |
+| get a button        | to create runs of the DAG behind it; Airflow itself allows the run or not |
+| see records and log | to create runs of the pipeline's DAG, and the view `Tidemill records`     |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
+from airflow.api_fastapi.core_api.security import GetUserDep
+from fastapi import Depends, HTTPException
+
+from tidemill.names import incremental_dag_id, stream_dag_id
+
+# Airflow's word for a permission of a plugin's own; with FAB, `can read on Tidemill records`.
+RECORDS_VIEW = "Tidemill records"
+
+
+def dag_of(pipeline: str, mode: str | None) -> str:
+    """The DAG by which a pipeline is known in Airflow, whether or not Airflow has parsed it yet."""
+    return incremental_dag_id(pipeline) if mode == "incremental" else stream_dag_id(pipeline)
+
+
+@dataclass(frozen=True)
+class Viewer:
+    """Whoever has logged in."""
+
+    user: Any
+
+    def readable(self, dag_ids: Iterable[str]) -> set[str]:
+        """Those of these DAGs that the viewer may read."""
+        ids = set(dag_ids)
+        return get_auth_manager().filter_authorized_dag_ids(dag_ids=ids, user=self.user, method="GET")
+
+    def may_run(self, dag_id: str) -> bool:
+        """Whether Airflow would let the viewer trigger a DAG."""
+        return get_auth_manager().is_authorized_dag(
+            method="POST",
+            access_entity=DagAccessEntity.RUN,
+            details=DagDetails(id=dag_id),
+            user=self.user,
+        )
+
+    def may_see_records(self, dag_id: str) -> bool:
+        """Whether the viewer may look into what flows, which may be anything."""
+        return self.may_run(dag_id) and get_auth_manager().is_authorized_custom_view(
+            method="GET", resource_name=RECORDS_VIEW, user=self.user
+        )
+
+    def check_records(self, dag_id: str) -> None:
+        """Refuse a viewer who may not look into records.
+
+        Raises:
+            HTTPException: 403.
+        """
+        if not self.may_see_records(dag_id):
+            raise HTTPException(403, f"Records need the right to run {dag_id} and the view `{RECORDS_VIEW}`.")
+
+
+def _viewer(user: GetUserDep) -> Viewer:
+    return Viewer(user)
+
+
+# In a route: 401 for whoever has not logged in.
+LoggedIn = Annotated[Viewer, Depends(_viewer)]

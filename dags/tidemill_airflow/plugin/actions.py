@@ -1,0 +1,59 @@
+"""Which buttons a pipeline has, and what their forms are filled in with. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tidemill.names import BACKFILL_DAG_ID, checkpoint_dag_id, incremental_dag_id, stream_dag_id
+from tidemill_airflow.plugin.answers import Action
+from tidemill_airflow.plugin.overview import Seen
+
+
+def actions_of(seen: Seen, may_run: Callable[[str], bool]) -> tuple[Action, ...]:
+    """The buttons of a pipeline, what helps it now first; those that the viewer may not press are left out.
+
+    Args:
+        seen: The pipeline.
+        may_run: Whether the viewer may run a DAG.
+    """
+    return tuple(action for action in _all(seen) if may_run(action.dag_id))
+
+
+def _all(seen: Seen) -> Iterator[Action]:
+    name, facts = seen.name, seen.state.facts
+    for hold in seen.holds:
+        yield _verb("release", name, f"Release hold {hold.id}", hold=hold.id)
+    if facts.mode == "incremental":
+        yield Action(label="Run now", dag_id=incremental_dag_id(name), conf={})
+    elif facts.mode == "stream":
+        yield from (_act(name, verb) for verb in _verbs(seen))
+    for verb in ("backup", "rewind", "restore", "reset"):
+        yield _verb(verb, name, verb.capitalize())
+    if _can_backfill(seen):
+        yield Action(label="Backfill", dag_id=BACKFILL_DAG_ID, conf={"pipeline": name})
+
+
+def _verbs(seen: Seen) -> tuple[str, ...]:
+    facts = seen.state.facts
+    if facts.running is not None:
+        return ("restart", "suspend", "stop")
+    is_suspended = facts.desired is not None and facts.desired.state == "suspended"
+    return ("resume", "stop") if is_suspended else ("start", "stop") if facts.is_wanted else ("start",)
+
+
+def _act(pipeline: str, verb: str) -> Action:
+    return Action(label=verb.capitalize(), dag_id=stream_dag_id(pipeline), conf={"action": verb})
+
+
+def _verb(verb: str, pipeline: str, label: str, **conf: str) -> Action:
+    return Action(label=label, dag_id=checkpoint_dag_id(verb), conf={"pipeline": pipeline, **conf})
+
+
+def _can_backfill(seen: Seen) -> bool:
+    spec = seen.spec
+    return (
+        spec is not None
+        and bool(spec.delta_sinks)
+        and not spec.has_named_streams
+        and spec.source.facts.has_past
+    )

@@ -1,0 +1,78 @@
+"""Page and API as one FastAPI app, mounted by Airflow's API server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from airflow.configuration import conf
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import FileResponse, JSONResponse
+from fastapi.staticfiles import StaticFiles
+
+from tidemill.errors import SpecError, TidemillError, UnavailableError, UsageError
+from tidemill_airflow.place import place_of
+from tidemill_airflow.plugin.routes import api
+from tidemill_airflow.plugin.snapshot import Snapshot
+
+STATIC = Path(__file__).parent / "static"
+
+# Nothing from elsewhere, nothing inline, and no frame but Airflow's own.
+SECURITY_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+}
+
+
+def streams_app(snapshot: Snapshot | None = None) -> FastAPI:
+    """The app; looks at the streams from its start to its end.
+
+    Args:
+        snapshot: What is shown; by default the project and environment of this Airflow's DAGs.
+    """
+    shown = snapshot or Snapshot(place_of(str(Path(conf.get("core", "dags_folder")) / "dags.py")))
+
+    @asynccontextmanager
+    async def looking(_: FastAPI) -> AsyncIterator[None]:
+        shown.begin()
+        yield
+        shown.end()
+
+    app = FastAPI(
+        title="Tidemill streams",
+        lifespan=looking,
+        openapi_url="/api/openapi.json",
+        docs_url=None,  # its page loads scripts from elsewhere
+        redoc_url=None,
+    )
+    app.state.snapshot = shown
+    app.middleware("http")(_with_headers)
+    app.exception_handler(TidemillError)(_told)
+    app.include_router(api, prefix="/api")
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    app.get("/", include_in_schema=False)(_page)
+    return app
+
+
+def _page() -> FileResponse:
+    """Says nothing about streams: whoever has not logged in may have it."""
+    return FileResponse(STATIC / "index.html")
+
+
+async def _with_headers(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
+    response = await answer(request)
+    response.headers.update(SECURITY_HEADERS)
+    # A page of the release before beside an API of this one would be a riddle.
+    is_api = request.url.path.rpartition("/api/")[1] != ""
+    response.headers["Cache-Control"] = "no-store" if is_api else "no-cache"
+    return response
+
+
+async def _told(_: Request, error: Exception) -> JSONResponse:
+    """An error of ours, as `detail`, as FastAPI's own."""
+    assert isinstance(error, TidemillError)  # noqa: S101  # registered for it
+    code = {UsageError: 400, SpecError: 409, UnavailableError: 503}.get(type(error), 500)
+    return JSONResponse({"detail": error.problem, **error.as_document()}, code)

@@ -1,0 +1,66 @@
+"""Parts of a pipeline's page that show what flows: for viewers with the permission for records only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from tidemill.cli.newest_rows import Wanted, view_table
+from tidemill.cli.output import shown
+from tidemill.cli.quarantine_rows import count_reasons, newest_rejected
+from tidemill.control.plane import ControlPlane
+from tidemill.names import Layout
+from tidemill_airflow.plugin.answers import LogTail, PlotPoint, ReasonCount, Records, Sample
+
+# Characters of a cell; a record may have megabytes, and a browser shows a line of it.
+CELL_CHARACTERS = 2_000
+
+
+def reasons_of(layout: Layout, pipeline: str) -> list[ReasonCount]:
+    """How many records are in quarantine, by reason; says nothing of what is in them."""
+    return [
+        ReasonCount(reason=str(row["reason"]), records=row["records"], newest=row["newest"])
+        for row in count_reasons(layout.quarantine(pipeline))
+    ]
+
+
+def rejected_of(layout: Layout, pipeline: str, limit: int) -> Records:
+    """The records rejected last, with their text."""
+    rows = newest_rejected(layout.quarantine(pipeline), limit, raw=True)
+    columns = [name for name in (rows[0] if rows else {}) if any(row[name] is not None for row in rows)]
+    return _records(columns, rows)
+
+
+def sample_of(layout: Layout, table: str, wanted: Wanted) -> Sample:
+    """The newest rows of a table that exists, and a plot.
+
+    Raises:
+        TidemillError: As `view_table`.
+    """
+    view = view_table(layout, table, wanted)
+    rows = tuple(tuple(_cell(cell) for cell in row) for row in view.rows)
+    return Sample(
+        table=table,
+        version=view.version,
+        title=view.axes.title,
+        is_ordered=view.axes.is_ordered,
+        points=tuple(PlotPoint(label=point.label, value=point.value) for point in view.points),
+        records=Records(columns=tuple(view.columns), rows=rows),
+    )
+
+
+def log_of(plane: ControlPlane, pipeline: str) -> LogTail | None:
+    """The newest lines of the newest driver's log, without secrets; None if there never was a driver."""
+    driver = plane.runtime.last_start(pipeline)
+    if driver is None:
+        return None
+    lines = plane.runtime.read_log(driver).lines
+    return LogTail(run_id=driver.run_id, process=driver.process, lines=tuple(lines))
+
+
+def _records(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> Records:
+    cells = tuple(tuple(_cell(row[name]) for name in columns) for row in rows)
+    return Records(columns=tuple(columns), rows=cells)
+
+
+def _cell(value: object) -> str | None:
+    return None if value is None else shown(value)[:CELL_CHARACTERS]

@@ -1,0 +1,196 @@
+"""What all pipelines are like, looked at in the background: no request of a browser reads storage for it.
+
+One thread of each API server looks every few seconds while somebody has a page open, and every half minute
+otherwise, so that charts have no gaps. What a look could not read is in the rows, or in `problem`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from tidemill.checkpoint.holds import read_holds
+from tidemill.checkpoint.query_report import read_query_report
+from tidemill.control.plane import ControlPlane
+from tidemill.control.runtime import MainSlot, is_held
+from tidemill.control.stream_status import PipelineState, pipeline_states
+from tidemill.errors import SpecError, TidemillError
+from tidemill.spec.pipeline import PipelineSpec
+from tidemill_airflow.place import Place
+from tidemill_airflow.plugin.answers import HistoryPoint
+from tidemill_airflow.plugin.batch_history import merged
+from tidemill_airflow.plugin.overview import Seen
+
+# Seconds between two looks while somebody watches; the shortest usual trigger is a few seconds.
+WATCHED_SECONDS = 3.0
+
+# While nobody does. Drivers keep ten batches: shorter than ten triggers of three seconds.
+UNWATCHED_SECONDS = 30.0
+
+# Seconds after its last request for which a page counts as open; it asks every few.
+OPEN_SECONDS = 60.0
+
+# A look rests this many times as long as it took: at most a fifth of one core goes into looking.
+REST = 4.0
+
+# Small files that are read at once; they wait for storage most of the time.
+READERS = 16
+
+Read = TypeVar("Read")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look at all pipelines.
+
+    Args:
+        at: When it ended; None before the first one.
+        seen: Pipelines by name.
+        history: Newest batches of each.
+        problem: Why it failed; empty if it did not. Then the rest is of the look before.
+    """
+
+    at: datetime | None = None
+    took_seconds: float = 0.0
+    seen: Mapping[str, Seen] = field(default_factory=dict)
+    history: Mapping[str, tuple[HistoryPoint, ...]] = field(default_factory=dict)
+    problem: str = ""
+
+
+class Snapshot:
+    """The newest look.
+
+    Args:
+        place: Project and environment.
+        open_plane: Opens its control plane.
+    """
+
+    def __init__(self, place: Place, open_plane: Callable[[], ControlPlane] | None = None) -> None:
+        self.place = place
+        self._open = open_plane or place.open
+        self._plane: ControlPlane | None = None
+        self._look = Look()
+        self._asked_at = float("-inf")
+        self._wake = threading.Event()
+        self._ended = threading.Event()
+        self._lock = threading.Lock()
+        self._specs: dict[str, tuple[float, PipelineSpec]] = {}
+
+    def begin(self) -> None:
+        """Look in the background until `end`."""
+        self._ended.clear()
+        threading.Thread(target=self._go_on, name="tidemill-snapshot", daemon=True).start()
+
+    def end(self) -> None:
+        """Look no more."""
+        self._ended.set()
+        self._wake.set()
+
+    def newest(self) -> Look:
+        """The newest look; somebody watches now."""
+        was_watched = time.monotonic() - self._asked_at < OPEN_SECONDS
+        self._asked_at = time.monotonic()
+        if not was_watched:
+            self._wake.set()
+        return self._look
+
+    def plane(self) -> ControlPlane:
+        """The control plane.
+
+        Raises:
+            TidemillError: If environment or storage cannot be opened.
+        """
+        with self._lock:
+            if self._plane is None:
+                self._plane = self._open()
+            return self._plane
+
+    def refresh(self) -> Look:
+        """Look now."""
+        began = time.monotonic()
+        try:
+            seen = _look_at_all(self.plane(), self._spec_of)
+            history = {
+                name: merged(self._look.history.get(name, ()), each.report) for name, each in seen.items()
+            }
+            seen = {name: _with_rates(each, history[name]) for name, each in seen.items()}
+            self._look = Look(datetime.now(UTC), time.monotonic() - began, seen, history)
+        except Exception as error:  # noqa: BLE001  # an entry point: the page says what is wrong
+            log.warning("the streams cannot be looked at: %s", error)
+            with self._lock:
+                # A changed environment file, or new credentials, count from the next look on.
+                self._plane = None
+            old = self._look
+            self._look = Look(old.at, old.took_seconds, old.seen, old.history, _words(error))
+        return self._look
+
+    def _go_on(self) -> None:
+        while not self._ended.is_set():
+            self._wake.clear()
+            took = self.refresh().took_seconds
+            is_watched = time.monotonic() - self._asked_at < OPEN_SECONDS
+            self._wake.wait(max(WATCHED_SECONDS if is_watched else UNWATCHED_SECONDS, REST * took))
+
+    def _spec_of(self, plane: ControlPlane, name: str) -> PipelineSpec | None:
+        """The declaration, read again when its file has changed; None if it cannot be read."""
+        try:
+            changed_at = plane.environment.project.pipeline_file(name).stat().st_mtime
+            known = self._specs.get(name)
+            if known is None or known[0] != changed_at:
+                known = self._specs[name] = (changed_at, plane.environment.project.load_pipeline(name))
+        except (SpecError, OSError):
+            return None
+        return known[1]
+
+
+def _look_at_all(
+    plane: ControlPlane, spec_of: Callable[[ControlPlane, str], PipelineSpec | None]
+) -> dict[str, Seen]:
+    slots = plane.runtime.main_slots()
+    held = (name for name, slot in slots.items() if is_held(slot))
+    names = sorted({*plane.environment.project.pipeline_names(), *held})
+    states = _states(plane, {name: slots.get(name, MainSlot()) for name in names})
+
+    def seen(state: PipelineState) -> Seen:
+        name = state.facts.pipeline
+        holds = () if state.facts.running else read_holds(plane.store, plane.layout, name)
+        report = _readable(lambda: read_query_report(plane.store, plane.layout, name))
+        return Seen(state, spec_of(plane, name), tuple(holds), report)
+
+    with ThreadPoolExecutor(READERS) as readers:
+        return {each.name: each for each in readers.map(seen, states)}
+
+
+def _states(plane: ControlPlane, slots: Mapping[str, MainSlot | TidemillError]) -> Iterable[PipelineState]:
+    """All states; each look waits for storage, so several go on at once."""
+    parts = [dict(list(slots.items())[first::READERS]) for first in range(READERS)]
+    with ThreadPoolExecutor(READERS) as readers:
+        found = readers.map(lambda part: pipeline_states(plane, part), filter(None, parts))
+        return [state for states in found for state in states]
+
+
+def _with_rates(seen: Seen, points: tuple[HistoryPoint, ...]) -> Seen:
+    rates = tuple(round(point.processed_rate or 0.0, 1) for point in points)
+    return Seen(seen.state, seen.spec, seen.holds, seen.report, rates)
+
+
+def _words(error: Exception) -> str:
+    return str(error) if isinstance(error, TidemillError) else f"{type(error).__name__}: {error}"
+
+
+def _readable(read: Callable[[], Read | None]) -> Read | None:
+    """What is read; None where it is damaged: the doctor tells of that."""
+    try:
+        return read()
+    except (TidemillError, ValidationError):
+        return None

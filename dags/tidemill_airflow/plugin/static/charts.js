@@ -1,0 +1,75 @@
+// Live charts of a pipeline's batches, by uPlot. One chart for what belongs together.
+
+import uPlot from "./vendor/uPlot.esm.js";
+import { el } from "./dom.js";
+import { colour } from "./theme.js";
+
+const HEIGHT = 150;
+
+// Seconds before a batch that is alone: uPlot would put it on an axis of three years.
+const BEFORE_ONE = 60;
+const STROKES = ["#3182ce", "#dd6b20", "#38a169", "#805ad5", "#d53f8c", "#b7791f", "#319795", "#718096"];
+
+// What is drawn: names and values of each series, of the points.
+const CHARTS = [
+  { title: "Rows a second", series: (points) => ({ "in": points.map((p) => p.input_rate), "done": points.map((p) => p.processed_rate) }) },
+  { title: "Batch time by part (ms)", series: (points) => partsOf(points) },
+  { title: "Lag of the slowest partition (records)", series: (points) => ({ lag: points.map((p) => p.lag) }) },
+  { title: "Watermark behind the newest event (s)", series: (points) => ({ delay: points.map((p) => p.watermark_delay_seconds) }) },
+  { title: "Rows of state", series: (points) => ({ rows: points.map((p) => p.state_rows) }) },
+  { title: "State (MB)", series: (points) => ({ MB: points.map((p) => p.state_bytes / 1e6) }) },
+  { title: "Late rows dropped by the watermark", series: (points) => ({ late: points.map((p) => p.late_rows) }) },
+];
+
+function partsOf(points) {
+  const names = [...new Set(points.flatMap((point) => Object.keys(point.parts)))].sort();
+  return { whole: points.map((p) => p.batch_milliseconds), ...Object.fromEntries(names.map((name) => [name, points.map((p) => p.parts[name] ?? null)])) };
+}
+
+function spanOf(plot, first, last) {
+  return plot.data[0].length === 1 ? [first - BEFORE_ONE, first] : [first, last];
+}
+
+function says(series) {
+  return Object.values(series).some((values) => values.some((value) => value));
+}
+
+export function chartsOf() {
+  const element = el("div", { class: "charts" });
+  let drawn = new Map();
+  let newest = [];
+
+  function draw(points) {
+    newest = points;
+    const times = points.map((point) => Date.parse(point.at) / 1000);
+    const wanted = CHARTS.map((chart) => ({ title: chart.title, series: chart.series(points) })).filter(({ series }) => says(series));
+    const keys = wanted.map(({ title, series }) => `${title} ${Object.keys(series)}`);
+    if (keys.join() !== [...drawn.keys()].join()) rebuild(wanted, keys);
+    wanted.forEach(({ series }, place) => drawn.get(keys[place]).setData([times, ...Object.values(series)]));
+    if (!wanted.length) element.replaceChildren(el("p", { class: "faint" }, "No batch has been reported yet."));
+  }
+
+  function rebuild(wanted, keys) {
+    for (const plot of drawn.values()) plot.destroy();
+    const cards = wanted.map(({ title }) => el("section", { class: "card", "aria-label": title }, el("h3", {}, title)));
+    element.replaceChildren(...cards);
+    drawn = new Map(wanted.map(({ series }, place) => [keys[place], plotIn(cards[place], Object.keys(series))]));
+  }
+
+  function plotIn(card, names) {
+    const line = { stroke: colour("faint"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line") } };
+    const series = names.map((label, place) => ({ label, stroke: STROKES[place % STROKES.length], width: 1.5, spanGaps: true }));
+    const options = { width: Math.max(240, card.clientWidth - 26), height: HEIGHT, series: [{}, ...series], axes: [line, { ...line, size: 60 }], scales: { x: { range: spanOf } }, legend: { live: false }, cursor: { drag: { x: true, y: false } } };
+    return new uPlot(options, [[], ...names.map(() => [])], card);
+  }
+
+  function again() {
+    drawn.forEach((plot) => plot.destroy());
+    drawn = new Map();
+    draw(newest);
+  }
+
+  window.addEventListener("themechange", again);
+  window.addEventListener("resize", again);
+  return { element, draw, end: () => { window.removeEventListener("themechange", again); window.removeEventListener("resize", again); } };
+}

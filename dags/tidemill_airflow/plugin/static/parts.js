@@ -1,0 +1,75 @@
+// The parts of a pipeline's page: what each asks for, and how it is drawn.
+
+import { part } from "./api.js";
+import { badge, el, number, table, wide } from "./dom.js";
+import { plotOf } from "./plot.js";
+import { count, span, utc } from "./words.js";
+
+const STATES = { "at work": "good", finished: "good", planned: "off", stopped: "warn" };
+
+async function ledger(name) {
+  const lines = await part(name, "ledger");
+  const row = (line) => [
+    utc(line.committed_at), line.table, number(line.version), line.mode, number(line.batch_id ?? ""), line.generation,
+    number(count(line.rows)), number(count(line.quarantined_rows)), number(count(line.late_rows)), utc(line.watermark),
+    el("td", {}, Object.keys(line.sources).length ? el("details", {}, el("summary", {}, "offsets"), el("pre", {}, JSON.stringify(line.sources, null, 1))) : ""),
+  ];
+  const headings = ["Committed (UTC)", "Table", "Version", "Mode", "Batch", "Generation", "Rows", "Quarantined", "Late", "Watermark", "Read"];
+  return { said: lines, draw: () => (lines.length ? table("Ledger", headings, lines.map(row)) : "Nothing has been committed yet.") };
+}
+
+async function checkpoints(name) {
+  const said = await part(name, "checkpoints");
+  const moments = [
+    ...said.generations.map((each) => ({ at: each.since, words: [el("strong", {}, each.generation), each.is_live ? badge("good", "live") : "", ` ${each.why} (${each.by})`] })),
+    ...said.audit.map((each) => ({ at: each.at, words: [el("strong", {}, each.verb), ` ${each.why} (${each.by})`] })),
+  ].sort((one, other) => (one.at < other.at ? 1 : -1));
+  const items = () => moments.map(({ at, words }) => el("li", {}, el("time", { datetime: at, class: "faint" }, utc(at)), " ", words));
+  return { said, draw: () => (moments.length ? el("ol", { class: "timeline" }, items()) : "It has never run.") };
+}
+
+async function backfills(name) {
+  const said = await part(name, "backfills");
+  const row = (each) => [
+    each.range, badge(STATES[each.state], each.state),
+    el("td", {}, each.share === null ? "–" : el("progress", { max: "1", value: String(each.share), "aria-label": `${each.done} of ${each.chunks} chunks` }), each.chunks ? ` ${each.done} of ${each.chunks}` : ""),
+    each.left_seconds === null ? "–" : span(each.left_seconds), Object.entries(each.rows).map(([name, rows]) => `${name} ${count(rows)}`).join(", "), utc(each.begun_at), el("code", {}, each.plan),
+  ];
+  return { said, draw: () => (said.length ? table("Backfills", ["Range", "State", "Chunks", "Left", "Rows", "Begun (UTC)", "Plan"], said.map(row)) : "None was planned.") };
+}
+
+async function quarantine(name, view) {
+  const reasons = await part(name, "quarantine");
+  const records = view.may_see_records && reasons.length ? await part(name, "quarantine/records") : null;
+  const counts = () => table("Reasons", ["Reason", "Records", "Newest (UTC)"], reasons.map((each) => [wide(each.reason), number(count(each.records)), utc(each.newest)]));
+  const hidden = () => el("p", { class: "faint" }, "You may not see the records.");
+  return { said: [reasons, records], draw: () => (reasons.length ? [counts(), records ? recordsTable("Newest records", records) : hidden()] : ["Nothing is in quarantine."]) };
+}
+
+async function sample(name, view) {
+  const said = await part(name, "sample");
+  return { said, draw: () => [el("p", {}, `${said.table}, version ${said.version}: ${said.title}`), plotOf(said), recordsTable("Newest rows", said.records)] };
+}
+
+async function log(name) {
+  const said = await part(name, "log");
+  return { said, draw: () => [el("p", { class: "faint" }, `${said.run_id}, ${said.process}`), el("pre", { tabindex: "0", "aria-label": "Log" }, said.lines.join("\n"))] };
+}
+
+async function plan(name, view) {
+  return { said: view.plan, draw: () => el("pre", { tabindex: "0", "aria-label": "Plan" }, view.plan || "There is no plan before the first batch.") };
+}
+
+function recordsTable(label, records) {
+  return table(label, records.columns, records.rows.map((row) => row.map(wide)));
+}
+
+export const PARTS = [
+  { id: "sample", title: "Output: newest rows and plot", load: sample, needsRecords: true },
+  { id: "ledger", title: "Ledger", load: ledger },
+  { id: "checkpoints", title: "Checkpoints and verbs", load: checkpoints },
+  { id: "backfills", title: "Backfills", load: backfills },
+  { id: "quarantine", title: "Quarantine", load: quarantine },
+  { id: "log", title: "Driver log", load: log, needsRecords: true },
+  { id: "plan", title: "Plan", load: plan },
+];

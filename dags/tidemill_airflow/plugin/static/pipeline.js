@@ -1,0 +1,87 @@
+// One pipeline: what it is doing, what to do about it, and its parts, each read when it is opened.
+
+import { part } from "./api.js";
+import { airflowLink, dagPath } from "./airflow_links.js";
+import { chartsOf } from "./charts.js";
+import { badge, el, note } from "./dom.js";
+import { PARTS } from "./parts.js";
+import { openTriggerForm } from "./trigger_form.js";
+import { ago, count, span, utc } from "./words.js";
+
+export function pipelineView(name) {
+  const head = el("div");
+  const charts = chartsOf();
+  const sections = PARTS.map((each) => section(name, each));
+  const element = el("article", { "aria-label": name }, head, el("h2", {}, "Batches"), charts.element, sections.map(({ element }) => element));
+  let shown = "";
+
+  async function refresh() {
+    const view = await part(name, "");
+    const said = JSON.stringify(view) + ago(view.row.committed_at);
+    if (said !== shown) drawHead(head, view);
+    shown = said;
+    document.getElementById("as-of").textContent = view.message;
+    charts.draw((await part(name, "history")).points);
+    await Promise.all(sections.map((each) => each.refresh(view)));
+  }
+
+  return { name: "pipeline", title: `${name} · Streams`, element, refresh, end: charts.end };
+}
+
+function drawHead(head, view) {
+  const { row } = view;
+  const held = head.querySelector("button:focus")?.textContent;
+  const buttons = view.actions.map((action, place) => el("button", { type: "button", class: place === 0 && row.health === "bad" ? "main" : null, onclick: () => openTriggerForm(action) }, action.label));
+  head.replaceChildren(
+    el("div", { class: "bar" }, el("h1", {}, row.name), badge(row.health, row.state), airflowLink(dagPath(row.dag_id), `DAG ${row.dag_id}`)),
+    el("p", {}, view.description, el("span", { class: "faint" }, ` Owner: ${row.owner}.`)),
+    ...(row.reason ? [note(row.health, row.runbook && row.health === "bad" ? `${row.reason}\nRunbook: ${row.runbook}` : row.reason)] : []),
+    ...row.holds.map((hold) => note("warn", `Held by ${hold.by} since ${utc(hold.since)}: ${hold.why}\nTo fix: ${hold.fix || `tidemill checkpoint release ${row.name} ${hold.id}`}`)),
+    el("div", { class: "bar", role: "group", "aria-label": "Actions" }, buttons),
+    facts(view),
+  );
+  if (held) [...head.querySelectorAll("button")].find((button) => button.textContent === held)?.focus();
+}
+
+function facts({ row, ...view }) {
+  const said = {
+    "Wanted": row.desired,
+    "Mode": row.mode,
+    "Lag": count(row.lag),
+    "Batch": row.batch_id === null ? "–" : `${row.batch_id}, ${span(row.batch_milliseconds === null ? null : row.batch_milliseconds / 1000)}`,
+    "Last commit": ago(row.committed_at),
+    "Until data loss": span(row.loss_seconds),
+    "Quarantined": count(row.quarantined_rows),
+    "Late": count(row.late_rows),
+    "Watermark": utc(view.watermark),
+    "Generation, epoch": view.generation ? `${view.generation}, ${view.epoch}` : "–",
+    "Reads": view.source,
+    "Writes": view.tables.join(", ") || "–",
+  };
+  return el("dl", { class: "facts" }, Object.entries(said).map(([term, value]) => el("div", {}, el("dt", {}, term), el("dd", {}, value))));
+}
+
+// A part is read while it is open, and drawn anew only if it has changed.
+function section(name, { title, id, needsRecords, load }) {
+  const body = el("div");
+  const element = el("details", { id, ontoggle: () => element.open && newest && refresh(newest) }, el("summary", {}, el("h2", { class: "inline" }, title)), body);
+  let newest = null;
+  let shown = "";
+
+  async function refresh(view) {
+    newest = view;
+    element.hidden = needsRecords && !view.may_see_records;
+    if (!element.open || element.hidden) return;
+    try {
+      const { said, draw } = await load(name, view);
+      const text = JSON.stringify(said);
+      if (text !== shown) body.replaceChildren(...[draw()].flat());
+      shown = text;
+    } catch (error) {
+      shown = "";
+      body.replaceChildren(note(error.status === 404 ? "off" : "bad", error.message));
+    }
+  }
+
+  return { element, refresh };
+}

@@ -1,0 +1,90 @@
+"""Parts of a pipeline's page that are read from storage when a person asks for them, without records."""
+
+from __future__ import annotations
+
+from tidemill.checkpoint.current import read_history
+from tidemill.checkpoint.procedure.audit import read_audit
+from tidemill.control.backfills import Backfill, list_backfills
+from tidemill.control.plane import ControlPlane
+from tidemill.ledger.read import Commit, read_ledger
+from tidemill.spec.pipeline import PipelineSpec
+from tidemill_airflow.plugin.answers import (
+    AuditLine,
+    BackfillSeen,
+    Checkpoints,
+    GenerationSeen,
+    LedgerLine,
+)
+
+# Entries of the audit that are shown.
+AUDIT_LINES = 50
+
+
+def ledger_of(plane: ControlPlane, pipeline: str, spec: PipelineSpec, limit: int) -> list[LedgerLine]:
+    """The newest commits of a pipeline to its tables, newest first."""
+    lines = [
+        _ledger_line(sink.table, commit)
+        for sink in spec.delta_sinks
+        for commit in read_ledger(plane.layout.table(sink.table), limit)
+        if commit.entry is not None and commit.entry.pipeline == pipeline
+    ]
+    return sorted(lines, key=lambda line: line.committed_at, reverse=True)[:limit]
+
+
+def _ledger_line(table: str, commit: Commit) -> LedgerLine:
+    entry = commit.entry
+    assert entry is not None  # noqa: S101  # read_ledger leaves out others
+    return LedgerLine(
+        table=table,
+        version=commit.version,
+        committed_at=commit.committed_at,
+        mode=entry.mode,
+        batch_id=entry.batch_id,
+        generation=entry.generation,
+        rows=commit.rows if entry.rows is None else entry.rows,
+        quarantined_rows=entry.quarantined_rows,
+        late_rows=entry.late_rows,
+        watermark=entry.watermark,
+        sources={name: {"start": read.start, "end": read.end} for name, read in entry.sources.items()},
+        run_id=entry.run_id,
+    )
+
+
+def checkpoints_of(plane: ControlPlane, pipeline: str) -> Checkpoints:
+    """Generations and what verbs did, newest first."""
+    history = read_history(plane.store, plane.layout, pipeline)
+    generations = tuple(
+        GenerationSeen(
+            generation=each.generation, since=each.since, why=each.why, by=each.by, is_live=place == 0
+        )
+        for place, each in enumerate(history)
+    )
+    audit = read_audit(plane.store, plane.layout, pipeline, AUDIT_LINES)
+    return Checkpoints(
+        generations=generations,
+        audit=tuple(AuditLine(at=each.at, verb=each.verb, by=each.by, why=each.why) for each in audit),
+    )
+
+
+def backfills_of(plane: ControlPlane, pipeline: str) -> list[BackfillSeen]:
+    """All backfills of a pipeline, those begun last first."""
+    return [_backfill(each) for each in list_backfills(plane, pipeline)]
+
+
+def _backfill(backfill: Backfill) -> BackfillSeen:
+    plan, progress = backfill.plan, backfill.progress
+    done = 0 if progress is None else len(progress.done)
+    chunks = None if progress is None else progress.chunks
+    is_over = progress is None or progress.finished_at is not None
+    left = None if progress is None or is_over or progress.left is None else progress.left.total_seconds()
+    return BackfillSeen(
+        plan=plan.digest,
+        range=plan.bounds.text(),
+        state=backfill.state,
+        done=done,
+        chunks=chunks,
+        share=done / chunks if chunks else None,
+        rows={} if progress is None else progress.rows,
+        begun_at=None if progress is None else progress.begun_at,
+        left_seconds=left,
+    )

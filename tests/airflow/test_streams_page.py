@@ -1,0 +1,189 @@
+"""The Streams page's API, by Airflow's own login and roles."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.fake_driver import ROOT
+from tests.support.small_project import INCREMENTAL
+from tests.support.streams_page import StreamsPage, streams_page
+from tidemill.checkpoint.desired import Desired, write_desired
+from tidemill.checkpoint.holds import Hold, drop_hold, take_hold
+from tidemill.checkpoint.status import read_status
+from tidemill.control.streams import reconcile_streams
+
+STATIC = ROOT / "dags/tidemill_airflow/plugin/static"
+
+# What only those may see who may see records.
+OF_RECORDS = ("sample", "log", "quarantine/records")
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StreamsPage]:
+    with streams_page(tmp_path_factory.mktemp("page")) as page:
+        project = page.project
+        project.declare("orders")
+        project.declare("daily", INCREMENTAL)
+        project.declare("down")
+        plane = project.plane()
+        write_desired(plane.store, plane.layout, "down", Desired(state="stopped", by="tests", reason="quiet"))
+        reconcile_streams(plane)
+        eventually(
+            lambda: (status := read_status(plane.store, plane.layout, "orders")) and status.batch_id == 0,
+            "the stream commits",
+        )
+        page.look()
+        yield page
+
+
+def row(page: StreamsPage, name: str) -> dict[str, Any]:
+    rows = {each["name"]: each for each in page.get("/api/pipelines").json()["pipelines"]}
+    return dict(rows[name])
+
+
+def test_everything_about_all_pipelines_comes_in_one_answer(page: StreamsPage) -> None:
+    answer = page.get("/api/pipelines").json()
+    assert [each["name"] for each in answer["pipelines"]] == ["daily", "down", "orders"]
+    orders, down = row(page, "orders"), row(page, "down")
+    assert (orders["state"], orders["health"], orders["owner"], orders["zone"]) == (
+        "running",
+        "good",
+        "tests",
+        "bronze",
+    )
+    assert (orders["batch_id"], orders["rate"], orders["dag_id"]) == (0, [6.0], "stream__orders")
+    assert (down["state"], down["health"], down["reason"]) == ("stopped", "off", "stopped by tests: quiet")
+    assert row(page, "daily")["state"] == "by schedule"
+
+
+def test_a_held_stream_is_red_with_the_reason_and_its_fix_until_the_hold_is_gone(page: StreamsPage) -> None:
+    plane = page.project.plane()
+    page.project.declare("held")
+    hold = Hold(id="audit-1", by="alice", why="counting the till", to_do="tidemill checkpoint release held")
+    take_hold(plane.store, plane.layout, "held", hold)
+    page.look()
+    held = row(page, "held")
+    assert (held["state"], held["health"]) == ("held", "bad")
+    assert "counting the till" in held["reason"]
+    assert held["holds"][0]["fix"] == "tidemill checkpoint release held"
+    first = page.get("/api/pipelines/held").json()["actions"][0]
+    assert (first["dag_id"], first["conf"]) == (
+        "checkpoint__release",
+        {"pipeline": "held", "hold": "audit-1"},
+    )
+    drop_hold(plane.store, plane.layout, "held", "audit-1")
+    page.look()
+    assert row(page, "held")["state"] == "to be started"
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/pipelines", "/api/graph", "/api/pipelines/orders", "/api/pipelines/orders/ledger"]
+)
+def test_nobody_sees_anything_without_a_login(page: StreamsPage, path: str) -> None:
+    assert page.get(path, role=None).status_code == 401
+
+
+def test_a_viewer_without_rights_gets_no_button_and_no_record(page: StreamsPage) -> None:
+    view = page.get("/api/pipelines/orders", role="VIEWER").json()
+    assert (view["actions"], view["may_see_records"]) == ([], False)
+    refused = {part: page.get(f"/api/pipelines/orders/{part}", role="VIEWER") for part in OF_RECORDS}
+    assert {part: answer.status_code for part, answer in refused.items()} == dict.fromkeys(OF_RECORDS, 403)
+    assert page.get("/api/pipelines/orders/ledger", role="VIEWER").status_code == 200
+
+
+def test_who_may_run_the_dag_gets_the_buttons_that_help_now(page: StreamsPage) -> None:
+    labels = [each["label"] for each in page.get("/api/pipelines/orders", role="USER").json()["actions"]]
+    assert labels[:3] == ["Restart", "Suspend", "Stop"]
+    assert "Start" in [each["label"] for each in page.get("/api/pipelines/down").json()["actions"]]
+
+
+@pytest.mark.parametrize("name", ["nothing", "..%2f..", "%3Cscript%3E", "a" * 10_000, "orders%00", "{{7*7}}"])
+def test_a_name_that_is_no_pipeline_is_not_found(page: StreamsPage, name: str) -> None:
+    assert page.get(f"/api/pipelines/{name}").status_code == 404
+    assert page.get(f"/api/pipelines/{name}/log").status_code == 404
+
+
+@pytest.mark.parametrize("table", ["../../etc/passwd", "bronze/other", "bronze/orders; DROP", "x" * 5000])
+def test_only_a_table_of_the_pipeline_can_be_sampled(page: StreamsPage, table: str) -> None:
+    answer = page._client.get(
+        "/api/pipelines/orders/sample", params={"table": table}, headers=page._login("ADMIN")
+    )
+    assert answer.status_code == 404
+
+
+def test_a_sample_has_the_newest_rows_and_a_plot(page: StreamsPage) -> None:
+    rows = pa.table(
+        {
+            "at": [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2)],
+            "value": [1.0, 5.0],
+            "who": ["a", "<b>"],
+        }
+    )
+    deltalake.write_deltalake(page.project.environment.layout.table("bronze/orders"), rows)
+    sample = page.get("/api/pipelines/orders/sample").json()
+    assert [point["value"] for point in sample["points"]] == [1.0, 5.0]
+    assert sample["records"]["columns"] == ["at", "value", "who"]
+    assert sample["records"]["rows"][0][2] == "<b>"
+    unknown = page.get("/api/pipelines/orders/sample?x=nothing")
+    assert (unknown.status_code, unknown.json()["id"]) == (400, "TIDE-QUERY-005")
+
+
+def test_the_log_of_the_driver_is_shown_without_secrets(page: StreamsPage) -> None:
+    tail = page.get("/api/pipelines/orders/log").json()
+    assert tail["lines"] == [f"fake driver {tail['run_id']}: run"]
+
+
+def test_batches_are_kept_for_charts(page: StreamsPage) -> None:
+    (point,) = page.get("/api/pipelines/orders/history").json()["points"]
+    assert (point["batch_id"], point["processed_rate"], point["state_rows"]) == (0, 6.0, 7)
+
+
+def test_the_graph_links_sources_pipelines_and_tables(page: StreamsPage) -> None:
+    graph = page.get("/api/graph").json()
+    links = {(edge["source"], edge["target"]) for edge in graph["edges"]}
+    assert {("rate", "pipeline orders"), ("pipeline orders", "table bronze/orders")} <= links
+
+
+def test_nothing_is_loaded_from_elsewhere_and_the_page_can_be_framed_by_airflow_alone(
+    page: StreamsPage,
+) -> None:
+    answer = page.get("/", role=None)
+    policy = answer.headers["content-security-policy"]
+    assert "frame-ancestors 'self'" in policy
+    assert "unsafe" not in policy
+    sources = [file.read_text() for file in STATIC.rglob("*") if file.suffix in (".html", ".js", ".css")]
+    assert not [text for text in sources if "innerHTML" in text and "uPlot.js" not in text[:200]]
+
+
+def test_the_vendored_files_are_those_that_were_published() -> None:
+    lines = (STATIC / "vendor/SHA256SUMS").read_text().splitlines()
+    told = {name: digest for digest, name in (line.split() for line in lines)}
+    assert told == {
+        file.name: hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in (STATIC / "vendor").glob("uPlot*")
+    }
+
+
+def test_airflow_finds_the_plugin_and_its_api_server_never_loads_spark(tmp_path: Path) -> None:
+    (found,) = [each for each in entry_points(group="airflow.plugins") if each.name == "tidemill"]
+    assert found.value == "tidemill_airflow.plugin.streams_plugin:StreamsPlugin"
+    program = (
+        "import sys; from tidemill_airflow.plugin.streams_plugin import StreamsPlugin; "
+        "assert 'fastapi' not in sys.modules or 'tidemill_airflow.plugin.app' not in sys.modules; "
+        "assert len(StreamsPlugin().fastapi_apps) == 1; "
+        "assert not [name for name in sys.modules if name.startswith(('pyspark', 'py4j'))]"
+    )
+    home = {"AIRFLOW_HOME": str(tmp_path), "PATH": ""}
+    subprocess.run([sys.executable, "-c", program], check=True, env=home)

@@ -1,0 +1,232 @@
+"""The Streams page as people meet it: in Chromium, served by a real Airflow, with Airflow's own login."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import deltalake
+import pyarrow as pa
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.eventually import eventually
+from tests.support.small_project import INCREMENTAL, STREAM, SmallProject, small_project
+from tests.support.streams_browser import Theme, Visitors, visitors
+from tidemill.checkpoint.desired import Desired, write_desired
+from tidemill.checkpoint.holds import Hold, drop_hold, take_hold
+from tidemill.checkpoint.status import read_status
+from tidemill.control.streams import reconcile_streams
+from tidemill.dev.airflow_api import AirflowApi
+
+# What would run if any text of ours became a part of the page.
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+
+READS_BRONZE = """
+description: Sums of orders.
+owner: reports
+source: {delta: {table: bronze/orders}}
+sinks:
+  - delta: {table: silver/daily}
+run: {mode: incremental}
+"""
+
+# Milliseconds until what the server's next look has seen must be on the page; it looks every 3 s.
+SEEN = 20_000
+
+
+def prepare(project: SmallProject) -> None:
+    """A stream at work, one that is held, one that was stopped with a hostile reason, and others."""
+    for name in ("orders", "down"):
+        project.declare(name)
+    project.declare("hourly", INCREMENTAL)
+    project.declare("daily", READS_BRONZE)
+    project.declare("payments", STREAM.replace("owner: tests", "owner: till"))
+    plane = project.plane()
+    write_desired(plane.store, plane.layout, "down", Desired(state="stopped", by="tests", reason=HOSTILE))
+    reconcile_streams(plane)
+    # Holds of streams keep the real driver from its start; nobody starts this one here.
+    project.declare("held")
+    hold = Hold(id="audit-1", by="alice", why="the till is being counted", to_do="release hold audit-1")
+    take_hold(plane.store, plane.layout, "held", hold)
+    eventually(
+        lambda: (status := read_status(plane.store, plane.layout, "orders")) and status.batch_id == 0,
+        "the stream commits",
+    )
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    rows = {
+        "at": [begin + timedelta(minutes=minute) for minute in range(20)],
+        "value": [float(minute % 7) for minute in range(20)],
+        "who": [HOSTILE] * 20,
+    }
+    deltalake.write_deltalake(project.environment.layout.table("bronze/orders"), pa.table(rows))
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallProject]:
+    with small_project(tmp_path_factory.mktemp("browser") / "project") as project:
+        prepare(project)
+        yield project
+
+
+@pytest.fixture(scope="module")
+def people(project: SmallProject) -> Iterator[Visitors]:
+    with visitors(project.folder.parent, project) as people:
+        yield people
+
+
+def test_the_overview_shows_states_and_reasons_is_searched_filtered_and_sorted(people: Visitors) -> None:
+    with people.visit("admin") as admin:
+        page = admin.open("")
+        rows = page.locator("tr.row")
+        expect(rows).to_have_count(6, timeout=SEEN)
+        held = page.locator("tr[data-pipeline=held]")
+        expect(held).to_contain_text("the till is being counted (by alice)")
+        expect(held.locator(".badge.bad")).to_have_text("held")
+        expect(rows.first).to_have_attribute("data-pipeline", "held")
+        expect(page.locator("tr[data-pipeline=orders] .badge.good")).to_have_text("running")
+        page.get_by_label("Search").fill("till")
+        expect(rows).to_have_count(2)
+        page.get_by_label("Search").fill("")
+        page.get_by_label("State", exact=True).select_option("bad")
+        expect(rows).to_have_count(1)
+        page.get_by_label("State", exact=True).select_option("")
+        page.get_by_role("button", name="Pipeline", exact=True).click()
+        expect(rows.first).to_have_attribute("data-pipeline", "daily")
+        page.get_by_role("button", name="Pipeline", exact=True).click()
+        expect(rows.first).to_have_attribute("data-pipeline", "payments")
+        page.get_by_label("Group by").select_option("owner")
+        expect(page.locator("tr.group")).to_have_text(["reports (1)", "tests (4)", "till (1)"])
+
+
+def test_a_hostile_reason_and_hostile_rows_are_shown_as_text(people: Visitors) -> None:
+    with people.visit("admin") as admin:
+        page = admin.open("")
+        expect(page.locator("tr[data-pipeline=down]")).to_contain_text(HOSTILE, timeout=SEEN)
+        admin.open("pipelines/orders")
+        page.get_by_text("Output: newest rows and plot").click()
+        expect(page.get_by_role("region", name="Newest rows")).to_contain_text(HOSTILE, timeout=SEEN)
+        assert page.locator("img, body script").count() == 0
+        for address in (f"pipelines/{HOSTILE}", f"dags/{HOSTILE}", "pipelines/%E0%A4%A"):
+            admin.open(address)
+            page.reload()
+            expect(page.locator("#main")).to_be_attached()
+            assert page.locator("img, body script").count() == 0
+
+
+def test_a_pipeline_has_live_charts_its_output_as_table_and_plot_and_its_parts(people: Visitors) -> None:
+    with people.visit("admin") as admin:
+        page = admin.open("pipelines/orders")
+        expect(page.get_by_role("heading", name="orders", exact=True)).to_be_visible(timeout=SEEN)
+        expect(page.locator(".charts canvas").first).to_be_visible()
+        page.get_by_text("Output: newest rows and plot").click()
+        expect(page.locator("svg.plot circle")).to_have_count(20, timeout=SEEN)
+        expect(page.get_by_role("region", name="Newest rows").locator("tbody tr")).to_have_count(20)
+        page.get_by_role("heading", name="Driver log").click()
+        expect(page.get_by_label("Log", exact=True)).to_contain_text("fake driver")
+        page.get_by_role("heading", name="Checkpoints and verbs").click()
+        page.get_by_role("heading", name="Backfills").click()
+        expect(page.get_by_text("None was planned.")).to_be_visible()
+        expect(page.locator(".note.bad")).to_have_count(0)
+
+
+def test_the_newest_rows_on_the_page_follow_the_table(people: Visitors, project: SmallProject) -> None:
+    with people.visit("admin") as admin:
+        page = admin.open("pipelines/orders")
+        page.get_by_text("Output: newest rows and plot").click()
+        newest = page.get_by_role("region", name="Newest rows")
+        expect(newest.locator("tbody tr")).to_have_count(20, timeout=SEEN)
+        row = {"at": [datetime(2026, 1, 2, tzinfo=UTC)], "value": [1234.5], "who": ["arrived later"]}
+        deltalake.write_deltalake(
+            project.environment.layout.table("bronze/orders"), pa.table(row), mode="append"
+        )
+        expect(newest).to_contain_text("arrived later", timeout=SEEN)
+        expect(page.locator("svg.plot")).to_contain_text("1,23", timeout=SEEN)
+
+
+def test_a_viewer_gets_no_buttons_no_records_and_403(people: Visitors) -> None:
+    with people.visit("viewer") as viewer:
+        page = viewer.open("pipelines/held")
+        expect(page.get_by_role("heading", name="held", exact=True)).to_be_visible(timeout=SEEN)
+        expect(page.get_by_role("group", name="Actions").get_by_role("button")).to_have_count(0)
+        expect(page.locator("details#log")).to_be_hidden()
+        expect(page.locator("details#sample")).to_be_hidden()
+        for part in ("log", "sample", "quarantine/records"):
+            assert viewer.answer_to(f"pipelines/orders/{part}") == 403
+        assert viewer.answer_to("pipelines/orders/ledger") == 200
+
+
+def test_who_has_not_logged_in_sees_nothing_and_is_told_so(people: Visitors) -> None:
+    with people.visit("viewer") as viewer:
+        viewer.page.context.clear_cookies()
+        page = viewer.open("")
+        expect(page.get_by_text("You are not logged in to Airflow.")).to_be_visible(timeout=SEEN)
+        assert viewer.answer_to("pipelines") == 401
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_overview_pipeline_and_graph_follow_the_theme(people: Visitors, theme: Theme) -> None:
+    with people.visit("admin", theme) as admin:
+        page = admin.open("")
+        expect(page.locator("tr.row")).to_have_count(6, timeout=SEEN)
+        is_dark = "() => document.documentElement.classList.contains('dark')"
+        assert page.evaluate(is_dark) == (theme == "dark")
+        admin.keep(f"overview-{theme}")
+        admin.open("pipelines/orders")
+        page.get_by_text("Output: newest rows and plot").click()
+        expect(page.locator("svg.plot")).to_be_visible(timeout=SEEN)
+        expect(page.locator(".charts canvas").first).to_be_visible()
+        admin.keep(f"pipeline-{theme}")
+        admin.open("graph")
+        expect(page.locator("svg.graph a")).to_have_count(6, timeout=SEEN)
+        admin.keep(f"graph-{theme}")
+
+
+def test_a_narrow_window_scrolls_tables_and_not_the_page(people: Visitors) -> None:
+    with people.visit("viewer", width=380) as viewer:
+        page = viewer.open("")
+        expect(page.locator("tr.row")).to_have_count(6, timeout=SEEN)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 380
+
+
+def test_the_graph_leads_to_a_pipeline_by_keyboard(people: Visitors) -> None:
+    with people.visit("viewer") as viewer:
+        page = viewer.open("graph")
+        link = page.locator("svg.graph a[href='#/pipelines/daily']")
+        expect(link).to_be_visible(timeout=SEEN)
+        link.focus()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name="daily", exact=True)).to_be_visible(timeout=SEEN)
+
+
+def test_airflow_shows_the_page_in_its_navigation(people: Visitors) -> None:
+    with people.visit("admin") as admin:
+        admin.page.goto(f"{admin.url}/plugin/streams")
+        frame = admin.page.frame_locator("iframe")
+        expect(frame.locator("tr.row")).to_have_count(6, timeout=SEEN)
+
+
+def test_a_held_stream_is_red_its_button_asks_airflow_for_its_release_and_released_it_is_green(
+    people: Visitors, project: SmallProject
+) -> None:
+    with people.visit("admin") as admin:
+        page = admin.open("pipelines/held")
+        expect(page.locator(".note.bad")).to_contain_text("the till is being counted", timeout=SEEN)
+        page.get_by_role("button", name="Release hold audit-1").click()
+        form = page.get_by_role("dialog")
+        expect(form.locator("[name=hold]")).to_have_value("audit-1", timeout=SEEN)
+        expect(form.locator("[name=pipeline]")).to_have_value("held")
+        form.locator("[name=reason]").fill("counted")
+        form.get_by_role("button", name="Trigger").click()
+        expect(form.get_by_text("The run was asked for.")).to_be_visible(timeout=SEEN)
+        form.get_by_role("button", name="Close").click()
+        api = AirflowApi(admin.url, admin.token)
+        (run,) = api.call("GET", "/dags/checkpoint__release/dagRuns")["dag_runs"]
+        assert run["conf"]["pipeline"] == "held"
+        assert run["conf"]["hold"] == "audit-1"
+        assert run["conf"]["reason"] == "counted"
+        # What that run does is shown by the tests of verbs.
+        plane = project.plane()
+        drop_hold(plane.store, plane.layout, "held", "audit-1")
+        expect(page.locator(".note.bad")).to_have_count(0, timeout=SEEN)
+        expect(page.locator("#main .badge.good")).to_have_text("to be started")

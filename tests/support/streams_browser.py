@@ -1,0 +1,133 @@
+"""The Streams page in a real Airflow, and people with a browser: Debian's Chromium."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.support.eventually import eventually
+from tests.support.fake_driver import ROOT
+from tests.support.small_project import SmallProject
+from tidemill.control.plane import COMMAND_VARIABLE
+from tidemill.control.process_identity import start_detached
+from tidemill.dev.airflow_api import log_in
+from tidemill.dev.airflow_standalone import AirflowConfig, AirflowServer, stop_airflow
+from tidemill.dev.airflow_variables import airflow_variables
+from tidemill.dev.ports import LOOPBACK, free_ports
+
+# Where apt-get puts it.
+CHROMIUM = "/usr/bin/chromium"
+
+# What the tests leave for people to look at.
+SCREENSHOTS = ROOT / ".cache/screenshots"
+
+Theme = Literal["light", "dark"]
+
+
+@dataclass(frozen=True)
+class Person:
+    """Somebody who has logged in to Airflow, with a window of a browser."""
+
+    page: Page
+    url: str
+    token: str
+
+    def open(self, address: str) -> Page:
+        """Open a part of the page by its address after the #."""
+        self.page.goto(f"{self.url}/tidemill/#/{address}")
+        return self.page
+
+    def answer_to(self, path: str) -> int:
+        """HTTP status of the page's API, asked from within the page."""
+        asked = "path => fetch('/tidemill/api/' + path).then(answer => answer.status)"
+        return int(self.page.evaluate(asked, path))
+
+    def keep(self, name: str) -> None:
+        """Make a screenshot of the window."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=SCREENSHOTS / f"{name}.png")
+
+
+@dataclass(frozen=True)
+class Visitors:
+    """Who visits the page."""
+
+    browser: Browser
+    server: AirflowServer
+
+    @contextmanager
+    def visit(self, user: str, theme: Theme = "light", width: int = 1360) -> Iterator[Person]:
+        """A window of somebody; in the end, nothing may have gone wrong in the page itself."""
+        passwords = json.loads(
+            (self.server.home / "simple_auth_manager_passwords.json.generated").read_text()
+        )
+        token = log_in(self.server.url, user, passwords[user]).token
+        window = self.browser.new_context(color_scheme=theme, viewport={"width": width, "height": 860})
+        window.add_cookies([{"name": "_token", "value": token, "url": self.server.url}])
+        page = window.new_page()
+        troubles: list[str] = []
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on("dialog", lambda dialog: troubles.append(f"dialog: {dialog.message}"))
+        try:
+            yield Person(page, self.server.url, token)
+        finally:
+            window.close()
+        assert troubles == []
+
+
+@contextmanager
+def visitors(folder: Path, project: SmallProject) -> Iterator[Visitors]:
+    """Airflow's own API server over a project, with an administrator and a viewer, and a browser.
+
+    Its scheduler does not run: a DAG run that is asked for stays queued.
+    """
+    with api_server(folder / "airflow", project) as server, sync_playwright() as playwright:
+        # Chromium's own sandbox does not work for root; it opens nothing but this machine's pages.
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield Visitors(browser, server)
+        browser.close()
+
+
+@contextmanager
+def api_server(home: Path, project: SmallProject) -> Iterator[AirflowServer]:
+    home.mkdir(mode=0o700)
+    (port,) = free_ports(1)
+    program = Path(sys.executable).with_name("airflow")
+    config = AirflowConfig(home, ROOT / "dags", project.folder, port=port, variables=variables_of(project))
+    variables = airflow_variables(config, program, (port, *free_ports(2)))
+    for command in (["db", "migrate"], ["dags", "reserialize"]):
+        subprocess.run([program, *command], env=variables, check=True, capture_output=True, timeout=120)
+    arguments = [str(program), "api-server", "--port", str(port), "--host", LOOPBACK, "--workers", "1"]
+    server = AirflowServer(
+        home, f"http://{LOOPBACK}:{port}", start_detached(arguments, home / "standalone.log", variables)
+    )
+    try:
+        eventually(lambda: is_up(server.url), "Airflow answers", 120)
+        yield server
+    finally:
+        stop_airflow(server)
+
+
+def variables_of(project: SmallProject) -> dict[str, str]:
+    return {
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer",
+        COMMAND_VARIABLE: "tests.support.fake_driver:fake_driver_command",
+        "PYTHONPATH": project.variables["PYTHONPATH"],
+    }
+
+
+def is_up(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/api/v2/version", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False

@@ -1,0 +1,70 @@
+"""The Streams page's API with Airflow's own login and roles, over a small project; no Airflow is started."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.support.small_project import SmallProject, small_project
+
+# What Airflow reads when it is imported.
+SETTINGS = {
+    "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+    # PyJWT warns of a key that is shorter than the digest of its algorithm.
+    "AIRFLOW__API_AUTH__JWT_SECRET": "tests-only-" + "s" * 64,
+    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer",
+}
+
+
+class StreamsPage:
+    """Page, project and people."""
+
+    def __init__(self, project: SmallProject) -> None:
+        from airflow.api_fastapi.app import create_auth_manager
+        from fastapi.testclient import TestClient
+
+        from tidemill_airflow.place import Place
+        from tidemill_airflow.plugin.app import streams_app
+        from tidemill_airflow.plugin.snapshot import Snapshot
+
+        _make_table_of_revoked_logins()
+        self.project = project
+        self.snapshot = Snapshot(Place(str(project.folder), "local"), project.plane)
+        self._client = TestClient(streams_app(self.snapshot))
+        self._manager: Any = create_auth_manager()
+        self._manager.init()
+
+    def get(self, path: str, role: str | None = "ADMIN") -> Any:
+        """An answer to somebody with one of Airflow's roles, or to nobody."""
+        return self._client.get(path, headers={} if role is None else self._login(role))
+
+    def look(self) -> None:
+        """Look at the streams now, as the server does every few seconds."""
+        assert self.snapshot.refresh().problem == ""
+
+    def _login(self, role: str) -> dict[str, str]:
+        from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+        token = self._manager.generate_jwt(SimpleAuthManagerUser(username=role.lower(), role=role))
+        return {"Authorization": f"Bearer {token}"}
+
+
+def _make_table_of_revoked_logins() -> None:
+    """The one table that a login is checked against; to make all of them takes half a minute."""
+    from airflow import settings
+    from airflow.models.revoked_token import RevokedToken
+
+    if settings.engine is None:
+        settings.configure_orm()
+    RevokedToken.__table__.create(settings.engine, checkfirst=True)
+
+
+@contextmanager
+def streams_page(folder: Path) -> Iterator[StreamsPage]:
+    os.environ.setdefault("AIRFLOW_HOME", str(folder / "airflow"))
+    os.environ.update(SETTINGS)
+    with small_project(folder / "project") as project:
+        yield StreamsPage(project)
