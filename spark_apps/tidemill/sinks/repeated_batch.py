@@ -32,6 +32,15 @@ def newest_own(newest_first: Iterable[Commit], wanted: BatchCommit) -> Commit | 
     return next((commit for commit in standing_commits(newest_first) if _is_of(commit, wanted)), None)
 
 
+def stands(newest_first: Iterable[Commit], written: BatchCommit) -> bool:
+    """Whether the commit of a batch is in the table still, whatever was written after it."""
+    return any(
+        commit.entry is not None and commit.entry.batch_id == written.batch_id
+        for commit in standing_commits(newest_first)
+        if _is_of(commit, written)
+    )
+
+
 def check_transaction(table: str, transaction: int | None, wanted: BatchCommit) -> None:
     """Refuse what the transaction version alone forbids.
 

@@ -24,7 +24,7 @@ from tidemill.sinks.batch_commit import BatchCommit, Written
 from tidemill.sinks.commit_file import adding_files
 from tidemill.sinks.library_commit import add_files, is_for_library
 from tidemill.sinks.log_view import LogView, open_view
-from tidemill.sinks.repeated_batch import check_transaction, newest_own, same_batch, taken_back
+from tidemill.sinks.repeated_batch import check_transaction, newest_own, same_batch, stands, taken_back
 from tidemill.sinks.row_rules import row_rules
 from tidemill.storage.access import access_to
 from tidemill.storage.parquet_part import PartFile
@@ -140,8 +140,7 @@ class TableLog:
         if self._view is None:
             return True
         if self._stands_at is None:
-            newest = self._newest_own(held)
-            return newest is None or newest.entry is None or newest.entry.batch_id != held.batch_id
+            return not (stands(self._view.commits(RECENT_COMMITS), held) or stands(self._view.commits(), held))
         newer = self._view.commits_after(self._stands_at)
         restores = [commit.restored_to for commit in newer if commit.operation == "RESTORE"]
         return any(version is None or version < self._held_version for version in restores)
