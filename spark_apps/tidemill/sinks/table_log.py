@@ -140,7 +140,9 @@ class TableLog:
         if self._view is None:
             return True
         if self._stands_at is None:
-            return not (stands(self._view.commits(RECENT_COMMITS), held) or stands(self._view.commits(), held))
+            return not (
+                stands(self._view.commits(RECENT_COMMITS), held) or stands(self._view.commits(), held)
+            )
         newer = self._view.commits_after(self._stands_at)
         restores = [commit.restored_to for commit in newer if commit.operation == "RESTORE"]
         return any(version is None or version < self._held_version for version in restores)
@@ -210,30 +212,31 @@ class TableLog:
         if self._view is None:
             raise self._vanished()
         self.check_appendable(columns)
-        rows, before = sum(part.rows for part in parts), self._view.version
-        self._append(self._view, parts, replace(commit, entry=commit.entry.model_copy(update={"rows": rows})))
-        return Written(True, rows, self._landed(commit, before))
+        rows = sum(part.rows for part in parts)
+        filled = replace(commit, entry=commit.entry.model_copy(update={"rows": rows}))
+        version = self._append(self._view, parts, filled)
+        self._landed(filled, version)
+        return Written(True, rows, version)
 
-    def _landed(self, commit: BatchCommit, before: int) -> int:
-        """Take note of a commit; its version, or that of someone who wrote right after it."""
-        view = self.refresh()
-        if view is None:
+    def _landed(self, commit: BatchCommit, version: int) -> None:
+        """Take note of a commit, and only then look: a RESTORE may have followed at once."""
+        self._held, self._held_version, self._stands_at = commit, version, version
+        if self.refresh() is None:
             raise self._vanished()
-        if view.version > before + 1:
-            self._check_held()
-        self._hold(commit, view.version)
-        return view.version
+        self._check_held()
 
-    def _append(self, view: LogView, parts: Sequence[PartFile], commit: BatchCommit) -> None:
+    def _append(self, view: LogView, parts: Sequence[PartFile], commit: BatchCommit) -> int:
+        """Make the commit; its version."""
         version, now = view.version + 1, int(time.time() * 1000)
         if is_for_library(view.table, version):
-            self._append_by_library(parts, commit, now, version)
-        elif not view.create(version, adding_files(parts, commit, now)):
+            return self._append_by_library(parts, commit, now, version)
+        if not view.create(version, adding_files(parts, commit, now)):
             raise LostRaceError
+        return version
 
     def _append_by_library(
         self, parts: Sequence[PartFile], commit: BatchCommit, now: int, version: int
-    ) -> None:
+    ) -> int:
         newest = open_view(self.path)
         if newest is None or newest.version != version - 1:
             raise LostRaceError
@@ -247,6 +250,16 @@ class TableLog:
             raise LostRaceError from error
         except DeltaError as error:
             raise self._unwritable(str(error)) from error
+        return self._found(commit)
+
+    def _found(self, commit: BatchCommit) -> int:
+        """Version of a commit that delta-rs made: a later one than asked for, if it had to try again."""
+        if self.refresh() is None:
+            raise self._vanished()
+        own = self._newest_own(commit)
+        if own is None:
+            raise taken_back(self.path, commit)
+        return own.version
 
     def _version(self) -> int | None:
         return None if self._view is None else self._view.version

@@ -19,6 +19,7 @@ from tidemill.errors import DataError, GateRefusedError, UnavailableError
 from tidemill.ledger.read import read_commits, transaction_version
 from tidemill.sinks.batch_commit import Written
 from tidemill.sinks.library_commit import CHECKPOINT_EVERY
+from tidemill.sinks.log_view import LogView
 from tidemill.sinks.table_log import TableLog
 from tidemill.storage.parquet_part import PartFile, write_part
 
@@ -192,6 +193,38 @@ def test_a_table_restored_to_before_the_last_batch_gets_no_further_one(log: Tabl
         append(log, 3)
     assert (refused.value.error_id, refused.value.facts["batch_id"]) == ("TIDE-SINK-006", 2)
     assert ids(table) == [0]
+
+
+def right_after_a_commit(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Somebody else is quicker than the look that follows a commit."""
+    create = LogView.create
+
+    def create_and_act(view: LogView, version: int, content: bytes) -> bool:
+        created = create(view, version, content)
+        act()
+        return created
+
+    monkeypatch.setattr(LogView, "create", create_and_act)
+
+
+def test_a_restore_right_after_a_commit_is_noticed(
+    log: TableLog, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = append(log, 0).version
+    right_after_a_commit(monkeypatch, lambda: DeltaTable(str(table)).restore(before))
+    with pytest.raises(GateRefusedError) as refused:
+        append(log, 1)
+    assert (refused.value.error_id, refused.value.facts["batch_id"]) == ("TIDE-SINK-006", 1)
+
+
+def test_a_table_changed_right_after_a_commit_is_written_on(
+    log: TableLog, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(log, 0)
+    longer = {"delta.logRetentionDuration": "interval 60 days"}
+    right_after_a_commit(monkeypatch, lambda: DeltaTable(str(table)).alter.set_table_properties(longer))
+    assert [append(log, batch).committed for batch in (1, 2)] == [True, True]
+    assert ids(table) == [0, 1, 2]
 
 
 def test_a_restore_that_takes_back_rows_of_others_is_followed(log: TableLog, table: Path) -> None:
