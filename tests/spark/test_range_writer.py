@@ -110,7 +110,7 @@ def test_a_stream_that_appends_again_and_again_waits_for_the_turn_of_a_backfill(
     def append() -> None:
         if not Path(table).with_name("turn").exists():
             log = TableLog(table)
-            version = log.refresh().version()
+            version = log.refresh().version
             part = write_part(table, f"streamed-{version}.parquet", COLUMNS, iter([order(10 + version)]))
             log.commit([part], commit_of(version), COLUMNS)
 
