@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -154,6 +157,122 @@ def test_the_graph_links_sources_pipelines_and_tables(page: StreamsPage) -> None
     graph = page.get("/api/graph").json()
     links = {(edge["source"], edge["target"]) for edge in graph["edges"]}
     assert {("rate", "pipeline orders"), ("pipeline orders", "table bronze/orders")} <= links
+
+
+def test_a_few_requests_wait_for_storage_and_the_others_are_told_at_once_so_airflow_keeps_its_threads(
+    page: StreamsPage,
+) -> None:
+    from tidemill_airflow.plugin.storage_gate import READERS_AT_ONCE
+
+    with ExitStack() as waiting:
+        for _ in range(READERS_AT_ONCE):
+            waiting.enter_context(page.app.state.gate.entered())
+        refused = page.get("/api/pipelines/orders/checkpoints")
+        assert (refused.status_code, refused.json()["detail"][:16]) == (503, "Storage is slow:")
+        # What needs no storage goes on.
+        assert page.get("/api/pipelines/orders").status_code == 200
+    assert page.get("/api/pipelines/orders/checkpoints").status_code == 200
+
+
+def test_a_table_is_read_once_for_each_of_its_versions_whoever_asks(tmp_path: Path) -> None:
+    from tidemill_airflow.plugin.kept_answers import KeptAnswers
+
+    path, kept, reads = str(tmp_path / "table"), KeptAnswers(), []
+
+    def rows() -> int:
+        reads.append(1)
+        return deltalake.DeltaTable(path).to_pyarrow_table().num_rows
+
+    def asked() -> int:
+        return kept.of(path, "rows", rows)
+
+    for mode, expected in (("append", 1), ("append", 2), ("overwrite", 1)):
+        deltalake.write_deltalake(path, pa.table({"a": [1]}), mode=mode)
+        eventually(lambda expected=expected: asked() == expected, "the new version is read")
+        assert (asked(), asked()) == (expected, expected)
+    assert len(reads) == 3
+    # A table that is made anew begins at version 0 again.
+    kept, reads = KeptAnswers(), []
+    for values in ([1], [1, 2, 3]):
+        shutil.rmtree(path)
+        deltalake.write_deltalake(path, pa.table({"a": values}))
+        eventually(lambda values=values: asked() == len(values), "the new table is read")
+
+
+def test_while_a_table_is_read_for_one_others_get_the_answer_before_or_503(tmp_path: Path) -> None:
+    from fastapi import HTTPException
+
+    from tidemill_airflow.plugin.kept_answers import KeptAnswers
+
+    kept, path = KeptAnswers(patience=0.01), str(tmp_path / "none")
+    assert kept.of(path, "known", lambda: "before") == "before"
+
+    def slow() -> str:
+        with ThreadPoolExecutor(1) as other:
+            assert other.submit(kept.of, path, "known", slow).result() == "before"
+            with pytest.raises(HTTPException) as refused:
+                other.submit(kept.of, path, "unknown", slow).result()
+        assert refused.value.status_code == 503
+        return "read"
+
+    assert kept.of(path, "slow", slow) == "read"
+
+
+def test_reasons_are_counted_over_all_files_of_the_quarantine(tmp_path: Path) -> None:
+    from tidemill_airflow.plugin.record_parts import reasons_of
+
+    assert reasons_of(str(tmp_path / "none")) == []
+    path = str(tmp_path / "quarantine")
+    for day, reasons in ((2, ["late", "transform_failed: a"]), (1, ["late", "transform_failed: b", "bad"])):
+        at = [datetime(2026, 1, day, tzinfo=UTC)] * len(reasons)
+        deltalake.write_deltalake(path, pa.table({"reason": reasons, "quarantined_at": at}), mode="append")
+    days = [(each.reason, each.records, each.newest and each.newest.day) for each in reasons_of(path)]
+    assert days == [("late", 2, 2), ("transform_failed", 2, 2), ("bad", 1, 1)]
+
+
+def test_the_buttons_of_a_second_environment_are_for_its_own_dags(page: StreamsPage) -> None:
+    from tidemill_airflow.place import Place
+    from tidemill_airflow.plugin.access import dag_of
+    from tidemill_airflow.plugin.actions import actions_of
+    from tidemill_airflow.plugin.overview import row_of
+
+    place = Place("project", "test", beside="test")
+    look = page.snapshot.newest()
+    ids = {action.dag_id for seen in look.seen.values() for action in actions_of(seen, place, lambda _: True)}
+    assert {"test.stream__orders", "test.incremental__daily", "test.checkpoint__reset"} <= ids
+    assert all(dag_id.startswith("test.") for dag_id in ids)
+    assert row_of(look.seen["daily"], place).dag_id == "test.incremental__daily"
+    assert dag_of(place, "orders", "stream") == "test.stream__orders"
+
+
+def test_a_wrong_environment_file_is_on_the_page_until_it_is_mended_and_stops_nothing(
+    page: StreamsPage, tmp_path: Path
+) -> None:
+    from tidemill_airflow.place import place_of
+    from tidemill_airflow.plugin.snapshot import Snapshot
+
+    (tmp_path / "TIDEMILL_ENV").write_text("two words")
+    project = {"TIDEMILL_PROJECT": str(page.project.folder)}
+    snapshot = Snapshot(lambda: place_of(str(tmp_path / "dags.py"), project), lambda _: page.project.plane())
+    assert "TIDE-CTRL-073" in snapshot.refresh().problem
+    (tmp_path / "TIDEMILL_ENV").write_text("test")
+    look = snapshot.refresh()
+    assert (look.problem, look.place.beside, "orders" in look.seen) == ("", "test", True)
+
+
+def test_a_page_that_cannot_be_made_says_so_and_airflow_starts(
+    page: StreamsPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fastapi.testclient import TestClient
+
+    from tidemill_airflow.plugin.streams_plugin import StreamsPlugin
+
+    # As after an upgrade of Airflow that has moved what the page imports.
+    monkeypatch.setitem(sys.modules, "tidemill_airflow.plugin.app", None)
+    (found,) = StreamsPlugin().fastapi_apps
+    for path in ("/", "/api/pipelines"):
+        answer = TestClient(found["app"]).get(path)
+        assert (answer.status_code, "off (ModuleNotFoundError)" in answer.text) == (503, True)
 
 
 def test_nothing_is_loaded_from_elsewhere_and_the_page_can_be_framed_by_airflow_alone(

@@ -32,8 +32,10 @@ class StreamsPage:
 
         _make_table_of_revoked_logins()
         self.project = project
-        self.snapshot = Snapshot(Place(str(project.folder), "local"), project.plane)
-        self._client = TestClient(streams_app(self.snapshot))
+        place = Place(str(project.folder), "local")
+        self.snapshot = Snapshot(lambda: place, lambda _: project.plane())
+        self.app = streams_app(self.snapshot)
+        self._client = TestClient(self.app)
         self._manager: Any = create_auth_manager()
         self._manager.init()
 

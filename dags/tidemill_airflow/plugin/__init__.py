@@ -4,6 +4,8 @@ streams_plugin    what Airflow loads: the app, its place in the navigation, and 
 app               page and API as one FastAPI app, mounted at /tidemill
 access            who may see a pipeline, act on it, and look into records
 routes, *_parts   the API; `answers` are its models
+storage_gate      how many requests may read storage at once
+kept_answers      answers that need a whole table, kept until it has another version
 snapshot          what all pipelines are like, read in the background, never for a request
 overview          state of a pipeline -> row of the overview. Pure
 static/           the page: plain JavaScript modules, no build step; vendor/ is uPlot as published

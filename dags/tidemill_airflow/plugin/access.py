@@ -19,14 +19,15 @@ from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import Depends, HTTPException
 
 from tidemill.names import incremental_dag_id, stream_dag_id
+from tidemill_airflow.place import Place
 
 # Airflow's word for a permission of a plugin's own; with FAB, `can read on Tidemill records`.
 RECORDS_VIEW = "Tidemill records"
 
 
-def dag_of(pipeline: str, mode: str | None) -> str:
+def dag_of(place: Place, pipeline: str, mode: str | None) -> str:
     """The DAG by which a pipeline is known in Airflow, whether or not Airflow has parsed it yet."""
-    return incremental_dag_id(pipeline) if mode == "incremental" else stream_dag_id(pipeline)
+    return place.dag_id(incremental_dag_id(pipeline) if mode == "incremental" else stream_dag_id(pipeline))
 
 
 @dataclass(frozen=True)

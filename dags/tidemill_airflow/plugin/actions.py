@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tidemill.names import BACKFILL_DAG_ID, checkpoint_dag_id, incremental_dag_id, stream_dag_id
+from tidemill_airflow.place import Place
 from tidemill_airflow.plugin.answers import Action
 from tidemill_airflow.plugin.overview import Seen
 
 
-def actions_of(seen: Seen, may_run: Callable[[str], bool]) -> tuple[Action, ...]:
+def actions_of(seen: Seen, place: Place, may_run: Callable[[str], bool]) -> tuple[Action, ...]:
     """The buttons of a pipeline, what helps it now first; those that the viewer may not press are left out.
 
     Args:
         seen: The pipeline.
+        place: Whose DAGs the buttons are for.
         may_run: Whether the viewer may run a DAG.
     """
-    return tuple(action for action in _all(seen) if may_run(action.dag_id))
+    here = (action.model_copy(update={"dag_id": place.dag_id(action.dag_id)}) for action in _all(seen))
+    return tuple(action for action in here if may_run(action.dag_id))
 
 
 def _all(seen: Seen) -> Iterator[Action]:

@@ -12,9 +12,11 @@ from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 
 from tidemill.errors import SpecError, TidemillError, UnavailableError, UsageError
-from tidemill_airflow.place import place_of
+from tidemill_airflow.place import Place, place_of
+from tidemill_airflow.plugin.kept_answers import KeptAnswers
 from tidemill_airflow.plugin.routes import api
 from tidemill_airflow.plugin.snapshot import Snapshot
+from tidemill_airflow.plugin.storage_gate import StorageGate
 
 STATIC = Path(__file__).parent / "static"
 
@@ -33,7 +35,7 @@ def streams_app(snapshot: Snapshot | None = None) -> FastAPI:
     Args:
         snapshot: What is shown; by default the project and environment of this Airflow's DAGs.
     """
-    shown = snapshot or Snapshot(place_of(str(Path(conf.get("core", "dags_folder")) / "dags.py")))
+    shown = snapshot or Snapshot(_place)
 
     @asynccontextmanager
     async def looking(_: FastAPI) -> AsyncIterator[None]:
@@ -49,12 +51,18 @@ def streams_app(snapshot: Snapshot | None = None) -> FastAPI:
         redoc_url=None,
     )
     app.state.snapshot = shown
+    app.state.gate = StorageGate()
+    app.state.kept = KeptAnswers()
     app.middleware("http")(_with_headers)
     app.exception_handler(TidemillError)(_told)
     app.include_router(api, prefix="/api")
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.get("/", include_in_schema=False)(_page)
     return app
+
+
+def _place() -> Place:
+    return place_of(str(Path(conf.get("core", "dags_folder")) / "dags.py"))
 
 
 def _page() -> FileResponse:

@@ -12,6 +12,7 @@ from tidemill.checkpoint.retention.clock import ASSUMED_BROKER_RETENTION
 from tidemill.control.stream_status import PipelineState
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.units import format_duration
+from tidemill_airflow.place import Place
 from tidemill_airflow.plugin.access import dag_of
 from tidemill_airflow.plugin.answers import Health, HoldSeen, PipelineRow
 
@@ -44,13 +45,13 @@ class Seen:
         return self.state.facts.pipeline
 
 
-def row_of(seen: Seen) -> PipelineRow:
+def row_of(seen: Seen, place: Place) -> PipelineRow:
     """One pipeline in the overview."""
     facts, status, spec = seen.state.facts, seen.state.status, seen.spec
     loss, words = _loss(seen)
     return PipelineRow(
         name=seen.name,
-        dag_id=dag_of(seen.name, facts.mode),
+        dag_id=dag_of(place, seen.name, facts.mode),
         mode=facts.mode or "gone",
         owner="" if spec is None else spec.owner,
         zone="" if spec is None or not spec.delta_sinks else spec.delta_sinks[0].table.partition("/")[0],

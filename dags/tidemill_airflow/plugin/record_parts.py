@@ -15,17 +15,17 @@ from tidemill_airflow.plugin.answers import LogTail, PlotPoint, ReasonCount, Rec
 CELL_CHARACTERS = 2_000
 
 
-def reasons_of(layout: Layout, pipeline: str) -> list[ReasonCount]:
-    """How many records are in quarantine, by reason; says nothing of what is in them."""
+def reasons_of(path: str) -> list[ReasonCount]:
+    """How many records are in the quarantine at `path`, by reason; says nothing of what is in them."""
     return [
         ReasonCount(reason=str(row["reason"]), records=row["records"], newest=row["newest"])
-        for row in count_reasons(layout.quarantine(pipeline))
+        for row in count_reasons(path)
     ]
 
 
-def rejected_of(layout: Layout, pipeline: str, limit: int) -> Records:
-    """The records rejected last, with their text."""
-    rows = newest_rejected(layout.quarantine(pipeline), limit, raw=True)
+def rejected_of(path: str, limit: int) -> Records:
+    """The records rejected last into the quarantine at `path`, with their text."""
+    rows = newest_rejected(path, limit, raw=True)
     columns = [name for name in (rows[0] if rows else {}) if any(row[name] is not None for row in rows)]
     return _records(columns, rows)
 

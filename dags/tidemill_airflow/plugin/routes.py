@@ -1,16 +1,20 @@
 """The API of the Streams page, below `/tidemill/api`; documented by `/tidemill/api/openapi.json`.
 
-Routes are plain functions: FastAPI runs each in a thread, so none that waits for storage holds up another.
+Routes are plain functions: FastAPI runs each in a thread. Those that read storage do so by `Shown.plane`,
+which lets a few of them in at a time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, HTTPException, Query, Request
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
 
 from tidemill.cli.newest_rows import Wanted, table_version
+from tidemill.control.plane import ControlPlane
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill_airflow.plugin import record_parts, stored_parts
 from tidemill_airflow.plugin.access import LoggedIn, Viewer, dag_of
@@ -29,6 +33,7 @@ from tidemill_airflow.plugin.answers import (
     Sample,
 )
 from tidemill_airflow.plugin.graph import graph_of
+from tidemill_airflow.plugin.kept_answers import KeptAnswers
 from tidemill_airflow.plugin.overview import Seen, row_of
 from tidemill_airflow.plugin.snapshot import Look, Snapshot
 
@@ -52,8 +57,8 @@ class Shown:
 
     seen: Seen
     look: Look
-    snapshot: Snapshot
     viewer: Viewer
+    app: FastAPI
 
     @property
     def name(self) -> str:
@@ -63,7 +68,7 @@ class Shown:
     @property
     def dag_id(self) -> str:
         """Its DAG."""
-        return dag_of(self.name, self.seen.state.facts.mode)
+        return dag_of(self.look.place, self.name, self.seen.state.facts.mode)
 
     @property
     def spec(self) -> PipelineSpec:
@@ -76,20 +81,38 @@ class Shown:
             raise HTTPException(409, f"The file of {self.name} cannot be read: tidemill validate says why.")
         return self.seen.spec
 
+    @property
+    def kept(self) -> KeptAnswers:
+        """Answers that need a whole table."""
+        found: KeptAnswers = self.app.state.kept
+        return found
 
-def _visible(viewer: Viewer, seen: dict[str, Seen]) -> dict[str, Seen]:
-    dags = {name: dag_of(name, each.state.facts.mode) for name, each in seen.items()}
+    @contextmanager
+    def plane(self) -> Iterator[ControlPlane]:
+        """The control plane, to read storage inside.
+
+        Raises:
+            HTTPException: 503, if too many requests wait for storage already.
+            TidemillError: As `Snapshot.plane`.
+        """
+        with self.app.state.gate.entered():
+            # It opens under a lock, so the gate is before it.
+            yield self.app.state.snapshot.plane()
+
+
+def _visible(viewer: Viewer, look: Look, names: Iterable[str]) -> dict[str, Seen]:
+    seen = {name: look.seen[name] for name in names}
+    dags = {name: dag_of(look.place, name, each.state.facts.mode) for name, each in seen.items()}
     readable = viewer.readable(dags.values())
     return {name: seen[name] for name, dag_id in dags.items() if dag_id in readable}
 
 
-def _shown(pipeline: str, viewer: LoggedIn, snapshot: Looked) -> Shown:
+def _shown(pipeline: str, viewer: LoggedIn, snapshot: Looked, request: Request) -> Shown:
     """404 for a pipeline that does not exist, and the same for one that the viewer may not see."""
     look = snapshot.newest()
-    seen = look.seen.get(pipeline)
-    if seen is None or not _visible(viewer, {pipeline: seen}):
+    if pipeline not in look.seen or not _visible(viewer, look, [pipeline]):
         raise HTTPException(404, "There is no such pipeline, or you may not see it.")
-    return Shown(seen, look, snapshot, viewer)
+    return Shown(look.seen[pipeline], look, viewer, request.app)
 
 
 def _shown_with_records(shown: Annotated[Shown, Depends(_shown)]) -> Shown:
@@ -105,20 +128,21 @@ OneWithRecords = Annotated[Shown, Depends(_shown_with_records)]
 def overview(viewer: LoggedIn, snapshot: Looked) -> Overview:
     """Everything about all pipelines that the overview shows, in one answer."""
     look = snapshot.newest()
-    seen = _visible(viewer, dict(look.seen))
+    seen = _visible(viewer, look, look.seen)
     return Overview(
-        environment=snapshot.place.environment,
+        environment=look.place.environment,
         at=look.at,
         took_milliseconds=round(look.took_seconds * 1000),
         problem=look.problem,
-        pipelines=tuple(map(row_of, seen.values())),
+        pipelines=tuple(row_of(each, look.place) for each in seen.values()),
     )
 
 
 @api.get("/graph")
 def graph(viewer: LoggedIn, snapshot: Looked) -> Graph:
     """Pipelines, and what they read and write."""
-    return graph_of(_visible(viewer, dict(snapshot.newest().seen)))
+    look = snapshot.newest()
+    return graph_of(_visible(viewer, look, look.seen))
 
 
 @api.get("/pipelines/{pipeline}")
@@ -126,12 +150,12 @@ def pipeline(shown: OnePipeline) -> PipelineView:
     """One pipeline, with the buttons that the viewer may press."""
     seen, spec, status = shown.seen, shown.seen.spec, shown.seen.state.status
     return PipelineView(
-        row=row_of(seen),
+        row=row_of(seen, shown.look.place),
         description="" if spec is None else spec.description,
         source="" if spec is None else ", ".join(one.source.kind for one in spec.streams.values()),
         transform="" if spec is None else spec.transform or "",
         tables=() if spec is None else tuple(sink.table for sink in spec.delta_sinks),
-        actions=actions_of(seen, shown.viewer.may_run),
+        actions=actions_of(seen, shown.look.place, shown.viewer.may_run),
         may_see_records=shown.viewer.may_see_records(shown.dag_id),
         generation=None if status is None else status.generation,
         epoch=None if status is None else status.epoch,
@@ -150,31 +174,38 @@ def history(shown: OnePipeline) -> History:
 @api.get("/pipelines/{pipeline}/ledger")
 def ledger(shown: OnePipeline, limit: Limit = 50) -> list[LedgerLine]:
     """What each committed batch did, newest first."""
-    return stored_parts.ledger_of(shown.snapshot.plane(), shown.name, shown.spec, limit)
+    with shown.plane() as plane:
+        return stored_parts.ledger_of(plane, shown.name, shown.spec, limit)
 
 
 @api.get("/pipelines/{pipeline}/checkpoints")
 def checkpoints(shown: OnePipeline) -> Checkpoints:
     """Generations, and what verbs did."""
-    return stored_parts.checkpoints_of(shown.snapshot.plane(), shown.name)
+    with shown.plane() as plane:
+        return stored_parts.checkpoints_of(plane, shown.name)
 
 
 @api.get("/pipelines/{pipeline}/backfills")
 def backfills(shown: OnePipeline) -> list[BackfillSeen]:
     """Backfills, those begun last first."""
-    return stored_parts.backfills_of(shown.snapshot.plane(), shown.name)
+    with shown.plane() as plane:
+        return stored_parts.backfills_of(plane, shown.name)
 
 
 @api.get("/pipelines/{pipeline}/quarantine")
 def quarantine(shown: OnePipeline) -> list[ReasonCount]:
     """How many records are in quarantine, and why."""
-    return record_parts.reasons_of(shown.snapshot.plane().layout, shown.name)
+    with shown.plane() as plane:
+        path = plane.layout.quarantine(shown.name)
+        return shown.kept.of(path, "reasons", lambda: record_parts.reasons_of(path))
 
 
 @api.get("/pipelines/{pipeline}/quarantine/records")
 def rejected(shown: OneWithRecords, limit: Limit = 20) -> Records:
     """The records rejected last."""
-    return record_parts.rejected_of(shown.snapshot.plane().layout, shown.name, limit)
+    with shown.plane() as plane:
+        path = plane.layout.quarantine(shown.name)
+        return shown.kept.of(path, ("records", limit), lambda: record_parts.rejected_of(path, limit))
 
 
 @api.get("/pipelines/{pipeline}/sample")
@@ -184,17 +215,21 @@ def sample(
     """The newest rows of one of its tables, and a plot."""
     tables = [sink.table for sink in shown.spec.delta_sinks]
     wanted = table or (tables[0] if tables else "")
-    layout = shown.snapshot.plane().layout
-    if wanted not in tables or table_version(layout, wanted) is None:
-        raise HTTPException(404, "The pipeline has no such table yet.")
     event_time = shown.spec.event_time.column if shown.spec.event_time else None
-    return record_parts.sample_of(layout, wanted, Wanted(x, y, event_time, rows=limit))
+    asked = Wanted(x, y, event_time, rows=limit)
+    with shown.plane() as plane:
+        layout = plane.layout
+        if wanted not in tables or table_version(layout, wanted) is None:
+            raise HTTPException(404, "The pipeline has no such table yet.")
+        path = layout.table(wanted)
+        return shown.kept.of(path, asked, lambda: record_parts.sample_of(layout, wanted, asked))
 
 
 @api.get("/pipelines/{pipeline}/log")
 def log(shown: OneWithRecords) -> LogTail:
     """The end of the newest driver's log."""
-    found = record_parts.log_of(shown.snapshot.plane(), shown.name)
+    with shown.plane() as plane:
+        found = record_parts.log_of(plane, shown.name)
     if found is None:
         raise HTTPException(404, "No driver of this pipeline has ever run here.")
     return found

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -44,6 +44,9 @@ REST = 4.0
 # Small files that are read at once; they wait for storage most of the time.
 READERS = 16
 
+# Of a look before the first one.
+NOWHERE = Place(project="", environment="")
+
 Read = TypeVar("Read")
 
 log = logging.getLogger(__name__)
@@ -58,6 +61,7 @@ class Look:
         seen: Pipelines by name.
         history: Newest batches of each.
         problem: Why it failed; empty if it did not. Then the rest is of the look before.
+        place: Which project and environment they are of.
     """
 
     at: datetime | None = None
@@ -65,19 +69,24 @@ class Look:
     seen: Mapping[str, Seen] = field(default_factory=dict)
     history: Mapping[str, tuple[HistoryPoint, ...]] = field(default_factory=dict)
     problem: str = ""
+    place: Place = NOWHERE
 
 
 class Snapshot:
     """The newest look.
 
     Args:
-        place: Project and environment.
-        open_plane: Opens its control plane.
+        find_place: Tells project and environment; asked anew after a failed look, so what is wrong with
+            them is on the page and can be mended, while Airflow goes on.
+        open_plane: Opens the control plane there.
     """
 
-    def __init__(self, place: Place, open_plane: Callable[[], ControlPlane] | None = None) -> None:
-        self.place = place
-        self._open = open_plane or place.open
+    def __init__(
+        self, find_place: Callable[[], Place], open_plane: Callable[[Place], ControlPlane] = Place.open
+    ) -> None:
+        self._find_place = find_place
+        self._open = open_plane
+        self._place = NOWHERE
         self._plane: ControlPlane | None = None
         self._look = Look()
         self._asked_at = float("-inf")
@@ -108,11 +117,12 @@ class Snapshot:
         """The control plane.
 
         Raises:
-            TidemillError: If environment or storage cannot be opened.
+            TidemillError: If environment or storage cannot be found or opened.
         """
         with self._lock:
             if self._plane is None:
-                self._plane = self._open()
+                self._place = self._find_place()
+                self._plane = self._open(self._place)
             return self._plane
 
     def refresh(self) -> Look:
@@ -124,14 +134,14 @@ class Snapshot:
                 name: merged(self._look.history.get(name, ()), each.report) for name, each in seen.items()
             }
             seen = {name: _with_rates(each, history[name]) for name, each in seen.items()}
-            self._look = Look(datetime.now(UTC), time.monotonic() - began, seen, history)
+            took = time.monotonic() - began
+            self._look = Look(datetime.now(UTC), took, seen, history, place=self._place)
         except Exception as error:  # noqa: BLE001  # an entry point: the page says what is wrong
             log.warning("the streams cannot be looked at: %s", error)
             with self._lock:
                 # A changed environment file, or new credentials, count from the next look on.
                 self._plane = None
-            old = self._look
-            self._look = Look(old.at, old.took_seconds, old.seen, old.history, _words(error))
+            self._look = replace(self._look, problem=_words(error))
         return self._look
 
     def _go_on(self) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from airflow.configuration import conf
@@ -10,11 +11,45 @@ from airflow.plugins_manager import AirflowPlugin
 
 from tidemill.names import STREAMS_PAGE
 
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+log = logging.getLogger(__name__)
+
 
 def _page() -> str:
     """Address of the page below the one that Airflow is reached by."""
     base = urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
     return f"{base}{STREAMS_PAGE}"
+
+
+def _app() -> FastAPI:
+    """Page and API; if they cannot be made, such as with another Airflow, a page that says so.
+
+    Airflow's API server does not start with a plugin that raises.
+    """
+    try:
+        from tidemill_airflow.plugin.app import streams_app
+
+        return streams_app()
+    except Exception as error:
+        log.exception("the Streams page is off")
+        return _off(type(error).__name__)
+
+
+def _off(what: str) -> FastAPI:
+    """Whoever has not logged in may have it: what exactly is wrong is in the log."""
+    from fastapi import FastAPI
+    from fastapi.responses import PlainTextResponse
+
+    app = FastAPI(openapi_url=None)
+
+    @app.get("/{path:path}")
+    def off() -> PlainTextResponse:
+        words = f"The Streams page is off ({what}): the log of Airflow's API server says why."
+        return PlainTextResponse(words, 503)
+
+    return app
 
 
 class StreamsPlugin(AirflowPlugin):
@@ -25,9 +60,7 @@ class StreamsPlugin(AirflowPlugin):
     @property
     def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]  # Airflow asks an instance
         """Page and API; made in the API server only, for every task's process loads plugins, too."""
-        from tidemill_airflow.plugin.app import streams_app
-
-        return [{"app": streams_app(), "url_prefix": STREAMS_PAGE.rstrip("/"), "name": "Tidemill streams"}]
+        return [{"app": _app(), "url_prefix": STREAMS_PAGE.rstrip("/"), "name": "Tidemill streams"}]
 
     @property
     def external_views(self) -> list[dict[str, Any]]:  # type: ignore[override]  # as above

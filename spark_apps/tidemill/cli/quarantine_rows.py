@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tidemill.ledger.read import open_table
@@ -16,19 +19,32 @@ _COLUMNS = ("quarantined_at", *_PLACE, "arrived_at", "reason")
 
 def count_reasons(path: str) -> list[dict[str, Any]]:
     """Records and newest time of each reason, most frequent first; empty without a table."""
-    rows = _read(path, ["reason", "quarantined_at"])
-    if rows is None:
+    table = open_table(path)
+    if table is None:
         return []
+    records: Counter[str] = Counter()
+    newest: dict[str, datetime] = {}
+    # One part of it at a time: a quarantine may have more rows than there is memory.
+    parts = table.to_pyarrow_dataset().to_batches(
+        columns=["reason", "quarantined_at"], batch_readahead=1, fragment_readahead=1
+    )
+    for part in parts:
+        for reason, count, at in _counted(part):
+            records[reason] += count
+            newest[reason] = max(at, newest.get(reason, at))
+    return [
+        {"reason": reason, "records": records[reason], "newest": newest[reason]}
+        for reason in sorted(records, key=lambda reason: (-records[reason], reason))
+    ]
+
+
+def _counted(part: pa.RecordBatch) -> Iterator[tuple[str, int, datetime]]:
+    """Reason, records and newest time; a kind of reason may come several times."""
     import pyarrow as pa
 
-    kinds = pa.array([_kind_of(reason) for reason in rows["reason"].to_pylist()], pa.string())
-    rows = rows.drop_columns("reason").append_column("reason", kinds)
-    groups = rows.group_by("reason").aggregate([("quarantined_at", "count"), ("quarantined_at", "max")])
-    found = groups.sort_by([("quarantined_at_count", "descending"), ("reason", "ascending")]).to_pylist()
-    return [
-        {"reason": row["reason"], "records": row["quarantined_at_count"], "newest": row["quarantined_at_max"]}
-        for row in found
-    ]
+    groups = pa.Table.from_batches([part]).group_by("reason")
+    for row in groups.aggregate([("quarantined_at", "count"), ("quarantined_at", "max")]).to_pylist():
+        yield _kind_of(row["reason"]), row["quarantined_at_count"], row["quarantined_at_max"]
 
 
 def newest_rejected(path: str, limit: int, *, raw: bool) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ import json
 import urllib.request
 from dataclasses import dataclass
 from datetime import datetime
+from http.client import HTTPException
 from typing import Any
 
 # Seconds to wait for the answer: the API server asks its database; the next refresh asks again.
@@ -42,7 +43,7 @@ def ask_airflow(url: str) -> tuple[ComponentHealth, ...]:
         ) as answer:
             document = json.loads(answer.read(LONGEST_ANSWER))
         return (ComponentHealth("api_server", True), *components_of(document))
-    except (OSError, ValueError, AttributeError):
+    except (OSError, HTTPException, ValueError, TypeError, AttributeError):
         return (ComponentHealth("api_server", False),)
 
 

@@ -31,8 +31,8 @@ function viewOf(address) {
 }
 
 function ofDag(dagId) {
-  const found = /^(?:stream|incremental)__(.+)$/.exec(dagId);
-  if (found) return pipelineView(found[1]);
+  const found = /^(?:[^.]+\.)?(?:stream|incremental)__(.+)$/.exec(dagId);
+  if (found) return pipelineView(found[1], dagId);
   return { name: "dag", title: "Streams", element: note("off", `${dagId} is the DAG of no single pipeline.`), refresh: async () => {} };
 }
 

@@ -8,7 +8,8 @@ import { PARTS } from "./parts.js";
 import { openTriggerForm } from "./trigger_form.js";
 import { ago, count, span, utc } from "./words.js";
 
-export function pipelineView(name) {
+// `dagId`, if given, must be its DAG: an Airflow may have another environment's pipeline of that name.
+export function pipelineView(name, dagId = null) {
   const head = el("div");
   const charts = chartsOf();
   const sections = PARTS.map((each) => section(name, each));
@@ -17,6 +18,7 @@ export function pipelineView(name) {
 
   async function refresh() {
     const view = await part(name, "");
+    if (dagId && view.row.dag_id !== dagId) throw new Error(`${dagId} is no DAG of the environment that this page shows`);
     const said = JSON.stringify(view) + ago(view.row.committed_at);
     if (said !== shown) drawHead(head, view);
     shown = said;
