@@ -140,7 +140,9 @@ class TableLog:
         if self._view is None:
             return True
         if self._stands_at is None:
-            return not (stands(self._view.commits(RECENT_COMMITS), held) or stands(self._view.commits(), held))
+            return not (
+                stands(self._view.commits(RECENT_COMMITS), held) or stands(self._view.commits(), held)
+            )
         newer = self._view.commits_after(self._stands_at)
         restores = [commit.restored_to for commit in newer if commit.operation == "RESTORE"]
         return any(version is None or version < self._held_version for version in restores)
