@@ -33,6 +33,8 @@ def transform(counts):
     return windows.select(F.col("window.start").alias("hour"), "total")
 """
 
+EVENTS = [*(START + timedelta(minutes=number) for number in range(30)), END + timedelta(hours=1)]
+
 # In order; those of the two chunks come before.
 PUBLISHING_STEPS = (
     "staged",
@@ -52,19 +54,23 @@ class KilledError(Exception):
 @pytest.fixture
 def counts(lake: Lake) -> LakePipeline:
     """A live table of windows of which half were lost."""
+    pipeline = live_counts(lake)
+    DeltaTable(str(lake.root / "tables" / TABLE)).delete("device = 'd1'")
+    return pipeline
+
+
+def live_counts(lake: Lake, **sink: Any) -> LakePipeline:
     schema = "id long, at timestamp, device string"
     pipeline = lake.pipeline(
         "counts",
         source={"files": {"path": "landing", "format": "json", "schema": schema}},
         event_time={"column": "at", "watermark": "10 minutes"},
         transform=lake.transform("counts", COUNTS),
-        sinks=[{"delta": {"table": TABLE}}],
+        sinks=[{"delta": {"table": TABLE, **sink}}],
         run={"mode": "incremental"},
     )
-    moments = [START + timedelta(minutes=number) for number in range(30)]
-    land(lake, "events", [*moments, END + timedelta(hours=1)])
+    land(lake, "events", EVENTS)
     pipeline.run_incremental()
-    DeltaTable(str(lake.root / "tables" / TABLE)).delete("device = 'd1'")
     return pipeline
 
 
@@ -180,6 +186,33 @@ def test_publishing_that_is_killed_at_any_step_and_repeated_makes_one_commit(
     assert len(published(lake)) == 1
     assert [row for row in rows(lake) if row[0] < END] == wanted_rows()
     assert staged_files(lake) == []
+
+
+def test_a_row_that_a_killed_chunk_rejects_and_its_next_attempt_accepts_is_published_into_one_table(
+    lake: Lake,
+) -> None:
+    counts = live_counts(
+        lake, expectations={"few": {"expect": "readings <= 3", "on_violation": "quarantine"}}
+    )
+    plan = staged(counts, chunk="15 minutes")
+    kill_at(counts, plan, "chunk_done 0")
+    # For one attempt, the window of the 20th minute has a fourth event of one device.
+    land(lake, "events", [*EVENTS, *2 * [START + timedelta(minutes=21)]])
+    kill_at(counts, plan, "quarantine_added")
+    assert staged_rejections(lake) == 1
+    land(lake, "events", EVENTS)
+    counts.apply(plan)
+    assert staged_rejections(lake) == 0
+
+    counts.ask_to_publish(plan)
+    counts.apply(plan)
+    assert [row for row in rows(lake) if row[0] < END] == wanted_rows()
+    assert lake.quarantined("counts") == []
+
+
+def staged_rejections(lake: Lake) -> int:
+    (table,) = lake.root.glob("backfills/*/staged/*/quarantine/counts")
+    return DeltaTable(str(table)).count()
 
 
 def test_rows_that_were_published_and_taken_back_are_not_published_in_silence(

@@ -7,7 +7,7 @@ anew since are never published by it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Literal
@@ -18,7 +18,7 @@ from tidemill.backfill.plan import BackfillPlan
 from tidemill.backfill.progress import Progress
 from tidemill.errors import DataError
 from tidemill.ledger.entry import ExpectationCounts, LedgerEntry
-from tidemill.ledger.read import Commit
+from tidemill.ledger.read import Commit, History, open_table
 from tidemill.ledger.standing import standing_commits
 from tidemill.names import Layout
 from tidemill.storage.store import Store
@@ -101,6 +101,36 @@ def drop_staged(store: Store, layout: Layout, plan: BackfillPlan, keep: str | No
             store.remove_empty_folders(f"{folder}/{attempt}")
 
 
+def drop_unfinished(path: str, done: Collection[int]) -> None:
+    """Take back what a chunk that was not finished has left in a staged table of records set aside.
+
+    Its next attempt may decide otherwise of a record. Rows that are replaced need no such thing; rows that
+    are only ever added would say both, and publishing would obey both.
+
+    Args:
+        path: Of the table; nothing happens if there is none.
+        done: Numbers of the chunks that are finished.
+    """
+    table = open_table(path)
+    version = None if table is None else version_of_finished(History(path, table), done)
+    if table is not None and version is not None:
+        table.restore(version)
+
+
+def version_of_finished(newest_first: Iterable[Commit], done: Collection[int]) -> int | None:
+    """Version of a staged table with what finished chunks have left, and no more; None if it has no more.
+
+    Args:
+        newest_first: Commits of the table. Chunks are carried out one after another.
+        done: Numbers of the chunks that are finished.
+    """
+    standing = [(c.version, c.entry.chunk) for c in standing_commits(newest_first) if c.entry is not None]
+    if all(chunk in done for _, chunk in standing):
+        return None
+    # Version 0 made the table.
+    return next((version for version, chunk in standing if chunk in done), 0)
+
+
 def publication(
     newest_first: Iterable[Commit], attempt: str, since: int, is_known: bool
 ) -> tuple[Publication, Commit | None]:
@@ -125,11 +155,13 @@ def published_entry(planned: LedgerEntry, staged: Sequence[LedgerEntry], attempt
 
     Args:
         planned: Of the whole range.
-        staged: Those of the table's chunks.
+        staged: Those of the table's chunks, newest first; of a chunk that was computed twice, its
+            newest counts.
         attempt: Whose rows.
     """
-    poison = {record for entry in staged for record in entry.poison_records or ()}
-    counts = [entry.expectations for entry in staged if entry.expectations is not None]
+    chunks = {entry.chunk: entry for entry in reversed(staged)}.values()
+    poison = {record for entry in chunks for record in entry.poison_records or ()}
+    counts = [entry.expectations for entry in chunks if entry.expectations is not None]
     schemas = next((entry.source_schemas for entry in staged if entry.source_schemas), None)
     return planned.model_copy(
         update={

@@ -56,7 +56,8 @@ def run_backfill(
     6. Records that are in the tables now leave the quarantine and the table of late ones: nothing of a range
        is late.
     7. Where rows are published later, all this went into a staging area so far, and ends there until a person
-       asks for it; then `publish_staged` takes it into the tables.
+       asks for it; then `publish_staged` takes it into the tables. There, 4. begins by taking back what a
+       chunk that was killed has set aside: the tables that readers see do not tell of it.
 
     Raises:
         UsageError: TIDE-BACK-016, if the plan does not hold any more.

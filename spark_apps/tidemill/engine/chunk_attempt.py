@@ -55,6 +55,7 @@ class ChunkAttempt:
         self._step_done = step_done
         staging = staging_of(run.pipeline.layout, plan, progress) if plan.publish == "later" else None
         self._tables = RangeTables(run, staging)
+        self._done = frozenset(progress.done)
         # All tables and chunks are written with the same rows of those that are joined.
         self._joined = progress.tables_read or {}
         self._discovery = known_columns(spark.sparkContext, run.store, run.pipeline)
@@ -88,6 +89,7 @@ class ChunkAttempt:
         """Compute the rows and write them."""
         self.find()
         # 4. to 6.
+        self._tables.drop_unfinished(self._done)
         return self._write()
 
     def check(self) -> None:

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.backfill.plan import BackfillPlan, TablePlan
 from tidemill.backfill.positions import offsets_condition
 from tidemill.backfill.progress import ProgressFile
+from tidemill.backfill.replaced_meanwhile import check_not_replaced
 from tidemill.backfill.staging import (
     attempt_of,
     drop_staged,
@@ -68,7 +69,8 @@ def publish_staged(
     6. What was published is noted; then the staged rows are deleted.
 
     Raises:
-        UsageError: TIDE-BACK-016, if the plan does not hold any more.
+        UsageError: TIDE-BACK-016, if the plan does not hold any more; TIDE-BACK-065, if another one has
+            replaced rows of its range meanwhile.
         DataError: TIDE-BACK-060, if a table's rows were published and taken back since; TIDE-BACK-063, if
             staged rows are gone.
     """
@@ -108,6 +110,7 @@ class _Publishing:
         # 2.
         self._check()
         if self._progress.now.since is None:
+            check_not_replaced(self._run.store, self._run.pipeline.layout, self._plan, self._progress.now)
             tables = {sink.table: open_table(self._run.pipeline.layout.table(sink.table)) for sink in sinks}
             since = {name: None if table is None else table.version() for name, table in tables.items()}
             self._progress.change(since=since)

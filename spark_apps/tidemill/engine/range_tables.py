@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from tidemill.backfill.staging import drop_unfinished
 from tidemill.engine.outputs import table_log
 from tidemill.engine.quarantine_range import RejectionTables
 from tidemill.engine.range_rows import TableRows
 from tidemill.engine.run_context import RunContext
 from tidemill.engine.turn import turn
 from tidemill.ledger.entry import LedgerEntry
-from tidemill.names import Layout
+from tidemill.names import ASIDE_OUTPUTS, Layout
 from tidemill.sinks.range_writer import KeyedTable, RangeTarget, prepare_table
 from tidemill.sinks.table_log import TableLog
 from tidemill.spec.sinks import DeltaSink
@@ -76,6 +78,18 @@ class RangeTables:
             return RejectionTables(held, held)
         into = self._keyed(self.aside(output), entry)
         return RejectionTables(held, into, self._keyed(self.staging.leaving(output, name), entry))
+
+    def drop_unfinished(self, done: Collection[int]) -> None:
+        """Take back what an earlier attempt at a chunk has staged of records that are set aside.
+
+        Args:
+            done: Numbers of the chunks that are finished.
+        """
+        if self.staging is None:
+            return
+        for output in ASIDE_OUTPUTS:
+            drop_unfinished(self.aside(output), done)
+            drop_unfinished(self.staging.leaving(output, self.run.pipeline.name), done)
 
     def turn(self) -> AbstractContextManager[None]:
         """Makes the pipeline's own stream wait."""
