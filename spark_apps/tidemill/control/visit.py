@@ -78,7 +78,7 @@ class Visitor:
             facts = insist(lambda: gather_facts(self.plane, name, self.clock(), slot))
             if facts.mode == "incremental" and facts.running is None:
                 return []
-            decision = self._in_turn(self.reconciler.decide(facts))
+            decision = self._in_turn(name, self.reconciler.decide(facts))
             # Nobody waits any more: the next visit may have decided anew.
             if is_late():
                 return []
@@ -90,8 +90,8 @@ class Visitor:
     def _budget(self, facts: Facts) -> RestartBudget:
         return budget_of(facts.counted_endings, facts.now, self.reconciler.policy)
 
-    def _in_turn(self, decision: Decision) -> Decision:
-        if not decision.replaces or self.wave.takes():
+    def _in_turn(self, name: str, decision: Decision) -> Decision:
+        if not decision.replaces or self.wave.takes(name):
             return decision
         return Decision("leave", f"its version changed; it waits for its turn: {self.wave.why_not}")
 
