@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from tidemill.control.plane import ControlPlane
+from tidemill.control.planning_room import PlanningRoom
 from tidemill.control.reconcile import Decision, Reconciler
 from tidemill.control.reconcile_record import keep_record, record_of
 from tidemill.control.runtime import MainSlot, is_held
@@ -82,7 +83,8 @@ def _visit_all(
     try:
         insist(plane.own)
         slots = insist(plane.runtime.main_slots)
-        visitor = Visitor(plane, reconciler, wave_now(plane, slots, clock()), clock)
+        room = PlanningRoom(plane.environment.spec.upgrade.size(len(slots)))
+        visitor = Visitor(plane, reconciler, wave_now(plane, slots, clock()), room, clock)
     except UnavailableError as error:
         yield from (Outcome(name, undecided(error)) for name in declared)
         return

@@ -14,6 +14,7 @@ from tidemill.control.driver_record import machine_trouble
 from tidemill.control.endings import Ending
 from tidemill.control.facts import Facts
 from tidemill.control.plane import ControlPlane
+from tidemill.control.planning_room import PlanningRoom
 from tidemill.control.progress import Stall, stall_of
 from tidemill.control.reconcile import Action, Decision, Reconciler
 from tidemill.control.restart_policy import RestartBudget, budget_of
@@ -64,12 +65,14 @@ class Visitor:
         plane: Where.
         reconciler: Decides.
         wave: How many more may get a new version.
+        room: How many more Spark may begin to plan.
         clock: The time.
     """
 
     plane: ControlPlane
     reconciler: Reconciler
     wave: Wave
+    room: PlanningRoom
     clock: Callable[[], datetime]
 
     def visit(self, name: str, slot: MainSlot | TidemillError, is_late: IsLate) -> list[Outcome]:
@@ -82,10 +85,15 @@ class Visitor:
             # Nobody waits any more: the next visit may have decided anew.
             if is_late():
                 return []
-            done = _carry_out(self.plane, facts, decision)
+            done = self._do(facts, decision)
             return [replace(done, stall=stall_of(facts), wanted=facts.is_wanted, budget=self._budget(facts))]
         except Exception as error:  # noqa: BLE001  # an entry point: the other pipelines must be visited
             return [Outcome(name, undecided(problem_of(error)))]
+
+    def _do(self, facts: Facts, decision: Decision) -> Outcome:
+        if decision.action == "plan":
+            return _have_planned(self.plane, self.room, facts, decision)
+        return _carry_out(self.plane, facts, decision)
 
     def _budget(self, facts: Facts) -> RestartBudget:
         return budget_of(facts.counted_endings, facts.now, self.reconciler.policy)
@@ -163,8 +171,6 @@ def _not_made(plane: ControlPlane, pipeline: str, run_id: str, digest: str, erro
 
 
 def _carry_out(plane: ControlPlane, facts: Facts, decision: Decision) -> Outcome:
-    if decision.action == "plan":
-        return _have_planned(plane, facts, decision)
     if decision.action != "start":
         return Outcome(facts.pipeline, decision, _act_on_driver(plane, facts, decision))
     if facts.digest is None:
@@ -178,9 +184,12 @@ def _carry_out(plane: ControlPlane, facts: Facts, decision: Decision) -> Outcome
     return Outcome(facts.pipeline, decision, driver)
 
 
-def _have_planned(plane: ControlPlane, facts: Facts, decision: Decision) -> Outcome:
+def _have_planned(plane: ControlPlane, room: PlanningRoom, facts: Facts, decision: Decision) -> Outcome:
     try:
-        begin_planning(plane, resolve_pipeline(plane.environment, facts.pipeline))
+        pipeline = resolve_pipeline(plane.environment, facts.pipeline)
+        if not room.begin(lambda: begin_planning(plane, pipeline)):
+            reason = "its version changed; it waits for its turn: Spark plans those of others"
+            return Outcome(facts.pipeline, Decision("leave", reason), facts.running)
     except Exception as error:  # noqa: BLE001  # whatever it is, the old version goes on
         problem = problem_of(error)
         failed = replace(decision, action="failed", reason=str(problem), runbook=problem.runbook)
