@@ -22,8 +22,8 @@ from tidemill.control.run_id import new_run_id
 from tidemill.control.runtime import MainSlot, StartedDriver
 from tidemill.control.side_by_side import IsLate
 from tidemill.control.stream_facts import gather_facts
+from tidemill.control.turn_of_streams import WaveOnDemand
 from tidemill.control.upgrade_check import begin_planning
-from tidemill.control.waves import Wave
 from tidemill.engine.classify import classify
 from tidemill.errors import InternalError, TidemillError, UnavailableError
 from tidemill.spec.project import resolve_pipeline
@@ -71,7 +71,7 @@ class Visitor:
 
     plane: ControlPlane
     reconciler: Reconciler
-    wave: Wave
+    wave: WaveOnDemand
     room: PlanningRoom
     clock: Callable[[], datetime]
 
@@ -99,9 +99,9 @@ class Visitor:
         return budget_of(facts.counted_endings, facts.now, self.reconciler.policy)
 
     def _in_turn(self, name: str, decision: Decision) -> Decision:
-        if not decision.replaces or self.wave.takes(name):
+        if not decision.replaces or self.wave.now().takes(name):
             return decision
-        return Decision("leave", f"its version changed; it waits for its turn: {self.wave.why_not}")
+        return Decision("leave", f"its version changed; it waits for its turn: {self.wave.now().why_not}")
 
 
 def utc_now() -> datetime:
