@@ -50,12 +50,13 @@ def start_bounded(plane: ControlPlane, run: DriverRun, earlier: Collection[str] 
     Args:
         plane: Where.
         run: The run.
-        earlier: Run ids of earlier requests for the same; one of these that is at work is as good.
+        earlier: Run ids of earlier requests for the same; one of these that is at work is as good,
+            unless it was asked to stop: it will not do the work.
 
     Raises:
         GateRefusedError: If the storage root is another control plane's.
         SpecError: If the declaration is wrong; nothing was started.
-        UnavailableError: TIDE-CTRL-008, if another run of the pipeline holds the slot.
+        UnavailableError: TIDE-CTRL-008, if another run of the pipeline holds the slot; it may be draining.
     """
     pipeline = resolve_pipeline(plane.environment, run.pipeline)
     last = plane.runtime.last_start(run.pipeline, slot_of(run.mode))
@@ -65,7 +66,9 @@ def start_bounded(plane: ControlPlane, run: DriverRun, earlier: Collection[str] 
         return last
     plane.own()
     driver = plane.runtime.start(run, pipeline.definition_digest).driver
-    if driver.run_id not in (run.run_id, *earlier):
+    drains = driver.drain_requested_at is not None
+    if driver.run_id != run.run_id and (drains or driver.run_id not in earlier):
+        stop = f", or stop it: tidemill {_STOP[slot_of(driver.mode)]} {run.pipeline}"
         raise UnavailableError(
             "TIDE-CTRL-008",
             "Another driver of this pipeline is at work.",
@@ -75,7 +78,7 @@ def start_bounded(plane: ControlPlane, run: DriverRun, earlier: Collection[str] 
                 "run_id": driver.run_id,
                 "since": driver.started_at,
             },
-            fix=f"wait for its end, or stop it: tidemill {_STOP[slot_of(driver.mode)]} {run.pipeline}",
+            fix="wait for its end" + (": it drains" if drains else stop),
         )
     return driver
 

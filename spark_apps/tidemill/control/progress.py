@@ -19,6 +19,7 @@ from tidemill.control.hung import NO_PROGRESS_PAGE, why_hung
 from tidemill.control.restart_policy import class_of
 from tidemill.control.runtime import StartedDriver
 from tidemill.control.suspension import words_of
+from tidemill.control.waves import Standing, failing_since
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,30 @@ def stall_of(facts: Facts) -> Stall | None:
     row = _fruitless(facts)
     since = _since(facts, row)
     if since is None or facts.now - since <= facts.progress_within:
-        return None
+        return _stall_of_wave(facts, row)
     reason, runbook = _why(facts, row)
     if since == _returned_at(facts):
         return Stall(since, f"{_suspension(facts)}; {reason}", runbook or NO_PROGRESS_PAGE, "overdue")
     return Stall(since, reason, runbook or NO_PROGRESS_PAGE)
+
+
+def _stall_of_wave(facts: Facts, row: Sequence[Ending]) -> Stall | None:
+    """That of a new version which holds up all other streams.
+
+    No restart by a person, no clean end and no version that waits behind it begins its time anew.
+    """
+    newest = facts.running or facts.ended
+    if facts.on_change == "leave" or newest is None or newest.mode != "stream":
+        return None
+    standing = Standing(
+        facts.running, facts.endings, facts.digest, facts.newest_status, facts.progress_within
+    )
+    since = failing_since(standing, facts.now)
+    if since is None:
+        return None
+    reason, runbook = _why(facts, row)
+    words = f"its new version makes no progress, which stops the wave: {reason}"
+    return Stall(since, words, runbook or NO_PROGRESS_PAGE)
 
 
 def _returned_at(facts: Facts) -> datetime | None:

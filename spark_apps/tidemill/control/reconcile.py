@@ -154,7 +154,7 @@ def _about_changed(facts: Facts) -> Decision:
         return Decision("refused", reason, runbook=facts.objection.runbook)
     if not facts.is_planned:
         reason = "its version changed: Spark plans the new one before the old one stops"
-        return Decision("plan", reason, replaces=True)
+        return Decision("plan", reason)
     reason = "its version changed: it drains, and the next visit starts the new one"
     return Decision("stop", reason, replaces=True)
 

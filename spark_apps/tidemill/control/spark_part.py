@@ -119,15 +119,17 @@ def begin_part(plane: ControlPlane, pipeline: Pipeline, module: str, arguments: 
     """Start `tidemill.engine.<module>` unless a part of the pipeline is at work; nobody waits for it.
 
     Raises:
-        UnavailableError: TIDE-CKPT-077, if it was cut short a short while ago.
+        TidemillError: TIDE-CKPT-077, if it was cut short a short while ago; its own error, if it failed then.
     """
     run = _run_of(pipeline, module, arguments)
     last = plane.runtime.last_start(pipeline.name, "verb")
     if last is not None and last.alive:
         return
-    left_nothing = read_part_result(plane.store, plane.layout, pipeline.name, run.run_id) is None
-    if last is not None and last.run_id == run.run_id and left_nothing and _age(last) < PAUSE_AFTER_FAILURE:
-        _left_nothing(plane, run)
+    result = read_part_result(plane.store, plane.layout, pipeline.name, run.run_id)
+    if last is not None and last.run_id == run.run_id and _age(last) < PAUSE_AFTER_FAILURE:
+        (result or _left_nothing(plane, run)).answer_or_raise()
+    if result is not None and result.error is not None:
+        drop_part_result(plane.store, plane.layout, pipeline.name, run.run_id)
     plane.runtime.start(run, pipeline.definition_digest)
 
 

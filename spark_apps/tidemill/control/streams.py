@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from tidemill.control.plane import ControlPlane
+from tidemill.control.planning_room import PlanningRoom
 from tidemill.control.reconcile import Decision, Reconciler
 from tidemill.control.reconcile_record import keep_record, record_of
 from tidemill.control.runtime import MainSlot, is_held
 from tidemill.control.side_by_side import Limits, side_by_side
-from tidemill.control.turn_of_streams import wave_now
+from tidemill.control.turn_of_streams import WaveOnDemand, wave_now
 from tidemill.control.visit import Outcome, Visitor, insist, undecided, utc_now
 from tidemill.errors import TidemillError, UnavailableError
 
@@ -82,7 +83,9 @@ def _visit_all(
     try:
         insist(plane.own)
         slots = insist(plane.runtime.main_slots)
-        visitor = Visitor(plane, reconciler, wave_now(plane, slots, clock()), clock)
+        room = PlanningRoom(plane.environment.spec.upgrade.size(len(slots)))
+        wave = WaveOnDemand(lambda: wave_now(plane, slots, clock()))
+        visitor = Visitor(plane, reconciler, wave, room, clock)
     except UnavailableError as error:
         yield from (Outcome(name, undecided(error)) for name in declared)
         return

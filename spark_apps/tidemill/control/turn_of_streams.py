@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from tidemill.checkpoint.desired import read_desired
@@ -10,20 +12,46 @@ from tidemill.checkpoint.status import read_status
 from tidemill.control.plane import ControlPlane
 from tidemill.control.restart_history import endings_in, with_ending
 from tidemill.control.runtime import MainSlot
+from tidemill.control.side_by_side import Limits, side_by_side
 from tidemill.control.waves import Stage, Standing, Wave, is_in_question, stage_of, wave_of
 from tidemill.errors import TidemillError
 from tidemill.spec.project import Pipeline, resolve_pipeline
 
+# Reading the records of streams in question: a visit, which may take 45 seconds, waits for all of them.
+LIMITS = Limits(at_once=16, each_seconds=10, all_seconds=25)
+
 _NOBODY = Wave(0, "the environment leaves running streams as they are")
 
 
-def wave_now(plane: ControlPlane, slots: Mapping[str, MainSlot | TidemillError], now: datetime) -> Wave:
-    """What is left of the wave."""
+@dataclass
+class WaveOnDemand:
+    """The wave, counted once, when the first visit asks: most reconciliations replace nothing."""
+
+    count: Callable[[], Wave]
+    _wave: Wave | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def now(self) -> Wave:
+        """The wave."""
+        with self._lock:
+            if self._wave is None:
+                self._wave = self.count()
+            return self._wave
+
+
+def wave_now(
+    plane: ControlPlane,
+    slots: Mapping[str, MainSlot | TidemillError],
+    now: datetime,
+    limits: Limits = LIMITS,
+) -> Wave:
+    """What is left of the wave. A stream whose records are not read in time counts as on its way."""
     spec = plane.environment.spec
     if spec.on_change == "leave":
         return _NOBODY
     known = {name: slot for name, slot in slots.items() if isinstance(slot, MainSlot)}
-    stages = {name: _stage_or_unknown(plane, name, slot, now) for name, slot in known.items()}
+    found = side_by_side(known, lambda name, _: _stage_or_unknown(plane, name, known[name], now), limits)
+    stages: dict[str, Stage] = {name: stage or "on its way" for name, stage in found}
     return wave_of(stages, spec.upgrade.size(len(known)))
 
 
@@ -31,7 +59,7 @@ def _stage_or_unknown(plane: ControlPlane, name: str, slot: MainSlot, now: datet
     """One whose records cannot be read takes room in the wave; its own visit says what is wrong with it."""
     try:
         return _stage(plane, name, slot, now)
-    except (TidemillError, OSError, ValueError):
+    except Exception:  # noqa: BLE001  # whatever it is, the others count
         return "on its way"
 
 

@@ -14,6 +14,7 @@ from tidemill.control.driver_record import machine_trouble
 from tidemill.control.endings import Ending
 from tidemill.control.facts import Facts
 from tidemill.control.plane import ControlPlane
+from tidemill.control.planning_room import PlanningRoom
 from tidemill.control.progress import Stall, stall_of
 from tidemill.control.reconcile import Action, Decision, Reconciler
 from tidemill.control.restart_policy import RestartBudget, budget_of
@@ -21,8 +22,8 @@ from tidemill.control.run_id import new_run_id
 from tidemill.control.runtime import MainSlot, StartedDriver
 from tidemill.control.side_by_side import IsLate
 from tidemill.control.stream_facts import gather_facts
+from tidemill.control.turn_of_streams import WaveOnDemand
 from tidemill.control.upgrade_check import begin_planning
-from tidemill.control.waves import Wave
 from tidemill.engine.classify import classify
 from tidemill.errors import InternalError, TidemillError, UnavailableError
 from tidemill.spec.project import resolve_pipeline
@@ -64,12 +65,14 @@ class Visitor:
         plane: Where.
         reconciler: Decides.
         wave: How many more may get a new version.
+        room: How many more Spark may begin to plan.
         clock: The time.
     """
 
     plane: ControlPlane
     reconciler: Reconciler
-    wave: Wave
+    wave: WaveOnDemand
+    room: PlanningRoom
     clock: Callable[[], datetime]
 
     def visit(self, name: str, slot: MainSlot | TidemillError, is_late: IsLate) -> list[Outcome]:
@@ -78,22 +81,27 @@ class Visitor:
             facts = insist(lambda: gather_facts(self.plane, name, self.clock(), slot))
             if facts.mode == "incremental" and facts.running is None:
                 return []
-            decision = self._in_turn(self.reconciler.decide(facts))
+            decision = self._in_turn(name, self.reconciler.decide(facts))
             # Nobody waits any more: the next visit may have decided anew.
             if is_late():
                 return []
-            done = _carry_out(self.plane, facts, decision)
+            done = self._do(facts, decision)
             return [replace(done, stall=stall_of(facts), wanted=facts.is_wanted, budget=self._budget(facts))]
         except Exception as error:  # noqa: BLE001  # an entry point: the other pipelines must be visited
             return [Outcome(name, undecided(problem_of(error)))]
 
+    def _do(self, facts: Facts, decision: Decision) -> Outcome:
+        if decision.action == "plan":
+            return _have_planned(self.plane, self.room, facts, decision)
+        return _carry_out(self.plane, facts, decision)
+
     def _budget(self, facts: Facts) -> RestartBudget:
         return budget_of(facts.counted_endings, facts.now, self.reconciler.policy)
 
-    def _in_turn(self, decision: Decision) -> Decision:
-        if not decision.replaces or self.wave.takes():
+    def _in_turn(self, name: str, decision: Decision) -> Decision:
+        if not decision.replaces or self.wave.now().takes(name):
             return decision
-        return Decision("leave", f"its version changed; it waits for its turn: {self.wave.why_not}")
+        return Decision("leave", f"its version changed; it waits for its turn: {self.wave.now().why_not}")
 
 
 def utc_now() -> datetime:
@@ -163,8 +171,6 @@ def _not_made(plane: ControlPlane, pipeline: str, run_id: str, digest: str, erro
 
 
 def _carry_out(plane: ControlPlane, facts: Facts, decision: Decision) -> Outcome:
-    if decision.action == "plan":
-        return _have_planned(plane, facts, decision)
     if decision.action != "start":
         return Outcome(facts.pipeline, decision, _act_on_driver(plane, facts, decision))
     if facts.digest is None:
@@ -178,9 +184,12 @@ def _carry_out(plane: ControlPlane, facts: Facts, decision: Decision) -> Outcome
     return Outcome(facts.pipeline, decision, driver)
 
 
-def _have_planned(plane: ControlPlane, facts: Facts, decision: Decision) -> Outcome:
+def _have_planned(plane: ControlPlane, room: PlanningRoom, facts: Facts, decision: Decision) -> Outcome:
     try:
-        begin_planning(plane, resolve_pipeline(plane.environment, facts.pipeline))
+        pipeline = resolve_pipeline(plane.environment, facts.pipeline)
+        if not room.begin(lambda: begin_planning(plane, pipeline)):
+            reason = "its version changed; it waits for its turn: Spark plans those of others"
+            return Outcome(facts.pipeline, Decision("leave", reason), facts.running)
     except Exception as error:  # noqa: BLE001  # whatever it is, the old version goes on
         problem = problem_of(error)
         failed = replace(decision, action="failed", reason=str(problem), runbook=problem.runbook)

@@ -9,7 +9,7 @@ takes longer than it may stops the wave: a version that is wrong for one stream 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
@@ -52,11 +52,20 @@ def stage_of(stream: Standing, now: datetime) -> Stage:
         return "settled"
     if driver is not None and _has_progressed(stream.status, driver):
         return "settled"
-    starts = [ending.started_at for ending in mine] + ([] if driver is None else [driver.claimed_at])
-    if not starts:
+    first = _first_start(mine, driver)
+    if first is None:
         # Something else keeps it down, such as a hold, if it has not been started by now.
         return "settled" if now - before.ended_at > stream.patience else "on its way"
-    return "failed" if now - min(starts) > stream.patience else "on its way"
+    return "failed" if now - first > stream.patience else "on its way"
+
+
+def failing_since(stream: Standing, now: datetime) -> datetime | None:
+    """When the first driver of a version that stops the wave was started; None if it does not stop it."""
+    if stage_of(stream, now) != "failed":
+        return None
+    driver = stream.running
+    mine, _ = _since_the_change(stream.endings, stream.wanted if driver is None else driver.digest)
+    return _first_start(mine, driver)
 
 
 def is_in_question(running: StartedDriver | None, endings: Iterable[Ending]) -> bool:
@@ -77,6 +86,11 @@ def _since_the_change(endings: tuple[Ending, ...], version: str | None) -> tuple
     return mine, None
 
 
+def _first_start(mine: Iterable[Ending], driver: StartedDriver | None) -> datetime | None:
+    starts = [ending.started_at for ending in mine] + ([] if driver is None else [driver.claimed_at])
+    return min(starts, default=None)
+
+
 def _has_progressed(status: Status | None, driver: StartedDriver) -> bool:
     if status is None or not is_status_of(status, driver):
         return False
@@ -90,14 +104,19 @@ class Wave:
     Args:
         room: Streams that may follow.
         why_not: Why no other may.
+        under_way: Streams that have a place already, also one whose new version failed: another version may
+            be what mends it, and so may the one before.
     """
 
     room: int
     why_not: str
+    under_way: Collection[str] = frozenset()
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def takes(self) -> bool:
-        """Whether one more may be replaced now; then it counts."""
+    def takes(self, name: str) -> bool:
+        """Whether this stream may be replaced now; then it counts, unless it did already."""
+        if name in self.under_way:
+            return True
         with self._lock:
             self.room -= 1
             return self.room >= 0
@@ -105,9 +124,11 @@ class Wave:
 
 def wave_of(stages: Mapping[str, Stage], size: int) -> Wave:
     """What is left of a wave of this size."""
+    under_way = frozenset(name for name, stage in stages.items() if stage != "settled")
     failed = sorted(name for name, stage in stages.items() if stage == "failed")
     if failed:
-        return Wave(0, f"the new version of {', '.join(failed[:3])} makes no progress, which stops the wave")
+        why_not = f"the new version of {', '.join(failed[:3])} makes no progress, which stops the wave"
+        return Wave(0, why_not, under_way)
     going = sorted(name for name, stage in stages.items() if stage == "on its way")
     others = f", and {', '.join(going[:3])} {'is' if len(going) == 1 else 'are'} on the way" if going else ""
-    return Wave(max(0, size - len(going)), f"{size} may be replaced at once{others}")
+    return Wave(max(0, size - len(going)), f"{size} may be replaced at once{others}", under_way)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from tidemill.control.driver_command import DriverRun
 from tidemill.control.goal import prove
 from tidemill.control.plane import ControlPlane
 from tidemill.control.run_id import LONGEST_RUN_ID, run_id_of
-from tidemill.control.runtime import Runtime, Slot, StartedDriver
+from tidemill.control.runtime import Runtime, Slot, StartedDriver, StartResult
 from tidemill.errors import UnavailableError
 
 
@@ -113,6 +113,42 @@ def test_two_bounded_runs_of_one_pipeline_do_not_share_a_driver(project: SmallPr
         start_bounded(project.plane(), DriverRun(name, "incremental", "run-2"))
     assert caught.value.error_id == "TIDE-CTRL-008"
     assert caught.value.facts["run_id"] == "run-1"
+
+
+def test_a_cleared_run_does_not_join_the_one_before_while_that_drains(project: SmallProject) -> None:
+    """As when its task was marked as failed, its driver was asked to stop, and a person clears the task."""
+    name, plane = project.declare("daily", INCREMENTAL), project.plane()
+    project.hold_back(name)
+    first = start_bounded(plane, DriverRun(name, "incremental", "run-1"))
+    cleared = DriverRun(name, "incremental", "run-2")
+    assert start_bounded(plane, cleared, ["run-1"]).run_id == "run-1"
+    is_at_work(plane, name)
+    draining = Draining(plane.runtime, first.run_id)
+    with pytest.raises(UnavailableError) as caught:
+        start_bounded(replace(plane, runtime=draining), cleared, ["run-1"])  # type: ignore[arg-type]
+    assert (caught.value.error_id, caught.value.facts["run_id"]) == ("TIDE-CTRL-008", "run-1")
+    stop_run(plane, finish_of(first), "airflow", "its task was marked as failed")
+    until_ended(plane, name)
+    project.behave(name, "run")
+    again = start_bounded(plane, cleared, ["run-1"])
+    until_ended(plane, name)
+    assert (again.run_id, prove(plane, finish_of(again)).state) == ("run-2", "done")
+
+
+class Draining:
+    """A place where the driver of a run takes its time to drain."""
+
+    def __init__(self, runtime: Runtime, run_id: str) -> None:
+        self._runtime = runtime
+        self._run_id = run_id
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._runtime, name)
+
+    def start(self, run: DriverRun, digest: str) -> StartResult:
+        found = self._runtime.start(run, digest)
+        assert found.driver.run_id == self._run_id
+        return replace(found, driver=replace(found.driver, drain_requested_at=datetime.now(UTC)))
 
 
 PLAN = "0123456789ab"

@@ -7,9 +7,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.eventually import eventually
 from tests.support.small_project import ENVIRONMENT, STREAM, SmallProject
 from tests.support.stream_requests import AT_ONCE, by_name, request, until_ended
+from tidemill.checkpoint.desired import Desired, write_desired
 from tidemill.checkpoint.holds import Hold, take_hold
 from tidemill.control.plane import ControlPlane
 from tidemill.control.report import Report, report_of
@@ -114,6 +117,40 @@ def test_a_new_version_that_makes_no_progress_goes_no_further_and_is_reported(pr
     assert f"{leads} makes no progress" in waiting.decision.reason
     assert waiting.driver is not None
     assert report_of(Report(), outcomes, later).red[leads].kind == "no progress"
+
+
+@pytest.mark.parametrize("rows", [9, None], ids=["a fix", "the version before"])
+def test_a_version_that_makes_no_progress_gives_way_to(project: SmallProject, rows: int | None) -> None:
+    plane = start_both(project)
+    for name in ("first", "second"):
+        project.behave(name, "starting")
+    leads = the_one(reconcile_streams(project.plane()), "stop").pipeline
+    until_ended(plane, leads)
+    assert by_name(reconcile_streams(project.plane()))[leads] == "start"
+    other = STREAM if rows is None else STREAM.replace("rate: {}", f"rate: {{rows_per_second: {rows}}}")
+    for name in ("first", "second"):
+        project.declare(name, other)
+    later = datetime.now(UTC) + timedelta(minutes=11)
+    outcomes = {found.pipeline: found for found in reconcile_streams(project.plane(), clock=lambda: later)}
+    assert outcomes.pop(leads).decision.action == "stop"
+    (follows,) = outcomes.values()
+    assert follows.decision.action == "leave"
+
+
+def test_a_stream_that_stops_the_wave_is_red_also_after_a_person_restarted_it(project: SmallProject) -> None:
+    plane = start_both(project)
+    for name in ("first", "second"):
+        project.behave(name, "starting")
+    leads = the_one(reconcile_streams(project.plane()), "stop").pipeline
+    until_ended(plane, leads)
+    assert by_name(reconcile_streams(project.plane()))[leads] == "start"
+    later = datetime.now(UTC) + timedelta(minutes=11)
+    wish = Desired(state="running", by="ann", at=later)
+    write_desired(plane.store, plane.layout, leads, wish)
+    outcomes = reconcile_streams(project.plane(), clock=lambda: later)
+    trouble = report_of(Report(), outcomes, later).red[leads]
+    assert trouble.kind == "no progress"
+    assert "stops the wave" in trouble.words
 
 
 def test_a_changed_definition_that_must_not_start_leaves_the_running_one(project: SmallProject) -> None:

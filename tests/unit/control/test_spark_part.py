@@ -17,7 +17,7 @@ from tests.support.small_project import SmallProject
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.local_runtime import LocalRuntime
 from tidemill.control.plane import ControlPlane
-from tidemill.control.spark_part import run_part
+from tidemill.control.spark_part import begin_part, run_part
 from tidemill.errors import GateRefusedError, UnavailableError
 from tidemill.spec.project import Pipeline, resolve_pipeline
 from tidemill.storage.store import Store
@@ -112,6 +112,15 @@ def test_a_command_line_that_was_killed_finds_its_part_again(place: Place) -> No
     ) as next_one:
         place.project.let_go("part")
         assert next_one.communicate()[0].strip() == "['--table', 'a']"
+    assert len(place.runs) == 1
+
+
+def test_a_part_that_failed_is_not_begun_again_at_once(place: Place) -> None:
+    place.project.behave("part", "refuse")
+    begin_part(place.plane(), place.pipeline, PART, [])
+    eventually(lambda: place.plane().running("orders", "verb") is None, "the part ends")
+    with pytest.raises(GateRefusedError):
+        begin_part(place.plane(), place.pipeline, PART, [])
     assert len(place.runs) == 1
 
 

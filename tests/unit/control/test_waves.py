@@ -9,7 +9,7 @@ import pytest
 from tidemill.checkpoint.status import DriverState, Status
 from tidemill.control.endings import Ending
 from tidemill.control.runtime import StartedDriver
-from tidemill.control.waves import Standing, is_in_question, stage_of, wave_of
+from tidemill.control.waves import Stage, Standing, is_in_question, stage_of, wave_of
 from tidemill.errors import SpecError
 from tidemill.spec.strict import Strict
 from tidemill.spec.upgrades import UpgradePolicy
@@ -106,14 +106,22 @@ def test_a_stream_is_on_its_way_until_a_driver_of_the_new_version_is_proven(
 
 def test_one_more_is_replaced_for_each_that_is_proven() -> None:
     wave = wave_of({"a": "on its way", "b": "settled", "c": "settled"}, 2)
-    assert [wave.takes(), wave.takes()] == [True, False]
+    assert [wave.takes("b"), wave.takes("c")] == [True, False]
     assert "a is on the way" in wave.why_not
 
 
 def test_a_stream_that_makes_no_progress_stops_the_wave() -> None:
     wave = wave_of({"a": "failed", "b": "settled"}, 10)
-    assert wave.takes() is False
+    assert wave.takes("b") is False
     assert "a makes no progress" in wave.why_not
+
+
+@pytest.mark.parametrize("stage", ["failed", "on its way"])
+def test_a_stream_that_has_its_place_may_go_on_to_another_version_or_back(stage: Stage) -> None:
+    wave = wave_of({"a": stage, "b": "settled", "c": "settled"}, 2)
+    room = wave.room
+    assert [wave.takes("a"), wave.takes("a")] == [True, True]
+    assert wave.room == room
 
 
 @pytest.mark.parametrize(
