@@ -96,9 +96,7 @@ def drop_staged(store: Store, layout: Layout, plan: BackfillPlan, keep: str | No
     folder = layout.staged(plan.pipeline, plan.digest)
     for attempt in store.list_names(folder):
         if attempt != keep:
-            for file in store.list_files(f"{folder}/{attempt}"):
-                store.delete(file.path)
-            store.remove_empty_folders(f"{folder}/{attempt}")
+            store.delete_folder(f"{folder}/{attempt}")
 
 
 def drop_unfinished(path: str, done: Collection[int]) -> None:

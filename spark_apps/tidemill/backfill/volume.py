@@ -13,9 +13,8 @@ from typing import Any
 from tidemill.backfill.plan import BackfillPlan
 from tidemill.ledger.read import open_table
 from tidemill.spec.project import Pipeline
+from tidemill.spec.units import readable_size
 from tidemill.storage.store import Store
-
-_UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class Volume:
         lines = (
             []
             if self.read is None
-            else [f"  bytes     read: {readable(self.read)} at most, the whole source"]
+            else [f"  bytes     read: {readable_size(self.read)} at most, the whole source"]
         )
         return lines + [f"  bytes     write: {self._written(table)}" for table in self.tables]
 
@@ -66,9 +65,9 @@ class Volume:
         if each is None:
             return f"{table.table}: unknown, it has no rows yet"
         if self.records is None:
-            return f"{table.table}: {readable(table.size)} for all of its {table.rows} rows now"
-        expected = readable(self.records * each)
-        return f"{table.table}: about {expected}, estimated: a row of {readable(each)} for each record"
+            return f"{table.table}: {readable_size(table.size)} for all of its {table.rows} rows now"
+        expected = readable_size(self.records * each)
+        return f"{table.table}: about {expected}, estimated: a row of {readable_size(each)} for each record"
 
     def as_document(self) -> dict[str, Any]:
         """Plain data; `row_bytes` and `write_bytes_estimate` are likely, the others exact."""
@@ -96,15 +95,6 @@ def volume_of(store: Store, pipeline: Pipeline, plan: BackfillPlan) -> Volume:
     """
     sizes = [_size(sink.table, pipeline.layout.table(sink.table)) for sink in pipeline.spec.delta_sinks]
     return Volume(_read(store, pipeline), plan.records, tuple(sizes))
-
-
-def readable(count: float) -> str:
-    """Bytes in a unit that leaves few digits, e.g. `1.2 MB`."""
-    for unit in _UNITS[:-1]:
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} {_UNITS[-1]}"
 
 
 def _read(store: Store, pipeline: Pipeline) -> int | None:

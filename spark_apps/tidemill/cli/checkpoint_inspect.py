@@ -12,6 +12,7 @@ import typer
 from tidemill.cli.invocation import invocation_of
 from tidemill.cli.output import print_json, print_table, say, short_duration, shown
 from tidemill.errors import UsageError
+from tidemill.spec.units import readable_size
 
 if TYPE_CHECKING:
     from tidemill.checkpoint.inspect import Inspection
@@ -110,7 +111,7 @@ def _words(found: Inspection, now: datetime) -> Iterator[str]:
         yield f"The watermark is {shown(found.watermark)}."
     if found.newest_file is not None and found.oldest_file is not None:
         oldest, newest = short_duration(now - found.oldest_file), short_duration(now - found.newest_file)
-        yield f"{found.files} files, {_short_size(found.size)}; written between {oldest} and {newest} ago."
+        yield f"{found.files} files, {readable_size(found.size)}; written between {oldest} and {newest} ago."
     for key in _TOLD_CONF:
         if key in found.conf:
             yield f"Pinned at birth: {key}={found.conf[key]}"
@@ -205,16 +206,8 @@ def _print_state(found: Inspection) -> None:
                 len(operator.stores),
                 f"{operator.oldest}-{operator.newest}",
                 operator.files,
-                _short_size(operator.size),
+                readable_size(operator.size),
             )
             for operator in found.operators
         ),
     )
-
-
-def _short_size(size: int) -> str:
-    """`812 B`, `5.3 kB`, `12.0 MB`: a size at a glance."""
-    for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if size >= scale:
-            return f"{size / scale:.1f} {unit}"
-    return f"{size} B"

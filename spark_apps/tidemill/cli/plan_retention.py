@@ -17,13 +17,11 @@ def retention_document(pipeline: Pipeline, ask_broker: bool) -> dict[str, Any]:
 
     kept = retention_of(pipeline.spec)
     broker = None
-    kafka = [stream for stream in pipeline.streams.values() if stream.spec.source.is_kafka]
-    if ask_broker and kafka:
-        from tidemill.checkpoint.retention.clock import shortest
+    if ask_broker:
+        from tidemill.checkpoint.retention.clock import shortest_of_brokers
         from tidemill.sources.topic_retention import TopicRetention
 
-        ask = TopicRetention()
-        broker = shortest(found for stream in kafka if (found := ask(stream)) is not None)
+        broker = shortest_of_brokers(pipeline, TopicRetention())
     return {
         "rewindable": format_duration(kept.rewindable),
         "batches": kept.batches,

@@ -57,9 +57,7 @@ def answer(path: str, view: DriverView) -> Answer:
         return json_answer([] if report is None else list(report.recent_progress))
     if path == "/explain":
         return text_answer(200, "" if report is None else report.explain)
-    return text_answer(
-        404, "there are /healthz, /readyz, /status, /metrics, /queries, /progress and /explain"
-    )
+    return text_answer(404, f"there are {PATHS}")
 
 
 def _probe(verdict: Verdict) -> Answer:

@@ -95,8 +95,13 @@ class Reporter(StreamingQueryListener):
             self.status = self.status.model_copy(update=handed_on)
 
     def source_keeps(self, retention: timedelta | None) -> None:
-        """Take over how long the source keeps records; None for ever."""
-        self._keep(source_retention_seconds=None if retention is None else retention.total_seconds())
+        """Take over how long the source keeps records; None for ever.
+
+        No sign of life: a driver that hangs asks, too.
+        """
+        seconds = None if retention is None else retention.total_seconds()
+        if seconds != self.status.source_retention_seconds:
+            self._keep(source_retention_seconds=seconds)
 
     def progressed(self) -> bool:
         """Whether a batch ended since the last call."""
@@ -208,14 +213,13 @@ class Reporter(StreamingQueryListener):
 
     def _update(self, **changes: Any) -> None:
         self._live()
-        self._keep(**changes)
+        self._written_at = self._lived_at
+        self._keep(**changes, updated_at=datetime.now(UTC))
 
     def _keep(self, **changes: Any) -> None:
-        """Change the status and store it; alone, no sign of life."""
-        self._written_at = time.monotonic()
+        """Change the status and store it."""
         with self._lock:
-            changed = {**self.status.model_dump(), **changes, "updated_at": datetime.now(UTC)}
-            self.status = Status.model_validate(changed)
+            self.status = Status.model_validate({**self.status.model_dump(), **changes})
             try:
                 write_status(self._store, self._path, self.status)
             except Exception as error:  # noqa: BLE001  # reporting must never stop a stream

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import structlog
 
-from tidemill.checkpoint.retention.clock import SourceRetention, shortest
+from tidemill.checkpoint.retention.clock import shortest_of_brokers
 from tidemill.engine.reporter import Reporter
 from tidemill.sources.topic_retention import TopicRetention
 from tidemill.spec.project import Pipeline
@@ -41,18 +41,11 @@ def retention_watched(pipeline: Pipeline, reporter: Reporter) -> Iterator[None]:
 def _watch(pipeline: Pipeline, reporter: Reporter, ended: threading.Event) -> None:
     while not ended.is_set():
         try:
-            found = ask_retention(pipeline)
+            # A new one each time: it does not ask a broker again that did not answer.
+            found = shortest_of_brokers(pipeline, TopicRetention())
             # Afterwards the status may be another driver's.
             if found is not None and not ended.is_set():
                 reporter.source_keeps(found.keeps)
         except Exception as error:  # noqa: BLE001  # telemetry must never stop a driver
             log.warning("retention_unknown", pipeline=pipeline.name, reason=type(error).__name__)
         ended.wait(ASK_SECONDS)
-
-
-def ask_retention(pipeline: Pipeline) -> SourceRetention | None:
-    """The shortest retention of all topics that a pipeline reads; None if no broker tells."""
-    # A new one each time: it does not ask a broker again that did not answer.
-    ask = TopicRetention()
-    kafka = [stream for stream in pipeline.streams.values() if stream.spec.source.is_kafka]
-    return shortest(kept for stream in kafka if (kept := ask(stream)) is not None)

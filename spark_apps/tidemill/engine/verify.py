@@ -88,8 +88,7 @@ def verify(
             found.append(_quarantine(spark, paths, stored, versions[QUARANTINE_OUTPUT]))
         return found
     finally:
-        for file in store.list_files(scratch):
-            store.delete(file.path)
+        store.delete_folder(scratch)
 
 
 def _rejections(held: DataFrame, records: RangeRows, rejected: Quarantine) -> DataFrame:

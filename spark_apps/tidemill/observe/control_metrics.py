@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tidemill import metrics
 from tidemill.checkpoint.status import Status
 from tidemill.control.reconcile_record import ReconcileRecord, StreamRecord
 from tidemill.engine.driver_metrics import DriverFacts, driver_samples
-from tidemill.engine.liveness import LEAST_SILENCE
+from tidemill.engine.liveness import alive
 from tidemill.metrics import Metric, Sample
 from tidemill.observe.airflow_health import ComponentHealth
 from tidemill.observe.snapshot import PipelineSeen, Snapshot
@@ -59,7 +59,9 @@ def time_to_data_loss(status: Status, now: datetime) -> float | None:
 
 def _may_live(status: Status, now: datetime) -> bool:
     """Whether a driver that has not said that it ended may be alive; one that was killed has not."""
-    return status.state not in ("stopped", "failed") and now - status.updated_at <= LEAST_SILENCE
+    trigger = None if status.trigger_seconds is None else timedelta(seconds=status.trigger_seconds)
+    ended = status.state in ("stopped", "failed")
+    return not ended and alive(status.state, now - status.updated_at, trigger).good
 
 
 def _pipeline(seen: PipelineSeen, now: datetime) -> Iterator[Sample]:

@@ -84,6 +84,9 @@ def events_of(open_file: Callable[[str], Iterable[CapturedEvent]], wanted: Slice
             taken[place] = 1
             left -= 1
             yield event
+            if not left:
+                # A chunk takes a part of a large file; that the rest is whole was seen by the plan.
+                return
     if left:
         raise DataError(
             "TIDE-HUB-005",

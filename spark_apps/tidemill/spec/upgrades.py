@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
@@ -33,10 +33,8 @@ class UpgradePolicy(Strict):
     wave: Wave = Field(
         "1",
         description="Streams that are replaced at once: a number, or a share such as `10%`, at least one. "
-        "The next is replaced when a new driver is proven, and none if one is not within `progress_within`.",
-    )
-    prove: Literal["batches"] = Field(
-        "batches", description="What proves a new driver: a batch it has committed, or an empty source."
+        "The next is replaced when a new driver has committed a batch, or found its source empty, and none "
+        "if one has not within `progress_within`.",
     )
 
     def size(self, streams: int) -> int:

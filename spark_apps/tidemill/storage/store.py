@@ -141,6 +141,12 @@ class Store:
             with suppress(OSError):
                 Path(path).rmdir()
 
+    def delete_folder(self, folder: str) -> None:
+        """Delete all below a folder, and on a local disk the folder itself."""
+        for file in self.list_files(folder):
+            self.delete(file.path)
+        self.remove_empty_folders(folder)
+
     def identity(self, path: str) -> str | None:
         """What changes when an object is replaced; None if there is none.
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
-import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from tests.support.declared import declared
 from tidemill.backfill.bounds import Bounds
 from tidemill.backfill.plan import BackfillPlan
-from tidemill.backfill.volume import TableSize, Volume, readable, volume_of
+from tidemill.backfill.volume import TableSize, Volume, volume_of
 from tidemill.storage.store import Store
 
 PLAN = BackfillPlan(pipeline="orders", definition="d", bounds=Bounds(), by="record")
@@ -45,10 +44,3 @@ def test_files_and_tables_tell_how_much_there_is_to_read(tmp_path: Path) -> None
     assert found.as_document()["write_bytes_estimate"] is None
     assert "read: 1.5 kB at most" in found.lines()[0]
     assert "unknown" in found.lines()[1]
-
-
-@pytest.mark.parametrize(
-    ("count", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (2.5e9, "2.5 GB"), (1e16, "10000.0 TB")]
-)
-def test_bytes_are_told_in_a_unit_that_fits(count: float, text: str) -> None:
-    assert readable(count) == text

@@ -176,14 +176,25 @@ def test_a_pipeline_that_stands_still_nears_the_brokers_retention(
     assert found == ([severity] if severity else [])
 
 
-def test_a_stream_that_waits_for_data_is_at_no_risk(clinic: Clinic) -> None:
+@pytest.mark.parametrize("found_nothing_now", [True, False], ids=["found nothing now", "said so long ago"])
+def test_a_stream_that_waits_for_data_is_at_no_risk_as_long_as_it_looks(
+    clinic: Clinic, found_nothing_now: bool
+) -> None:
     clinic.newest_batch_planned(clinic.healthy(), 2 * ASSUMED_BROKER_RETENTION)
     now = datetime.now(UTC)
+    looked = now if found_nothing_now else now - 2 * ASSUMED_BROKER_RETENTION
     waiting = Status(
-        pipeline="orders", mode="stream", state="waiting", run_id="r", started_at=now, updated_at=now, lag=0
+        pipeline="orders",
+        mode="stream",
+        state="waiting",
+        run_id="r",
+        started_at=now,
+        updated_at=now,
+        lag=0,
+        caught_up_at=looked,
     )
     clinic.state_file("status.json", waiting.model_dump(mode="json"))
-    assert "TIDE-CKPT-057" not in clinic.ids()
+    assert ("TIDE-CKPT-057" in clinic.ids()) is not found_nothing_now
 
 
 def test_a_broker_that_says_how_long_it_keeps_is_believed(clinic: Clinic) -> None:

@@ -115,9 +115,10 @@ def test_what_is_the_pipelines_own_goes_on_to_the_next_driver(reporter: Reporter
     following = Reporter(reporter._store, reporter._path, before.model_copy(update={"caught_up_at": None}))
     following.goes_on_from(before)
     assert following.status.caught_up_at == before.caught_up_at
-    # The topic keeps its records for ever by now.
+    # The topic keeps its records for ever by now. Asking is no sign of life: a driver that hangs asks, too.
     following.source_keeps(None)
     assert following.status.source_retention_seconds is None
+    assert following.status.updated_at == before.updated_at
 
 
 def test_a_batch_that_left_nothing_unread_has_caught_up_and_one_behind_has_not(reporter: Reporter) -> None:

@@ -91,8 +91,9 @@ def test_drivers_without_ports_are_told_as_long_as_they_may_live() -> None:
         PipelineSeen("orders", status(rows=7)),
         PipelineSeen("drained", status("drained", state="stopped")),
         PipelineSeen("killed", status("killed", updated_at=NOW - HOUR)),
+        PipelineSeen("daily", status("daily", updated_at=NOW - HOUR, trigger_seconds=86_400.0)),
         PipelineSeen("new"),
     )
     values = scraped(exposition(local_driver_samples(Snapshot(NOW, NOW, pipelines))))
-    assert {key[1] for key in values} == {"orders"}
+    assert {key[1] for key in values} == {"orders", "daily"}
     assert values["tidemill_rows_total", "orders", "stream"] == 7

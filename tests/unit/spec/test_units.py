@@ -14,6 +14,7 @@ from tidemill.spec.units import (
     format_size,
     parse_duration,
     parse_size,
+    readable_size,
 )
 
 
@@ -78,3 +79,10 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     for parse in (parse_duration, parse_size):
         with contextlib.suppress(ValueError):
             parse(text)
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (2.5e9, "2.5 GB"), (1e16, "10000.0 TB")]
+)
+def test_bytes_are_told_in_a_unit_that_fits(count: float, text: str) -> None:
+    assert readable_size(count) == text

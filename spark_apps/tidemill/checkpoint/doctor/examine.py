@@ -36,6 +36,7 @@ from tidemill.checkpoint.retention.clock import (
     clock_findings,
     of_table,
     shortest,
+    shortest_of_brokers,
 )
 from tidemill.checkpoint.retention.policy import policy_findings, reach_findings
 from tidemill.checkpoint.retention.rule import retention_of
@@ -137,8 +138,7 @@ class _Round:
             if name not in self.declared:
                 return folder, [] if folder is None else [orphaned_folder(folder)]
             pipeline = resolve_pipeline(self.environment, name)
-            kafka = [s for s in pipeline.streams.values() if s.spec.source.is_kafka]
-            broker = shortest(found for stream in kafka if (found := self.ask_broker(stream)) is not None)
+            broker = shortest_of_brokers(pipeline, self.ask_broker)
             findings = policy_findings(pipeline, broker)
             if self.store is not None and folder is not None:
                 findings += _state_findings(self.store, pipeline, folder, broker)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -10,6 +10,7 @@ from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.reading.state_folder import StateFolder
 from tidemill.checkpoint.retention.rule import Retention
 from tidemill.checkpoint.retention.table_properties import TableRetention
+from tidemill.spec.project import Pipeline
 from tidemill.spec.units import format_duration
 
 # Kafka's own default (log.retention.hours=168), and the most that Event Hubs Standard can keep. Counts as
@@ -103,18 +104,26 @@ def broker_findings(pipeline: str, source: SourceRetention, kept: Retention) -> 
     ]
 
 
+def shortest_of_brokers(
+    pipeline: Pipeline, ask: Callable[[Pipeline], SourceRetention | None]
+) -> SourceRetention | None:
+    """The shortest retention of all topics that a pipeline reads; None if no broker tells."""
+    kafka = (stream for stream in pipeline.streams.values() if stream.spec.source.is_kafka)
+    return shortest(found for stream in kafka if (found := ask(stream)) is not None)
+
+
 def caught_up_at(folder: StateFolder) -> datetime | None:
     """When the pipeline had last read, or surely found, all that there was; None without a batch.
 
-    A batch was planned with what there was then (a backlog is older than that: only its status tells). A
-    stream that waits has nothing before it. An incremental run that ended clean has read everything.
+    A batch was planned with what there was then (a backlog is older than that: only its status tells). The
+    status tells when nothing was left. An incremental run that ended clean has read everything.
     """
     status, receipt = folder.status, folder.receipt
     if folder.last_batch_at is None:
         return None
     moments = [folder.last_batch_at]
-    if status is not None and status.state == "waiting" and status.error is None and status.lag == 0:
-        moments.append(status.updated_at)
+    if status is not None and status.caught_up_at is not None:
+        moments.append(status.caught_up_at)
     if receipt is not None and receipt.mode == "incremental" and receipt.result == "clean":
         moments.append(receipt.stopped_at)
     return max(moments)

@@ -123,9 +123,7 @@ def _move(store: Store, layout: Layout, request: Request, paths: Iterable[str], 
 
 def _delete(store: Store, state: str, paths: Iterable[str], _: Notes) -> None:
     for path in paths:
-        for file in store.list_files(f"{state}/{path}"):
-            store.delete(file.path)
-        store.remove_empty_folders(f"{state}/{path}")
+        store.delete_folder(f"{state}/{path}")
 
 
 def _protected(live: Current | None) -> set[str]:

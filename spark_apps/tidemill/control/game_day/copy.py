@@ -152,6 +152,4 @@ def _remove(plane: ControlPlane, copy: Copy) -> None:
     for driver in (copy.plane.running(name), copy.plane.running(name, "backfill")):
         if driver is not None:
             copy.plane.runtime.kill(driver)
-    for file in plane.store.list_files(root):
-        plane.store.delete(file.path)
-    plane.store.remove_empty_folders(root)
+    plane.store.delete_folder(root)
