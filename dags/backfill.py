@@ -21,14 +21,14 @@ from airflow.sdk import DAG, Param
 
 from tidemill.names import BACKFILL_DAG_ID
 from tidemill_airflow.bounded_operators import BackfillPlan, BackfillRun
-from tidemill_airflow.declared import backfillable
+from tidemill_airflow.declared import choices, is_backfillable
 from tidemill_airflow.driver_pool import driver_pool
 from tidemill_airflow.moment import MOMENT
 from tidemill_airflow.place import place_of
 from tidemill_airflow.retries import REPEATED
 
 PLACE = place_of(__file__)
-PIPELINES = backfillable(PLACE)
+PIPELINES = choices(PLACE, is_backfillable)
 # A number of records, or a length of time.
 CHUNK = r"^[0-9]{1,10}$|^[0-9]{1,10}(\.[0-9]{1,3})? ?[a-z]{1,12}$"
 

@@ -3,7 +3,8 @@
 **Does:** copies one stream where it stands, and on the copy kills the driver, drains it, rewinds, restores
 from a backup and backfills. After each the copy must make progress again; how long that took is kept in the
 table `platform/game_days`. Without a pipeline in the form, the first stream that can be copied is taken. The
-live stream is only read. The same as `tidemill gameday run`. Protected environments have no such DAG.
+live stream is only read. The same as `tidemill gameday run`. Protected environments have no such DAG, nor
+have those whose drivers are pods.
 
 **Healthy:** green; the log has a line for each drill, with its seconds. Skipped if no stream can be copied.
 
@@ -19,16 +20,18 @@ from datetime import UTC, datetime, timedelta
 from airflow.sdk import DAG, Param
 
 from tidemill.names import GAME_DAY_DAG_ID
-from tidemill_airflow.declared import declared, is_protected
+from tidemill_airflow.declared import choices, is_stream
 from tidemill_airflow.driver_pool import driver_pool
 from tidemill_airflow.game_day_operator import PlayGameDay
 from tidemill_airflow.place import place_of
 from tidemill_airflow.retries import REPEATED
 
 PLACE = place_of(__file__)
-STREAMS = sorted(name for name, _ in declared(PLACE, "stream"))
+STREAMS = sorted(choices(PLACE, is_stream))
+ENVIRONMENT = PLACE.declared()
 
-if STREAMS and not is_protected(PLACE):
+# Airflow's image has no Spark, so that drivers in pods cannot be rehearsed from a task.
+if STREAMS and ENVIRONMENT is not None and ENVIRONMENT.runtime == "local" and not ENVIRONMENT.protected:
     with DAG(
         PLACE.dag_id(GAME_DAY_DAG_ID),
         schedule="@weekly",

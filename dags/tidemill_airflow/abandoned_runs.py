@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from airflow.utils.state import TaskInstanceState
 
 from tidemill.errors import TidemillError
+from tidemill_airflow.task_state import state_of_task
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -44,15 +44,8 @@ def waiting_task_of(context: Context, run: DriverRun | StartedDriver) -> Waiting
 
 
 def state_of(task: WaitingTask) -> str | None:
-    """State of a task as Airflow has it; None if its run was deleted, and while it is about to run again."""
-    states = RuntimeTaskInstance.get_task_states(
-        dag_id=task.dag_id,
-        task_ids=[task.task_id],
-        run_ids=[task.dag_run_id],
-        map_index=task.map_index,
-    )
-    state: str | None = states.get(task.dag_run_id, {}).get(task.task_id)
-    return state
+    """State of a waiting task."""
+    return state_of_task(task.dag_id, task.dag_run_id, task.task_id, task.map_index)
 
 
 def stop_abandoned(plane: ControlPlane, ask: Callable[[WaitingTask], str | None] = state_of) -> Iterator[str]:

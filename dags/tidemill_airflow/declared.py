@@ -44,18 +44,24 @@ def declared(
             yield name, spec
 
 
-def backfillable(place: Place) -> list[str]:
-    """Names of the pipelines that read one stream with a past and write a table.
+def choices(place: Place, fits: Callable[[PipelineSpec], bool]) -> list[str]:
+    """Names of the pipelines that a form offers.
 
     Of all pipelines in a process that runs a task: the form was checked when the run was asked for.
     """
     if get_parsing_context().dag_id:
         return names(place)
-    return [
-        name
-        for name, spec, _ in _read_all(place)
-        if spec is not None and spec.delta_sinks and not spec.has_named_streams and spec.source.facts.has_past
-    ]
+    return [name for name, spec, _ in _read_all(place) if spec is not None and fits(spec)]
+
+
+def is_stream(spec: PipelineSpec) -> bool:
+    """Whether a pipeline runs as a stream."""
+    return spec.run.mode == "stream"
+
+
+def is_backfillable(spec: PipelineSpec) -> bool:
+    """Whether a pipeline reads one stream with a past and writes a table."""
+    return bool(spec.delta_sinks) and not spec.has_named_streams and spec.source.facts.has_past
 
 
 def names(place: Place) -> list[str]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from tidemill_airflow.asker import asked_by, command
+from tidemill_airflow.links import LINKS
 from tidemill_airflow.place import Place
 
 if TYPE_CHECKING:
@@ -23,6 +26,9 @@ class PlayGameDay(BaseOperator):
         place: Project and environment.
     """
 
+    operator_extra_links = LINKS
+    runbook = "game-day"
+
     def __init__(self, *, place: Place, **arguments: Any) -> None:
         super().__init__(**arguments)
         self.place = place
@@ -35,8 +41,7 @@ class PlayGameDay(BaseOperator):
 
         plane = self.place.open()
         name = context["params"].get("pipeline") or self._first(plane)
-        by = f"airflow, DAG run {context['dag_run'].run_id}"
-        asking = Asking("fork", (), by, lambda *words: " ".join(("tidemill", *words)), reason="game day")
+        asking = Asking("fork", (), asked_by(context), partial(command, self.place), reason="game day")
         day = play(plane, resolve_pipeline(plane.environment, name), asking, tell=self.log.info)
         told = {**asdict(day), "at": day.at.isoformat()}
         if day.failed:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from tidemill_airflow.asker import asked_by
+from tidemill_airflow.links import LINKS
 from tidemill_airflow.place import Place
 from tidemill_airflow.upkeep import told_by
 
@@ -26,6 +28,9 @@ class LookAfterCheckpoint(BaseOperator):
         pipeline: The pipeline.
     """
 
+    operator_extra_links = LINKS
+    runbook = "checkpoint-doctor"
+
     def __init__(self, *, place: Place, pipeline: str, **arguments: Any) -> None:
         super().__init__(**arguments)
         self.place = place
@@ -35,7 +40,7 @@ class LookAfterCheckpoint(BaseOperator):
         """Do it; returns what was found and done."""
         from tidemill.control.hygiene import line_of, look_after
 
-        care = look_after(self.place.open(), self.pipeline, f"airflow, DAG run {context['dag_run'].run_id}")
+        care = look_after(self.place.open(), self.pipeline, asked_by(context))
         for line in care.lines():
             self.log.info("%s", line)
         document = care.as_document()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from tidemill_airflow.asker import asked_by
 from tidemill_airflow.place import Place
 from tidemill_airflow.upkeep import told_by
 
@@ -52,7 +53,7 @@ class MaintainTable(BaseOperator):
         from tidemill.control.maintenance import open_upkeep
 
         upkeep = open_upkeep(self.place.open())
-        report = upkeep.maintain(self.table, f"airflow, DAG run {context['dag_run'].run_id}")
+        report = upkeep.maintain(self.table, asked_by(context))
         for line in report.lines():
             self.log.info("%s", line)
         if not report.failed:

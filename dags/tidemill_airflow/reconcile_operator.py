@@ -50,12 +50,13 @@ class ReconcileStreams(BaseOperator):
         from tidemill.control.report import report_of
 
         outcomes = self._reconcile()
-        self._stop_abandoned()
         summary: dict[str, str] = {outcome.pipeline: outcome.decision.action for outcome in outcomes}
         memory = self._recall(context)
         report = report_of(memory, outcomes, datetime.now(UTC))
         channels = channels_of(self.place.declared())
         self._tell(context, channels, memory, report)
+        # Last: it has no limit of its own, and people have been told by then.
+        self._stop_abandoned()
         complaint = complaint_of(report, channels)
         if complaint:
             context["ti"].xcom_push(key="return_value", value=summary)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
@@ -11,14 +12,14 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from tidemill.control.procedures.filled_form import Asked, read_form
 from tidemill.control.procedures.verb_forms import FORMS
+from tidemill_airflow.asker import command, who_asks
 from tidemill_airflow.links import LINKS
 from tidemill_airflow.place import Place
-from tidemill_airflow.waiting import evidence_or_raise, show_rest, wait_for
+from tidemill_airflow.waiting import evidence_or_raise, proven, wait_for, wait_for_overdue
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from tidemill.control.goal import Goal
     from tidemill.control.procedures.run import Asking
     from tidemill.control.stream_request import StreamRequest
 
@@ -58,7 +59,7 @@ class StopForVerb(BaseOperator):
 
     def conclude(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         """Succeed with how the driver ended; kill one that does not go, and wait on."""
-        wait_for_overdue(self, self.place, event)
+        wait_for_overdue(self, self.place, event, "conclude")
         return evidence_or_raise(event)
 
 
@@ -174,21 +175,7 @@ class StartAfterVerb(BaseOperator):
 
     def conclude(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         """Succeed with the batch that proves it, or fail with the driver's own words."""
-        if event["state"] != "done":
-            show_rest(self, self.place, event)
-        evidence = evidence_or_raise(event)
-        self.log.info("Proven: %s", evidence)
-        return evidence
-
-
-def wait_for_overdue(operator: BaseOperator, place: Place, event: dict[str, Any]) -> None:
-    """Kill a driver that does not drain, and wait on for its end; nothing for one that has ended."""
-    from tidemill.control.goal import Goal
-    from tidemill.control.stream_request import end_overdue
-
-    if event["state"] == "overdue":
-        goal: Goal = end_overdue(place.open(), Goal.model_validate(event["goal"]))
-        wait_for(operator, place, goal, "conclude", event)
+        return proven(self, self.place, event)
 
 
 def form_of(verb: str, context: Context) -> Asked:
@@ -203,8 +190,6 @@ def form_of(verb: str, context: Context) -> Asked:
 
 def asking_of(context: Context, place: Place, asked: Asked) -> Asking:
     """Who asks, who approved, and why: the same in every try of every task of this DAG run."""
-    import shlex
-
     from tidemill.checkpoint.procedure.request import request_stem
     from tidemill.control.procedures.run import Asking
 
@@ -215,7 +200,7 @@ def asking_of(context: Context, place: Place, asked: Asked) -> Asking:
         asked.verb,
         asked.words,
         who_asks(context),
-        lambda *words: shlex.join(["tidemill", "--env", place.environment, *words]),
+        partial(command, place),
         approved_by=(approval.get("responded_by_user") or {}).get("name", ""),
         reason=f"{asked.reason} (DAG run {run.run_id})",
         # `run_after` stays as it is when the run is cleared: an old request does not become a new one.
@@ -237,8 +222,3 @@ def stop_request_of(context: Context, asked: Asked) -> StreamRequest:
         by=f"{who_asks(context)}, DAG run {run.dag_id} {run.run_id}",
         reason=asked.reason,
     )
-
-
-def who_asks(context: Context) -> str:
-    """Who triggered this run."""
-    return getattr(context["dag_run"], "triggering_user_name", None) or "airflow"

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from tidemill_airflow.asker import asked_by
 from tidemill_airflow.links import LINKS
 from tidemill_airflow.place import Place
-from tidemill_airflow.waiting import evidence_or_raise, show_rest, wait_for
+from tidemill_airflow.waiting import evidence_or_raise, proven, wait_for, wait_for_overdue
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -41,15 +42,9 @@ class StreamAction(BaseOperator):
 
     def go_on(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """The old driver is gone: take the step after that. If it has to be killed, wait on for its end."""
-        from tidemill.control.goal import Goal
-        from tidemill.control.stream_request import end_overdue
-
-        plane = self.place.open()
-        if event["state"] == "overdue":
-            goal = end_overdue(plane, Goal.model_validate(event["goal"]))
-            wait_for(self, self.place, goal, "go_on", event)
+        wait_for_overdue(self, self.place, event, "go_on")
         evidence_or_raise(event)
-        return self._step(context, plane, event)
+        return self._step(context, self.place.open(), event)
 
     def _step(
         self, context: Context, plane: ControlPlane, event: dict[str, Any] | None = None
@@ -93,17 +88,8 @@ class ProveStream(BaseOperator):
 
     def conclude(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         """Succeed with the evidence, or fail with the reason; wait on for a driver that has to be killed."""
-        from tidemill.control.goal import Goal
-        from tidemill.control.stream_request import end_overdue
-
-        if event["state"] == "overdue":
-            goal = end_overdue(self.place.open(), Goal.model_validate(event["goal"]))
-            wait_for(self, self.place, goal, "conclude", event)
-        if event["state"] != "done":
-            show_rest(self, self.place, event)
-        evidence = evidence_or_raise(event)
-        self.log.info("Proven: %s", evidence)
-        return evidence
+        wait_for_overdue(self, self.place, event, "conclude")
+        return proven(self, self.place, event)
 
 
 def request_of(context: Context, pipeline: str) -> StreamRequest:
@@ -118,13 +104,12 @@ def request_of(context: Context, pipeline: str) -> StreamRequest:
 
     run = context["dag_run"]
     # `run_after` stays as it is when the run is cleared: an old request does not become a new one.
-    who = getattr(run, "triggering_user_name", None) or "airflow"
     return StreamRequest(
         pipeline=pipeline,
         verb=context["params"]["action"],
         run_id=run_id_of(f"{run.run_id}-{pipeline}"),
         at=run.run_after,
-        by=f"{who}, DAG run {run.run_id}",
+        by=asked_by(context),
         reason=context["params"]["reason"],
         # A run that was asked for before there was this parameter has none.
         until=parse_until(context["params"].get("until")),

@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from airflow.utils.state import TaskInstanceState
 from asgiref.sync import sync_to_async
 
 from tidemill_airflow.followed_log import FollowedLog
 from tidemill_airflow.place import place_from
+from tidemill_airflow.task_state import state_of_task
 
 if TYPE_CHECKING:
     from tidemill.control.plane import ControlPlane
@@ -130,14 +130,7 @@ class GoalTrigger(BaseTrigger):
         if task is None:
             return None
         # Not asyncio's threads: the answer comes by the triggerer's own event loop.
-        states = await sync_to_async(RuntimeTaskInstance.get_task_states)(
-            dag_id=task.dag_id,
-            task_ids=[task.task_id],
-            run_ids=[task.run_id],
-            map_index=task.map_index,
-        )
-        state: str | None = states.get(task.run_id, {}).get(task.task_id)
-        return state
+        return await sync_to_async(state_of_task)(task.dag_id, task.run_id, task.task_id, task.map_index)
 
     def _stop(self) -> None:
         from tidemill.control.bounded_run import stop_run

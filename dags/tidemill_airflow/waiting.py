@@ -33,6 +33,16 @@ def wait_for(
     operator.defer(trigger=trigger, method_name=then)
 
 
+def wait_for_overdue(operator: BaseOperator, place: Place, event: Mapping[str, Any], then: str) -> None:
+    """Kill a driver that does not drain, and wait on for its end; nothing for one that has ended."""
+    from tidemill.control.goal import Goal
+    from tidemill.control.stream_request import end_overdue
+
+    if event["state"] == "overdue":
+        goal = end_overdue(place.open(), Goal.model_validate(event["goal"]))
+        wait_for(operator, place, goal, then, event)
+
+
 def show_rest(operator: BaseOperator, place: Place, event: Mapping[str, Any]) -> None:
     """Put what the trigger has not shown of a failed driver into the task's log; never a reason to fail."""
     try:
@@ -41,6 +51,15 @@ def show_rest(operator: BaseOperator, place: Place, event: Mapping[str, Any]) ->
         lines = [f"cannot look now: {error}"]
     for line in lines:
         operator.log.info("%s | %s", event["goal"]["pipeline"], line)
+
+
+def proven(operator: BaseOperator, place: Place, event: dict[str, Any]) -> dict[str, Any]:
+    """What proves the goal, as `evidence_or_raise`; a driver that failed is shown in its own words first."""
+    if event["state"] != "done":
+        show_rest(operator, place, event)
+    evidence = evidence_or_raise(event)
+    operator.log.info("Proven: %s", evidence)
+    return evidence
 
 
 def evidence_or_raise(event: dict[str, Any]) -> dict[str, Any]:

@@ -162,4 +162,4 @@ def test_slack_without_its_provider_is_refused_with_the_package() -> None:
 
 def test_the_log_has_the_level_that_is_declared(caplog: pytest.LogCaptureFixture) -> None:
     tell({"log": {"level": "error"}})
-    assert [(r.levelno, r.message) for r in caplog.records] == [(logging.ERROR, "orders: hold")]
+    assert [(r.levelno, r.getMessage()) for r in caplog.records] == [(logging.ERROR, "orders: hold")]

@@ -97,6 +97,21 @@ def test_a_root_that_was_taken_over_is_told_and_red(task: Task, tmp_path: Path) 
     assert "TIDE-CTRL-010" in news(tmp_path)[0]
 
 
+def test_people_are_told_before_runs_that_nobody_waits_for_are_looked_for(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.sdk.exceptions import AirflowTaskTimeout
+
+    def takes_for_ever(_: object) -> list[str]:
+        raise AirflowTaskTimeout
+
+    monkeypatch.setattr("tidemill_airflow.reconcile_operator.stop_abandoned", takes_for_ever)
+    task.project.declare("broken", "descripton: a typo")
+    with pytest.raises(AirflowTaskTimeout):
+        task.run()
+    assert news(tmp_path)[0].startswith("broken: refused since ")
+
+
 def test_a_notifier_that_fails_is_asked_again_and_stops_nothing(
     task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

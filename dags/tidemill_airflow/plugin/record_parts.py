@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from tidemill.cli.newest_rows import Wanted, view_table
-from tidemill.cli.output import shown
 from tidemill.cli.quarantine_rows import count_reasons, newest_rejected
 from tidemill.control.plane import ControlPlane
 from tidemill.names import Layout
+from tidemill.spec.readable import shown
 from tidemill_airflow.plugin.answers import LogTail, PlotPoint, ReasonCount, Records, Sample
 
 # Characters of a cell; a record may have megabytes, and a browser shows a line of it.

@@ -13,7 +13,7 @@ from typing import Any
 from tidemill.backfill.plan import BackfillPlan
 from tidemill.ledger.read import open_table
 from tidemill.spec.project import Pipeline
-from tidemill.spec.units import readable_size
+from tidemill.spec.readable import readable_size
 from tidemill.storage.store import Store
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemill.cli.invocation import Invocation, invocation_of
-from tidemill.cli.output import print_json, print_table, say, shown
+from tidemill.cli.output import print_json, print_table, say
+from tidemill.spec.readable import shown
 
 if TYPE_CHECKING:
     from tidemill.checkpoint.doctor.examine import AskBroker, Examination

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidemill.cli.invocation import Invocation, invocation_of
-from tidemill.cli.output import print_json, say, shown
+from tidemill.cli.output import print_json, say
 from tidemill.errors import TidemillError
+from tidemill.spec.readable import shown
 
 if TYPE_CHECKING:
     from tidemill.checkpoint.findings import Finding

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidemill.cli.invocation import invocation_of
-from tidemill.cli.output import print_json, print_table, say, short_duration, shown
+from tidemill.cli.output import print_json, print_table, say
 from tidemill.errors import UsageError
-from tidemill.spec.units import readable_size
+from tidemill.spec.readable import readable_size, short_duration, shown
 
 if TYPE_CHECKING:
     from tidemill.checkpoint.inspect import Inspection

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from tidemill.cli.output import plain
 from tidemill.cli.plot import Point
 from tidemill.cli.table_query import run_query
 from tidemill.errors import UsageError
 from tidemill.ledger.read import open_table
 from tidemill.names import LINEAGE_COLUMNS, Layout
 from tidemill.spec.near_key import near_key
+from tidemill.spec.readable import plain
 
 if TYPE_CHECKING:
     import pyarrow as pa

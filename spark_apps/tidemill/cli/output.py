@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from datetime import date, datetime, time, timedelta
+from datetime import date, time, timedelta
 from decimal import Decimal
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tidemill.spec.readable import shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,32 +53,6 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Any:
     for row in rows:
         made.add_row(*(Text(shown(cell)) for cell in row))
     return made
-
-
-def shown(value: object) -> str:
-    """A value as a person reads it."""
-    if value is None:
-        return ""
-    if isinstance(value, datetime):
-        return f"{value:%Y-%m-%d %H:%M:%S}"
-    if isinstance(value, timedelta):
-        return short_duration(value)
-    return str(value)
-
-
-def plain(value: object) -> str:
-    """A value in one line, with nothing in it that a terminal would obey."""
-    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in shown(value))
-
-
-def short_duration(duration: timedelta) -> str:
-    """`12 s`, `5 min`, `3.5 h`, `2 days`: an age at a glance."""
-    seconds = duration.total_seconds()
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:.0f} days"
 
 
 def _finite(value: Any) -> Any:

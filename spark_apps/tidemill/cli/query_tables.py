@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from tidemill.cli.output import plain, table
+from tidemill.cli.output import table
+from tidemill.spec.readable import plain
 
 if TYPE_CHECKING:
     from tidemill.checkpoint.query_report import QueryReport, SinkReport

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemill.cli.invocation import invocation_of
-from tidemill.cli.output import print_json, say, shown
+from tidemill.cli.output import print_json, say
+from tidemill.spec.readable import shown
 
 if TYPE_CHECKING:
     from tidemill.checkpoint.upgrade.verdict import Verdict

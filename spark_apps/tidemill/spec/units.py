@@ -106,15 +106,6 @@ def format_size(size: int) -> str:
     return f"{size}b"
 
 
-def readable_size(size: float) -> str:
-    """Write bytes for people, in a decimal unit that leaves few digits, e.g. `812 B` or `1.2 MB`."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
-
-
 def _is_count(value: object) -> object:
     # Python counts true as 1.
     if isinstance(value, bool):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidemill.spec.readable import readable_size
 from tidemill.spec.units import (
     MAX_DURATION,
     MAX_SIZE,
@@ -14,7 +15,6 @@ from tidemill.spec.units import (
     format_size,
     parse_duration,
     parse_size,
-    readable_size,
 )
 
 

@@ -1,0 +1,14 @@
+"""The state of a task of any DAG run, as Airflow has it."""
+
+from __future__ import annotations
+
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+
+def state_of_task(dag_id: str, dag_run_id: str, task_id: str, map_index: int) -> str | None:
+    """State of a task; None if its run was deleted, and while it is about to run again."""
+    states = RuntimeTaskInstance.get_task_states(
+        dag_id=dag_id, task_ids=[task_id], run_ids=[dag_run_id], map_index=map_index
+    )
+    state: str | None = states.get(dag_run_id, {}).get(task_id)
+    return state

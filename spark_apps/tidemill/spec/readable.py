@@ -1,0 +1,40 @@
+"""Values as a person reads them: moments, ages, sizes. Imports nothing, so that every command can have it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+
+def shown(value: object) -> str:
+    """A value as a person reads it."""
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}"
+    if isinstance(value, timedelta):
+        return short_duration(value)
+    return str(value)
+
+
+def plain(value: object) -> str:
+    """A value in one line, with nothing in it that a terminal would obey."""
+    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in shown(value))
+
+
+def short_duration(duration: timedelta) -> str:
+    """`12 s`, `5 min`, `3.5 h`, `2 days`: an age at a glance."""
+    seconds = duration.total_seconds()
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:.0f} days"
+
+
+def readable_size(size: float) -> str:
+    """Write bytes for people, in a decimal unit that leaves few digits, e.g. `812 B` or `1.2 MB`."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
