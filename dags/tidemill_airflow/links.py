@@ -1,18 +1,18 @@
 """Buttons on a task in Airflow's UI: its runbook page, its pipeline's page, and where drivers' logs are kept.
 
 A link is there only if it leads somewhere: the deployment says where pages and logs can be read, and the
-Streams page comes with its plugin. The worker makes them when the task ends, so the UI needs none of this.
+Streams page shows one environment. The worker makes them when the task ends, so the UI needs none of this.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from importlib.util import find_spec
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import attrs
+from airflow.configuration import conf
 from airflow.sdk import BaseOperatorLink
 
 from tidemill.names import streams_page_path
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 RUNBOOKS_VARIABLE = "TIDEMILL_RUNBOOKS_URL"
 # Where a service shows the logs of one pipeline's drivers, with `{pipeline}` in its address.
 LOGS_VARIABLE = "TIDEMILL_LOGS_URL"
-
-STREAMS_PLUGIN = "tidemill_airflow.plugin"
 
 
 @attrs.define
@@ -48,9 +46,11 @@ class StreamsPageLink(BaseOperatorLink):
     name = "Streams page"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The pipeline's part of it."""
-        pipeline = pipeline_of(operator, ti_key)
-        return streams_page_path(quote(pipeline, safe="")) if pipeline else ""
+        """The pipeline's part of it; the page has nothing of an environment beside its own."""
+        pipeline, place = pipeline_of(operator, ti_key), getattr(operator, "place", None)
+        if not pipeline or (place is not None and place.beside):
+            return ""
+        return airflow_path() + streams_page_path(quote(pipeline, safe=""))
 
 
 @attrs.define
@@ -65,14 +65,17 @@ class DriverLogLink(BaseOperatorLink):
         return _address(LOGS_VARIABLE).replace("{pipeline}", quote(pipeline, safe="")) if pipeline else ""
 
 
-def links(
-    variables: Mapping[str, str] = os.environ, finds: Callable[[str], Any] = find_spec
-) -> list[BaseOperatorLink]:
+def airflow_path() -> str:
+    """Path below which Airflow is reached, without a slash in the end; empty if it has its host to itself."""
+    return urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
+
+
+def links(variables: Mapping[str, str] = os.environ) -> list[BaseOperatorLink]:
     """The links that lead somewhere in this deployment."""
     return [
         *([RunbookLink()] if _is_web(variables.get(RUNBOOKS_VARIABLE)) else []),
         *([DriverLogLink()] if _is_web(variables.get(LOGS_VARIABLE)) else []),
-        *([StreamsPageLink()] if finds(STREAMS_PLUGIN) else []),
+        StreamsPageLink(),
     ]
 
 

@@ -177,7 +177,7 @@ STREAMS_PAGE = "/tidemill/"
 
 def streams_page_path(pipeline: str) -> str:
     """A pipeline's part of the Streams page, below the address of Airflow."""
-    return f"/tidemill/#/pipelines/{pipeline}"
+    return f"{STREAMS_PAGE}#/pipelines/{pipeline}"
 
 
 def catalogued_name(catalog: str | None, table: str) -> str:

@@ -20,11 +20,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
 
 
-def addresses(operator: Any, ti: Any = None, has_page: bool = True) -> dict[str, str]:
+def addresses(operator: Any, ti: Any = None) -> dict[str, str]:
     from tidemill_airflow.links import links
 
-    found = links(DEPLOYED, lambda _: has_page)
-    return {link.name: link.get_link(operator, ti_key=ti) for link in found}
+    return {link.name: link.get_link(operator, ti_key=ti) for link in links(DEPLOYED)}
 
 
 @pytest.fixture
@@ -61,8 +60,20 @@ def test_the_pipeline_is_that_of_the_task_of_its_goal_or_of_the_form() -> None:
 def test_a_link_that_would_lead_nowhere_is_left_out() -> None:
     from tidemill_airflow.links import links
 
-    assert links({}, lambda _: None) == []
-    assert links({"TIDEMILL_LOGS_URL": "javascript:alert(1)"}, lambda _: None) == []
+    assert [link.name for link in links({})] == ["Streams page"]
+    assert [link.name for link in links({"TIDEMILL_LOGS_URL": "javascript:alert(1)"})] == ["Streams page"]
+
+
+def test_the_page_is_below_the_address_of_airflow_and_of_one_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from tidemill_airflow.place import Place
+
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://data.example.com/airflow/")
+    own = SimpleNamespace(pipeline="orders", place=Place("/opt/tidemill", "prod"))
+    assert addresses(own)["Streams page"] == "/airflow/tidemill/#/pipelines/orders"
+    beside = SimpleNamespace(pipeline="orders", place=Place("/opt/tidemill", "test", "test"))
+    assert addresses(beside)["Streams page"] == ""
 
 
 def test_every_runbook_that_a_task_names_is_a_page() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.support.lake import Lake
-from tidemill.cli.table_query import run_query
+from tidemill.ledger.table_query import run_query
 
 BATCHES, ROWS = 3, 40
 DELTA = "SELECT batch FROM bronze.orders"

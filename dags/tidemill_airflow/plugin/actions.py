@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tidemill.names import BACKFILL_DAG_ID, checkpoint_dag_id, incremental_dag_id, stream_dag_id
+from tidemill_airflow.declared import is_backfillable
 from tidemill_airflow.place import Place
 from tidemill_airflow.plugin.answers import Action
 from tidemill_airflow.plugin.overview import Seen
@@ -32,7 +33,7 @@ def _all(seen: Seen) -> Iterator[Action]:
         yield from (_act(name, verb) for verb in _verbs(seen))
     for verb in ("backup", "rewind", "restore", "reset"):
         yield _verb(verb, name, verb.capitalize())
-    if _can_backfill(seen):
+    if seen.spec is not None and is_backfillable(seen.spec):
         yield Action(label="Backfill", dag_id=BACKFILL_DAG_ID, conf={"pipeline": name})
 
 
@@ -50,13 +51,3 @@ def _act(pipeline: str, verb: str) -> Action:
 
 def _verb(verb: str, pipeline: str, label: str, **conf: str) -> Action:
     return Action(label=label, dag_id=checkpoint_dag_id(verb), conf={"pipeline": pipeline, **conf})
-
-
-def _can_backfill(seen: Seen) -> bool:
-    spec = seen.spec
-    return (
-        spec is not None
-        and bool(spec.delta_sinks)
-        and not spec.has_named_streams
-        and spec.source.facts.has_past
-    )

@@ -73,13 +73,11 @@ class Overview(Answer):
 
     Args:
         at: When they were looked at; None if nobody has looked yet.
-        took_milliseconds: How long that look took.
         problem: Why the newest look failed; empty if it did not.
     """
 
     environment: str
     at: datetime | None
-    took_milliseconds: int
     problem: str
     pipelines: tuple[PipelineRow, ...]
 
@@ -105,7 +103,6 @@ class PipelineView(Answer):
     row: PipelineRow
     description: str
     source: str
-    transform: str
     tables: tuple[str, ...]
     actions: tuple[Action, ...]
     may_see_records: bool
@@ -277,7 +274,6 @@ class GraphNode(Answer):
     id: str
     kind: str
     name: str
-    zone: str
     column: int
     health: Health | None
 

@@ -82,5 +82,6 @@ async def _with_headers(request: Request, answer: Callable[[Request], Awaitable[
 async def _told(_: Request, error: Exception) -> JSONResponse:
     """An error of ours, as `detail`, as FastAPI's own."""
     assert isinstance(error, TidemillError)  # noqa: S101  # registered for it
-    code = {UsageError: 400, SpecError: 409, UnavailableError: 503}.get(type(error), 500)
+    codes = {SpecError: 409, UsageError: 400, UnavailableError: 503}
+    code = next((code for kind, code in codes.items() if isinstance(error, kind)), 500)
     return JSONResponse({"detail": error.problem, **error.as_document()}, code)

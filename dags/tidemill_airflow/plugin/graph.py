@@ -56,10 +56,9 @@ def _is_stale(seen: Seen, at: datetime | None) -> bool:
 
 def _pipeline(seen: Seen, column: int) -> GraphNode:
     node = f"pipeline {seen.name}"
-    return GraphNode(id=node, kind="pipeline", name=seen.name, zone="", column=column, health=health_of(seen))
+    return GraphNode(id=node, kind="pipeline", name=seen.name, column=column, health=health_of(seen))
 
 
 def _other(what: str, column: int) -> GraphNode:
     kind, _, name = what.partition(" ")
-    zone = name.partition("/")[0] if kind == "table" else ""
-    return GraphNode(id=what, kind=kind, name=name or kind, zone=zone, column=column, health=None)
+    return GraphNode(id=what, kind=kind, name=name or kind, column=column, health=None)

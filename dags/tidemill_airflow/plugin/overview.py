@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from tidemill.checkpoint.holds import Hold
 from tidemill.checkpoint.query_report import QueryReport
-from tidemill.checkpoint.retention.clock import ASSUMED_BROKER_RETENTION
+from tidemill.checkpoint.retention.clock import ASSUMED_BROKER_RETENTION, time_to_data_loss
 from tidemill.control.stream_status import PipelineState
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.units import format_duration
@@ -59,7 +59,7 @@ def row_of(seen: Seen, place: Place) -> PipelineRow:
         state=state_of(seen),
         reason=reason_of(seen),
         runbook=runbook_of(seen),
-        desired=_desired(seen),
+        desired=seen.state.wish,
         lag=None if status is None else status.lag,
         rate=tuple(seen.rates[-SPARKLINE:]),
         batch_id=None if status is None else status.batch_id,
@@ -99,10 +99,9 @@ def state_of(seen: Seen) -> str:
         return state.stall.kind
     if facts.running is None:
         return _resting(seen)
-    status = state.status
-    if status is None or status.run_id != facts.running.run_id:
+    if state.own_status is None:
         return "starting"
-    return "draining" if facts.running.drain_requested_at else status.state
+    return "draining" if facts.running.drain_requested_at else state.own_status.state
 
 
 def _resting(seen: Seen) -> str:
@@ -164,26 +163,20 @@ def _has_failed(seen: Seen) -> bool:
     return is_bounded and status is not None and status.state == "failed"
 
 
-def _desired(seen: Seen) -> str:
-    asked, facts = seen.state.facts.desired, seen.state.facts
-    if asked is None:
-        return {"stream": "running", "incremental": "by schedule", None: "nothing"}[facts.mode]
-    until = f" until {asked.until:%Y-%m-%d %H:%M} UTC" if asked.until and asked.state == "suspended" else ""
-    return f"{asked.state}{until} (by {asked.by})"
-
-
 def _loss(seen: Seen) -> tuple[float | None, str]:
-    """Seconds until unread records may be gone, as `retention.clock` counts them, and how that is known."""
-    status, spec = seen.state.status, seen.spec
-    if spec is None or status is None or status.progressed_at is None:
+    """Seconds until unread records may be gone, and how that is known."""
+    status, spec, now = seen.state.status, seen.spec, seen.state.facts.now
+    if status is None:
         return None, ""
-    if not any(stream.source.is_kafka for stream in spec.streams.values()):
+    left = time_to_data_loss(status, now)
+    if left is not None:
+        return max(0.0, left), "since all was read, by what the source keeps"
+    reads_kafka = spec is not None and any(stream.source.is_kafka for stream in spec.streams.values())
+    if not reads_kafka or status.progressed_at is None:
         return None, ""
-    keeps: timedelta = ASSUMED_BROKER_RETENTION
-    left = (status.progressed_at + keeps - seen.state.facts.now).total_seconds()
-    return max(
-        0.0, left
-    ), f"the broker was not asked: {format_duration(keeps)} assumed, since the last progress"
+    left = (status.progressed_at + ASSUMED_BROKER_RETENTION - now).total_seconds()
+    keeps = format_duration(ASSUMED_BROKER_RETENTION)
+    return max(0.0, left), f"since the last progress; the driver has not told what is kept: {keeps} assumed"
 
 
 def _hold(hold: Hold) -> HoldSeen:

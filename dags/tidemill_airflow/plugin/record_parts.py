@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tidemill.cli.newest_rows import Wanted, view_table
-from tidemill.cli.quarantine_rows import count_reasons, newest_rejected
 from tidemill.control.plane import ControlPlane
+from tidemill.ledger.newest_rows import Wanted, view_table
+from tidemill.ledger.quarantine_rows import count_reasons, newest_rejected
 from tidemill.names import Layout
 from tidemill.spec.readable import shown
 from tidemill_airflow.plugin.answers import LogTail, PlotPoint, ReasonCount, Records, Sample

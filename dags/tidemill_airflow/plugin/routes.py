@@ -13,8 +13,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
 
-from tidemill.cli.newest_rows import Wanted, table_version
 from tidemill.control.plane import ControlPlane
+from tidemill.ledger.newest_rows import Wanted, table_version
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill_airflow.plugin import record_parts, stored_parts
 from tidemill_airflow.plugin.access import LoggedIn, Viewer, dag_of
@@ -132,7 +132,6 @@ def overview(viewer: LoggedIn, snapshot: Looked) -> Overview:
     return Overview(
         environment=look.place.environment,
         at=look.at,
-        took_milliseconds=round(look.took_seconds * 1000),
         problem=look.problem,
         pipelines=tuple(row_of(each, look.place) for each in seen.values()),
     )
@@ -153,7 +152,6 @@ def pipeline(shown: OnePipeline) -> PipelineView:
         row=row_of(seen, shown.look.place),
         description="" if spec is None else spec.description,
         source="" if spec is None else ", ".join(one.source.kind for one in spec.streams.values()),
-        transform="" if spec is None else spec.transform or "",
         tables=() if spec is None else tuple(sink.table for sink in spec.delta_sinks),
         actions=actions_of(seen, shown.look.place, shown.viewer.may_run),
         may_see_records=shown.viewer.may_see_records(shown.dag_id),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -20,8 +20,7 @@ from pydantic import ValidationError
 from tidemill.checkpoint.holds import read_holds
 from tidemill.checkpoint.query_report import read_query_report
 from tidemill.control.plane import ControlPlane
-from tidemill.control.runtime import MainSlot, is_held
-from tidemill.control.stream_status import PipelineState, pipeline_states
+from tidemill.control.stream_status import READERS, PipelineState, all_states
 from tidemill.errors import SpecError, TidemillError
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill_airflow.place import Place
@@ -40,9 +39,6 @@ OPEN_SECONDS = 60.0
 
 # A look rests this many times as long as it took: at most a fifth of one core goes into looking.
 REST = 4.0
-
-# Small files that are read at once; they wait for storage most of the time.
-READERS = 16
 
 # Of a look before the first one.
 NOWHERE = Place(project="", environment="")
@@ -166,11 +162,6 @@ class Snapshot:
 def _look_at_all(
     plane: ControlPlane, spec_of: Callable[[ControlPlane, str], PipelineSpec | None]
 ) -> dict[str, Seen]:
-    slots = plane.runtime.main_slots()
-    held = (name for name, slot in slots.items() if is_held(slot))
-    names = sorted({*plane.environment.project.pipeline_names(), *held})
-    states = _states(plane, {name: slots.get(name, MainSlot()) for name in names})
-
     def seen(state: PipelineState) -> Seen:
         name = state.facts.pipeline
         holds = () if state.facts.running else read_holds(plane.store, plane.layout, name)
@@ -178,15 +169,7 @@ def _look_at_all(
         return Seen(state, spec_of(plane, name), tuple(holds), report)
 
     with ThreadPoolExecutor(READERS) as readers:
-        return {each.name: each for each in readers.map(seen, states)}
-
-
-def _states(plane: ControlPlane, slots: Mapping[str, MainSlot | TidemillError]) -> Iterable[PipelineState]:
-    """All states; each look waits for storage, so several go on at once."""
-    parts = [dict(list(slots.items())[first::READERS]) for first in range(READERS)]
-    with ThreadPoolExecutor(READERS) as readers:
-        found = readers.map(lambda part: pipeline_states(plane, part), filter(None, parts))
-        return [state for states in found for state in states]
+        return {each.name: each for each in readers.map(seen, all_states(plane))}
 
 
 def _with_rates(seen: Seen, points: tuple[HistoryPoint, ...]) -> Seen:

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
 
 from tidemill.names import STREAMS_PAGE
+from tidemill_airflow.links import airflow_path
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
 log = logging.getLogger(__name__)
-
-
-def _page() -> str:
-    """Address of the page below the one that Airflow is reached by."""
-    base = urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
-    return f"{base}{STREAMS_PAGE}"
 
 
 def _app() -> FastAPI:
@@ -65,14 +58,15 @@ class StreamsPlugin(AirflowPlugin):
     @property
     def external_views(self) -> list[dict[str, Any]]:  # type: ignore[override]  # as above
         """A place in the navigation, and a tab of DAGs. Airflow shows a tab for all DAGs or for none."""
+        page = airflow_path() + STREAMS_PAGE
         icons = {
-            "icon": f"{_page()}static/streams-icon.svg",
-            "icon_dark_mode": f"{_page()}static/streams-icon-dark.svg",
+            "icon": f"{page}static/streams-icon.svg",
+            "icon_dark_mode": f"{page}static/streams-icon-dark.svg",
         }
         return [
             {
                 "name": "Streams",
-                "href": _page(),
+                "href": page,
                 "url_route": "streams",
                 "destination": "nav",
                 "nav_top_level": True,
@@ -80,7 +74,7 @@ class StreamsPlugin(AirflowPlugin):
             },
             {
                 "name": "Stream",
-                "href": f"{_page()}#/dags/{{DAG_ID}}",
+                "href": f"{page}#/dags/{{DAG_ID}}",
                 "url_route": "stream",
                 "destination": "dag",
                 **icons,

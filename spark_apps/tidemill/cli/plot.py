@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from tidemill.ledger.newest_rows import Point
 
 # Eighths of a character cell, from below and from the left.
 _COLUMN = " ▁▂▃▄▅▆▇█"
@@ -12,13 +13,6 @@ _EIGHTHS = 8
 
 # Cells of the longest label of a bar; a longer one is cut.
 LABEL_CELLS = 24
-
-
-class Point(NamedTuple):
-    """One value and what it belongs to."""
-
-    label: str
-    value: float
 
 
 def columns(points: Sequence[Point], height: int) -> list[str]:

@@ -36,7 +36,7 @@ def list_reasons(
     as_json: AsJson = False,
 ) -> None:
     """Count rejected records by pipeline and reason."""
-    from tidemill.cli.quarantine_rows import count_reasons
+    from tidemill.ledger.quarantine_rows import count_reasons
 
     environment = invocation_of(context).environment()
     counts = [
@@ -62,7 +62,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show rejected records: where each lies in its topic or file, and why it was rejected."""
-    from tidemill.cli.quarantine_rows import newest_rejected
+    from tidemill.ledger.quarantine_rows import newest_rejected
 
     environment = invocation_of(context).environment()
     [name] = _names(environment, pipeline)

@@ -23,7 +23,7 @@ def query(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Run a query over the tables, in their newest versions."""
-    from tidemill.cli.table_query import run_query
+    from tidemill.ledger.table_query import run_query
 
     environment = invocation_of(context).environment()
     catalog = environment.spec.catalog

@@ -13,7 +13,6 @@ from tidemill.cli.invocation import invocation_of
 from tidemill.cli.output import console, print_json, say, table
 
 if TYPE_CHECKING:
-    from tidemill.checkpoint.desired import Desired
     from tidemill.checkpoint.findings import Finding
     from tidemill.control.hubs import HubView
     from tidemill.control.plane import ControlPlane
@@ -105,15 +104,11 @@ def _advice(plane: ControlPlane, pipeline: str | None) -> list[Finding] | None:
 
 
 def _states(plane: ControlPlane, pipeline: str | None) -> list[PipelineState]:
-    from tidemill.control.runtime import MainSlot, is_held
-    from tidemill.control.stream_status import pipeline_states
+    from tidemill.control.stream_status import all_states, pipeline_states
 
     if pipeline is not None:
         return pipeline_states(plane, {pipeline: plane.look_at(pipeline)})
-    slots = plane.runtime.main_slots()
-    held = {name for name, slot in slots.items() if is_held(slot)}
-    names = sorted({*plane.environment.project.pipeline_names(), *held})
-    return pipeline_states(plane, {name: slots.get(name, MainSlot()) for name in names})
+    return all_states(plane)
 
 
 def _watch(plane: ControlPlane, pipeline: str | None) -> None:
@@ -138,7 +133,7 @@ def _row(state: PipelineState, now: datetime) -> tuple[object, ...]:
         return (
             state.facts.pipeline,
             state.facts.mode,
-            _desired(state),
+            state.wish,
             _actual(state),
             *[None] * 5,
             _note(state),
@@ -147,7 +142,7 @@ def _row(state: PipelineState, now: datetime) -> tuple[object, ...]:
     return (
         state.facts.pipeline,
         state.facts.mode,
-        _desired(state),
+        state.wish,
         _actual(state),
         seen.batch_id,
         committed,
@@ -158,31 +153,13 @@ def _row(state: PipelineState, now: datetime) -> tuple[object, ...]:
     )
 
 
-def _desired(state: PipelineState) -> str:
-    asked = state.facts.desired
-    if asked is not None:
-        return _wish(asked, state.facts.now)
-    return {"stream": "running", "incremental": "by schedule", None: "nothing"}[state.facts.mode]
-
-
-def _wish(asked: Desired, now: datetime) -> str:
-    from tidemill.control.suspension import end_of
-
-    if asked.returned_at(now) is not None:
-        return f"running since {end_of(asked)} ({asked.by})"
-    until = f" until {end_of(asked)}" if asked.state == "suspended" else ""
-    return f"{asked.state}{until} ({asked.by})"
-
-
 def _actual(state: PipelineState) -> str:
     """What the running driver says of itself; what the last one came to if none runs."""
-    running, seen = state.facts.running, state.status
-    if running is not None:
-        own = seen is not None and seen.run_id == running.run_id and seen.updated_at >= running.started_at
-        return seen.state if own and seen is not None else "starting"
+    if state.facts.running is not None:
+        return "starting" if state.own_status is None else state.own_status.state
     if state.facts.endings and state.owner is None:
         return state.facts.endings[-1].result
-    return "never ran" if seen is None else seen.state
+    return "never ran" if state.status is None else state.status.state
 
 
 def _note(state: PipelineState) -> str:
@@ -211,7 +188,7 @@ def _document(state: PipelineState, advice: list[Finding] | None) -> dict[str, A
     return {
         "pipeline": facts.pipeline,
         "mode": facts.mode,
-        "desired": _desired(state),
+        "desired": state.wish,
         "suspended_until": None if facts.desired is None else facts.desired.until,
         "actual": _actual(state),
         "owner": None if state.owner is None else state.owner.model_dump(mode="json"),

@@ -45,8 +45,8 @@ def watch(  # noqa: PLR0913  # the options of a command line
     once: Annotated[bool, typer.Option("--once", help="Show what there is now, once.")] = False,
 ) -> None:
     """Show a pipeline's newest rows and a plot of them."""
-    from tidemill.cli.newest_rows import Wanted
     from tidemill.cli.watch_frame import Watched
+    from tidemill.ledger.newest_rows import Wanted
 
     invocation = invocation_of(context)
     plane, resolved = invocation.control_plane(), invocation.pipeline(pipeline)

@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tidemill.cli.newest_rows import TableView, Wanted, table_version, view_table
 from tidemill.cli.output import table
 from tidemill.cli.plot import bars, columns, sparkline
 from tidemill.cli.query_tables import progress_table, total_rate
 from tidemill.control.queries import QueryState, query_of
+from tidemill.ledger.newest_rows import TableView, Wanted, table_version, view_table
 from tidemill.spec.readable import plain
 
 if TYPE_CHECKING:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from tidemill.checkpoint.root_owner import RootOwner
 from tidemill.checkpoint.status import Status
+from tidemill.control.endings import is_status_of
 from tidemill.control.facts import Facts
 from tidemill.control.plane import ControlPlane
 from tidemill.control.progress import Stall, stall_of
 from tidemill.control.reconcile import Decision, Reconciler
-from tidemill.control.runtime import MainSlot
+from tidemill.control.runtime import MainSlot, is_held
 from tidemill.control.stream_facts import gather_facts
+from tidemill.control.suspension import wish_of
 from tidemill.errors import TidemillError
+
+# Pipelines that are looked at at once.
+READERS = 16
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,29 @@ class PipelineState:
     owner: RootOwner | None = None
     stall: Stall | None = None
 
+    @property
+    def wish(self) -> str:
+        """What is asked of the pipeline, in words, and by whom."""
+        facts = self.facts
+        if facts.desired is None:
+            return {"stream": "running", "incremental": "by schedule", None: "nothing"}[facts.mode]
+        return wish_of(facts.desired, facts.now)
+
+    @property
+    def own_status(self) -> Status | None:
+        """What the running driver says of itself; None if none runs, or it has not said anything yet."""
+        running, status = self.facts.running, self.status
+        is_own = running is not None and status is not None and is_status_of(status, running)
+        return status if is_own else None
+
+
+def all_states(plane: ControlPlane) -> list[PipelineState]:
+    """Look at all pipelines that are declared, and at those that have a driver without; changes nothing."""
+    slots = plane.runtime.main_slots()
+    held = (name for name, slot in slots.items() if is_held(slot))
+    names = sorted({*plane.environment.project.pipeline_names(), *held})
+    return pipeline_states(plane, {name: slots.get(name, MainSlot()) for name in names})
+
 
 def pipeline_states(
     plane: ControlPlane, slots: Mapping[str, MainSlot | TidemillError]
@@ -50,7 +79,13 @@ def pipeline_states(
     except TidemillError as error:
         damage = Decision("failed", str(error), runbook=error.runbook)
     elsewhere = None if owner is None else Decision("leave", f"another control plane's: {owner}")
-    return [_state(plane, name, slot, owner, damage or elsewhere) for name, slot in slots.items()]
+
+    def state(name: str) -> PipelineState:
+        return _state(plane, name, slots[name], owner, damage or elsewhere)
+
+    # Each look waits for storage.
+    with ThreadPoolExecutor(READERS) as readers:
+        return list(readers.map(state, slots))
 
 
 def _state(

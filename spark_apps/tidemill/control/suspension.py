@@ -71,6 +71,14 @@ def words_of(suspended: Desired) -> str:
     return f"suspended until {end_of(suspended)} by {suspended.by}{reason}"
 
 
+def wish_of(asked: Desired, now: datetime) -> str:
+    """What was asked of a stream, and by whom: `running (ana)`, `suspended until it is resumed (ana)`."""
+    if asked.returned_at(now) is not None:
+        return f"running since {end_of(asked)} ({asked.by})"
+    until = f" until {end_of(asked)}" if asked.state == "suspended" else ""
+    return f"{asked.state}{until} ({asked.by})"
+
+
 def end_of(suspended: Desired) -> str:
     """When a suspension ends."""
     return "it is resumed" if suspended.until is None else f"{suspended.until:%Y-%m-%d %H:%M} UTC"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from tidemill import metrics
+from tidemill.checkpoint.retention.clock import time_to_data_loss
 from tidemill.checkpoint.status import Status
 from tidemill.control.reconcile_record import ReconcileRecord, StreamRecord
 from tidemill.engine.driver_metrics import DriverFacts, driver_samples
@@ -44,17 +45,6 @@ def airflow_samples(components: tuple[ComponentHealth, ...]) -> Iterator[Sample]
         yield Sample(metrics.AIRFLOW_HEALTHY, component.healthy, (component.name,))
         if component.heartbeat is not None:
             yield Sample(metrics.AIRFLOW_HEARTBEAT, component.heartbeat.timestamp(), (component.name,))
-
-
-def time_to_data_loss(status: Status, now: datetime) -> float | None:
-    """Seconds until records that were not read may be gone; None where that is not known.
-
-    What is not read yet came after the pipeline had last read all that there was. So this is the least time
-    that is left: the oldest unread record may be younger.
-    """
-    if status.source_retention_seconds is None or status.caught_up_at is None:
-        return None
-    return status.source_retention_seconds - (now - status.caught_up_at).total_seconds()
 
 
 def _may_live(status: Status, now: datetime) -> bool:

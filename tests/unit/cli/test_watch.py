@@ -14,11 +14,11 @@ from tests.support.command_line import CommandLine
 from tests.support.conf_project import ConfProject
 from tidemill.checkpoint.query_report import QueryReport, SourceReport, write_query_report
 from tidemill.checkpoint.status import Status, write_status
-from tidemill.cli.newest_rows import Wanted, choose_axes
-from tidemill.cli.plot import Point, bars, columns, sparkline
+from tidemill.cli.plot import bars, columns, sparkline
 from tidemill.cli.watch_frame import Watched
 from tidemill.control.plane import open_control_plane
 from tidemill.errors import UsageError
+from tidemill.ledger.newest_rows import Point, Wanted, choose_axes
 from tidemill.storage.store import Store
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -4,7 +4,7 @@
 import { airflowUrl } from "./api.js";
 import { el } from "./dom.js";
 
-export const isFramed = window.parent !== window;
+const isFramed = window.parent !== window;
 
 export function airflowLink(path, words) {
   return el("a", { href: airflowUrl(path), onclick: follow }, words);

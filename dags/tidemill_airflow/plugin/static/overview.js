@@ -95,13 +95,23 @@ export function overviewView() {
     return element;
   }
 
+  /** Rows by zone or owner; all of them by "" if they are not grouped. */
+  function grouped(rows) {
+    const groups = new Map();
+    for (const row of rows) {
+      const name = chosen.group ? row[chosen.group] || "none" : "";
+      if (!groups.has(name)) groups.set(name, []);
+      groups.get(name).push(row);
+    }
+    return groups;
+  }
+
   function draw() {
     for (const [place, column] of COLUMNS.entries()) {
       headings[place].setAttribute("aria-sort", column.key !== chosen.sort ? "none" : chosen.down ? "descending" : "ascending");
     }
     const rows = newest.pipelines.filter(matches).sort(compared);
-    const groups = Map.groupBy ? Map.groupBy(rows, (row) => (chosen.group ? row[chosen.group] || "none" : "")) : new Map([["", rows]]);
-    const wanted = [...groups].sort(([one], [other]) => (one < other ? -1 : 1)).flatMap(([name, members]) => [
+    const wanted = [...grouped(rows)].sort(([one], [other]) => (one < other ? -1 : 1)).flatMap(([name, members]) => [
       ...(chosen.group ? [el("tr", { class: "group" }, el("th", { colspan: COLUMNS.length, scope: "rowgroup" }, `${name} (${members.length})`))] : []),
       ...members.map(rowOf),
     ]);

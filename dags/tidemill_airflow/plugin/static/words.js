@@ -1,6 +1,6 @@
 // Values as a person reads them.
 
-export const NOTHING = "–";
+const NOTHING = "–";
 
 export function count(value) {
   return value === null || value === undefined ? NOTHING : Math.round(value).toLocaleString("en");

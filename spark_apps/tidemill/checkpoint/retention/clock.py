@@ -10,6 +10,7 @@ from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.reading.state_folder import StateFolder
 from tidemill.checkpoint.retention.rule import Retention
 from tidemill.checkpoint.retention.table_properties import TableRetention
+from tidemill.checkpoint.status import Status
 from tidemill.spec.project import Pipeline
 from tidemill.spec.units import format_duration
 
@@ -110,6 +111,17 @@ def shortest_of_brokers(
     """The shortest retention of all topics that a pipeline reads; None if no broker tells."""
     kafka = (stream for stream in pipeline.streams.values() if stream.spec.source.is_kafka)
     return shortest(found for stream in kafka if (found := ask(stream)) is not None)
+
+
+def time_to_data_loss(status: Status, now: datetime) -> float | None:
+    """Seconds until records that were not read may be gone; None where that is not known.
+
+    What is not read yet came after the pipeline had last read all that there was. So this is the least time
+    that is left: the oldest unread record may be younger.
+    """
+    if status.source_retention_seconds is None or status.caught_up_at is None:
+        return None
+    return status.source_retention_seconds - (now - status.caught_up_at).total_seconds()
 
 
 def caught_up_at(folder: StateFolder) -> datetime | None:

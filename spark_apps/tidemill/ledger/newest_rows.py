@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tidemill.cli.plot import Point
-from tidemill.cli.table_query import run_query
 from tidemill.errors import UsageError
 from tidemill.ledger.read import open_table
+from tidemill.ledger.table_query import run_query
 from tidemill.names import LINEAGE_COLUMNS, Layout
 from tidemill.spec.near_key import near_key
 from tidemill.spec.readable import plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+class Point(NamedTuple):
+    """One value and what it belongs to."""
+
+    label: str
+    value: float
+
 
 # Stands for the number of rows, where a table has no column of numbers.
 COUNT = "count(*)"
