@@ -73,9 +73,6 @@ class Prometheus:
             return False
 
 
-def _of(labels: dict[str, str]) -> str:
-    return labels.get("pipeline", labels.get("component", ""))
-
 
 @contextmanager
 def prometheus(folder: Path, target: str) -> Iterator[Prometheus]:

@@ -209,7 +209,7 @@ def _taken_back(plan: BackfillPlan, path: str) -> DataError:
         "TIDE-BACK-060",
         "The rows of this backfill were published and taken out of the table again. Nothing was written.",
         facts={"pipeline": plan.pipeline, "plan": plan.digest, "table": path},
-        fix=f"compute them anew: tidemill backfill apply {plan.pipeline} --plan {plan.digest} --anew",
+        fix=_compute_anew(plan),
         runbook="backfill",
     )
 
@@ -219,6 +219,10 @@ def _gone(plan: BackfillPlan, table: str) -> DataError:
         "TIDE-BACK-063",
         "Staged rows were deleted while they were to be published. Nothing was written to this table.",
         facts={"pipeline": plan.pipeline, "plan": plan.digest, "table": table},
-        fix=f"compute them anew: tidemill backfill apply {plan.pipeline} --plan {plan.digest} --anew",
+        fix=_compute_anew(plan),
         runbook="backfill",
     )
+
+
+def _compute_anew(plan: BackfillPlan) -> str:
+    return f"compute them anew: tidemill backfill apply {plan.pipeline} --plan {plan.digest} --anew"
