@@ -203,6 +203,7 @@ def test_a_driver_that_refuses_fails_the_proof_with_its_own_words(airflow: Airfl
     assert "refusing | fake driver" in log
 
 
+@pytest.mark.soak
 def test_a_restart_brings_one_new_driver_also_when_cleared_and_a_forced_stop_fails(airflow: Airflow) -> None:
     dag_id = "stream__restarted"
     airflow.project.behave("restarted", "forced")

@@ -36,6 +36,7 @@ def iot(tmp_path: Path, spark: SparkSession, kafka: Kafka, topic: str) -> IotLak
     return IotLake(tmp_path / "lake", spark, kafka.bootstrap_servers, topic)
 
 
+@pytest.mark.soak
 def test_a_killed_and_repeated_backfill_beside_a_stream_loses_and_duplicates_nothing(
     topic: str, iot: IotLake, drivers: Drivers
 ) -> None:

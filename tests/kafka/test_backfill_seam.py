@@ -188,6 +188,7 @@ def test_a_range_of_time_replaces_the_rows_of_its_records_whatever_time_they_hav
     assert {START + timedelta(minutes=m) for m in range(10, 20)} <= set(mended)
 
 
+@pytest.mark.soak
 def test_deleted_rows_come_back_in_their_range_alone(orders: Orders) -> None:
     pipeline = orders.pipeline("paid", FILTER)
     orders.send(40)
@@ -340,6 +341,7 @@ def test_a_backfill_in_chunks_goes_on_with_those_that_are_left(orders: Orders) -
     assert len(orders.places("silver/paid")) == progress.rows["silver/paid"]
 
 
+@pytest.mark.soak
 def test_windows_in_chunks_are_those_of_the_stream(orders: Orders) -> None:
     event_time = {**EVENT_TIME, "late": "table"}
     pipeline = orders.pipeline("windows", WINDOWS.format(window='"5 minutes"'), event_time=event_time)
@@ -433,6 +435,7 @@ def test_a_record_is_in_the_table_or_in_quarantine_after_the_schema_has_changed(
     assert len(places) == len(set(places)) == 20
 
 
+@pytest.mark.soak
 def test_staged_rows_and_rejections_are_each_in_one_place_before_and_after_they_are_published(
     orders: Orders,
 ) -> None:
@@ -478,6 +481,7 @@ def test_an_event_leaves_the_quarantine_once_its_window_counts_it(orders: Orders
     assert len(orders.lake.quarantined("windows")) == 10
 
 
+@pytest.mark.soak
 def test_a_late_order_leaves_the_table_of_late_ones_once_its_window_counts_it(orders: Orders) -> None:
     """Each record is counted in a window or is in that table, before the backfill and after it."""
     event_time = {**EVENT_TIME, "late": "table"}

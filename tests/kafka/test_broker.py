@@ -54,6 +54,7 @@ def refusal(options: dict[str, str | int | float | bool]) -> int:
     raise AssertionError(f"only {codes} in 20 s")
 
 
+@pytest.mark.soak
 def test_a_broker_that_was_stopped_and_started_has_its_records_and_its_address(
     restartable: BrokerConfig,
 ) -> None:
@@ -82,6 +83,7 @@ def test_a_killed_broker_has_every_acknowledged_record_after_its_restart(restart
     assert values(start_broker(restartable), "survives") == sent
 
 
+@pytest.mark.soak
 def test_two_brokers_run_at_once_and_know_nothing_of_each_other(
     restartable: BrokerConfig, kafka: Kafka
 ) -> None:
@@ -108,6 +110,7 @@ def test_a_suspended_broker_can_be_stopped(restartable: BrokerConfig) -> None:
     assert find_broker(restartable.data_dir) is None
 
 
+@pytest.mark.soak
 def test_a_broker_outlives_the_process_that_started_it_and_is_found_again(restartable: BrokerConfig) -> None:
     stop_broker(running(restartable))
     start = (
@@ -144,6 +147,7 @@ def test_a_foreground_broker_ends_with_its_request_to_stop(restartable: BrokerCo
     assert find_broker(restartable.data_dir) is None
 
 
+@pytest.mark.soak
 def test_a_foreground_broker_that_ends_by_itself_is_an_error(restartable: BrokerConfig) -> None:
     stop_broker(running(restartable))
     with pytest.raises(UnavailableError) as failed:

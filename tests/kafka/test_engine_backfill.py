@@ -67,6 +67,7 @@ def delete(lake: Lake, table: str, condition: str) -> None:
     lake.spark.sql(f"DELETE FROM delta.`{lake.root}/tables/{table}` WHERE {condition}")
 
 
+@pytest.mark.soak
 def test_ranges_that_adjoin_leave_no_record_out_and_the_same_range_again_changes_no_row(
     kafka: Kafka, topic: str, iot: IotLake
 ) -> None:
@@ -116,6 +117,7 @@ def test_a_backfill_of_time_restores_exactly_the_deleted_rows(kafka: Kafka, topi
     assert iot.bronze_rows() == rows
 
 
+@pytest.mark.soak
 def test_a_backfill_of_offsets_restores_exactly_the_deleted_rows(
     kafka: Kafka, topic: str, iot: IotLake
 ) -> None:
@@ -140,6 +142,7 @@ def test_a_backfill_of_offsets_restores_exactly_the_deleted_rows(
     assert all(found.is_none for found in iot.bronze.verify(plan).values())
 
 
+@pytest.mark.soak
 def test_verifying_names_what_is_missing_or_stands_twice_in_each_table_of_a_range(
     kafka: Kafka, topic: str, iot: IotLake
 ) -> None:

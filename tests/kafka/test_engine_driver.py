@@ -51,6 +51,7 @@ def iot(tmp_path: Path, spark: SparkSession, kafka: Kafka, topic: str) -> IotLak
     return IotLake(tmp_path / "lake", spark, kafka.bootstrap_servers, topic)
 
 
+@pytest.mark.soak
 def test_of_two_drivers_the_older_one_gives_way_and_after_a_drain_the_next_one_repeats_no_batch(
     kafka: Kafka, topic: str, iot: IotLake, drivers: Drivers
 ) -> None:
@@ -84,6 +85,7 @@ def test_of_two_drivers_the_older_one_gives_way_and_after_a_drain_the_next_one_r
     assert_bronze_holds(iot, events)
 
 
+@pytest.mark.soak
 def test_a_driver_outlives_a_missing_broker_a_missing_topic_and_a_crash_of_the_broker(
     restartable: BrokerConfig, tmp_path: Path
 ) -> None:

@@ -143,6 +143,7 @@ def test_records_at_which_the_transform_fails_go_aside_once_whatever_crashes(
     assert entry.quarantined_rows == len(POISON) + 1
 
 
+@pytest.mark.soak
 def test_poison_is_bounded_and_found_anew_by_a_backfill_which_takes_back_what_is_good(
     kafka: Kafka, lake: Lake, topic: str
 ) -> None:

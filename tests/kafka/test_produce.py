@@ -125,6 +125,7 @@ def test_events_go_through_the_secured_listener(kafka: Kafka) -> None:
     assert "SharedAccessKey" not in repr(target)
 
 
+@pytest.mark.soak
 def test_a_broker_killed_and_restarted_during_a_run_holds_every_event_once(restartable: BrokerConfig) -> None:
     broker = find_broker(restartable.data_dir)
     assert broker is not None

@@ -118,6 +118,7 @@ def staged_files(lake: Lake) -> list[str]:
     return [str(file) for file in lake.root.glob("backfills/*/staged/**/*.parquet")]
 
 
+@pytest.mark.soak
 def test_windows_behind_a_backfill_are_stale_until_they_are_processed_again(
     lake: Lake, counts: LakePipeline
 ) -> None:
@@ -188,6 +189,7 @@ def test_publishing_that_is_killed_at_any_step_and_repeated_makes_one_commit(
     assert staged_files(lake) == []
 
 
+@pytest.mark.soak
 def test_a_row_that_a_killed_chunk_rejects_and_its_next_attempt_accepts_is_published_into_one_table(
     lake: Lake,
 ) -> None:

@@ -89,6 +89,7 @@ def test_broken_lines_go_to_the_quarantine_with_their_place_and_text(
     assert reporter.status.quarantined_rows == len(expected)
 
 
+@pytest.mark.soak
 def test_a_backfill_finds_the_same_broken_lines_however_often_it_runs(lake: Lake) -> None:
     pipeline = orders(lake, "json", event_time=EVENT_TIME)
     land(lake, "a", JSON_LINES)

@@ -77,6 +77,7 @@ def history(case: WriterCase) -> list[tuple[Any, ...]]:
     return sorted((tuple(row[name] for name in columns) for row in rows), key=str)
 
 
+@pytest.mark.soak
 def test_a_feed_in_any_order_sent_twice_and_killed_leaves_the_newest_row_of_each_key(
     spark_case: WriterCase,
 ) -> None:
@@ -132,6 +133,7 @@ def test_a_commit_that_deletes_and_inserts_a_row_replaces_it(spark: SparkSession
     ]
 
 
+@pytest.mark.soak
 def test_a_rewind_takes_changes_back_that_a_wrong_transform_made(lake: Lake) -> None:
     tables, feed = ("silver/now", "silver/history"), random_feed(20, seed=3)
     right = "def transform(changes):\n    return changes"

@@ -40,6 +40,7 @@ def silences(rows: list[dict[str, Any]]) -> list[tuple[str, int]]:
     return sorted((row["device_id"], (row["since"] - START) // MINUTE) for row in rows)
 
 
+@pytest.mark.soak
 def test_each_silence_is_a_row_however_readings_are_cut_into_batches(
     tidemill_spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.driver_process import START_TIMEOUT_SECONDS, drivers_of
 from tests.support.eventually import eventually
 from tests.support.lake import Lake, LakePipeline
@@ -57,6 +59,7 @@ def ask(address: str, path: str, method: str = "GET") -> tuple[int, str]:
         return 0, ""
 
 
+@pytest.mark.soak
 def test_a_driver_is_alive_at_once_ready_after_its_first_batch_and_tells_of_its_query(
     lake: Lake, tmp_path: Path
 ) -> None:

@@ -115,6 +115,7 @@ def replaced_because_it_hangs(
     return successor
 
 
+@pytest.mark.soak
 def test_a_stream_is_started_once_proven_replaced_when_it_hangs_taken_over_and_drained(
     lake: Lake, plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +165,7 @@ def test_a_stream_is_started_once_proven_replaced_when_it_hangs_taken_over_and_d
     assert epochs == {1, 2, 4}
 
 
+@pytest.mark.soak
 def test_a_bounded_run_that_is_stopped_half_way_is_not_finished_and_its_retry_finds_the_rest(
     lake: Lake, plane: ControlPlane
 ) -> None:

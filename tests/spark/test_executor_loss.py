@@ -62,6 +62,7 @@ def test_state_is_counted_once(landed: Lake) -> None:
     assert {row["key"]: row["count"] for row in landed.rows("gold/counts")} == expected
 
 
+@pytest.mark.soak
 def test_each_row_is_once_in_both_tables_whoever_writes_them(landed: Lake) -> None:
     """State too: a task that met what its own first try has kept would drop its rows as repeated."""
     sinks = [

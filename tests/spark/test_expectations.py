@@ -172,6 +172,7 @@ def transform(rows):
 """
 
 
+@pytest.mark.soak
 def test_from_bronze_to_gold_each_zone_keeps_out_what_it_does_not_expect(lake: Lake) -> None:
     """Records go aside from bronze, groups are dropped on their way into gold."""
     enough = {"enough": {"expect": "readings > 2", "on_violation": "drop"}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 from deltalake import DeltaTable
 
 from tests.support.commits import TABLE, handed_over
@@ -16,6 +17,7 @@ from tidemill.ledger.table_restore import restore_through_delta_rs
 WHATEVER_COMES = 2**31
 
 
+@pytest.mark.soak
 def test_a_driver_that_missed_the_verbs_epoch_ends_when_it_meets_the_closed_generation(
     tmp_path: Path,
 ) -> None:

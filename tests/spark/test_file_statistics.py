@@ -92,7 +92,7 @@ def log_statistics(case: WriterCase) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.fixture(scope="module", params=["arrow", "spark"])
+@pytest.fixture(scope="module", params=["arrow", pytest.param("spark", marks=pytest.mark.soak)])
 def written(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession
 ) -> WriterCase:

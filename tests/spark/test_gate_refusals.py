@@ -132,6 +132,7 @@ def test_a_dropped_table_is_refused(lake: Lake, orders: LakePipeline) -> None:
 @pytest.mark.parametrize(
     "target", ["VERSION AS OF 2", pytest.param("TIMESTAMP AS OF '{moment}'", marks=pytest.mark.soak)]
 )
+@pytest.mark.soak
 def test_a_table_restored_to_an_older_version_is_refused(
     lake: Lake, orders: LakePipeline, spark: SparkSession, target: str
 ) -> None:

@@ -206,6 +206,7 @@ def test_a_backfill_gives_all_tables_the_rows_of_one_version(lake: Lake, named: 
     assert (told["mill.silver.devices"], told["rows"]) == ("1", [4, 4])
 
 
+@pytest.mark.soak
 def test_a_backfill_in_chunks_joins_one_version_and_begins_anew_with_other_code(lake: Lake) -> None:
     name_devices(lake, a="mill", b="pond")
     lake.transform("named", JOIN)

@@ -49,6 +49,7 @@ KILLS = {
 }
 
 
+@pytest.mark.soak
 def test_drivers_after_a_killed_jvm_and_after_a_kill_before_the_end_is_recorded_write_each_row_once(
     story: KillStory,
 ) -> None:

@@ -33,6 +33,7 @@ def lake(tmp_path: Path) -> Lake:
     return lake
 
 
+@pytest.mark.soak
 def test_a_commit_whose_answer_is_lost_is_in_the_table_once(lake: Lake, tmp_path: Path) -> None:
     classes = compile_class("LostAnswerLogStore", tmp_path / "classes")
 

@@ -40,6 +40,7 @@ def test_a_driver_that_must_not_write_ends_before_it_writes_a_file(case: WriterC
     assert case.ids() == [0, 1]
 
 
+@pytest.mark.soak
 def test_a_driver_writes_no_batch_on_top_of_one_that_was_restored_away(case: WriterCase) -> None:
     writer = case.writer()
     for batch_id in range(3):
@@ -51,6 +52,7 @@ def test_a_driver_writes_no_batch_on_top_of_one_that_was_restored_away(case: Wri
     assert case.ids() == [0, 1]
 
 
+@pytest.mark.soak
 def test_a_batch_whose_transaction_has_expired_is_known_by_its_entry(spark_case: WriterCase) -> None:
     case = spark_case
     write_three(case)

@@ -36,6 +36,7 @@ def test_a_rewound_and_replayed_pipeline_equals_one_that_was_never_spoiled(lake:
     assert spoiled - set(rows_of(control))
 
 
+@pytest.mark.soak
 def test_killed_at_every_step_and_repeated_a_rewind_ends_the_same(lake: Lake) -> None:
     land_events(lake, 0, 4)
     # Clustered: a table that only Spark can restore.

@@ -88,6 +88,7 @@ def test_a_batch_that_crashes_between_its_tables_is_in_each_of_them_once(
     assert [c.entry.batch_id for c in lake.ledger("silver/orders") if c.entry] == [1, 0]
 
 
+@pytest.mark.soak
 def test_a_batch_is_finished_by_the_code_that_began_it_the_sinks_included(
     lake: Lake, pipeline: LakePipeline
 ) -> None:
@@ -212,6 +213,7 @@ def transform(orders):
 FLAT = "SELECT window AS w, orders AS many FROM result WHERE orders > 1"
 
 
+@pytest.mark.soak
 def test_a_backfill_writes_what_each_sink_makes_of_the_range(lake: Lake) -> None:
     for number, minutes in enumerate(([1, 2, 3], [6, 7, 11], [12, 13, 50])):
         lake.land_rows(f"landing/orders/{number}.json", [order(m, m, 1.0) for m in minutes])

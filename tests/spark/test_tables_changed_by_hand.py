@@ -56,6 +56,7 @@ def test_a_table_with_other_columns_is_refused_before_anything_is_written(
     assert (written.table.version(), set(written.path.glob("*.parquet"))) == (version, files)
 
 
+@pytest.mark.soak
 def test_a_table_whose_columns_are_put_back_goes_on(arrow_case: WriterCase) -> None:
     arrow_case.writer().write(arrow_case.frame((1, "a")), commit_of(0))
     by_hand(arrow_case, CHANGES[0][0])

@@ -73,7 +73,6 @@ class Prometheus:
             return False
 
 
-
 @contextmanager
 def prometheus(folder: Path, target: str) -> Iterator[Prometheus]:
     """A Prometheus that scrapes `host:port` every second, with the chart's rules.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -13,7 +14,7 @@ from tests.support.eventually import eventually
 from tests.support.fake_driver import ROOT, fake_driver_command
 from tidemill.control.local_runtime import LocalRuntime
 from tidemill.control.plane import ControlPlane
-from tidemill.control.runtime import Slot
+from tidemill.control.runtime import Slot, StartedDriver
 from tidemill.spec.project import Environment, Project, load_environment
 from tidemill.storage.store import Store
 
@@ -80,9 +81,14 @@ class SmallProject:
         plane = self.plane()
         for record in self.environment.run_folder.glob("*.json"):
             pipeline, _, slot = record.stem.partition(".")
-            driver = plane.running(pipeline, cast(Slot, slot or "main"))
-            if driver is not None:
-                eventually(lambda d=driver: plane.runtime.kill(d), "the driver can be killed")
+            running = partial(plane.running, pipeline, cast(Slot, slot or "main"))
+
+            def is_gone(running: Callable[[], StartedDriver | None] = running) -> bool:
+                driver = running()
+                # One that ends by itself meanwhile cannot be killed any more.
+                return driver is None or plane.runtime.kill(driver) or running() is None
+
+            eventually(is_gone, "no driver runs")
 
 
 def write_at_once(path: Path, text: str) -> None:
