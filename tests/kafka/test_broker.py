@@ -71,6 +71,7 @@ def test_a_broker_that_was_stopped_and_started_has_its_records_and_its_address(
     assert values(after, "kept") == [b"one", b"two"]
 
 
+@pytest.mark.soak
 def test_a_killed_broker_has_every_acknowledged_record_after_its_restart(restartable: BrokerConfig) -> None:
     broker = running(restartable)
     sent = [b"%d" % number for number in range(5_000)]

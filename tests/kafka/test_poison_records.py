@@ -177,6 +177,7 @@ def test_poison_is_bounded_and_found_anew_by_a_backfill_which_takes_back_what_is
     assert lake.quarantined("readings") == []
 
 
+@pytest.mark.soak
 def test_the_bound_of_a_backfill_counts_over_its_chunks(kafka: Kafka, lake: Lake, topic: str) -> None:
     send(kafka, topic, [140, 141, 142, 143])
     send(kafka, topic, [140, 141, 142, 143])

@@ -60,7 +60,12 @@ def added(case: WriterCase) -> dict[int, tuple[str, ...] | None]:
 
 
 @pytest.mark.parametrize(
-    ("name", "step"), [("arrow", "files_written"), ("arrow", "committed"), ("spark", "committed")]
+    ("name", "step"),
+    [
+        pytest.param("arrow", "files_written", marks=pytest.mark.soak),
+        ("arrow", "committed"),
+        pytest.param("spark", "committed", marks=pytest.mark.soak),
+    ],
 )
 def test_columns_and_rows_come_in_one_commit_whatever_crashes(
     tmp_path: Path, spark: SparkSession, name: str, step: str

@@ -106,6 +106,7 @@ def written(
     return case
 
 
+@pytest.mark.soak
 def test_a_query_gives_the_same_rows_with_and_without_skipping(written: WriterCase) -> None:
     table = table_of(written)
     # Conditions as columns: all files are read, and each row says itself which conditions it meets.

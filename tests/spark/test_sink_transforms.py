@@ -74,6 +74,7 @@ def crash_after_commit(number: int) -> Any:
     return crash
 
 
+@pytest.mark.soak
 def test_a_batch_that_crashes_between_its_tables_is_in_each_of_them_once(
     lake: Lake, pipeline: LakePipeline
 ) -> None:
