@@ -24,12 +24,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCKER = ROOT / "docker"
+DEV_PINS = DOCKER / "requirements-dev.txt"
 VENV = ROOT / ".venv"
 JARS = ROOT / ".cache" / "jars"
 JAR_HASHES = DOCKER / "jars.sha256"
 JVM_SOURCES = ROOT / "spark_apps" / "jvm" / "src" / "main" / "java"
 JVM_JAR = JARS / "spark" / "tidemill-jvm.jar"
 CLASS_ARCHIVE = ROOT / ".cache" / "spark.jsa"
+
+# What packages are built with that come without a wheel for this machine. It has to be there first: without
+# cffi setuptools builds python-qpid-proton without its C part, and says nothing.
+BUILD_TOOLS = ("cffi",)
 
 # The versions that Spark 4.2 supports.
 JAVA_VERSIONS = (17, 21)
@@ -40,6 +45,7 @@ ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 INSTALL = {
     "java": ("Java 17 or 21", "openjdk-17-jdk-headless", "openjdk@17"),
     "javac": ("A Java compiler (javac)", "openjdk-17-jdk-headless", "openjdk@17"),
+    "cc": ("A C compiler (cc)", "gcc", "gcc"),
     "mvn": ("Maven (mvn)", "maven", "maven"),
     "make": ("make", "make", "make"),
     "node": ("Node.js 20 or later", "nodejs", "node"),
@@ -112,7 +118,7 @@ def set_up(wanted: Iterable[Step]) -> None:
 def all_steps() -> list[Step]:
     """Environment, jars, Java; each needs the one before."""
     stamps = ROOT / ".cache" / "stamps"
-    pins = (DOCKER / "requirements-setup.txt", DOCKER / "requirements-dev.txt")
+    pins = (DOCKER / "requirements-setup.txt", DEV_PINS)
     sources = tuple(sorted(JVM_SOURCES.rglob("*.java")))
     jars = tuple(JARS / name for name in pinned_jars())
     return [
@@ -122,7 +128,7 @@ def all_steps() -> list[Step]:
             stamp=VENV / "tidemill-set-up",
             inputs=(*pins, ROOT / "pyproject.toml"),
             outputs=(VENV / "bin" / "python", VENV / "bin" / "tidemill"),
-            tools=("venv",),
+            tools=("venv", "cc"),
             make=make_environment,
         ),
         Step(
@@ -178,8 +184,16 @@ def make_environment() -> None:
     # No build isolation: it would fetch build tools that no pin file names.
     uv = VENV / "bin" / "uv"
     into = ("--quiet", "--python", python, "--no-build-isolation")
-    run(uv, "pip", "sync", *into, "--require-hashes", DOCKER / "requirements-dev.txt")
+    hashed = ("--require-hashes", "--constraints", DEV_PINS)
+    run(uv, "pip", "install", *into, *hashed, *map(pinned, BUILD_TOOLS))
+    run(uv, "pip", "sync", *into, "--require-hashes", DEV_PINS)
     run(uv, "pip", "install", *into, "--no-deps", "--editable", ROOT)
+
+
+def pinned(package: str) -> str:
+    """A package as it is pinned, e.g. `cffi==2.1.1`."""
+    pins = DEV_PINS.read_text().splitlines()
+    return next(line.split()[0] for line in pins if line.startswith(f"{package}=="))
 
 
 def runs_this_python(python: Path) -> bool:

@@ -77,7 +77,6 @@ def history(case: WriterCase) -> list[tuple[Any, ...]]:
     return sorted((tuple(row[name] for name in columns) for row in rows), key=str)
 
 
-@pytest.mark.soak
 def test_a_feed_in_any_order_sent_twice_and_killed_leaves_the_newest_row_of_each_key(
     spark_case: WriterCase,
 ) -> None:

@@ -77,7 +77,6 @@ def test_changed_rows_are_skipped_or_stop_the_pipeline(lake: Lake, changes: str)
 FEED = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
-@pytest.mark.soak
 def test_changes_go_from_bronze_through_silver_to_gold(lake: Lake) -> None:
     """By both writers: bronze is appended by the arrow writer, silver merged by Spark's."""
     rows = {

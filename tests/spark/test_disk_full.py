@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
-import pytest
 
 from tests.support.driver_process import DriverProcess, drivers_of
 from tests.support.lake import Lake
@@ -50,7 +49,6 @@ def data_files(table: Path) -> set[Path]:
     return set(table.glob("*.parquet"))
 
 
-@pytest.mark.soak
 def test_a_full_disk_damages_nothing_and_the_driver_goes_on_by_itself_afterwards(lake: Lake) -> None:
     files = {"path": "landing/notes", "format": "json", "schema": "id long, text string"}
     lake.pipeline(

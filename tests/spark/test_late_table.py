@@ -113,7 +113,6 @@ def late_by_batch(lake: Lake, name: str) -> dict[int | None, int | None]:
     return {entry.batch_id: entry.late_rows for entry in entries}
 
 
-@pytest.mark.soak
 def test_the_late_table_has_the_rows_that_spark_drops_once_each_over_crashes(lake: Lake) -> None:
     *ids, _ = landed(lake, [*moments(files=4), LAST])
     dropped = pipeline(lake, "dropped", "tumbling", "drop")
@@ -179,7 +178,6 @@ def behind_watermark(files: list[list[str | None]]) -> set[int]:
     return late
 
 
-@pytest.mark.soak
 def test_the_daily_summary_keeps_readings_that_come_after_their_day(lake: Lake) -> None:
     """The repository's own example: of a table, whose rows name records of a topic that are not its own."""
     pipeline = lake.copy_pipeline("iot_daily_summary")

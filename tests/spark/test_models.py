@@ -84,7 +84,6 @@ def models_used(lake: Lake, name: str) -> list[tuple[str | None, str | None]]:
     return [(models["fraud"].version, models["price"].digest) for models in used]
 
 
-@pytest.mark.soak
 def test_every_mode_scores_alike_and_the_ledger_tells_when_an_alias_was_moved(
     lake: Lake, registry: FakeModelRegistry, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

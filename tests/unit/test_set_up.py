@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 # What set-up looks for, as programs that do nothing; a fake Java tells a version as the real one does.
-TOOLS = ("make", "git", "mvn", "javac")
+TOOLS = ("make", "git", "mvn", "javac", "cc")
 JAVA = """#!/bin/sh
 echo 'openjdk version "{version}" 2025-04-15' >&2
 """
@@ -57,6 +57,7 @@ def set_up(checkout: Path, programs: Path, **environment: str) -> subprocess.Com
     [
         ("java", "openjdk-17-jdk-headless"),
         ("javac", "openjdk-17-jdk-headless"),
+        ("cc", "gcc"),
         ("mvn", "maven"),
         ("make", "make"),
         ("git", "git"),
