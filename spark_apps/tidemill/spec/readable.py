@@ -1,4 +1,4 @@
-"""Values as a person reads them: moments, ages, sizes. Imports nothing, so that every command can have it."""
+"""Values as a person reads them: moments, ages, sizes. `--help` imports this: standard library only."""
 
 from __future__ import annotations
 
