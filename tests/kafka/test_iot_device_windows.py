@@ -1,7 +1,5 @@
 """Windows of readings, and their alerts; the page of tidemill.testing shows these tests."""
 
-import pytest
-
 from tidemill import testing
 
 WINDOWS = "conf/pipelines/iot_device_windows.yaml"
@@ -34,7 +32,6 @@ def test_alerts_reach_the_topic(tidemill_spark, tidemill_broker, tmp_path):
     assert [record.key for record in tidemill_broker.read(run.topic_of("iot_alerts"))] == [b"boiler"]
 
 
-@pytest.mark.soak
 def test_windows_are_the_same_however_readings_come(tidemill_spark, tmp_path):
     rows = [reading(minute) for minute in (0, 3, 1, 12, 8, 25)]
     testing.assert_same_result(WINDOWS, rows, tmp_path, tidemill_spark, splits=1)
