@@ -152,9 +152,8 @@ def refused(plan: Callable[[], BackfillPlan]) -> UsageError:
     return refusal.value
 
 
-@pytest.mark.parametrize(
-    "event_time", [EVENT_TIME, pytest.param(None, marks=pytest.mark.soak)], ids=["event_time", "none"]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("event_time", [EVENT_TIME, None], ids=["event_time", "none"])
 def test_rows_of_a_filter_that_the_stream_adds_meanwhile_stay(
     orders: Orders, event_time: dict[str, str] | None
 ) -> None:

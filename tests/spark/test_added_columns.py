@@ -204,6 +204,7 @@ def zones(lake: Lake, table: str = "bronze/orders") -> list[tuple[int, str | Non
     return sorted((row["id"], row.get("zone")) for row in lake.rows(table))
 
 
+@pytest.mark.soak
 def test_a_pipeline_grows_is_rewound_and_grows_again_and_refuses_what_does_not_fit(lake: Lake) -> None:
     land(lake, 1, 2)
     orders(lake, PLAIN).run_incremental()

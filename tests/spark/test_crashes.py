@@ -99,7 +99,7 @@ WINDOW_ROWS = [(0, 4), (5, 5), (10, 5)]
     [
         ({}, 2),
         pytest.param({"writer": "spark"}, 1, marks=pytest.mark.soak),
-        ({"mode": "merge", "key": ["window_start"]}, 2),
+        pytest.param({"mode": "merge", "key": ["window_start"]}, 2, marks=pytest.mark.soak),
     ],
     ids=["arrow", "spark", "merge"],
 )

@@ -12,7 +12,8 @@ from tidemill.ledger.read import read_commits
 from tidemill.ledger.table_restore import TableRestore
 
 # Windows have rows without repetitions, too.
-KINDS = [pytest.param(kind, marks=pytest.mark.soak) if kind == "dedup" else kind for kind in TRANSFORMS]
+LONGER = ("dedup", "joined")
+KINDS = [pytest.param(kind, marks=pytest.mark.soak) if kind in LONGER else kind for kind in TRANSFORMS]
 
 
 @pytest.mark.parametrize("kind", KINDS)

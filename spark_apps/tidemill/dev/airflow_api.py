@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -14,6 +16,14 @@ from tidemill.errors import UnavailableError
 # Seconds for one answer. The API server answers in milliseconds; on a machine whose cores are all busy
 # starting Spark, in seconds.
 ANSWER_TIMEOUT_SECONDS = 30
+
+# Seconds before a call is repeated that met another writer. SQLite, on which Airflow standalone is, refuses
+# at once a transaction that has read what was changed meanwhile; those of its other parts are short.
+BUSY_PAUSES_SECONDS = (0.2, 0.5, 1, 2, 4)
+
+# What Airflow says then; it has changed nothing. Only what may be done twice is repeated.
+DATABASE_ERROR = "Database error"
+REPEATABLE = ("GET", "PATCH")
 
 
 @dataclass(frozen=True)
@@ -41,12 +51,21 @@ class AirflowApi:
         return self.call("GET", f"/dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}")
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """One call below `/api/v2`.
+        """One call below `/api/v2`; a read or a PATCH is repeated where its database was busy.
 
         Raises:
             UnavailableError: TIDE-DEV-030, if the server does not answer or says no.
         """
-        return _request(method, f"{self.url}/api/v2{path}", body, {"Authorization": f"Bearer {self.token}"})
+        headers = {"Authorization": f"Bearer {self.token}"}
+        ask = partial(_request, method, f"{self.url}/api/v2{path}", body, headers)
+        for pause in BUSY_PAUSES_SECONDS if method in REPEATABLE else ():
+            try:
+                return ask()
+            except UnavailableError as error:
+                if DATABASE_ERROR not in str(error.facts["reason"]):
+                    raise
+            time.sleep(pause)
+        return ask()
 
 
 def log_in(url: str, user: str, password: str | None) -> AirflowApi:
