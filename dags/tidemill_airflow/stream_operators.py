@@ -52,7 +52,7 @@ class StreamAction(BaseOperator):
         from tidemill.control.stream_request import begin
 
         request = request_of(context, self.pipeline)
-        goal = begin(plane, request)
+        goal = begin(plane, request, self.log.info)
         self.log.info("%s %s: next, %s", request.verb, request.pipeline, goal.kind)
         driver = plane.runtime.last_start(request.pipeline)
         if driver is not None:

@@ -18,8 +18,9 @@ from tidemill.control.plane import ControlPlane
 from tidemill.control.proof import Proof
 from tidemill.control.runtime import StartedDriver
 from tidemill.control.suspension import check_suspendable, check_until
+from tidemill.control.upgrade_check import check_upgrade
 from tidemill.control.visit import start_stream
-from tidemill.errors import UsageError
+from tidemill.errors import GateRefusedError, UsageError
 from tidemill.names import incremental_dag_id
 from tidemill.spec.project import Pipeline, resolve_pipeline
 
@@ -60,22 +61,30 @@ class StreamRequest:
         return _STATES.get(self.verb, "running")
 
 
-def begin(plane: ControlPlane, request: StreamRequest) -> Goal:
-    """Do the next step of a request.
+def _tell_nobody(_: str) -> None: ...
 
-    1. Write the wish, unless a later one stands. 2. Drain a driver that must go. 3. Start one if none
-    runs and one should.
+
+def begin(plane: ControlPlane, request: StreamRequest, tell: Callable[[str], None] = _tell_nobody) -> Goal:
+    """Do the next step of a request; `tell` hears what takes long.
+
+    1. If a driver must go for another version, ask the upgrade gate: some 15 seconds where Spark plans it.
+    2. Write the wish, unless a later one stands. 3. Drain a driver that must go. 4. Start one if none runs
+    and one should.
 
     Raises:
-        GateRefusedError: If the storage root is another control plane's.
+        GateRefusedError: If the storage root is another control plane's; if the new version cannot take
+            over, with the gate's finding: the old one runs on, and nothing was changed.
         SpecError: If the declaration is wrong; nothing was changed.
         UsageError: TIDE-CTRL-006 if the pipeline is no stream, TIDE-CTRL-007 if a later wish stands,
             TIDE-CTRL-020 if a suspension's moment is of no use, TIDE-CTRL-021 if someone has stopped what
             is to be suspended or resumed.
+        UnavailableError: If the new version could not be looked at; nothing was changed.
     """
     check_until(request.verb, request.until, datetime.now(UTC))
     pipeline = None if request.verb == "stop" else _stream(plane, request)
     plane.own()
+    if request.verb == "restart" and pipeline is not None:
+        _check_successor(plane, pipeline, request, tell)
     _write_wish(plane, request, pipeline)
     driver = plane.running(request.pipeline)
     if request.state != "running":
@@ -105,7 +114,7 @@ def carry_out(
 ) -> Proof:
     """Carry out a request and wait for its proof; `tell` hears each new state once."""
     deadline = time.monotonic() + timeout_seconds
-    goal, told = begin(plane, request), ""
+    goal, told = begin(plane, request, tell), ""
     while True:
         proof = prove(plane, goal)
         if proof.state == "overdue":
@@ -121,6 +130,27 @@ def carry_out(
         if proof.message != told:
             tell(told := proof.message)
         time.sleep(POLL_SECONDS)
+
+
+def _check_successor(
+    plane: ControlPlane, pipeline: Pipeline, request: StreamRequest, tell: Callable[[str], None]
+) -> None:
+    """Let no driver go for a version that would then be refused; one that drains is on its way out."""
+    driver = plane.running(request.pipeline)
+    if driver is None or driver.drain_requested_at is not None or not _must_go(driver, request):
+        return
+    if driver.digest == pipeline.version_digest:
+        return
+    tell("asking the upgrade gate whether the new version can take over; the old one runs meanwhile")
+    objection = check_upgrade(plane, pipeline).objection
+    if objection is not None:
+        raise GateRefusedError(
+            objection.finding_id,
+            f"{objection.problem} The old version runs on; nothing was changed.",
+            facts={**objection.facts, "running": driver.run_id},
+            fix=objection.fix,
+            runbook=objection.runbook or "upgrade",
+        )
 
 
 def _stop(plane: ControlPlane, pipeline: str, driver: StartedDriver | None) -> None:

@@ -1,9 +1,10 @@
-"""Reconciliation asks the upgrade gate before it replaces a stream; Spark's part has prepared answers."""
+"""The upgrade gate is asked before a stream is replaced; Spark's part has prepared answers."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 
@@ -13,12 +14,16 @@ from tests.support.golden_patient import DECLARATION, NAME, ran_windowed
 from tests.support.patient import Patient
 from tests.support.patient_fixtures import patient
 from tests.support.small_project import ENVIRONMENT
+from tidemill.checkpoint.desired import read_desired
 from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.upgrade.version import KeptState, PlannedVersion, kept_in
 from tidemill.control.local_runtime import LocalRuntime
 from tidemill.control.plane import ControlPlane
+from tidemill.control.proof import Proof
+from tidemill.control.stream_request import StreamRequest, carry_out
 from tidemill.control.streams import reconcile_streams
 from tidemill.control.visit import Outcome
+from tidemill.errors import GateRefusedError
 
 __all__ = ["patient"]
 
@@ -30,6 +35,7 @@ class Upgraded:
 
     def __init__(self, patient: Patient) -> None:
         self.patient = patient
+        self.told: list[str] = []
         patient.drivers.environ(f"{ENVIRONMENT}\non_change: restart\n")
         ran_windowed(patient)
         (self.state,) = kept_in(CheckpointReader(patient.plane.store, str(patient.state / "g0001")))
@@ -51,6 +57,16 @@ class Upgraded:
     def driver(self) -> str | None:
         running = self.plane().running(NAME)
         return None if running is None else running.run_id
+
+    def restart(self, run_id: str) -> Proof:
+        """As a person asks for it."""
+        request = StreamRequest(NAME, "restart", run_id, datetime.now(UTC), "somebody")
+        return carry_out(self.plane(), request, 60, self.told.append)
+
+    def parts(self) -> int:
+        """How often Spark was asked."""
+        runs = self.patient.drivers.folder / "behaviour" / "part.runs"
+        return len(runs.read_text().splitlines())
 
     def spark_says(self, *operators: KeptState) -> None:
         version = PlannedVersion(operators=operators).model_dump(mode="json")
@@ -90,7 +106,7 @@ def test_while_spark_plans_the_old_version_runs_and_nothing_is_planned_twice(upg
     assert upgraded.driver() == upgraded.old
     runs = upgraded.patient.drivers.folder / "behaviour" / "part.runs"
     eventually(runs.exists, "the part is at work")
-    assert len(runs.read_text().splitlines()) == 1
+    assert upgraded.parts() == 1
     upgraded.patient.drivers.let_go("part")
 
 
@@ -101,4 +117,35 @@ def test_a_part_that_is_cut_short_is_told_and_not_begun_again_at_once(upgraded: 
     outcome = upgraded.visit()
     assert (outcome.decision.action, outcome.decision.runbook) == ("failed", "spark-part-failed")
     assert upgraded.driver() == upgraded.old
-    assert len((upgraded.patient.drivers.folder / "behaviour/part.runs").read_text().splitlines()) == 1
+    assert upgraded.parts() == 1
+
+
+def test_a_restart_with_a_version_that_would_be_refused_leaves_the_old_one_at_work(
+    upgraded: Upgraded,
+) -> None:
+    upgraded.spark_says()
+    plane = upgraded.plane()
+    wished = read_desired(plane.store, plane.layout, NAME)
+    with pytest.raises(GateRefusedError) as refused:
+        upgraded.restart("restarted")
+    assert (refused.value.error_id, refused.value.runbook) == ("TIDE-CTRL-080", "upgrade")
+    assert read_desired(plane.store, plane.layout, NAME) == wished
+    driver = plane.running(NAME)
+    assert driver is not None
+    assert (driver.run_id, driver.drain_requested_at) == (upgraded.old, None)
+    assert refused.value.facts["running"] == upgraded.old
+
+
+def test_a_restart_with_a_version_that_can_go_on_is_carried_out_and_the_next_asks_nobody(
+    upgraded: Upgraded,
+) -> None:
+    upgraded.spark_says(upgraded.state)
+    assert upgraded.restart("restarted").state == "done"
+    assert upgraded.driver() == "restarted"
+    assert "asking the upgrade gate" in upgraded.told[0]
+    upgraded.told.clear()
+    # Now it is the same version.
+    assert upgraded.restart("again").state == "done"
+    assert upgraded.driver() == "again"
+    assert "asking" not in " ".join(upgraded.told)
+    assert upgraded.parts() == 1
