@@ -16,6 +16,7 @@ from tidemill.cli import (
     checkpoint,
     control,
     dev,
+    explain,
     gameday,
     graph,
     init,
@@ -50,7 +51,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verbs in (init, validate, plan, run, status, streams, watch, ledger, query, graph):
+for verbs in (init, validate, plan, run, status, explain, streams, watch, ledger, query, graph):
     verbs.add_to(app)
 for group in (
     queries,

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tidemill.checkpoint.current import read_current
 from tidemill.checkpoint.doctor.advice import advice
+from tidemill.checkpoint.doctor.measured import Measured
 from tidemill.checkpoint.doctor.read_measured import read_measured
 from tidemill.checkpoint.doctor.rules import (
     DOCTOR_RUNBOOK,
@@ -108,15 +109,21 @@ def examine(
 
 def advice_for(store: Store, environment: Environment, name: str) -> list[Finding]:
     """What the measured values of one pipeline say; nothing where they cannot be read."""
+    measured = measured_for(store, environment, name)
+    return [] if measured is None else advice(measured)
+
+
+def measured_for(store: Store, environment: Environment, name: str) -> Measured | None:
+    """The measured values of one pipeline; None where they cannot be read."""
     try:
         pipeline = resolve_pipeline(environment, name)
         live = read_current(store, environment.layout, name)
         if live is None:
-            return []
+            return None
         path = environment.layout.checkpoint(name, live.generation)
-        return advice(read_measured(store, pipeline, path, CheckpointBatches(store, path).commit_ids()))
+        return read_measured(store, pipeline, path, CheckpointBatches(store, path).commit_ids())
     except TidemillError:
-        return []
+        return None
 
 
 @dataclass(frozen=True)

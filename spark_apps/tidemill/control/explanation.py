@@ -1,0 +1,243 @@
+"""A pipeline in sentences: what it does, how it stands, what it waits for, and where its time goes. Pure.
+
+What it knows is what `plan`, `status` and the doctor show, too; here it is told to somebody who has not seen
+the pipeline before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from tidemill.checkpoint.doctor.measured import LEAST_BATCHES, Measured, words_of
+from tidemill.checkpoint.retention.clock import time_to_data_loss
+from tidemill.checkpoint.status import Status
+from tidemill.control.stream_status import PipelineState
+from tidemill.spec.pipeline import PipelineSpec
+from tidemill.spec.project import Pipeline
+from tidemill.spec.readable import readable_size, short_duration, shown
+from tidemill.spec.units import format_duration
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Sentences under four headings.
+
+    Args:
+        does: What it reads, makes of that, and writes; when.
+        stands: What is asked of it, what runs, and how far it has come.
+        waits_for: Why nothing happens, or what happens next.
+        time: What a typical batch takes, and for what.
+    """
+
+    does: tuple[str, ...]
+    stands: tuple[str, ...]
+    waits_for: tuple[str, ...]
+    time: tuple[str, ...]
+
+    def document(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
+
+
+def explain_pipeline(pipeline: Pipeline, state: PipelineState, measured: Measured | None) -> Explanation:
+    """Explain one pipeline.
+
+    Args:
+        pipeline: Its declaration.
+        state: What is asked of it, and what is.
+        measured: What its newest batches took; None where nothing was measured.
+    """
+    return Explanation(
+        tuple(_does(pipeline)),
+        tuple(_stands(state)),
+        tuple(_waits_for(pipeline, state)),
+        () if measured is None else tuple(_time(measured)),
+    )
+
+
+def _does(pipeline: Pipeline) -> Iterator[str]:
+    spec = pipeline.spec
+    yield spec.description
+    for stream in spec.streams.values():
+        yield from _reads(stream)
+    for name, table in spec.tables.items():
+        yield f"Joins each batch with the newest version of the table {table}, as `{name}`."
+    if spec.transform is not None:
+        yield f"Makes its rows by the transform {spec.transform}."
+    if spec.models:
+        yield f"Applies the models {', '.join(sorted(spec.models))}."
+    for sink in spec.sinks:
+        place = f"the table {sink.place}" if sink.delta is not None else sink.place
+        mode = sink.chosen.mode
+        yield f"Writes to {place}{f' by {mode}' if mode else ''}."
+    if spec.has_quarantine:
+        yield "Sets aside, in a quarantine table, what does not fit."
+    yield _when(spec)
+
+
+def _reads(stream: PipelineSpec) -> Iterator[str]:
+    source, payload, event_time = stream.source, stream.payload, stream.event_time
+    form = "" if payload is None else f", as {payload.format}"
+    yield f"Reads {_place(stream)}{form}."
+    kafka = source.kafka or source.eventhubs
+    if kafka is not None and kafka.max_offsets_per_batch:
+        yield f"A batch has at most {kafka.max_offsets_per_batch:,} of its records."
+    if event_time is not None:
+        late = format_duration(event_time.watermark)
+        yield f"Its rows may come {late} later than newer ones (event time `{event_time.column}`)."
+
+
+def _place(stream: PipelineSpec) -> str:
+    """Where a stream reads."""
+    source = stream.source
+    if source.eventhubs is not None:
+        return f"the event hub {source.eventhubs.hub} of {source.eventhubs.namespace}"
+    if source.kafka is not None:
+        topics = source.topics_or_pattern
+        if isinstance(topics, re.Pattern):
+            return f"the topics that match {topics.pattern}"
+        return f"the topic{'s' if len(topics) > 1 else ''} {', '.join(topics)}"
+    if source.delta is not None:
+        return f"the table {source.delta.table}"
+    if source.files is not None:
+        return f"{source.files.format} files in {source.files.path}"
+    return f"the source {source.kind}"
+
+
+def _when(spec: PipelineSpec) -> str:
+    run = spec.run
+    if run.mode == "stream":
+        return (
+            f"Runs all the time, with a batch every {format_duration(run.trigger)}."
+            if run.trigger
+            else ("Runs all the time, batch after batch.")
+        )
+    return f"Runs by the schedule {run.schedule}." if run.schedule else "Runs when it is asked to."
+
+
+def _stands(state: PipelineState) -> Iterator[str]:
+    facts, status = state.facts, state.status
+    yield f"Asked of it: {state.wish}."
+    if facts.running is not None:
+        since = shown(facts.running.started_at)
+        yield f"The driver {facts.running.run_id} runs ({facts.running.process}), since {since} UTC."
+    elif facts.endings:
+        last = facts.endings[-1]
+        cause = f": {last.cause}" if last.cause else ""
+        yield f"No driver runs. The last one, {last.run_id}, ended {last.result}{cause}."
+    elif status is None:
+        yield "It has never run here."
+    else:
+        yield f"No driver of this control plane runs. {status.run_id} was {status.state} at last."
+    if status is not None:
+        yield from _progress(status, facts.now)
+
+
+def _progress(status: Status, now: datetime) -> Iterator[str]:
+    if status.batch_id is not None and status.batch_committed_at is not None:
+        ago = short_duration(now - status.batch_committed_at)
+        yield f"Batch {status.batch_id} was committed {ago} ago."
+    counted = [
+        f"{number:,} {what}"
+        for number, what in (
+            (status.rows, "rows"),
+            (status.quarantined_rows, "rows set aside"),
+            (status.late_rows, "rows too late"),
+        )
+        if number
+    ]
+    if counted:
+        yield f"Since its driver started: {', '.join(counted)}."
+    if status.lag is not None:
+        yield (
+            f"{status.lag:,} records wait at its source." if status.lag else "It has read all that there is."
+        )
+    left = time_to_data_loss(status, now)
+    if left is not None and left > 0:
+        kept = short_duration(timedelta(seconds=left))
+        yield f"What it has not read stays at its source for {kept} at least."
+    elif left is not None:
+        yield "Records that it has not read may be gone from its source."
+
+
+def _waits_for(pipeline: Pipeline, state: PipelineState) -> Iterator[str]:
+    if state.owner is not None:
+        yield f"Another control plane owns it: {state.owner}."
+        return
+    if state.stall is not None:
+        yield f"{_capital(state.stall.words(state.facts.now))}. Page: {state.stall.runbook}."
+    if state.decision.action != "leave" or state.facts.running is None:
+        yield from _next(state)
+        return
+    own = state.own_status
+    if own is None:
+        yield "Its driver is starting."
+    elif own.error is not None:
+        yield f"Its driver cannot go on, and tries again: {own.error.get('problem') or own.error.get('id')}"
+    elif state.decision.reason != "runs":
+        yield f"{_capital(state.decision.reason)}."
+    elif own.state == "waiting":
+        yield "It waits for new records."
+    elif pipeline.spec.run.mode == "stream" and pipeline.spec.run.trigger:
+        yield f"It waits for nothing but its trigger, every {format_duration(pipeline.spec.run.trigger)}."
+    else:
+        yield "It waits for nothing."
+
+
+def _next(state: PipelineState) -> Iterator[str]:
+    """What the next reconciliation does, in one sentence and the page for it."""
+    decision = state.decision
+    until = "" if decision.until is None else f", at {shown(decision.until)} UTC"
+    words = {
+        "start": "Reconciliation starts it next",
+        "stop": "Reconciliation drains its driver next",
+        "kill": "Reconciliation ends its driver next",
+        "plan": "Reconciliation has Spark plan its new version next",
+        "wait": f"Reconciliation starts it again later{until}",
+        "leave": "Nothing is to be done",
+        "hold": "It waits for a person",
+        "refused": "It waits for a person",
+        "failed": "It waits for a person",
+        "unseen": "It could not be looked at",
+    }[decision.action]
+    page = f" Page: {decision.runbook}." if decision.runbook else ""
+    yield f"{words}: {decision.reason}.{page}" if decision.reason else f"{words}.{page}"
+
+
+def _time(measured: Measured) -> Iterator[str]:
+    if not measured.is_enough:
+        found = len(measured.batches)
+        yield f"Too few batches had records: {found} of the {LEAST_BATCHES} that tell a typical one."
+        return
+    took = measured.milliseconds
+    yield f"A typical batch takes {words_of(took)} for {measured.rows:,} rows."
+    work = sorted(batch.work_milliseconds for batch in measured.batches)[len(measured.batches) // 2]
+    yield (
+        f"Of these, reading, transform and writing take {words_of(work)}, planning and logs "
+        f"{words_of(max(0, took - work))}."
+    )
+    slowest = measured.slowest_sink
+    if slowest is not None:
+        reads = ", with reading and transform" if slowest.reads else ""
+        spent = f"{words_of(slowest.milliseconds)}, {slowest.share:.0%}"
+        yield f"Of its sinks {slowest.name} takes most{reads}: {spent}."
+    if measured.trigger:
+        full = took / measured.trigger
+        yield f"That is {full:.0%} of its trigger."
+    for topic in measured.topics:
+        if topic.skew is not None:
+            skew = topic.skew
+            verb = "wait in" if skew.what == "behind" else "were read from"
+            where = f"partition {skew.partition} of {skew.partitions}"
+            yield f"{skew.records:,} of {skew.of_all:,} records of {skew.topic} {verb} {where}."
+    if measured.state is not None:
+        size = readable_size(measured.state.bytes)
+        yield f"Its state has {measured.state.rows:,} rows, and takes {size} of memory."
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
