@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param
 
-from tidemill.names import BACKFILL_DAG_ID
+from tidemill.airflow_names import BACKFILL_DAG_ID
 from tidemill_airflow.bounded_operators import BackfillPlan, BackfillRun
 from tidemill_airflow.declared import choices, is_backfillable
 from tidemill_airflow.driver_pool import driver_pool

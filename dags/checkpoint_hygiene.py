@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG
 
-from tidemill.names import CHECKPOINT_HYGIENE_DAG_ID
+from tidemill.airflow_names import CHECKPOINT_HYGIENE_DAG_ID
 from tidemill_airflow.declared import names
 from tidemill_airflow.hygiene_operators import HygieneReport, LookAfterCheckpoint
 from tidemill_airflow.place import place_of

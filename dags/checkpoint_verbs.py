@@ -17,9 +17,9 @@ from __future__ import annotations
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param
 
+from tidemill.airflow_names import checkpoint_dag_id
 from tidemill.control.procedures.filled_form import fields_of
 from tidemill.control.procedures.verb_forms import FORMS, Field
-from tidemill.names import checkpoint_dag_id
 from tidemill_airflow.declared import is_protected, names
 from tidemill_airflow.place import place_of
 from tidemill_airflow.retries import LONG_WORK_TIMEOUT, REPEATED

@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG, Param
 
-from tidemill.names import GAME_DAY_DAG_ID
+from tidemill.airflow_names import GAME_DAY_DAG_ID
 from tidemill_airflow.declared import choices, is_stream
 from tidemill_airflow.driver_pool import driver_pool
 from tidemill_airflow.game_day_operator import PlayGameDay

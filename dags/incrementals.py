@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 
 from airflow.sdk import DAG
 
-from tidemill.names import incremental_dag_id
+from tidemill.airflow_names import incremental_dag_id
 from tidemill_airflow.bounded_operators import IncrementalRun
 from tidemill_airflow.declared import declared
 from tidemill_airflow.driver_pool import driver_pool

@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG
 
-from tidemill.names import STREAM_ASSETS_DAG_ID
+from tidemill.airflow_names import STREAM_ASSETS_DAG_ID
 from tidemill_airflow.declared import declared
 from tidemill_airflow.place import place_of
 from tidemill_airflow.retries import REPEATED

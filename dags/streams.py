@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param
 
-from tidemill.names import stream_dag_id
+from tidemill.airflow_names import stream_dag_id
 from tidemill_airflow.declared import declared
 from tidemill_airflow.moment import MOMENT
 from tidemill_airflow.place import place_of

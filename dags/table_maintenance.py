@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG
 
-from tidemill.names import TABLE_MAINTENANCE_DAG_ID
+from tidemill.airflow_names import TABLE_MAINTENANCE_DAG_ID
 from tidemill_airflow.declared import names
 from tidemill_airflow.maintenance_operators import MaintainTable, MaintenanceReport, TablesThere
 from tidemill_airflow.place import place_of

@@ -25,7 +25,7 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG
 
-from tidemill.names import STREAMS_DAG_ID
+from tidemill.airflow_names import STREAMS_DAG_ID
 from tidemill_airflow.place import place_of
 from tidemill_airflow.reconcile_operator import ReconcileStreams
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset, AssetAlias, BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
-from tidemill.names import asset_uri, name_beside
+from tidemill.airflow_names import asset_uri, name_beside
 from tidemill_airflow.abandoned_runs import waiting_task_of
 from tidemill_airflow.links import LINKS
 from tidemill_airflow.place import Place

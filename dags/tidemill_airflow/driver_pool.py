@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from tidemill.names import DRIVER_POOL_VARIABLE
+from tidemill.airflow_names import DRIVER_POOL_VARIABLE
 
 
 def driver_pool(variables: Mapping[str, str] = os.environ) -> str:

@@ -15,7 +15,7 @@ import attrs
 from airflow.configuration import conf
 from airflow.sdk import BaseOperatorLink
 
-from tidemill.names import streams_page_path
+from tidemill.airflow_names import streams_page_path
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator

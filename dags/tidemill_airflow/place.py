@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tidemill.airflow_names import name_beside
 from tidemill.errors import SpecError
-from tidemill.names import ENVIRONMENT_PATTERN, name_beside
+from tidemill.names import ENVIRONMENT_PATTERN
 from tidemill.spec.project import ENVIRONMENT_VARIABLE, PROJECT_VARIABLE, Project, load_environment
 from tidemill_airflow.workers import refuse_remote_workers
 

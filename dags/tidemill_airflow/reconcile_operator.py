@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
+from tidemill.airflow_names import STREAMS_DAG_ID, name_beside, streams_asset_uri
 from tidemill.errors import TidemillError
-from tidemill.names import STREAMS_DAG_ID, name_beside, streams_asset_uri
 from tidemill_airflow.abandoned_runs import stop_abandoned
 from tidemill_airflow.notify import Channels, channels_of, tell_all
 from tidemill_airflow.place import Place

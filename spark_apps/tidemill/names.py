@@ -1,7 +1,8 @@
 """Every name and path rule, once.
 
-Nothing else in Tidemill builds a path below the storage root, a DAG id, a Kubernetes name or a
-transaction id; `tests/unit/test_names.py` pins what is here, because stored data depends on it.
+Nothing else in Tidemill builds a path below the storage root, a Kubernetes name or a transaction id;
+`tests/unit/test_names.py` pins what is here, because stored data depends on it. What Airflow knows things
+by is in `airflow_names.py`.
 """
 
 from __future__ import annotations
@@ -96,21 +97,6 @@ def consumer_group_prefix(pipeline: str) -> str:
     return f"tidemill-{pipeline}"
 
 
-def stream_dag_id(pipeline: str) -> str:
-    """DAG of the actions on one stream."""
-    return f"stream__{pipeline}"
-
-
-def incremental_dag_id(pipeline: str) -> str:
-    """DAG of a scheduled incremental pipeline."""
-    return f"incremental__{pipeline}"
-
-
-def checkpoint_dag_id(verb: str) -> str:
-    """DAG of a verb of `checkpoint`."""
-    return f"checkpoint__{verb}"
-
-
 def kubernetes_name(pipeline: str, slot: str = "main") -> str:
     """Objects of a slot of a pipeline on Kubernetes, e.g. `tidemill-orders`, `tidemill-orders.backfill`.
 
@@ -133,51 +119,6 @@ def kubernetes_name(pipeline: str, slot: str = "main") -> str:
 def kubernetes_job_name(pipeline: str, start: str) -> str:
     """Job of one start of a bounded run, e.g. `tidemill-iot-events-1f2e3d4c`; `start` tells starts apart."""
     return f"{kubernetes_name(pipeline)}-{hashlib.sha256(start.encode()).hexdigest()[:8]}"
-
-
-STREAMS_DAG_ID = "tidemill_streams"
-# Airflow calls its own runs of the past backfills, in its pages and by `airflow backfill`.
-BACKFILL_DAG_ID = "tidemill_backfill"
-
-# Tells what streams have committed, as events of their tables' assets.
-STREAM_ASSETS_DAG_ID = "stream_assets"
-
-CHECKPOINT_HYGIENE_DAG_ID = "checkpoint_hygiene"
-TABLE_MAINTENANCE_DAG_ID = "table_maintenance"
-GAME_DAY_DAG_ID = "game_day"
-
-# Airflow's pool of the tasks that run drivers, and the variable by which whoever made it says so.
-DRIVER_POOL = "tidemill_drivers"
-DRIVER_POOL_VARIABLE = "TIDEMILL_POOL"
-
-
-def asset_uri(table: str, beside: str = "") -> str:
-    """Airflow Asset of a table, e.g. `tidemill://tables/silver/orders`, or `tidemill://test/tables/…`.
-
-    Args:
-        table: The table.
-        beside: Name of an environment that stands beside another one in the same Airflow.
-    """
-    return f"tidemill://{beside}/tables/{table}" if beside else f"tidemill://tables/{table}"
-
-
-def streams_asset_uri(beside: str = "") -> str:
-    """The asset that stands for all streams of an environment together."""
-    return f"tidemill://{beside}/streams" if beside else "tidemill://streams"
-
-
-def name_beside(name: str, beside: str = "") -> str:
-    """Name of a DAG or asset, e.g. `tidemill_streams`, or `test.tidemill_streams` of a second environment."""
-    return f"{beside}.{name}" if beside else name
-
-
-# The Streams page, below the address of Airflow.
-STREAMS_PAGE = "/tidemill/"
-
-
-def streams_page_path(pipeline: str) -> str:
-    """A pipeline's part of the Streams page, below the address of Airflow."""
-    return f"{STREAMS_PAGE}#/pipelines/{pipeline}"
 
 
 def catalogued_name(catalog: str | None, table: str) -> str:

@@ -15,8 +15,8 @@ import pytest
 
 from tests.support.fake_driver import ROOT
 from tests.support.small_project import ENVIRONMENT, INCREMENTAL, STREAM, SmallProject, small_project
+from tidemill.airflow_names import DRIVER_POOL
 from tidemill.errors import SpecError
-from tidemill.names import DRIVER_POOL
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.project import Project
 

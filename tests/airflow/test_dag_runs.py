@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.airflow_server import OTHER_USER, USER, Airflow, airflow_server, status_of
 from tests.support.eventually import eventually
+from tidemill.airflow_names import BACKFILL_DAG_ID, DRIVER_POOL
 from tidemill.checkpoint.holds import Hold, read_holds, take_hold
 from tidemill.checkpoint.procedure.audit import read_audit
 from tidemill.control.bounded_run import finish_of
@@ -21,7 +22,6 @@ from tidemill.control.goal import prove
 from tidemill.control.process_session import session_members
 from tidemill.control.waiting_task import WaitingTask, note_waiting
 from tidemill.errors import UnavailableError
-from tidemill.names import BACKFILL_DAG_ID, DRIVER_POOL
 from tidemill.observe.airflow_health import ask_airflow
 
 RANGE = {"from": "2026-03-01T00:00:00Z", "to": "2026-03-02T00:00:00Z"}

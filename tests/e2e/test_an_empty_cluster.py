@@ -10,7 +10,8 @@ import pytest
 from tests.support.cluster import uid_of, until
 from tests.support.platform import BRONZE, WINDOWS, Platform
 from tests.support.release import PLATFORM, is_running
-from tidemill.names import STREAMS_DAG_ID, incremental_dag_id, kubernetes_name, stream_dag_id
+from tidemill.airflow_names import STREAMS_DAG_ID, incremental_dag_id, stream_dag_id
+from tidemill.names import kubernetes_name
 
 DAILY = "iot_daily_summary"
 

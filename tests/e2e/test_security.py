@@ -18,7 +18,8 @@ from tests.support.cluster import Document, RefusedError, containers_of
 from tests.support.inside_cluster import POD, USER
 from tests.support.platform import WINDOWS, Platform
 from tests.support.release import NAME, PLATFORM
-from tidemill.names import STREAMS_DAG_ID, kubernetes_name
+from tidemill.airflow_names import STREAMS_DAG_ID
+from tidemill.names import kubernetes_name
 
 DRIVER = f"{kubernetes_name(WINDOWS)}-0"
 

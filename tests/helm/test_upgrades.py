@@ -17,7 +17,7 @@ from tests.support.chart import (
     pod_templates,
     render,
 )
-from tidemill.names import DRIVER_POOL, DRIVER_POOL_VARIABLE
+from tidemill.airflow_names import DRIVER_POOL, DRIVER_POOL_VARIABLE
 
 OTHER_TAGS = {"images": {"spark": {"tag": "9"}, "airflow": {"tag": "9"}, "broker": {"tag": "9"}}}
 

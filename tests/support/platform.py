@@ -17,7 +17,8 @@ from tests.support.cluster_airflow import ENDED, ClusterAirflow
 from tests.support.fed_events import FedEvents
 from tests.support.inside_cluster import Agent, feeding, inward, rows_as_windows, start_observer
 from tests.support.release import NAME, Release, driver_of, is_running
-from tidemill.names import STREAMS_DAG_ID, kubernetes_name
+from tidemill.airflow_names import STREAMS_DAG_ID
+from tidemill.names import kubernetes_name
 
 BRONZE, WINDOWS = "iot_events_bronze", "iot_device_windows"
 TOPIC = "iot_events"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.names import DRIVER_POOL, DRIVER_POOL_VARIABLE
+from tidemill.airflow_names import DRIVER_POOL, DRIVER_POOL_VARIABLE
 from tidemill_airflow.driver_pool import driver_pool
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tidemill import names
+from tidemill import airflow_names, names
 from tidemill.errors import SpecError
 from tidemill.names import Layout, check_pipeline_name
 
@@ -65,26 +65,26 @@ LAYOUT = Layout("/lake")
         (names.transaction_id("orders", "g0001", "bronze/orders"), "orders:g0001:bronze/orders"),
         (names.query_name("orders"), "orders"),
         (names.consumer_group_prefix("orders"), "tidemill-orders"),
-        (names.stream_dag_id("orders"), "stream__orders"),
-        (names.incremental_dag_id("orders"), "incremental__orders"),
-        (names.checkpoint_dag_id("rewind"), "checkpoint__rewind"),
-        (names.asset_uri("silver/orders"), "tidemill://tables/silver/orders"),
+        (airflow_names.stream_dag_id("orders"), "stream__orders"),
+        (airflow_names.incremental_dag_id("orders"), "incremental__orders"),
+        (airflow_names.checkpoint_dag_id("rewind"), "checkpoint__rewind"),
+        (airflow_names.asset_uri("silver/orders"), "tidemill://tables/silver/orders"),
         (names.kubernetes_name("iot_events"), "tidemill-iot-events"),
         (names.kubernetes_name("iot_events", "backfill"), "tidemill-iot-events.backfill"),
         (names.kubernetes_job_name("iot_events", "run-1"), "tidemill-iot-events-4e65d3fb"),
-        (names.STREAMS_DAG_ID, "tidemill_streams"),
-        (names.streams_asset_uri(), "tidemill://streams"),
-        (names.streams_asset_uri("test"), "tidemill://test/streams"),
-        (names.asset_uri("silver/orders", "test"), "tidemill://test/tables/silver/orders"),
-        (names.name_beside("tidemill_streams"), "tidemill_streams"),
-        (names.name_beside("tidemill_streams", "test"), "test.tidemill_streams"),
-        (names.STREAM_ASSETS_DAG_ID, "stream_assets"),
-        (names.STREAMS_PAGE, "/tidemill/"),
-        (names.streams_page_path("orders"), "/tidemill/#/pipelines/orders"),
-        (names.BACKFILL_DAG_ID, "tidemill_backfill"),
-        (names.CHECKPOINT_HYGIENE_DAG_ID, "checkpoint_hygiene"),
-        (names.TABLE_MAINTENANCE_DAG_ID, "table_maintenance"),
-        (names.GAME_DAY_DAG_ID, "game_day"),
+        (airflow_names.STREAMS_DAG_ID, "tidemill_streams"),
+        (airflow_names.streams_asset_uri(), "tidemill://streams"),
+        (airflow_names.streams_asset_uri("test"), "tidemill://test/streams"),
+        (airflow_names.asset_uri("silver/orders", "test"), "tidemill://test/tables/silver/orders"),
+        (airflow_names.name_beside("tidemill_streams"), "tidemill_streams"),
+        (airflow_names.name_beside("tidemill_streams", "test"), "test.tidemill_streams"),
+        (airflow_names.STREAM_ASSETS_DAG_ID, "stream_assets"),
+        (airflow_names.STREAMS_PAGE, "/tidemill/"),
+        (airflow_names.streams_page_path("orders"), "/tidemill/#/pipelines/orders"),
+        (airflow_names.BACKFILL_DAG_ID, "tidemill_backfill"),
+        (airflow_names.CHECKPOINT_HYGIENE_DAG_ID, "checkpoint_hygiene"),
+        (airflow_names.TABLE_MAINTENANCE_DAG_ID, "table_maintenance"),
+        (airflow_names.GAME_DAY_DAG_ID, "game_day"),
         (names.GAME_DAYS_TABLE, "platform/game_days"),
         (names.FIRST_GENERATION, "g0001"),
         (names.QUARANTINE_OUTPUT, "quarantine"),

@@ -18,7 +18,7 @@ from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessE
 from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import Depends, HTTPException
 
-from tidemill.names import incremental_dag_id, stream_dag_id
+from tidemill.airflow_names import incremental_dag_id, stream_dag_id
 from tidemill_airflow.place import Place
 
 # Airflow's word for a permission of a plugin's own; with FAB, `can read on Tidemill records`.

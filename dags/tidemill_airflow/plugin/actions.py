@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tidemill.names import BACKFILL_DAG_ID, checkpoint_dag_id, incremental_dag_id, stream_dag_id
+from tidemill.airflow_names import BACKFILL_DAG_ID, checkpoint_dag_id, incremental_dag_id, stream_dag_id
 from tidemill_airflow.declared import is_backfillable
 from tidemill_airflow.place import Place
 from tidemill_airflow.plugin.answers import Action

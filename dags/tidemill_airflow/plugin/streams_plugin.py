@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from tidemill.names import STREAMS_PAGE
+from tidemill.airflow_names import STREAMS_PAGE
 from tidemill_airflow.links import airflow_path
 
 if TYPE_CHECKING:

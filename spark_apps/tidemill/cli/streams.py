@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemill.airflow_names import STREAMS_DAG_ID
 from tidemill.cli.invocation import Invocation, invocation_of
 from tidemill.cli.output import say
-from tidemill.names import STREAMS_DAG_ID
 
 if TYPE_CHECKING:
     from tidemill.control.plane import ControlPlane

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tidemill.airflow_names import CHECKPOINT_HYGIENE_DAG_ID
 from tidemill.checkpoint.doctor.examine import Examination, examine
 from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.procedure.carry_out import Request, carry_out, plan_of, procedure_of
@@ -21,7 +22,6 @@ from tidemill.checkpoint.verbs.backup_manifest import Manifest, read_manifests
 from tidemill.checkpoint.verbs.prune import Keep, gather_prune, plan_prune, prune_steps
 from tidemill.control.plane import ControlPlane
 from tidemill.errors import TidemillError, UsageError
-from tidemill.names import CHECKPOINT_HYGIENE_DAG_ID
 from tidemill.spec.hygiene import Hygiene
 from tidemill.spec.project import Pipeline, resolve_pipeline
 

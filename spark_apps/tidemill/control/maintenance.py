@@ -6,13 +6,13 @@ import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from tidemill.airflow_names import TABLE_MAINTENANCE_DAG_ID
 from tidemill.checkpoint.procedure.audit import AuditEntry, write_audit
 from tidemill.control.hygiene import may_delete
 from tidemill.control.plane import ControlPlane
 from tidemill.errors import UsageError
 from tidemill.maintenance.maintain import TablePlan, TableReport, maintain, plan_maintenance
 from tidemill.maintenance.needs import Maintained, maintained_tables
-from tidemill.names import TABLE_MAINTENANCE_DAG_ID
 from tidemill.spec.near_key import near_key
 
 

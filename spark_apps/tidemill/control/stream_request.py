@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
+from tidemill.airflow_names import incremental_dag_id
 from tidemill.checkpoint.desired import Desired, read_desired, write_desired
 from tidemill.control.goal import Goal, prove
 from tidemill.control.plane import ControlPlane
@@ -21,7 +22,6 @@ from tidemill.control.suspension import check_suspendable, check_until
 from tidemill.control.upgrade_check import check_upgrade
 from tidemill.control.visit import start_stream
 from tidemill.errors import GateRefusedError, UsageError
-from tidemill.names import incremental_dag_id
 from tidemill.spec.project import Pipeline, resolve_pipeline
 
 Verb = Literal["start", "stop", "restart", "suspend", "resume"]

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tidemill.airflow_names import DRIVER_POOL, DRIVER_POOL_VARIABLE
 from tidemill.dev.ports import LOOPBACK
-from tidemill.names import DRIVER_POOL, DRIVER_POOL_VARIABLE
 from tidemill.spec.project import ENVIRONMENT_VARIABLE, PROJECT_VARIABLE
 
 # Marks every process of one Airflow; drivers do not get it.

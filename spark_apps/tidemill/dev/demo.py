@@ -23,6 +23,13 @@ from signal import SIGTERM
 
 import yaml
 
+from tidemill.airflow_names import (
+    BACKFILL_DAG_ID,
+    STREAMS_DAG_ID,
+    STREAMS_PAGE,
+    incremental_dag_id,
+    stream_dag_id,
+)
 from tidemill.control.plane import ControlPlane, open_control_plane
 from tidemill.control.process_identity import ProcessIdentity, start_detached
 from tidemill.dev.airflow_api import AirflowApi, log_in
@@ -39,7 +46,6 @@ from tidemill.dev.broker_process import BrokerProcess, find_broker
 from tidemill.dev.ports import is_free
 from tidemill.dev.topics import create_topic
 from tidemill.errors import UnavailableError
-from tidemill.names import BACKFILL_DAG_ID, STREAMS_DAG_ID, STREAMS_PAGE, incremental_dag_id, stream_dag_id
 from tidemill.spec.project import Project, load_environment
 
 USUAL_BROKER_PORT = 9092
