@@ -128,7 +128,7 @@ def _stands(state: PipelineState) -> Iterator[str]:
     elif facts.endings:
         last = facts.endings[-1]
         cause = f": {last.cause}" if last.cause else ""
-        yield f"No driver runs. The last one, {last.run_id}, ended {last.result}{cause}."
+        yield _sentence(f"No driver runs. The last one, {last.run_id}, ended {last.result}{cause}")
     elif status is None:
         yield "It has never run here."
     else:
@@ -169,7 +169,8 @@ def _waits_for(pipeline: Pipeline, state: PipelineState) -> Iterator[str]:
         yield f"Another control plane owns it: {state.owner}."
         return
     if state.stall is not None:
-        yield f"{_capital(state.stall.words(state.facts.now))}. Page: {state.stall.runbook}."
+        stalled = _sentence(state.stall.words(state.facts.now))
+        yield f"{stalled} Page: {state.stall.runbook}."
     if state.decision.action != "leave" or state.facts.running is None:
         yield from _next(state)
         return
@@ -177,9 +178,10 @@ def _waits_for(pipeline: Pipeline, state: PipelineState) -> Iterator[str]:
     if own is None:
         yield "Its driver is starting."
     elif own.error is not None:
-        yield f"Its driver cannot go on, and tries again: {own.error.get('problem') or own.error.get('id')}"
+        problem = own.error.get("problem") or own.error.get("id")
+        yield _sentence(f"Its driver cannot go on, and tries again: {problem}")
     elif state.decision.reason != "runs":
-        yield f"{_capital(state.decision.reason)}."
+        yield _sentence(state.decision.reason)
     elif own.state == "waiting":
         yield "It waits for new records."
     elif pipeline.spec.run.mode == "stream" and pipeline.spec.run.trigger:
@@ -205,7 +207,7 @@ def _next(state: PipelineState) -> Iterator[str]:
         "unseen": "It could not be looked at",
     }[decision.action]
     page = f" Page: {decision.runbook}." if decision.runbook else ""
-    yield f"{words}: {decision.reason}.{page}" if decision.reason else f"{words}.{page}"
+    yield _sentence(f"{words}: {decision.reason}" if decision.reason else words) + page
 
 
 def _time(measured: Measured) -> Iterator[str]:
@@ -239,5 +241,7 @@ def _time(measured: Measured) -> Iterator[str]:
         yield f"Its state has {measured.state.rows:,} rows, and takes {size} of memory."
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def _sentence(text: str) -> str:
+    """The first line of what may be an error's whole text."""
+    line = text.strip().partition("\n")[0].rstrip(".")
+    return f"{line[:1].upper()}{line[1:]}."

@@ -138,7 +138,10 @@ def test_a_stream_that_was_given_up_is_told_with_the_page(explained: SmallProjec
     carry_out(plane, request("start"), 30, lambda _: None)
     told = explain(explained)
     assert told.waits_for[-1].startswith("It waits for a person: ")
-    assert "Page: " in told.waits_for[-1]
+    assert told.waits_for[-1].endswith(" Page: stream-does-not-start.")
+    assert not [
+        sentence for sentence in (*told.stands, *told.waits_for) if "\n" in sentence or ".." in sentence
+    ]
 
 
 def test_a_wrong_file_is_reported_as_everywhere(tidemill: CommandLine, project: ConfProject) -> None:
