@@ -5,37 +5,29 @@ The live stream commits at the worst moments: after the plan, and while the back
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable
-from pyspark.sql import SparkSession
 
-from tests.support.kafka import Kafka, Record, send
-from tests.support.lake import Lake, LakePipeline
+from tests.support.minute_orders import (
+    EVENT_TIME,
+    FILTER,
+    SCHEMA,
+    START,
+    WINDOWS,
+    Orders,
+    at,
+    once,
+    orders,
+    windows_of,
+)
 from tidemill.backfill.plan import BackfillPlan
-from tidemill.backfill.progress import read_progress
 from tidemill.errors import DataError, FencedError, GateRefusedError, SpecError, UsageError
-from tidemill.sources.kafka_clients import KafkaClient
-from tidemill.sources.offsets import KafkaOffsets
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
-SCHEMA = {
-    "id": {"type": "string"},
-    "at": {"type": "string", "format": "date-time"},
-    "price": {"type": "number"},
-    "note": {"type": "string"},
-}
-EVENT_TIME = {"column": "at", "watermark": "1 minute"}
+__all__ = ["orders"]
 
-FILTER = """
-def transform(orders):
-    return orders.where("price > 0")
-"""
 COUNTS = """
 from pyspark.sql import functions as F
 
@@ -48,13 +40,6 @@ from pyspark.sql import functions as F
 def transform(orders):
     return orders.groupBy("id").agg(F.max_by("price", "at").alias("price"), F.max("at").alias("at"))
 """
-WINDOWS = """
-from pyspark.sql import functions as F
-
-def transform(orders):
-    counts = orders.groupBy(F.window("at", {window}), "id").count()
-    return counts.select("id", F.col("window.start").alias("start"), "count")
-"""
 # As an earlier version of the code read the time.
 AN_HOUR_LATER = """
 from pyspark.sql import functions as F
@@ -62,88 +47,6 @@ from pyspark.sql import functions as F
 def transform(orders):
     return orders.withColumn("at", F.col("at") + F.expr("INTERVAL 1 HOUR")).where("price > 0")
 """
-
-
-class Orders:
-    """A topic of orders, one a minute, and the pipelines that read it."""
-
-    def __init__(self, folder: Path, spark: SparkSession, kafka: Kafka) -> None:
-        self.lake = Lake(folder / "lake", spark, kafka.bootstrap_servers)
-        self.requires("id", "at", "price")
-        self.kafka = kafka
-        self.topic = kafka.new_topic("orders", 2)
-        self.sent: list[dict[str, Any]] = []
-
-    def requires(self, *properties: str) -> None:
-        """From now on a record without one of them is rejected."""
-        self.lake.schema("order.json", SCHEMA, list(properties))
-
-    def send(self, count: int, without: str = "", **changes: Any) -> None:
-        """Orders of the next minutes; each id comes every fifth time."""
-        first = len(self.sent)
-        orders = [
-            {"id": f"o{number % 5}", "at": at(number), "price": 1.0, "note": "", **changes}
-            for number in range(first, first + count)
-        ]
-        self.sent += orders
-        send(
-            self.kafka.bootstrap_servers,
-            self.topic,
-            [
-                Record(
-                    json.dumps({k: v for k, v in order.items() if k != without}).encode(),
-                    order["id"].encode(),
-                )
-                for order in orders
-            ],
-        )
-
-    def pipeline(self, name: str, transform: str | None = None, **keys: Any) -> LakePipeline:
-        code = {} if transform is None else {"transform": self.lake.transform(name, transform)}
-        declaration = {
-            "source": {"kafka": {"topic": self.topic}},
-            "payload": {"json": {"schema": "order.json"}},
-            "event_time": EVENT_TIME,
-            "sinks": [{"delta": {"table": f"silver/{name}"}}],
-            **code,
-            **keys,
-        }
-        return self.lake.pipeline(
-            name, **{key: value for key, value in declaration.items() if value is not None}
-        )
-
-    def all_offsets(self) -> dict[str, str]:
-        """The bounds of all that was sent."""
-        with KafkaOffsets(KafkaClient(self.kafka.bootstrap_servers)) as offsets:
-            start, end = offsets.ranges([self.topic])
-        return {"start_offsets": json.dumps(start), "end_offsets": json.dumps(end)}
-
-    def places(self, table: str) -> list[tuple[int, int]]:
-        """The records that rows are made of."""
-        return sorted((row["kafka_partition"], row["kafka_offset"]) for row in self.lake.rows(table))
-
-    def delete(self, table: str, condition: str) -> None:
-        self.lake.spark.sql(f"DELETE FROM delta.`{self.lake.root}/tables/{table}` WHERE {condition}")
-
-
-@pytest.fixture
-def orders(tmp_path: Path, spark: SparkSession, kafka: Kafka) -> Orders:
-    return Orders(tmp_path, spark, kafka)
-
-
-def at(minutes: int) -> str:
-    return (START + timedelta(minutes=minutes)).isoformat()
-
-
-def once(act: Callable[[], Any]) -> Callable[[str], None]:
-    """At the first step: what the live stream does meanwhile."""
-    waiting = [act]
-
-    def step(_: str) -> None:
-        if waiting:
-            waiting.pop()()
-
-    return step
 
 
 def refused(plan: Callable[[], BackfillPlan]) -> UsageError:
@@ -289,89 +192,6 @@ def test_whole_windows_are_computed_again_beside_the_stream(
     assert max(row[1] for row in after) >= START + timedelta(minutes=100)
 
 
-class DiedError(Exception):
-    """Stands for a driver that dies."""
-
-
-def dies_at(*steps: str) -> Callable[[str], None]:
-    def step(name: str) -> None:
-        if name in steps:
-            raise DiedError(name)
-
-    return step
-
-
-def test_a_backfill_in_chunks_goes_on_with_those_that_are_left(orders: Orders) -> None:
-    """Killed after a chunk, and in the next one when its rows are in the table, while the stream goes on."""
-    pipeline = orders.pipeline("paid", FILTER)
-    orders.send(20)
-    orders.send(4, without="price")
-    orders.send(20)
-    pipeline.run_incremental()
-    orders.delete("silver/paid", f"kafka_offset % 3 = 0 AND at >= '{at(2)}' AND at < '{at(42)}'")
-    plan = pipeline.plan(at(2), at(42), chunk="15")
-    orders.requires("id", "at", "price")
-
-    with pytest.raises(DiedError):
-        pipeline.apply(plan, dies_at("chunk_done 1"))
-    orders.send(10)
-    with pytest.raises(DiedError):
-        pipeline.apply(plan, dies_at("replaced silver/paid"))
-    pipeline.run_incremental()
-    pipeline.apply(plan)
-
-    progress = read_progress(orders.lake.store, pipeline.resolved.layout, "paid", plan.digest)
-    assert progress is not None
-    assert progress.chunks is not None
-    assert (len(progress.done), progress.chunks >= 3, progress.left) == (progress.chunks, True, timedelta())
-    assert len({chunk.run_id for chunk in progress.done.values()}) == 2
-    commits = [c.entry for c in orders.lake.ledger("silver/paid") if c.entry and c.entry.plan == plan.digest]
-    # One a chunk, and one more of the chunk that was committed and not told.
-    assert len(commits) == progress.chunks + 1
-    assert len(orders.places("silver/paid")) == len(set(orders.places("silver/paid"))) == 50
-    assert len(orders.lake.quarantined("paid")) == 4
-    # Asked for again, it is done again as a whole; so is one whose first chunks somebody has taken back.
-    version = DeltaTable(str(orders.lake.root / "tables/silver/paid")).version()
-    orders.delete("silver/paid", "true")
-    with pytest.raises(DiedError):
-        pipeline.apply(plan, dies_at("chunk_done 0"))
-    DeltaTable(str(orders.lake.root / "tables/silver/paid")).restore(version + 1)
-    pipeline.apply(plan)
-    assert len(orders.places("silver/paid")) == progress.rows["silver/paid"]
-
-
-@pytest.mark.soak
-def test_windows_in_chunks_are_those_of_the_stream(orders: Orders) -> None:
-    event_time = {**EVENT_TIME, "late": "table"}
-    pipeline = orders.pipeline("windows", WINDOWS.format(window='"5 minutes"'), event_time=event_time)
-    orders.send(60)
-    pipeline.run_incremental()
-    orders.send(4, at=at(12))
-    pipeline.run_incremental()
-    before, late = windows_of(orders), orders.lake.late("windows")
-    plan = pipeline.plan(at(10), at(40), chunk="7 minutes")
-    starts = [part.bounds.start for part in plan.parts if part.bounds.start is not None]
-    assert len(starts) >= 4
-    assert all((start - START) % timedelta(minutes=5) == timedelta() for start in starts)
-    assert len(late) == 4
-
-    with pytest.raises(DiedError):
-        pipeline.apply(plan, dies_at("chunk_done 1"))
-    pipeline.apply(plan)
-
-    after = windows_of(orders)
-    assert sum(count for *_, count in after) == sum(count for *_, count in before) + 4
-    assert [row for row in after if row[1] != START + timedelta(minutes=10)] == [
-        row for row in before if row[1] != START + timedelta(minutes=10)
-    ]
-    assert orders.lake.late("windows") == []
-
-
-def windows_of(orders: Orders) -> list[tuple[str, datetime, int]]:
-    rows = orders.lake.rows("silver/windows")
-    return sorted((row["id"], row["start"], row["count"]) for row in rows)
-
-
 def test_two_pipelines_on_one_table_do_not_replace_each_others_rows(orders: Orders) -> None:
     sinks = [{"delta": {"table": "silver/both"}}]
     paid = orders.pipeline("paid", FILTER, sinks=sinks)
@@ -404,111 +224,6 @@ def test_a_stream_that_begins_at_the_end_leaves_its_past_to_a_backfill(orders: O
 
     assert plan.records == 20
     assert len(orders.places("silver/paid")) == len(set(orders.places("silver/paid"))) == 30
-
-
-@pytest.mark.parametrize(
-    "by_offsets", [pytest.param(True, marks=pytest.mark.soak), False], ids=["offsets", "time"]
-)
-def test_a_record_is_in_the_table_or_in_quarantine_after_the_schema_has_changed(
-    orders: Orders, by_offsets: bool
-) -> None:
-    """What is rejected now leaves the table, what is accepted now leaves the quarantine."""
-    pipeline = orders.pipeline("paid", sinks=[{"delta": {"table": "bronze/paid"}}])
-    orders.send(10)
-    orders.send(5, without="price")
-    orders.send(5, without="note")
-    pipeline.run_incremental()
-    assert (len(orders.lake.rows("bronze/paid")), len(orders.lake.quarantined("paid"))) == (15, 5)
-    orders.requires("id", "at", "note")
-
-    if by_offsets:
-        pipeline.backfill(**orders.all_offsets())
-    else:
-        pipeline.backfill("2020-01-01", "2030-01-01")
-
-    rows, rejected = orders.lake.rows("bronze/paid"), orders.lake.quarantined("paid")
-    assert [row["reason"] for row in rejected] == ["missing_required:note"] * 5
-    assert sum(row["price"] is None for row in rows) == 5
-    places = [(row["kafka_partition"], row["kafka_offset"]) for row in rows]
-    places += [(row["partition"], row["offset"]) for row in rejected]
-    assert len(places) == len(set(places)) == 20
-
-
-@pytest.mark.soak
-def test_staged_rows_and_rejections_are_each_in_one_place_before_and_after_they_are_published(
-    orders: Orders,
-) -> None:
-    pipeline = orders.pipeline("paid", sinks=[{"delta": {"table": "bronze/paid"}}])
-    orders.send(10)
-    orders.send(5, without="price")
-    orders.send(5, without="note")
-    pipeline.run_incremental()
-    orders.requires("id", "at", "note")
-    plan = pipeline.plan("2020-01-01", "2030-01-01", chunk="7", publish="later")
-    pipeline.apply(plan)
-    assert reasons(orders) == ["missing_required:price"] * 5
-    assert len(orders.places("bronze/paid")) == 15
-    found = pipeline.verify(plan)
-    assert [(each.rows, each.is_none) for each in found.values()] == [(15, True), (5, True)]
-
-    pipeline.ask_to_publish(plan)
-    with pytest.raises(DiedError):
-        pipeline.apply(plan, dies_at("published bronze/paid"))
-    pipeline.apply(plan)
-    assert reasons(orders) == ["missing_required:note"] * 5
-    rejected = [(row["partition"], row["offset"]) for row in orders.lake.quarantined("paid")]
-    places = [*orders.places("bronze/paid"), *rejected]
-    assert len(places) == len(set(places)) == 20
-
-
-def reasons(orders: Orders) -> list[str]:
-    return [row["reason"] for row in orders.lake.quarantined("paid")]
-
-
-def test_an_event_leaves_the_quarantine_once_its_window_counts_it(orders: Orders) -> None:
-    """Of windows, only events in the range are in the table; others stay where they are."""
-    pipeline = orders.pipeline("windows", WINDOWS.format(window='"5 minutes"'))
-    orders.send(20, without="price")
-    orders.send(20)
-    pipeline.run_incremental()
-    assert len(orders.lake.quarantined("windows")) == 20
-    orders.requires("id", "at")
-
-    pipeline.backfill(at(5), at(15))
-
-    assert sum(count for _, start, count in windows_of(orders) if start < START + timedelta(minutes=20)) == 10
-    assert len(orders.lake.quarantined("windows")) == 10
-
-
-@pytest.mark.soak
-def test_a_late_order_leaves_the_table_of_late_ones_once_its_window_counts_it(orders: Orders) -> None:
-    """Each record is counted in a window or is in that table, before the backfill and after it."""
-    event_time = {**EVENT_TIME, "late": "table"}
-    pipeline = orders.pipeline("windows", WINDOWS.format(window='"5 minutes"'), event_time=event_time)
-    for _ in range(2):
-        orders.send(20)
-        pipeline.run_incremental()
-    orders.send(4, at=at(7))
-    orders.send(3, at=at(22))
-    pipeline.run_incremental()
-    assert counted_and_late(orders) == (35, 7)
-
-    plan = pipeline.plan(at(5), at(15), publish="later")
-    pipeline.apply(plan)
-    assert counted_and_late(orders) == (35, 7)
-    pipeline.ask_to_publish(plan)
-    pipeline.apply(plan)
-    assert counted_and_late(orders) == (39, 3)
-    pipeline.backfill(at(5), at(15))
-    assert counted_and_late(orders) == (39, 3)
-    assert {row["event_time"] for row in orders.lake.late("windows")} == {START + timedelta(minutes=22)}
-
-
-def counted_and_late(orders: Orders) -> tuple[int, int]:
-    """Orders of windows that are over, and orders that came too late for theirs."""
-    late = [(row["partition"], row["offset"]) for row in orders.lake.late("windows")]
-    assert len(late) == len(set(late))
-    return sum(count for *_, count in windows_of(orders)), len(late)
 
 
 def test_a_table_of_other_columns_is_refused_before_anything_is_written(orders: Orders) -> None:
