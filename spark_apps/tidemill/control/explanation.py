@@ -217,7 +217,7 @@ def _time(measured: Measured) -> Iterator[str]:
         return
     took = measured.milliseconds
     yield f"A typical batch takes {words_of(took)} for {measured.rows:,} rows."
-    work = sorted(batch.work_milliseconds for batch in measured.batches)[len(measured.batches) // 2]
+    work = measured.work_milliseconds
     yield (
         f"Of these, reading, transform and writing take {words_of(work)}, planning and logs "
         f"{words_of(max(0, took - work))}."

@@ -127,6 +127,7 @@ def test_a_stopped_stream_is_told_with_who_stopped_it(explained: SmallProject) -
     carry_out(plane, request("start"), 30, lambda _: None)
     carry_out(plane, request("stop"), 30, lambda _: None)
     told = explain(explained)
+    assert told.stands[0] == f"Asked of it: stopped ({request('stop').by})."
     assert told.stands[1].startswith("No driver runs. The last one, ")
     assert told.waits_for[0].startswith("Nothing is to be done: ")
 

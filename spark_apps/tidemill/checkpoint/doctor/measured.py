@@ -152,6 +152,11 @@ class Measured:
         return _median(batch.milliseconds for batch in self.batches)
 
     @property
+    def work_milliseconds(self) -> int:
+        """Of these, what reading, transforming and writing take."""
+        return _median(batch.work_milliseconds for batch in self.batches)
+
+    @property
     def rows(self) -> int:
         """Of a typical batch."""
         return _median(batch.rows for batch in self.batches)
