@@ -153,6 +153,15 @@ def test_batches_are_kept_for_charts(page: StreamsPage) -> None:
     assert (point["batch_id"], point["processed_rate"], point["state_rows"]) == (0, 6.0, 7)
 
 
+def test_a_pipeline_is_explained_in_sentences(page: StreamsPage) -> None:
+    said = {
+        each["heading"]: each["sentences"] for each in page.get("/api/pipelines/orders/explanation").json()
+    }
+    assert "Reads the source rate." in said["What it does"]
+    assert said["How it stands"][0] == "Asked of it: running."
+    assert list(said) == ["What it does", "How it stands", "What it waits for"]
+
+
 def test_the_graph_links_sources_pipelines_and_tables(page: StreamsPage) -> None:
     graph = page.get("/api/graph").json()
     links = {(edge["source"], edge["target"]) for edge in graph["edges"]}

@@ -127,6 +127,8 @@ def test_a_pipeline_has_live_charts_its_output_as_table_and_plot_and_its_parts(p
         page.get_by_role("heading", name="Checkpoints and verbs").click()
         page.get_by_role("heading", name="Backfills").click()
         expect(page.get_by_text("None was planned.")).to_be_visible()
+        page.get_by_role("heading", name="In sentences").click()
+        expect(page.locator("#explanation")).to_contain_text("Writes to the table bronze/orders by append.")
         expect(page.locator(".note.bad")).to_have_count(0)
 
 

@@ -113,6 +113,13 @@ class PipelineView(Answer):
     plan: str
 
 
+class Paragraph(Answer):
+    """Sentences under a heading."""
+
+    heading: str
+    sentences: tuple[str, ...]
+
+
 class HistoryPoint(Answer):
     """One batch.
 

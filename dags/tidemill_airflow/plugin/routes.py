@@ -27,6 +27,7 @@ from tidemill_airflow.plugin.answers import (
     LedgerLine,
     LogTail,
     Overview,
+    Paragraph,
     PipelineView,
     ReasonCount,
     Records,
@@ -161,6 +162,13 @@ def pipeline(shown: OnePipeline) -> PipelineView:
         message="" if seen.report is None else seen.report.message,
         plan="" if seen.report is None else seen.report.explain,
     )
+
+
+@api.get("/pipelines/{pipeline}/explanation")
+def explanation(shown: OnePipeline) -> list[Paragraph]:
+    """What `tidemill explain` says of it."""
+    with shown.plane() as plane:
+        return stored_parts.explanation_of(plane, shown.seen.state)
 
 
 @api.get("/pipelines/{pipeline}/history")

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from tidemill.checkpoint.current import read_history
+from tidemill.checkpoint.doctor.advice import advice
+from tidemill.checkpoint.doctor.examine import measured_for
 from tidemill.checkpoint.procedure.audit import read_audit
 from tidemill.control.backfills import Backfill, list_backfills
+from tidemill.control.explanation import explain_pipeline
+from tidemill.control.hygiene import line_of
 from tidemill.control.plane import ControlPlane
+from tidemill.control.stream_status import PipelineState
 from tidemill.ledger.read import Commit, read_ledger
 from tidemill.spec.pipeline import PipelineSpec
+from tidemill.spec.project import resolve_pipeline
 from tidemill_airflow.plugin.answers import (
     AuditLine,
     BackfillSeen,
     Checkpoints,
     GenerationSeen,
     LedgerLine,
+    Paragraph,
 )
 
 # Entries of the audit that are shown.
@@ -64,6 +71,20 @@ def checkpoints_of(plane: ControlPlane, pipeline: str) -> Checkpoints:
         generations=generations,
         audit=tuple(AuditLine(at=each.at, verb=each.verb, by=each.by, why=each.why) for each in audit),
     )
+
+
+def explanation_of(plane: ControlPlane, state: PipelineState) -> list[Paragraph]:
+    """What `tidemill explain` says, with what the doctor would change.
+
+    Raises:
+        SpecError: If the declaration cannot be read.
+    """
+    name = state.facts.pipeline
+    measured = measured_for(plane.store, plane.environment, name)
+    explained = explain_pipeline(resolve_pipeline(plane.environment, name), state, measured)
+    advised = () if measured is None else tuple(map(line_of, advice(measured)))
+    said = [*explained.paragraphs, *([("What would help", advised)] if advised else [])]
+    return [Paragraph(heading=heading, sentences=sentences) for heading, sentences in said]
 
 
 def backfills_of(plane: ControlPlane, pipeline: str) -> list[BackfillSeen]:

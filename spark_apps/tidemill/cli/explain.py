@@ -13,13 +13,6 @@ from tidemill.spec.readable import plain
 if TYPE_CHECKING:
     from tidemill.control.explanation import Explanation
 
-HEADINGS = {
-    "does": "What it does",
-    "stands": "How it stands",
-    "waits_for": "What it waits for",
-    "time": "Where its time goes",
-}
-
 
 def add_to(app: typer.Typer) -> None:
     """Register the verb."""
@@ -54,9 +47,7 @@ def explain(
 
 
 def _say(explained: Explanation) -> None:
-    for key, heading in HEADINGS.items():
-        sentences = getattr(explained, key)
-        if sentences:
-            say(heading)
+    for heading, sentences in explained.paragraphs:
+        say(heading)
         for sentence in sentences:
             say(f"  {plain(sentence)}")

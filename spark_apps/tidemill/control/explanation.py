@@ -21,6 +21,13 @@ from tidemill.spec.project import Pipeline
 from tidemill.spec.readable import readable_size, short_duration, shown
 from tidemill.spec.units import format_duration
 
+HEADINGS = {
+    "does": "What it does",
+    "stands": "How it stands",
+    "waits_for": "What it waits for",
+    "time": "Where its time goes",
+}
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -41,6 +48,11 @@ class Explanation:
     def document(self) -> dict[str, Any]:
         """As plain data."""
         return asdict(self)
+
+    @property
+    def paragraphs(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Headings and their sentences; a heading without a sentence is left out."""
+        return [(heading, said) for key, heading in HEADINGS.items() if (said := getattr(self, key))]
 
 
 def explain_pipeline(pipeline: Pipeline, state: PipelineState, measured: Measured | None) -> Explanation:

@@ -7,6 +7,12 @@ import { count, span, utc } from "./words.js";
 
 const STATES = { "at work": "good", finished: "good", planned: "off", stopped: "warn" };
 
+async function explanation(name) {
+  const said = await part(name, "explanation");
+  const paragraph = ({ heading, sentences }) => [el("h3", {}, heading), el("ul", {}, sentences.map((sentence) => el("li", {}, sentence)))];
+  return { said, draw: () => said.map(paragraph).flat() };
+}
+
 async function ledger(name) {
   const lines = await part(name, "ledger");
   const row = (line) => [
@@ -65,6 +71,7 @@ function recordsTable(label, records) {
 }
 
 export const PARTS = [
+  { id: "explanation", title: "In sentences", load: explanation },
   { id: "sample", title: "Output: newest rows and plot", load: sample, needsRecords: true },
   { id: "ledger", title: "Ledger", load: ledger },
   { id: "checkpoints", title: "Checkpoints and verbs", load: checkpoints },
