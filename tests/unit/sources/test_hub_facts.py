@@ -27,7 +27,7 @@ def peer() -> Iterator[HubFactsPeer]:
 
 
 def reading(folder: Path, hub: str = "readings") -> Pipeline:
-    source = {"namespace": "plant-north", "hub": hub, "connection_string": "hub-connection"}
+    source = {"namespace": "plant-north", "hub": hub, "auth": {"connection_string": "hub-connection"}}
     return declared(folder, source={"eventhubs": source})
 
 
