@@ -8,7 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.jvm_programs import java_program
-from tests.support.token_endpoint import FEDERATED_CLIENT, NAMESPACE, TENANT, SigningKey, TokenEndpoint
+from tests.support.token_endpoint import (
+    CLIENT,
+    CLIENT_SECRET,
+    FEDERATED_CLIENT,
+    NAMESPACE,
+    TENANT,
+    SigningKey,
+    TokenEndpoint,
+)
 from tidemill.sources.web_token import read_token
 
 Ask = Callable[[], str]
@@ -74,3 +82,19 @@ def test_the_proof_of_a_workload_identity_is_read_at_each_exchange(tmp_path: Pat
             assert told.endswith(f" {token}")
             entra.broken = 200
             assert ask() == "error java.io.IOException: The token endpoint's answer holds no token."
+
+
+def test_a_client_secret_is_shown_at_each_login_and_a_busy_endpoint_is_asked_again() -> None:
+    with TokenEndpoint(SigningKey()).listening() as entra:
+        options = {
+            "clientId": CLIENT,
+            "clientSecret": CLIENT_SECRET,
+            "scope": f"{NAMESPACE}/.default",
+            "tokenEndpoint": f"{entra.address}/{TENANT}/oauth2/v2.0/token",
+        }
+        with login(**options) as ask:
+            entra.busy = 2
+            assert ask().endswith(f" {entra.issued[CLIENT][0]}")
+            assert ask().endswith(f" {entra.issued[CLIENT][1]}")
+            entra.busy = 3
+            assert ask() == "error java.io.IOException: The token endpoint answers with HTTP 503."

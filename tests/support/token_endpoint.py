@@ -6,7 +6,6 @@ a client that quotes them is found out.
 
 from __future__ import annotations
 
-import base64
 import json
 import secrets
 import threading
@@ -82,6 +81,7 @@ class TokenEndpoint:
         lifetime_seconds: How long they hold.
         begins_in_seconds: When they begin to.
         broken: What it answers instead, as a status; 0 while it works.
+        busy: How often it still answers that it is.
         issued: Tokens that were given, by application.
     """
 
@@ -90,6 +90,7 @@ class TokenEndpoint:
     lifetime_seconds: float = 3600
     begins_in_seconds: float = 0
     broken: int = 0
+    busy: int = 0
     issued: dict[str, list[str]] = field(default_factory=dict)
     address: str = ""
 
@@ -126,6 +127,9 @@ class TokenEndpoint:
 
     def answer(self, path: str, form: dict[str, str]) -> tuple[int, dict[str, object]]:
         """Status and document."""
+        if self.busy:
+            self.busy -= 1
+            return 503, {"unexpected": form}
         if self.broken:
             return self.broken, {"unexpected": form}
         tenant, client, audience = path.split("/")[1], form.get("client_id", ""), form.get("scope", "")
@@ -199,10 +203,6 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
         form = {name: values[0] for name, values in parse_qs(body).items()}
-        if (basic := self.headers.get("Authorization", "")).startswith("Basic "):
-            # Kafka's own handler proves itself so.
-            client, _, secret = base64.b64decode(basic[6:]).decode().partition(":")
-            form |= {"client_id": client, "client_secret": secret}
         status, document = self.endpoint.answer(self.path, form)
         content = json.dumps(document).encode()
         self.send_response(status)

@@ -2,11 +2,12 @@
 
 | login | Python | Java |
 |---|---|---|
-| client secret | the token endpoint | Kafka's own handler |
-| token file | the file, read each time | `io.tidemill.kafka.FreshTokenLogin` |
+| client secret | the token endpoint | `io.tidemill.kafka.FreshTokenLogin` does the same |
+| token file | the file, read each time | the same |
 | workload identity | the proof's file, read each time, then the token endpoint | the same |
 
-Kafka's own handler reads a file once: a stream would die when the first token ends.
+Kafka's own handler reads a file once, so a stream would die when the first token ends; and what a token
+endpoint answers comes into its log and its exceptions.
 """
 
 from __future__ import annotations
@@ -27,8 +28,7 @@ from tidemill.spec.secret_value import read_secret
 from tidemill.storage.workload_identity import read_workload_identity
 
 _MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
-_KAFKAS_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
-_OUR_HANDLER = "io.tidemill.kafka.FreshTokenLogin"
+_HANDLER = "io.tidemill.kafka.FreshTokenLogin"
 _ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 # Share of its life after which a token is used for no other client. Kafka's clients renew theirs then, too.
@@ -63,13 +63,8 @@ class ClientSecret:
         return _FRESH.token(self.application, {"client_secret": self.secret}, scope or self.scope)
 
     def java_options(self) -> dict[str, str]:
-        """For Kafka's own handler."""
-        options = {"clientId": self.application.client, "clientSecret": self.secret, "scope": self.scope}
-        return {
-            "sasl.login.callback.handler.class": _KAFKAS_HANDLER,
-            "sasl.oauthbearer.token.endpoint.url": self.application.address,
-            "sasl.jaas.config": jaas_line(_MODULE, options),
-        }
+        """For our handler."""
+        return _our_handler({**_asks(self.application, self.scope), "clientSecret": self.secret})
 
 
 @dataclass(frozen=True)
@@ -117,14 +112,7 @@ class FederatedToken:
 
     def java_options(self) -> dict[str, str]:
         """For our handler."""
-        return _our_handler(
-            {
-                "assertionFile": self.path,
-                "clientId": self.application.client,
-                "scope": self.scope,
-                "tokenEndpoint": self.application.address,
-            }
-        )
+        return _our_handler({**_asks(self.application, self.scope), "assertionFile": self.path})
 
 
 class _FreshTokens:
@@ -208,9 +196,13 @@ def _no_token(path: str, reason: str) -> UnavailableError:
     )
 
 
+def _asks(application: Application, scope: str) -> dict[str, str]:
+    return {"clientId": application.client, "scope": scope, "tokenEndpoint": application.address}
+
+
 def _our_handler(options: dict[str, str]) -> dict[str, str]:
     return {
-        "sasl.login.callback.handler.class": _OUR_HANDLER,
+        "sasl.login.callback.handler.class": _HANDLER,
         "sasl.jaas.config": jaas_line(_MODULE, options),
     }
 
