@@ -12,6 +12,7 @@ from typing import Any
 
 import jwt
 import pytest
+from deltalake import DeltaTable
 
 from tests.support.driver_process import START_TIMEOUT_SECONDS, DriverProcess, Drivers, drivers_of
 from tests.support.eventually import eventually
@@ -93,6 +94,10 @@ class Hubs:
     def expected(self) -> Counter[tuple[str, int]]:
         return Counter((self.topics[name], n) for name in self.logins for n in range(self.sent))
 
+    @property
+    def table(self) -> str:
+        return str(self.lake.root / "tables/bronze/readings")
+
     def found(self) -> Counter[tuple[str, int]]:
         return Counter((row["kafka_topic"], row["id"]) for row in self.lake.rows("bronze/readings"))
 
@@ -103,7 +108,7 @@ class Hubs:
     def all_arrive(self, driver: DriverProcess) -> None:
         def arrived() -> bool:
             assert driver.is_running(), driver.output[-5000:]
-            return self.found() == self.expected()
+            return DeltaTable.is_deltatable(self.table) and self.found() == self.expected()
 
         eventually(arrived, "all events are in the table", START_TIMEOUT_SECONDS)
 
