@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.iot_fixtures import drivers, iot, topic
 from tests.support.kafka import CONNECTION_STRING, EVENT_HUBS_USER, Kafka
+from tests.support.token_endpoint import SigningKey, broker_that_takes_tokens
 from tidemill.dev.broker import start_broker, stop_broker
 from tidemill.dev.broker_config import BrokerConfig, PlainLogin
 from tidemill.dev.broker_process import find_broker
@@ -24,11 +25,22 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 @pytest.fixture(scope="session")
+def signing_key() -> SigningKey:
+    """Whose tokens the broker's encrypted listener takes, beside the connection string."""
+    return SigningKey()
+
+
+@pytest.fixture(scope="session")
 def tidemill_broker_config(
-    tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
+    tmp_path_factory: pytest.TempPathFactory, certificates: Certificates, signing_key: SigningKey
 ) -> BrokerConfig:
-    login = PlainLogin(EVENT_HUBS_USER, CONNECTION_STRING)
-    return BrokerConfig(tmp_path_factory.mktemp("kafka"), login=login, key_store=certificates.key_store)
+    folder = tmp_path_factory.mktemp("kafka")
+    return BrokerConfig(
+        folder,
+        login=PlainLogin(EVENT_HUBS_USER, CONNECTION_STRING),
+        key_store=certificates.key_store,
+        properties=broker_that_takes_tokens(signing_key, folder / "jwks.json"),
+    )
 
 
 @pytest.fixture(scope="session")

@@ -53,7 +53,7 @@ def from_hub(lake: Lake, kafka: Kafka, hub: str, *sinks: dict[str, Any]) -> Lake
     source = {
         "namespace": "plant-north",
         "hub": hub,
-        "connection_string": "hub-connection",
+        "auth": {"connection_string": "hub-connection"},
         "endpoint": kafka.broker.listeners[SASL_SSL],
         "ca_file": str(kafka.authority),
     }

@@ -60,7 +60,7 @@ class CapturedHub:
         source = {
             "namespace": NAMESPACE,
             "hub": self.hub,
-            "connection_string": "hub-connection",
+            "auth": {"connection_string": "hub-connection"},
             "endpoint": self._kafka.broker.listeners[SASL_SSL],
             "ca_file": str(self._kafka.authority),
             "capture": {"path": "captured"},

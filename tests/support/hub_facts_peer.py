@@ -7,6 +7,7 @@ SDK does not: it reads fields by fixed places, so each list is filled up on its 
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -40,6 +41,7 @@ class HubFactsPeer:
         created: When it was made.
         refuses: Whether it takes nobody's token.
         tokens: Those that were put, newest last.
+        tls: Encrypts connections, as Azure does; plain ones are for the SDK's emulator.
     """
 
     hub: str = "readings"
@@ -48,6 +50,7 @@ class HubFactsPeer:
     refuses: bool = False
     tokens: list[str] = field(default_factory=list)
     port: int = 0
+    tls: ssl.SSLContext | None = None
 
     @property
     def connection_string(self) -> str:
@@ -71,7 +74,11 @@ class HubFactsPeer:
         with suppress(OSError):
             while True:
                 client, _ = server.accept()
-                threading.Thread(target=_Conversation(self, client).run, daemon=True).start()
+                threading.Thread(target=self._talk, args=(client,), daemon=True).start()
+
+    def _talk(self, client: socket.socket) -> None:
+        with suppress(OSError):
+            _Conversation(self, self.tls.wrap_socket(client, server_side=True) if self.tls else client).run()
 
     def answer(self, request: Message) -> Message:
         """What `$cbs` or `$management` says."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 
+from tidemill.engine.classify import classify
 from tidemill.engine.drain import Drain
 from tidemill.engine.reporter import Reporter
-from tidemill.errors import SpecError, UnavailableError
+from tidemill.errors import SpecError, TidemillError, UnavailableError
 from tidemill.ledger.read import open_table
 from tidemill.names import CHANGE_FEED
-from tidemill.sources.kafka_clients import kafka_client
+from tidemill.sources.kafka_clients import KafkaClient, environment_client, kafka_client
 from tidemill.sources.offsets import KafkaOffsets
 from tidemill.sources.read import files_path
 from tidemill.spec.project import Pipeline
@@ -22,6 +23,9 @@ LONGEST_WAIT_SECONDS = 30.0
 # How long one driver keeps trying before it gives up with exit 69, in seconds. The control plane starts it
 # again after a pause; a new process also gets rid of whatever the old one had wrong about the network.
 PATIENCE_SECONDS = 600.0
+
+# What a broker that refuses a token, and a client that can get none, look like in Spark's words.
+_MAYBE_OF_TOKENS = frozenset({"TIDE-SRC-001", "TIDE-SRC-003"})
 
 
 class Backoff:
@@ -64,6 +68,41 @@ def check_source(pipeline: Pipeline) -> None:
         _check_table(pipeline, table)
     for stream in pipeline.streams.values():
         _check_stream(stream)
+
+
+def failure_of(pipeline: Pipeline, error: Exception) -> TidemillError:
+    """What a failure means, after a look at the tokens if a broker refused one while Spark ran.
+
+    A token that could not be renewed in time is refused like a wrong password, but waiting helps: what is
+    wrong for good is found when the next one is asked for, here or at the next start.
+    """
+    failure = classify(error)
+    if isinstance(error, TidemillError) or failure.error_id not in _MAYBE_OF_TOKENS:
+        return failure
+    try:
+        clients = _clients_by_token(pipeline)
+        for client in clients:
+            client.librdkafka_config()
+    except TidemillError as cause:
+        return cause
+    if not clients or isinstance(failure, UnavailableError):
+        return failure
+    return UnavailableError(
+        "TIDE-HUB-036",
+        "The broker refused a token while the pipeline ran.",
+        facts={"bootstrap_servers": ", ".join(sorted({each.bootstrap_servers for each in clients}))},
+        fix="nothing, if tokens could not be had for a while: the driver goes on with a new one; else see "
+        "the roles of the identity",
+        runbook="source-unavailable",
+    )
+
+
+def _clients_by_token(pipeline: Pipeline) -> list[KafkaClient]:
+    """Of sources and of sinks."""
+    clients = [kafka_client(each) for each in pipeline.streams.values() if each.spec.source.is_kafka]
+    if any(sink.kafka is not None for sink in pipeline.spec.sinks):
+        clients.append(environment_client(pipeline.environment))
+    return [client for client in clients if client.login is not None]
 
 
 def _check_stream(pipeline: Pipeline) -> None:

@@ -26,10 +26,9 @@ from tidemill.checkpoint.root_owner import CONTROL_PLANE_VARIABLE, check_started
 from tidemill.checkpoint.status import Status, read_status
 from tidemill.engine.admission import admit, generation_to_run
 from tidemill.engine.arguments import parse_arguments
-from tidemill.engine.availability import Backoff, check_source
+from tidemill.engine.availability import Backoff, check_source, failure_of
 from tidemill.engine.backfill import run_backfill
 from tidemill.engine.batch import DrainedError
-from tidemill.engine.classify import classify
 from tidemill.engine.drain import Drain
 from tidemill.engine.driver_http import DriverView, serve
 from tidemill.engine.driver_pod import check_first_pod, check_not_fenced, mark_fenced, this_pod
@@ -126,7 +125,7 @@ def _run(pipeline: Pipeline, arguments: argparse.Namespace, drain: Drain, heartb
         with retention_watched(pipeline, reporter):
             ending = _run_mode(run, reporter, arguments)
     except Exception as error:  # noqa: BLE001  # the entry point: log once, exit with the right code
-        failure = classify(error)
+        failure = failure_of(pipeline, error)
         _log_error(failure, error)
     # 6.
     exit_code = _finish(store, pipeline, reporter, ending, failure)
@@ -222,7 +221,7 @@ def _run_mode(run: RunContext, reporter: Reporter, arguments: argparse.Namespace
             except Exception as error:
                 if spark is not None:
                     check_jvm(spark, error)
-                unavailable = classify(error)
+                unavailable = failure_of(run.pipeline, error)
                 # What cannot be read again begins anew, in a driver and a generation of its own.
                 may_repeat = run.pipeline.spec.is_replayable
                 if not isinstance(unavailable, UnavailableError) or not may_repeat:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from azure.eventhub import EventHubConsumerClient
+from azure.core.credentials import AccessToken
+from azure.eventhub import EventHubConsumerClient, TransportType
 from azure.eventhub.exceptions import AuthenticationError, ConnectError, EventHubError
 
 from tidemill.checkpoint.doctor.hub import HubFacts, HubPartition
 from tidemill.errors import InternalError, SpecError, TidemillError, UnavailableError
+from tidemill.sources.token_login import TokenLogin, token_login
 from tidemill.spec.eventhubs_source import EventHubsSource
 from tidemill.spec.project import Pipeline
 from tidemill.spec.secret_value import read_secret
@@ -20,21 +22,24 @@ ANSWER_TIMEOUT_SECONDS = 5
 # Only events are read by a consumer group. The name is asked for all the same.
 _NO_GROUP = "$Default"
 
+# Over AMQP, tokens are for the service as a whole, in every cloud.
+_SCOPE = "https://eventhubs.azure.net/.default"
+
 
 def ask_hub(pipeline: Pipeline) -> HubFacts:
     """What the hub of a pipeline says of itself.
 
     Raises:
-        UnavailableError: TIDE-HUB-010, if it does not answer.
-        SpecError: TIDE-HUB-011, if the secret is no connection string, or it refuses it; 012, if there is no
-            such hub.
+        UnavailableError: TIDE-HUB-010, if it does not answer; 032 to 035, if no token can be had.
+        SpecError: TIDE-HUB-011, if the secret is no connection string, or it refuses the login; 012, if there
+            is no such hub; 030 or 031, if the application or its tenant is wrong.
     """
     source = pipeline.spec.source.eventhubs
     if source is None:
         raise InternalError(
             "TIDE-HUB-019", "A hub was asked for of another source.", facts={"pipeline": pipeline.name}
         )
-    client = _client(source, read_secret(pipeline.environment, source.connection_string))
+    client = _client(pipeline, source)
     try:
         with client:
             hub = client.get_eventhub_properties()
@@ -45,19 +50,53 @@ def ask_hub(pipeline: Pipeline) -> HubFacts:
     return HubFacts(hub["created_at"], {each["id"]: _partition(each) for each in told})
 
 
-def _client(source: EventHubsSource, connection_string: str) -> EventHubConsumerClient:
+def _client(pipeline: Pipeline, source: EventHubsSource) -> EventHubConsumerClient:
+    login = token_login(source.auth, pipeline.environment, source.host)
+    if login is not None:
+        return _client_by_token(source, login)
+    connection_string = read_secret(pipeline.environment, source.auth.chosen)
     try:
         return EventHubConsumerClient.from_connection_string(
-            connection_string,
-            _NO_GROUP,
-            eventhub_name=source.hub,
-            retry_total=0,
-            auth_timeout=ANSWER_TIMEOUT_SECONDS,
-            socket_timeout=ANSWER_TIMEOUT_SECONDS,
+            connection_string, _NO_GROUP, eventhub_name=source.hub, **_limits(source)
         )
     except ValueError as error:
         # Without its cause, which may quote the secret.
         raise _refused(source, type(error).__name__) from None
+
+
+def _client_by_token(source: EventHubsSource, login: TokenLogin) -> EventHubConsumerClient:
+    # Once before the SDK asks: within it, what is wrong would be one of its own errors.
+    login.token(_SCOPE)
+    return EventHubConsumerClient(
+        source.host, source.hub, _NO_GROUP, credential=_Credential(login), **_limits(source)
+    )
+
+
+class _Credential:
+    """What the SDK wants of azure-identity."""
+
+    def __init__(self, login: TokenLogin) -> None:
+        self._login = login
+
+    def get_token(self, *_: str, **__: Any) -> AccessToken:
+        """A token for the hub."""
+        token = self._login.token(_SCOPE)
+        return AccessToken(token.value, int(token.expires_at))
+
+
+def _limits(source: EventHubsSource) -> dict[str, Any]:
+    limits: dict[str, Any] = {
+        "retry_total": 0,
+        "auth_timeout": ANSWER_TIMEOUT_SECONDS,
+        "socket_timeout": ANSWER_TIMEOUT_SECONDS,
+    }
+    if source.ca_file is not None:
+        limits["connection_verify"] = source.ca_file
+    if source.amqp_endpoint is not None:
+        # With an address of its own the SDK would take WebSockets.
+        address = {"custom_endpoint_address": f"sb://{source.amqp_endpoint}"}
+        limits |= {**address, "transport_type": TransportType.Amqp}
+    return limits
 
 
 def _partition(told: dict[str, Any]) -> HubPartition:
@@ -95,8 +134,9 @@ def _failed(source: EventHubsSource, error: Exception) -> TidemillError:
 def _refused(source: EventHubsSource, reason: str) -> SpecError:
     return SpecError(
         "TIDE-HUB-011",
-        "The event hub refuses the credentials, or they are no connection string.",
-        facts={"namespace": source.namespace, "secret": source.connection_string, "reason": reason},
-        fix="correct the secret that the source names",
+        "The event hub refuses the login.",
+        facts={"namespace": source.namespace, **source.auth.facts, "reason": reason},
+        fix="correct the secret that the source names, a connection string; of a login by token, "
+        "give its identity the role Azure Event Hubs Data Receiver",
         runbook="source-unavailable",
     )

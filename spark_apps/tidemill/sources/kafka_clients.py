@@ -5,14 +5,24 @@ The values hold passwords. They go straight into reader options or a client and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
+from tidemill.sources.token_login import TokenLogin, jaas_line, token_login
+from tidemill.spec.hub_login import HubLogin, namespace_host
 from tidemill.spec.project import Environment, Pipeline
 from tidemill.spec.secret_value import read_secret
 from tidemill.spec.sources import EventHubsSource
 
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+# Both libraries' word for a login by token.
+_BY_BEARER = "OAUTHBEARER"
+
+# This literal user name tells Event Hubs that the password is a whole connection string.
+_CONNECTION_STRING_USER = "$ConnectionString"
 
 # Event Hubs cuts idle connections after 240 s, and Kafka's defaults (540 s, 300 s) would find out by
 # failed requests; the other two are what its documentation recommends.
@@ -37,6 +47,7 @@ class KafkaClient:
         ca_file: PEM file with the certificate authority.
         client_options: Further settings of every client.
         isolation: What a consumer reads of transactions; None for a client that only writes.
+        login: Where tokens come from, in the place of mechanism, user and password.
     """
 
     bootstrap_servers: str
@@ -47,6 +58,7 @@ class KafkaClient:
     ca_file: str | None = None
     client_options: tuple[tuple[str, str], ...] = ()
     isolation: str | None = None
+    login: TokenLogin | None = None
 
     def __repr__(self) -> str:
         return f"KafkaClient({self.bootstrap_servers!r}, {self.protocol})"
@@ -58,17 +70,30 @@ class KafkaClient:
             options["isolation.level"] = self.isolation
         if self.protocol != "PLAINTEXT":
             options["security.protocol"] = self.protocol
-        if self.mechanism is not None:
+        if self.login is not None:
+            options |= {"sasl.mechanism": _BY_BEARER, **self.login.java_options()}
+        elif self.mechanism is not None:
             options["sasl.mechanism"] = self.mechanism
             options["sasl.jaas.config"] = self._jaas()
         if self.ca_file is not None:
             options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": self.ca_file}
         return {f"kafka.{name}": value for name, value in options.items()}
 
-    def librdkafka_config(self) -> dict[str, str]:
-        """Settings of confluent-kafka's clients, for reading offsets and topic metadata."""
-        config = {"bootstrap.servers": self.bootstrap_servers, "security.protocol": self.protocol}
-        if self.mechanism is not None:
+    def librdkafka_config(self) -> dict[str, Any]:
+        """Settings of confluent-kafka's clients, for reading offsets and topic metadata.
+
+        Raises:
+            SpecError, UnavailableError: TIDE-HUB-030 to 035, if no token can be had. It is asked for here:
+                the client would only say that no broker answers.
+        """
+        config: dict[str, Any] = {
+            "bootstrap.servers": self.bootstrap_servers,
+            "security.protocol": self.protocol,
+        }
+        if self.login is not None:
+            self.login.token()
+            config |= {"sasl.mechanisms": _BY_BEARER, "oauth_cb": _token_callback(self.login)}
+        elif self.mechanism is not None:
             config |= {
                 "sasl.mechanisms": self.mechanism,
                 "sasl.username": self.username,
@@ -79,9 +104,18 @@ class KafkaClient:
         return config
 
     def _jaas(self) -> str:
-        """One JAAS line. An unescaped `"` of a password would make Kafka's error print the rest of it."""
         module = _PLAIN_MODULE if self.mechanism == "PLAIN" else _SCRAM_MODULE
-        return f'{module} required username="{_escaped(self.username)}" password="{_escaped(self.password)}";'
+        return jaas_line(module, {"username": self.username, "password": self.password})
+
+
+def _token_callback(login: TokenLogin) -> Callable[[str], tuple[str, float]]:
+    """What librdkafka calls for the first token and for each after it."""
+
+    def token(_: str) -> tuple[str, float]:
+        found = login.token()
+        return found.value, found.expires_at
+
+    return token
 
 
 def kafka_client(pipeline: Pipeline) -> KafkaClient:
@@ -101,8 +135,12 @@ def kafka_client(pipeline: Pipeline) -> KafkaClient:
 def environment_client(environment: Environment) -> KafkaClient:
     """The client of the environment's brokers."""
     security = environment.kafka.security
+    servers = environment.kafka.bootstrap_servers
+    if security.event_hubs is not None:
+        client = _namespace_client(servers, security.event_hubs, environment, namespace_host(servers))
+        return replace(client, ca_file=security.ca_file)
     return KafkaClient(
-        environment.kafka.bootstrap_servers,
+        servers,
         security.protocol,
         security.mechanism,
         security.username or "",
@@ -112,17 +150,13 @@ def environment_client(environment: Environment) -> KafkaClient:
 
 
 def _event_hubs_client(hub: EventHubsSource, environment: Environment) -> KafkaClient:
-    return KafkaClient(
-        hub.server,
-        "SASL_SSL",
-        "PLAIN",
-        # This literal user name tells Event Hubs that the password is a whole connection string.
-        "$ConnectionString",
-        read_secret(environment, hub.connection_string),
-        hub.ca_file,
-        tuple(_EVENT_HUBS_CLIENT.items()),
-    )
+    client = _namespace_client(hub.server, hub.auth, environment, hub.host)
+    return replace(client, ca_file=hub.ca_file, client_options=tuple(_EVENT_HUBS_CLIENT.items()))
 
 
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
+def _namespace_client(server: str, auth: HubLogin, environment: Environment, host: str) -> KafkaClient:
+    client = KafkaClient(server, "SASL_SSL", login=token_login(auth, environment, host))
+    if auth.connection_string is None:
+        return client
+    password = read_secret(environment, auth.connection_string)
+    return replace(client, mechanism="PLAIN", username=_CONNECTION_STRING_USER, password=password)

@@ -21,12 +21,19 @@ from tidemill.sources.kafka_clients import KafkaClient
 # than a person at a prompt would wait.
 ANSWER_TIMEOUT_SECONDS = 10.0
 
+_FIX = "correct the secret that the environment or the source names"
+_FIX_OF_TOKENS = (
+    "give the token's identity the roles Azure Event Hubs Data Receiver and, to send, Data Sender; of a "
+    "token file, see that its token is for this namespace"
+)
+
 
 class KafkaOffsets:
     """Reads topic metadata and offsets; commits nothing and joins no group."""
 
     def __init__(self, client: KafkaClient) -> None:
         self._servers = client.bootstrap_servers
+        self._by_token = client.login is not None
         self._errors: dict[int, str] = {}
         config: dict[str, Any] = {
             **client.librdkafka_config(),
@@ -166,7 +173,7 @@ class KafkaOffsets:
                     "TIDE-SRC-003",
                     "The broker refuses the credentials.",
                     facts={"bootstrap_servers": self._servers, "reason": refused},
-                    fix="correct the secret that the environment or the source names",
+                    fix=_FIX_OF_TOKENS if self._by_token else _FIX,
                     runbook="source-unavailable",
                 ) from error
             raise UnavailableError(

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from tidemill.spec.hub_login import HubLogin
 from tidemill.spec.hygiene import Hygiene
 from tidemill.spec.kubernetes import KubernetesSettings, check_root_outlives_pods
 from tidemill.spec.lineage import CatalogName, Lineage
@@ -40,6 +41,10 @@ class KafkaSecurity(Strict):
     )
     username: Line | None = Field(None, description="SASL user name; not a secret.")
     password: SecretName | None = Field(None, description="Name of the secret that holds the SASL password.")
+    event_hubs: HubLogin | None = Field(
+        None,
+        description="Login to an Event Hubs namespace, instead of mechanism, username and password.",
+    )
     ca_file: Expression | None = Field(
         None, description="PEM file with the certificate authority, if not one that Java trusts."
     )
@@ -47,7 +52,10 @@ class KafkaSecurity(Strict):
     @model_validator(mode="after")
     def _parts_fit_the_protocol(self) -> Self:
         given = {name: getattr(self, name) is not None for name in ("mechanism", "username", "password")}
-        if self.protocol.startswith("SASL"):
+        if self.event_hubs is not None:
+            if self.protocol != "SASL_SSL" or any(given.values()):
+                raise ValueError("`event_hubs` needs SASL_SSL, and no mechanism, username or password")
+        elif self.protocol.startswith("SASL"):
             missing = [name for name, is_given in given.items() if not is_given]
             if missing:
                 raise ValueError(f"{self.protocol} needs {', '.join(missing)}")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from tidemill.spec.capture import CaptureArchive
+from tidemill.spec.hub_login import DOMAIN, HubLogin, namespace_host
 from tidemill.spec.isolation import Isolation
 from tidemill.spec.options import KafkaSourceOptions
 from tidemill.spec.starting_offsets import CheckedStartingOffsets
 from tidemill.spec.strict import Strict
-from tidemill.spec.text import HUB_PATTERN, NAMESPACE_PATTERN, Expression, SecretName, Servers
+from tidemill.spec.text import HUB_PATTERN, NAMESPACE_PATTERN, Expression, Servers
 from tidemill.spec.units import Count, Duration
 
 # Azure's quotas. Basic has no Kafka endpoint.
@@ -20,17 +21,26 @@ _MOST_KEPT = {"standard": timedelta(days=7), "premium": timedelta(days=90), "ded
 
 
 class EventHubsSource(Strict):
-    """One event hub, read through its Kafka endpoint (Standard tier and up)."""
+    """One event hub, read through its Kafka endpoint (Standard tier and up).
+
+    It needs no consumer group. Spark deals out partitions itself and keeps offsets in the checkpoint: it
+    joins no group and commits to none, and `tidemill-<pipeline>` in its requests is only a name. The hub's
+    own groups, such as `$Default`, are for readers over AMQP; none has to be made, and none is disturbed. So
+    several pipelines may read one hub: each reads all of it, and all of them share the throughput units.
+    """
 
     namespace: str = Field(
         description="Namespace without its domain, e.g. `plant-north`.", pattern=NAMESPACE_PATTERN
     )
     hub: str = Field(description="Name of the event hub.", pattern=HUB_PATTERN)
-    connection_string: SecretName = Field(
-        description="Name of the secret that holds the SAS connection string; never the string itself."
-    )
+    auth: HubLogin = Field(description="The login; exactly one of four.")
     endpoint: Servers | None = Field(
         None, description="host:port of the Kafka endpoint, if not <namespace>.servicebus.windows.net:9093."
+    )
+    amqp_endpoint: Servers | None = Field(
+        None,
+        description="host:port at which facts of the hub are asked for (status, plan, doctor with --broker), "
+        "if not port 5671 of the namespace.",
     )
     ca_file: Expression | None = Field(
         None, description="PEM file with the certificate authority, if not one that Java trusts."
@@ -57,6 +67,14 @@ class EventHubsSource(Strict):
         description="Throughput units of the namespace; advice on partitions and batches counts on them.",
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _logins_are_below_auth(cls, given: Any) -> Any:
+        if isinstance(given, dict) and (alone := HubLogin.model_fields.keys() & given.keys()):
+            key = min(alone)
+            raise ValueError(f"`{key}` belongs below `auth`: write `auth: {{{key}: …}}`")
+        return given
+
     @field_validator("tier")
     @classmethod
     def _has_a_kafka_endpoint(cls, tier: str | None) -> str | None:
@@ -76,4 +94,9 @@ class EventHubsSource(Strict):
     @property
     def server(self) -> str:
         """host:port of the Kafka endpoint."""
-        return self.endpoint or f"{self.namespace}.servicebus.windows.net:9093"
+        return self.endpoint or f"{self.namespace}.{DOMAIN}:9093"
+
+    @property
+    def host(self) -> str:
+        """The namespace's own host, in its cloud."""
+        return namespace_host(self.server, self.namespace)

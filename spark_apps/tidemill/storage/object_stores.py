@@ -69,7 +69,7 @@ def read_access(
     if storage.azure.account_key is not None:
         proof = _account_key(host, read_secret(storage.azure.account_key))
     else:
-        proof = _identity(host, read_workload_identity(variables))
+        proof = _identity(host, read_workload_identity(variables, "`account_key`"))
     return _azure(host, storage.azure, proof)
 
 

@@ -35,8 +35,12 @@ class WorkloadIdentity:
     authority: str
 
 
-def read_workload_identity(variables: Mapping[str, str]) -> WorkloadIdentity:
+def read_workload_identity(variables: Mapping[str, str], instead: str) -> WorkloadIdentity:
     """The identity that this process's pod was given.
+
+    Args:
+        variables: Those of this process.
+        instead: What to use where no pod has one.
 
     Raises:
         SpecError: TIDE-SPEC-033, naming the variables that are missing.
@@ -45,10 +49,10 @@ def read_workload_identity(variables: Mapping[str, str]) -> WorkloadIdentity:
     if missing := [name for name in names if not variables.get(name)]:
         raise SpecError(
             "TIDE-SPEC-033",
-            "The storage wants a workload identity, and this process has none.",
+            "A workload identity is wanted, and this process has none.",
             facts={"missing_variables": ", ".join(missing)},
             fix="label the pod azure.workload.identity/use, annotate its service account with "
-            "azure.workload.identity/client-id, and make the pod anew; elsewhere use `account_key`",
+            f"azure.workload.identity/client-id, and make the pod anew; elsewhere use {instead}",
         )
     return WorkloadIdentity(
         variables[CLIENT_ID],

@@ -48,7 +48,11 @@ class Archived:
 
     @property
     def pipeline(self) -> Pipeline:
-        source = {"namespace": "plant-north", "hub": "readings", "connection_string": "hub-connection"}
+        source = {
+            "namespace": "plant-north",
+            "hub": "readings",
+            "auth": {"connection_string": "hub-connection"},
+        }
         return declared(
             self.folder,
             environment={"root": str(self.folder / "data")},

@@ -31,7 +31,13 @@ CAPTURE = {"capture": {"path": "captured"}}
 
 
 def reading(folder: Path, **keys: Any) -> Pipeline:
-    source = {"namespace": "n", "hub": "readings", "connection_string": "s", "tier": "standard", **keys}
+    source = {
+        "namespace": "n",
+        "hub": "readings",
+        "auth": {"connection_string": "s"},
+        "tier": "standard",
+        **keys,
+    }
     return declared(folder, source={"eventhubs": source}, run={"mode": "stream", "trigger": "10 seconds"})
 
 

@@ -12,7 +12,7 @@ READINGS = """
 description: A hub.
 owner: tests
 source:
-  eventhubs: {namespace: plant-north, hub: readings, connection_string: hub-connection,
+  eventhubs: {namespace: plant-north, hub: readings, auth: {connection_string: hub-connection},
               endpoint: "127.0.0.1:1", tier: standard, throughput_units: 3, capture: {path: captured}}
 sinks:
   - delta: {table: bronze/readings}

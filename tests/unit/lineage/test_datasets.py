@@ -35,7 +35,7 @@ def pairs(datasets: list[Dataset]) -> list[tuple[str, str]]:
 
 
 def test_what_is_read_and_written_is_found_in_the_declaration(tmp_path: Path) -> None:
-    hub = {"namespace": "plant", "hub": "orders", "connection_string": "hub"}
+    hub = {"namespace": "plant", "hub": "orders", "auth": {"connection_string": "hub"}}
     sinks: list[dict[str, Any]] = [
         {"delta": {"table": "silver/orders"}},
         {"kafka": {"topic": "alerts"}},

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import jwt
 import pytest
 
+from tests.support.certificates import make_certificates
 from tests.support.declared import declared
 from tests.support.hub_facts_peer import HubFactsPeer, PeerPartition
+from tests.support.token_endpoint import CLIENT_SECRET, SigningKey, TokenEndpoint
 from tidemill.checkpoint.doctor.hub import HubFacts, HubPartition
 from tidemill.errors import SpecError, TidemillError, UnavailableError
 from tidemill.sources.hub_facts import ask_hub
@@ -26,8 +31,9 @@ def peer() -> Iterator[HubFactsPeer]:
         yield peer
 
 
-def reading(folder: Path, hub: str = "readings") -> Pipeline:
-    source = {"namespace": "plant-north", "hub": hub, "connection_string": "hub-connection"}
+def reading(folder: Path, hub: str = "readings", **keys: Any) -> Pipeline:
+    auth = {"connection_string": "hub-connection"}
+    source = {"namespace": "plant-north", "hub": hub, "auth": auth, **keys}
     return declared(folder, source={"eventhubs": source})
 
 
@@ -66,6 +72,33 @@ def test_a_wrong_hub_key_or_string_is_told_as_what_it_is(
     for text in ("canary", "Endpoint=sb://x;SharedAccessKeyName=canary", "Endpoint=;SharedAccessKey=canary"):
         monkeypatch.setenv("TIDEMILL_SECRET_HUB_CONNECTION", text)
         assert refused(reading(tmp_path)).error_id == "TIDE-HUB-011"
+
+
+def test_a_hub_is_asked_with_a_token_for_the_service(
+    tmp_path: Path, peer: HubFactsPeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificates = make_certificates(tmp_path)
+    peer.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    peer.tls.load_cert_chain(certificates.certificate, certificates.key)
+    monkeypatch.setenv("TIDEMILL_SECRET_HUB_CLIENT", CLIENT_SECRET)
+    address = {"amqp_endpoint": f"127.0.0.1:{peer.port}", "ca_file": str(certificates.authority)}
+    with TokenEndpoint(SigningKey()).listening() as entra:
+        pipeline = reading(tmp_path, auth=entra.client_secret(), **address)
+
+        assert ask_hub(pipeline).created == peer.created
+
+        (token,) = entra.tokens
+        assert set(peer.tokens) == {token}
+        assert jwt.decode(token, options={"verify_signature": False})["aud"] == "https://eventhubs.azure.net"
+        peer.refuses = True
+        error = refused(pipeline)
+        assert (error.error_id, error.facts["login"], error.facts["secret"]) == (
+            "TIDE-HUB-011",
+            "client_secret",
+            "hub-client",
+        )
+        monkeypatch.setenv("TIDEMILL_SECRET_HUB_CLIENT", "canary-that-is-wrong")
+        assert refused(pipeline).error_id == "TIDE-HUB-030"
 
 
 def test_a_hub_that_does_not_answer_is_told_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,7 +104,7 @@ def test_nothing_that_is_shown_of_a_client_holds_its_password() -> None:
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setenv("TIDEMILL_SECRET_PLANT_READ", CONNECTION_STRING)
-    return {"namespace": "plant-north", "hub": "events", "connection_string": "plant-read"}
+    return {"namespace": "plant-north", "hub": "events", "auth": {"connection_string": "plant-read"}}
 
 
 def test_an_event_hub_is_reached_with_its_connection_string_as_password(

@@ -133,7 +133,7 @@ def test_an_action_on_any_source_is_refused(joined: ConfProject, parameters: str
     assert str(error.facts["file"]).endswith("orders.py:2")
 
 
-HUB = "eventhubs: {namespace: plant-north, hub: readings, connection_string: hub}"
+HUB = "eventhubs: {namespace: plant-north, hub: readings, auth: {connection_string: hub}}"
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_a_secret_that_became_a_key_is_not_shown_either(project: ConfProject) ->
 def test_a_connection_string_in_place_of_its_name_is_refused(project: ConfProject) -> None:
     project.replace(
         "kafka:\n    topic: orders",
-        f"eventhubs: {{namespace: n, hub: h, connection_string: '{SECRETS[0]}'}}",
+        f"eventhubs: {{namespace: n, hub: h, auth: {{connection_string: '{SECRETS[0]}'}}}}",
     )
     assert project.refusal().error_id == "TIDE-SPEC-004"
 
@@ -48,10 +48,11 @@ def test_a_connection_string_in_place_of_its_name_is_refused(project: ConfProjec
 @pytest.mark.parametrize("name", ["Not A Name", "Endpoint=sb://x", "../x", "a" * 65])
 def test_the_name_of_a_secret_is_a_plain_name(project: ConfProject, name: str) -> None:
     project.replace(
-        "kafka:\n    topic: orders", f"eventhubs: {{namespace: n, hub: h, connection_string: '{name}'}}"
+        "kafka:\n    topic: orders",
+        f"eventhubs: {{namespace: n, hub: h, auth: {{connection_string: '{name}'}}}}",
     )
     error = project.refusal()
-    assert error.facts["key"] == "source.eventhubs.connection_string"
+    assert error.facts["key"] == "source.eventhubs.auth.connection_string"
     assert name not in str(error)
 
 

@@ -1,0 +1,61 @@
+"""JSON web tokens as they are shown to brokers: how long one holds. Nothing is verified here."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass, field
+
+from tidemill.errors import UnavailableError
+
+# Seconds that clocks may differ. A healthy machine's differ by milliseconds; Entra's own tokens begin at the
+# second in which they are made.
+CLOCK_LEEWAY_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class AccessToken:
+    """A token and its times, in seconds since 1970."""
+
+    value: str = field(repr=False)
+    expires_at: float
+    not_before: float = 0.0
+
+
+def read_token(text: str) -> AccessToken:
+    """A token with the times that it names.
+
+    Raises:
+        ValueError: If it is none. The message holds nothing of it.
+    """
+    parts = text.split(".")
+    if len(parts) != 3 or not text.isascii() or any(sign.isspace() for sign in text):
+        raise ValueError("not a JSON web token")
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+        return AccessToken(text, float(claims["exp"]), float(claims.get("nbf") or 0))
+    except (binascii.Error, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        # Without its cause, which may quote the token.
+        raise ValueError("a JSON web token that does not say when it expires") from None
+
+
+def check_begun(token: AccessToken, now: float, facts: dict[str, object]) -> None:
+    """See that a token holds already, by this machine's clock.
+
+    Raises:
+        UnavailableError: TIDE-HUB-035, if it does not.
+    """
+    if token.not_before > now + CLOCK_LEEWAY_SECONDS:
+        raise wrong_clock(facts, f"{token.not_before - now:.0f} s behind")
+
+
+def wrong_clock(facts: dict[str, object], clock: str) -> UnavailableError:
+    """The clock of this machine is not that of who made a token."""
+    return UnavailableError(
+        "TIDE-HUB-035",
+        "By the clock of this machine, a new token does not hold.",
+        facts={**facts, "clock_of_this_machine": clock},
+        fix="set the machine's clock (NTP); the driver tries again by itself",
+        runbook="source-unavailable",
+    )
