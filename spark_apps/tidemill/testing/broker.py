@@ -29,6 +29,7 @@ class Record:
     key: bytes | None = None
     partition: int = -1
     offset: int = -1
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 class Broker:
@@ -88,6 +89,7 @@ def send(bootstrap_servers: str, topic: str, records: Iterable[Record | bytes | 
             record.value,
             record.key,
             record.partition,
+            headers=list(record.headers),
             on_delivery=lambda error, _message: errors.append(error) if error else None,
         )
     waiting = producer.flush(TIMEOUT_SECONDS)
@@ -141,7 +143,8 @@ def _read(consumer: Consumer, topic: str) -> list[Record]:
             partition, offset = message.partition(), message.offset()
             if message.error() is not None or partition is None or offset is None:
                 raise _silent(topic, message.error())
-            records.append(Record(message.value(), message.key(), partition, offset))
+            headers = tuple(message.headers() or ())
+            records.append(Record(message.value(), message.key(), partition, offset, headers))
     return sorted(records, key=lambda record: (record.partition, record.offset))
 
 
