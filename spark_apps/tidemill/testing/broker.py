@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tidemill.dev.broker_process import BrokerProcess
 from tidemill.dev.topics import create_topic
@@ -21,6 +21,9 @@ TIMEOUT_SECONDS = 20.0
 _TOPIC_NUMBERS = itertools.count(1)
 
 
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
 @dataclass(frozen=True)
 class Record:
     """One record; where it lies is known after reading it back."""
@@ -29,7 +32,7 @@ class Record:
     key: bytes | None = None
     partition: int = -1
     offset: int = -1
-    headers: tuple[tuple[str, bytes | None], ...] = ()
+    headers: Headers = ()
 
 
 class Broker:
@@ -143,7 +146,7 @@ def _read(consumer: Consumer, topic: str) -> list[Record]:
             partition, offset = message.partition(), message.offset()
             if message.error() is not None or partition is None or offset is None:
                 raise _silent(topic, message.error())
-            headers = tuple(message.headers() or ())
+            headers = cast("Headers", tuple(message.headers() or ()))
             records.append(Record(message.value(), message.key(), partition, offset, headers))
     return sorted(records, key=lambda record: (record.partition, record.offset))
 
