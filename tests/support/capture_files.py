@@ -36,13 +36,17 @@ class Event:
     body: bytes | None = b""
     key: str | None = None
     properties: Mapping[str, Any] = field(default_factory=dict)
+    system: Mapping[str, Any] = field(default_factory=dict)
 
     def record(self) -> dict[str, Any]:
         return {
             "SequenceNumber": self.number,
             "Offset": str(self.number * 100),
             "EnqueuedTimeUtc": as_captured(self.enqueued),
-            "SystemProperties": {} if self.key is None else {"x-opt-partition-key": self.key},
+            "SystemProperties": {
+                **self.system,
+                **({} if self.key is None else {"x-opt-partition-key": self.key}),
+            },
             "Properties": dict(self.properties),
             "Body": self.body,
         }

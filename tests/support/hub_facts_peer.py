@@ -1,4 +1,5 @@
-"""What azure-eventhub talks to of an event hub, on loopback: logins at `$cbs`, questions at `$management`.
+"""What azure-eventhub talks to of an event hub, on loopback: logins at `$cbs`, questions at `$management`,
+events to the hub itself.
 
 Protocol and frames are Qpid Proton's. It leaves out nulls at the end of a list, as AMQP allows and the
 SDK does not: it reads fields by fixed places, so each list is filled up on its way out.
@@ -15,10 +16,25 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from proton import Collector, Connection, Delivery, Event, Message, ProtonException, Transport, timestamp
+from proton import (
+    Collector,
+    Condition,
+    Connection,
+    Data,
+    Delivery,
+    Described,
+    Event,
+    Message,
+    ProtonException,
+    Transport,
+    symbol,
+    timestamp,
+)
 
 # Fields of each performative, by its descriptor (AMQP 1.0, 2.7).
 _FIELDS = {0x10: 10, 0x11: 8, 0x12: 14, 0x13: 11, 0x14: 11, 0x15: 6, 0x16: 3, 0x17: 1, 0x18: 1}
+# Sections of a message, by their descriptors (AMQP 1.0, 3.2).
+_ANNOTATIONS, _DATA = 0x72, 0x75
 _HUB, _PARTITION = "com.microsoft:eventhub", "com.microsoft:partition"
 
 
@@ -42,6 +58,9 @@ class HubFactsPeer:
         refuses: Whether it takes nobody's token.
         tokens: Those that were put, newest last.
         tls: Encrypts connections, as Azure does; plain ones are for the SDK's emulator.
+        batches: What was sent: the partition key and the bodies of each batch.
+        takes: How many batches it takes; then it rejects them.
+        largest: Bytes of the largest batch.
     """
 
     hub: str = "readings"
@@ -49,6 +68,9 @@ class HubFactsPeer:
     created: datetime = datetime(2025, 6, 1, tzinfo=UTC)
     refuses: bool = False
     tokens: list[str] = field(default_factory=list)
+    batches: list[tuple[str | None, list[bytes]]] = field(default_factory=list)
+    takes: int = 1_000_000
+    largest: int = 1 << 20
     port: int = 0
     tls: ssl.SSLContext | None = None
 
@@ -99,6 +121,20 @@ class HubFactsPeer:
         body = self._of_hub() if partition is None else self._of(str(properties["partition"]), partition)
         return _reply(request, {"status-code": 200, "status-description": "OK"}, body)
 
+    def take(self, content: bytes) -> bool:
+        """Keep a batch of events, unless it is one too many."""
+        if len(self.batches) >= self.takes:
+            return False
+        key, bodies = None, []
+        for section, value in _sections(content):
+            if section == _ANNOTATIONS:
+                key = value.get("x-opt-partition-key")
+            elif section == _DATA:
+                # Each is a whole message.
+                bodies += [bytes(body) for inner, body in _sections(value) if inner == _DATA]
+        self.batches.append((key, bodies))
+        return True
+
     def _of_hub(self) -> dict[str, Any]:
         return {
             "name": self.hub,
@@ -143,7 +179,8 @@ class _Conversation:
         with self._client, suppress(OSError, ProtonException):
             while not self._transport.closed:
                 self._flush()
-                content = self._client.recv(65536)
+                # No more than Proton has room for.
+                content = self._client.recv(max(1, self._transport.capacity()))
                 if not content:
                     return
                 self._transport.push(content)
@@ -174,6 +211,7 @@ class _Conversation:
     def _open(self, link: Any) -> None:
         link.source.copy(link.remote_source)
         link.target.copy(link.remote_target)
+        link.max_message_size = self._peer.largest
         link.open()
         if link.is_sender:
             self._senders[link.source.address] = link
@@ -181,9 +219,20 @@ class _Conversation:
             link.flow(100)
 
     def _answer(self, link: Any, delivery: Delivery) -> None:
-        request = Message()
-        request.decode(link.recv(delivery.pending))
+        content = link.recv(delivery.pending)
         link.advance()
+        if link.target.address.endswith(f"/{self._peer.hub}"):
+            taken = self._peer.take(content)
+            if not taken:
+                # With all three parts: nulls inside of a frame are not filled up.
+                info = {symbol("hub"): self._peer.hub}
+                delivery.local.condition = Condition("amqp:not-allowed", "no more", info)
+            delivery.update(Delivery.ACCEPTED if taken else Delivery.REJECTED)
+            delivery.settle()
+            link.flow(1)
+            return
+        request = Message()
+        request.decode(content)
         delivery.update(Delivery.ACCEPTED)
         delivery.settle()
         link.flow(1)
@@ -191,6 +240,17 @@ class _Conversation:
         sender.delivery(str(request.id))
         sender.send(self._peer.answer(request).encode())
         sender.advance()
+
+
+def _sections(content: bytes) -> Iterator[tuple[int, Any]]:
+    """Sections of a message: what each is, and its value."""
+    while content:
+        data = Data()
+        content = content[data.decode(content) :]
+        data.rewind()
+        data.next()
+        section: Described = data.get_object()
+        yield int(section.descriptor), section.value
 
 
 class _FilledFrames:

@@ -66,7 +66,7 @@ def read_archive(pipeline: Pipeline, bounds: Bounds) -> HubArchive | None:
         DataError: TIDE-HUB-001 or -002, if a file cannot be read.
         UsageError: TIDE-HUB-003, if it holds the events of two hubs.
     """
-    source = pipeline.spec.source.eventhubs
+    source = pipeline.spec.source.event_hub
     if source is None or source.capture is None:
         return None
     ahead = pipeline.spec.max_ahead or MOST_AHEAD

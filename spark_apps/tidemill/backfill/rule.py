@@ -111,7 +111,7 @@ def _check_past(asked: Asked) -> None:
             asked.pipeline.name,
             "This source has no past.",
             {"source": source.kind},
-            "backfill a pipeline that reads kafka, eventhubs, files or delta",
+            "backfill a pipeline that reads kafka, eventhubs, iothub, files or delta",
         )
     if source.delta is not None and source.delta.read_changes:
         raise refused(

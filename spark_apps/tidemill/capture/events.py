@@ -18,6 +18,8 @@ from fastavro.schema import SchemaParseException
 
 from tidemill.errors import DataError
 
+CapturedValue = int | float | str | bytes
+
 _FIELDS = frozenset({"SequenceNumber", "EnqueuedTimeUtc", "SystemProperties", "Properties", "Body"})
 _ENQUEUED = "x-opt-enqueued-time"
 _KEY = "x-opt-partition-key"
@@ -44,14 +46,21 @@ class CapturedEvent:
         enqueued: When the hub took it.
         key: Its partition key, as a Kafka consumer is given it; None without one.
         body: Its payload; None of an event without one, which Kafka calls a tombstone.
-        properties: Application properties, as headers: bytes as they are, other values as their text.
+        system: Its system properties, as Capture keeps them.
+        application: Those of the application.
     """
 
     number: int
     enqueued: datetime
     key: bytes | None
     body: bytes | None
-    properties: tuple[tuple[str, bytes], ...]
+    system: Mapping[str, CapturedValue]
+    application: Mapping[str, CapturedValue]
+
+    @property
+    def properties(self) -> tuple[tuple[str, bytes], ...]:
+        """Application properties as headers: bytes as they are, other values as their text."""
+        return tuple((name, _bytes(value)) for name, value in self.application.items())
 
 
 def read_events(path: str, file: BinaryIO) -> Iterator[CapturedEvent]:
@@ -78,13 +87,13 @@ def read_events(path: str, file: BinaryIO) -> Iterator[CapturedEvent]:
 def _event(record: Any) -> CapturedEvent:
     system = record["SystemProperties"] or {}
     key = system.get(_KEY)
-    properties = record["Properties"] or {}
     return CapturedEvent(
         record["SequenceNumber"],
         _enqueued(record["EnqueuedTimeUtc"], system),
         None if key is None else _bytes(key),
         record["Body"],
-        tuple((name, _bytes(value)) for name, value in properties.items()),
+        system,
+        record["Properties"] or {},
     )
 
 

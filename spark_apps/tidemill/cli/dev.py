@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -15,7 +15,8 @@ from tidemill.cli.output import say
 
 if TYPE_CHECKING:
     from tidemill.dev.broker_process import BrokerProcess
-    from tidemill.dev.produce import ProduceReport
+    from tidemill.dev.hub_outlet import HubTarget
+    from tidemill.dev.produce import ProduceReport, Target
 
 
 def add_to(app: typer.Typer) -> None:
@@ -61,7 +62,17 @@ def topics(
 
 
 def produce(  # noqa: PLR0913  # the options of a command line
-    topic: Annotated[str, typer.Argument(help="Topic that exists.")] = "iot_events",
+    context: typer.Context,
+    topic: Annotated[str, typer.Argument(help="Topic or event hub that exists.")] = "iot_events",
+    to: Annotated[
+        Literal["kafka", "eventhubs"], typer.Option(help="Kafka, or an event hub over AMQP.")
+    ] = "kafka",
+    secret: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of the secret with the connection string of the event hub, in this environment."
+        ),
+    ] = None,
     servers: Annotated[str, typer.Option(help="Brokers, host:port.")] = "localhost:9092",
     rate: Annotated[float | None, typer.Option(help="Events per second; none: as fast as they go.")] = 100.0,
     count: Annotated[int | None, typer.Option(min=1, help="End after so many events.")] = None,
@@ -74,9 +85,9 @@ def produce(  # noqa: PLR0913  # the options of a command line
     duplicate: Annotated[float, typer.Option(min=0, max=1, help="Share of repeated events.")] = 0.0,
     broken: Annotated[float, typer.Option(min=0, max=1, help="Share of unreadable records.")] = 0.0,
 ) -> None:
-    """Send generated IoT events to a topic until CTRL-C or the count."""
+    """Send generated IoT events to a topic or an event hub until CTRL-C or the count."""
     from tidemill.dev.iot_events import IotSettings
-    from tidemill.dev.produce import Pace, Target
+    from tidemill.dev.produce import Pace
     from tidemill.dev.produce import produce as send
     from tidemill.dev.stop_request import stop_on_signals
 
@@ -90,8 +101,11 @@ def produce(  # noqa: PLR0913  # the options of a command line
         broken_rate=broken,
     )
     pace = Pace(events_per_second=rate or None, count=count, not_ahead=not_ahead)
+    if (to == "eventhubs") != (secret is not None):
+        raise typer.BadParameter("--secret goes with --to eventhubs, and only with it")
+    target = _hub(context, topic, secret) if secret is not None else _kafka(servers, topic)
     with stop_on_signals() as stop:
-        _tell(send(Target(servers, topic), settings, pace, stop, _tell), end="\n")
+        _tell(send(target, settings, pace, stop, _tell), end="\n")
 
 
 def generate(
@@ -117,6 +131,19 @@ def generate(
         sys.stderr.write(f"{file} differs from what the models say; run: tidemill dev generate\n")
     if differing:
         raise typer.Exit(1)
+
+
+def _kafka(servers: str, topic: str) -> Target:
+    from tidemill.dev.produce import Target
+
+    return Target(servers, topic)
+
+
+def _hub(context: typer.Context, hub: str, secret: str) -> HubTarget:
+    from tidemill.dev.hub_outlet import HubTarget
+    from tidemill.spec.secret_value import read_secret
+
+    return HubTarget(hub, secret, read_secret(invocation_of(context).environment(), secret))
 
 
 def _topic(text: str) -> tuple[str, int]:

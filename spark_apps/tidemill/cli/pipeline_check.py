@@ -10,6 +10,7 @@ from tidemill.errors import SpecError, TidemillError
 from tidemill.spec.capabilities import ELSEWHERE
 from tidemill.spec.ddl import column_types
 from tidemill.spec.files_source import FilesSource
+from tidemill.spec.iothub_source import DEVICE_COLUMN_TYPES
 from tidemill.spec.near_key import near_key
 from tidemill.spec.project import Environment, Pipeline, resolve_pipeline
 from tidemill.spec.table_graph import build_graph
@@ -74,11 +75,12 @@ def decoded_columns(pipeline: Pipeline) -> dict[str, str] | None:
         SpecError: If the payload schema or the DDL is wrong.
     """
     source = pipeline.spec.source
+    of_device = DEVICE_COLUMN_TYPES if source.has_device_columns else {}
     if pipeline.spec.payload is not None:
         from tidemill.payload.decoders import decoder_of
 
         decoder = decoder_of(pipeline.spec.payload, pipeline.environment.project.schemas)
-        return {field.name: str(field.type) for field in decoder.columns}
+        return {**{field.name: str(field.type) for field in decoder.columns}, **of_device}
     if source.files is not None and source.files.discovers:
         _check_hints(pipeline, source.files)
         return None
@@ -91,7 +93,7 @@ def decoded_columns(pipeline: Pipeline) -> dict[str, str] | None:
     if source.socket is not None:
         times = {"timestamp": "timestamp"} if source.socket.arrival_time else {}
         return {"value": "string", **times}
-    return {} if source.is_kafka else None
+    return {**of_device} if source.is_kafka else None
 
 
 def _check_hints(pipeline: Pipeline, files: FilesSource) -> None:

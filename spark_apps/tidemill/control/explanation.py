@@ -95,7 +95,7 @@ def _reads(stream: PipelineSpec) -> Iterator[str]:
     source, payload, event_time = stream.source, stream.payload, stream.event_time
     form = "" if payload is None else f", as {payload.format}"
     yield f"Reads {_place(stream)}{form}."
-    kafka = source.kafka or source.eventhubs
+    kafka = source.kafka or source.event_hub
     if kafka is not None and kafka.max_offsets_per_batch:
         yield f"A batch has at most {kafka.max_offsets_per_batch:,} of its records."
     if event_time is not None:
@@ -106,8 +106,10 @@ def _reads(stream: PipelineSpec) -> Iterator[str]:
 def _place(stream: PipelineSpec) -> str:
     """Where a stream reads."""
     source = stream.source
-    if source.eventhubs is not None:
-        return f"the event hub {source.eventhubs.hub} of {source.eventhubs.namespace}"
+    if source.iothub is not None:
+        return f"the messages of the IoT hub {source.iothub.hub}"
+    if source.event_hub is not None:
+        return f"the event hub {source.event_hub.hub} of {source.event_hub.namespace}"
     if source.kafka is not None:
         topics = source.topics_or_pattern
         if isinstance(topics, re.Pattern):

@@ -75,7 +75,7 @@ class HubView:
 def look_at_hubs(pipeline: Pipeline, ask: AskHub) -> list[HubView]:
     """Ask the hub of each stream; empty for a pipeline that reads none."""
     return [
-        _look(stream, ask) for stream in pipeline.streams.values() if stream.spec.source.eventhubs is not None
+        _look(stream, ask) for stream in pipeline.streams.values() if stream.spec.source.event_hub is not None
     ]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from tidemill.backfill.row_origin import RowOrigin, plain_origin
 from tidemill.engine.plan_check.call_sites import CallSites
@@ -16,12 +17,13 @@ from tidemill.engine.sink_rows import sink_origins
 from tidemill.engine.transform import apply_transform, check_event_time
 from tidemill.names import SOURCE_NAME
 from tidemill.payload.decode import Decoding, Stage, payload_decoding
+from tidemill.payload.device_columns import device_records, device_schema
 from tidemill.payload.discovered import DiscoveredColumns
 from tidemill.payload.file_lines import line_reading
 from tidemill.payload.late_rows import LateRows
 from tidemill.payload.left_out import LeftOut
 from tidemill.payload.quarantine import Quarantine
-from tidemill.payload.typed_rows import typed_rows
+from tidemill.payload.typed_rows import typed_rows, undecoded
 from tidemill.sinks.table_columns import table_columns
 from tidemill.sources.joined_tables import read_tables
 from tidemill.spec.project import Pipeline
@@ -136,6 +138,16 @@ def _decoding(pipeline: Pipeline, records: DataFrame, collectors: Collectors) ->
 
 
 def _decoding_of_all(pipeline: Pipeline, records: DataFrame, collectors: Collectors) -> Decoding | None:
+    source = pipeline.spec.source
+    if not source.has_device_columns:
+        return _door(pipeline, records.schema, collectors)
+    columns = device_schema(records.schema, headers=source.chosen.headers)
+    door = _door(pipeline, columns, collectors) or undecoded(columns)
+    # One pass: headers become columns, and records pass the door.
+    return Decoding(lambda batches: door.stage(device_records(batches)), door.arrow_schema)
+
+
+def _door(pipeline: Pipeline, records: StructType, collectors: Collectors) -> Decoding | None:
     quarantine, late_rows = collectors.quarantine, collectors.late_rows
     payload = pipeline.spec.payload
     if payload is not None:
@@ -144,8 +156,8 @@ def _decoding_of_all(pipeline: Pipeline, records: DataFrame, collectors: Collect
         return None
     discovered = collectors.discovered.get(SOURCE_NAME)
     if discovered is None:
-        return typed_rows(pipeline, records.schema, quarantine, late_rows)
-    lines = line_reading(discovered, records.schema)
+        return typed_rows(pipeline, records, quarantine, late_rows)
+    lines = line_reading(discovered, records)
     rows = typed_rows(pipeline, lines.columns, quarantine, late_rows)
     # One pass: lines become rows, and pass the door.
     return Decoding(lambda batches: rows.stage(lines.stage(batches)), rows.arrow_schema)

@@ -74,8 +74,8 @@ def tables_of(pipeline: Pipeline) -> dict[str, str]:
 
 def servers_of(pipeline: Pipeline, source: Source) -> str | None:
     """The brokers of a stream's topics; None if it reads none."""
-    if source.eventhubs is not None:
-        return source.eventhubs.server
+    if source.event_hub is not None:
+        return source.event_hub.server
     return None if source.kafka is None else pipeline.environment.kafka.bootstrap_servers
 
 
@@ -100,8 +100,8 @@ def _source_datasets(pipeline: Pipeline, source: Source) -> Iterator[Dataset]:
     servers = servers_of(pipeline, source)
     if source.kafka is not None and servers is not None:
         yield from (topic_dataset(servers, topic) for topic in source.kafka.named_topics)
-    elif source.eventhubs is not None and servers is not None:
-        yield topic_dataset(servers, source.eventhubs.hub)
+    elif source.event_hub is not None and servers is not None:
+        yield topic_dataset(servers, source.event_hub.hub)
     elif source.files is not None:
         yield folder_dataset(pipeline.layout.folder(source.files.path))
     elif source.delta is not None:

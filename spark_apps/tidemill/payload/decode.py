@@ -16,6 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from tidemill.payload.decoders import Find, decoder_of
+from tidemill.payload.device_columns import DEVICE_SCHEMA
 from tidemill.payload.event_time import EventTimeLimit
 from tidemill.payload.late_rows import LateRows
 from tidemill.payload.quarantine import Quarantine
@@ -35,6 +36,7 @@ _LINEAGE = {
     "kafka_offset": pa.int64(),
     "kafka_timestamp": pa.timestamp("us", "UTC"),
     "kafka_headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+    **{field.name: field.type for field in DEVICE_SCHEMA},
 }
 
 
@@ -139,4 +141,6 @@ def rows_schema(pipeline: Pipeline, payload: Payload, decoded: pa.Schema) -> pa.
         lineage.insert(1, "kafka_value")
     if pipeline.spec.source.chosen.headers:
         lineage.append("kafka_headers")
+    if pipeline.spec.source.has_device_columns:
+        lineage += DEVICE_SCHEMA.names
     return pa.schema([*decoded, *(pa.field(name, _LINEAGE[name]) for name in lineage)])

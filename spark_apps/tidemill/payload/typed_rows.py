@@ -71,6 +71,18 @@ def typed_rows(
     return Decoding(sift, columns)
 
 
+def undecoded(records: StructType) -> Decoding:
+    """Rows of a source without a payload of which none is set aside: the columns, and no others."""
+    columns = to_arrow_schema(records, timezone="UTC")
+
+    def select(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = batch.select(columns.names)
+            yield rows if rows.schema.equals(columns) else rows.cast(columns)
+
+    return Decoding(select, columns)
+
+
 def _reasons(batch: pa.RecordBatch, limit: EventTimeLimit | None, broken: str) -> pa.StringArray | None:
     """Why each row is rejected, null for good ones; None if all are good."""
     reasons = pa.nulls(batch.num_rows, pa.string())

@@ -13,6 +13,7 @@ from tidemill.capture.archive import Slice
 from tidemill.capture.archive_files import ArchiveFolder
 from tidemill.capture.events import CapturedEvent
 from tidemill.errors import DataError, SpecError
+from tidemill.payload.amqp_values import encoded
 from tidemill.spec.capture import PathFormat
 from tidemill.spec.project import Pipeline
 from tidemill.storage.access import access_to
@@ -35,6 +36,8 @@ _DDL = (
     "kafka_key binary, kafka_value binary, kafka_topic string, kafka_partition int, kafka_offset bigint, "
     "kafka_timestamp timestamp, kafka_headers array<struct<key: string, value: binary>>"
 )
+Headers = tuple[tuple[str, bytes], ...]
+
 _SLICES = "path string, partition int, first long, end long"
 
 
@@ -44,7 +47,7 @@ def read_archived(spark: SparkSession, pipeline: Pipeline, slices: Sequence[Slic
     Raises:
         SpecError: TIDE-SPEC-041, if the source has no archive.
     """
-    source = pipeline.spec.source.eventhubs
+    source = pipeline.spec.source.event_hub
     if source is None or source.capture is None:
         raise SpecError(
             "TIDE-SPEC-041",
@@ -55,19 +58,24 @@ def read_archived(spark: SparkSession, pipeline: Pipeline, slices: Sequence[Slic
     folder = pipeline.layout.folder(source.capture.path)
     paths = PathFormat(source.capture, source.namespace, source.hub)
     access = access_to(folder)
+    headers_of = _all_properties if pipeline.spec.source.has_device_columns else _application_properties
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Opened by the task: in its own process nobody knows the access, and a connection cannot be sent.
         archive = ArchiveFolder(folder, paths, access)
         wanted = (Slice(**row) for batch in batches for row in batch.to_pylist())
-        rows = (row for each in wanted for row in _rows(source.hub, each, events_of(archive.events, each)))
+        rows = (
+            row
+            for each in wanted
+            for row in _rows(source.hub, each, events_of(archive.events, each), headers_of)
+        )
         while part := list(itertools.islice(rows, EVENTS_PER_BATCH)):
             yield pa.RecordBatch.from_pylist(part, _COLUMNS)
 
     tasks = max(1, min(len(slices), spark.sparkContext.defaultParallelism * 4))
     listed = spark.createDataFrame([tuple(each.model_dump().values()) for each in slices], _SLICES)
     events = listed.repartition(tasks).mapInArrow(read, _DDL)
-    return events if source.headers else events.drop("kafka_headers")
+    return events if pipeline.spec.source.reads_headers else events.drop("kafka_headers")
 
 
 def events_of(open_file: Callable[[str], Iterable[CapturedEvent]], wanted: Slice) -> Iterator[CapturedEvent]:
@@ -97,7 +105,19 @@ def events_of(open_file: Callable[[str], Iterable[CapturedEvent]], wanted: Slice
         )
 
 
-def _rows(hub: str, wanted: Slice, events: Iterable[CapturedEvent]) -> Iterator[dict[str, Any]]:
+def _application_properties(event: CapturedEvent) -> Headers:
+    return event.properties
+
+
+def _all_properties(event: CapturedEvent) -> Headers:
+    """As a Kafka client is given them, with the types that Capture has kept."""
+    found = {**event.application, **event.system}
+    return tuple((name, encoded(value)) for name, value in found.items())
+
+
+def _rows(
+    hub: str, wanted: Slice, events: Iterable[CapturedEvent], headers_of: Callable[[CapturedEvent], Headers]
+) -> Iterator[dict[str, Any]]:
     for event in events:
         yield {
             "kafka_key": event.key,
@@ -106,5 +126,5 @@ def _rows(hub: str, wanted: Slice, events: Iterable[CapturedEvent]) -> Iterator[
             "kafka_partition": wanted.partition,
             "kafka_offset": event.number,
             "kafka_timestamp": event.enqueued,
-            "kafka_headers": [{"key": name, "value": value} for name, value in event.properties] or None,
+            "kafka_headers": [{"key": name, "value": value} for name, value in headers_of(event)] or None,
         }

@@ -34,7 +34,7 @@ def ask_hub(pipeline: Pipeline) -> HubFacts:
         SpecError: TIDE-HUB-011, if the secret is no connection string, or it refuses the login; 012, if there
             is no such hub; 030 or 031, if the application or its tenant is wrong.
     """
-    source = pipeline.spec.source.eventhubs
+    source = pipeline.spec.source.event_hub
     if source is None:
         raise InternalError(
             "TIDE-HUB-019", "A hub was asked for of another source.", facts={"pipeline": pipeline.name}

@@ -125,8 +125,8 @@ def kafka_client(pipeline: Pipeline) -> KafkaClient:
         SpecError: If the environment names no brokers, or a secret has no value here.
     """
     source = pipeline.spec.source
-    if source.eventhubs is not None:
-        client = _event_hubs_client(source.eventhubs, pipeline.environment)
+    if source.event_hub is not None:
+        client = _event_hubs_client(source.event_hub, pipeline.environment)
     else:
         client = environment_client(pipeline.environment)
     return replace(client, isolation=source.chosen.isolation) if source.is_kafka else client

@@ -53,7 +53,7 @@ def _stream(reader: DataStreamReader, pipeline: Pipeline) -> DataFrame:
     source = pipeline.spec.source
     if source.is_kafka:
         options = _kafka_options(pipeline, _subscription(source.chosen)) | _kafka_limits(source.chosen)
-        return with_lineage(reader.format("kafka").options(**options).load(), source.chosen.headers)
+        return with_lineage(reader.format("kafka").options(**options).load(), source.reads_headers)
     if source.files is not None:
         options = {**_files_options(source.files), **_files_limits(source.files)}
         reader = reader.format(spark_format(source.files)).options(**options)
@@ -116,13 +116,13 @@ def _batch(spark: SparkSession, pipeline: Pipeline, past: Past) -> DataFrame:
         "TIDE-SPEC-040",
         "This source has no past to read.",
         facts={"pipeline": pipeline.name, "source": source.kind},
-        fix="backfill a pipeline that reads kafka, eventhubs, files or delta",
+        fix="backfill a pipeline that reads kafka, eventhubs, iothub, files or delta",
     )
 
 
 def _range(spark: SparkSession, pipeline: Pipeline, past: Past) -> DataFrame:
     """Records between two positions, from the archive of a hub as far as it is said to have them."""
-    source, start, end = pipeline.spec.source.chosen, past.start or {}, past.end or {}
+    source, start, end = pipeline.spec.source, past.start or {}, past.end or {}
     archived = None
     if past.archive is not None:
         slices = past.archive.between(start, end)
@@ -130,9 +130,9 @@ def _range(spark: SparkSession, pipeline: Pipeline, past: Past) -> DataFrame:
         start = past.archive.from_hub(start)
         # Where the range ends before the hub's part begins, nothing is read there.
         end = past.archive.from_hub(end)
-    options = _kafka_options(pipeline, _partitions_of(end) if end else _subscription(source))
+    options = _kafka_options(pipeline, _partitions_of(end) if end else _subscription(source.chosen))
     options |= {"startingOffsets": json.dumps(start), "endingOffsets": json.dumps(end)}
-    records = with_lineage(spark.read.format("kafka").options(**options).load(), source.headers)
+    records = with_lineage(spark.read.format("kafka").options(**options).load(), source.reads_headers)
     return records if archived is None else records.unionByName(archived)
 
 
@@ -219,13 +219,13 @@ def _partitions_of(positions: Positions) -> dict[str, str]:
 
 
 def _kafka_options(pipeline: Pipeline, subscription: dict[str, str]) -> dict[str, str]:
-    source = pipeline.spec.source.chosen
+    source = pipeline.spec.source
     return {
-        **source.options,
+        **source.chosen.options,
         **kafka_client(pipeline).spark_options(),
         **subscription,
         "groupIdPrefix": consumer_group_prefix(pipeline.name),
-        "includeHeaders": str(source.headers).lower(),
+        "includeHeaders": str(source.reads_headers).lower(),
         # Never false: records that the broker no longer has would be skipped without a word.
         "failOnDataLoss": "true",
     }

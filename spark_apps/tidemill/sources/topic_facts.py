@@ -56,7 +56,7 @@ def ask_topics(pipeline: Pipeline) -> TopicFacts:
         topics = offsets.matching(pipeline.spec.source.topics_or_pattern)
         oldest, ends = offsets.ranges(topics)
         cluster = offsets.cluster()
-    hub = pipeline.spec.source.eventhubs
+    hub = pipeline.spec.source.event_hub
     named = None if hub is None else f"{hub.namespace}/{hub.hub}"
     return TopicFacts(oldest, ends, _ids(client, topics), named or cluster)
 

@@ -67,6 +67,7 @@ class TriggerFacts:
 SOURCES: Mapping[str, SourceFacts] = {
     "kafka": SourceFacts("the same records, as long as the broker keeps them", has_records=True),
     "eventhubs": SourceFacts("the same events, as long as the hub keeps them", has_records=True),
+    "iothub": SourceFacts("the same messages, as long as the hub keeps them", has_records=True),
     "files": SourceFacts("the same files"),
     "delta": SourceFacts("the same versions, as long as the table keeps them", as_table=True),
     "rate": SourceFacts("the same rows, made again", has_past=False),
@@ -327,7 +328,7 @@ NOT_A_TABLE = Refusal(
 NO_RECORDS = Refusal(
     "TIDE-MODE-023",
     "`payload` for a source that gives columns",
-    "`payload` decodes the records of Kafka or Event Hubs; this source gives columns already.",
+    "`payload` decodes the records of Kafka, Event Hubs or IoT Hub; this source gives columns already.",
     "remove `payload`; a files source has `format`",
 )
 

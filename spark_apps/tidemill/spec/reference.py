@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from tidemill.spec.capabilities_reference import capabilities_reference
 from tidemill.spec.environment import EnvironmentSpec
+from tidemill.spec.iothub_source import device_columns_reference
 from tidemill.spec.join_matrix import joins_reference
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.transform_rules import rules_reference
@@ -187,7 +188,12 @@ def _reference() -> str:
         schema = json_schema(model)
         parts.append(f"## {title}\n\n{schema['description']}\n")
         parts += _sections(schema, _Definitions(schema["$defs"]), "")
-    parts += [capabilities_reference(), joins_reference(), rules_reference()]
+    parts += [
+        device_columns_reference(),
+        capabilities_reference(),
+        joins_reference(),
+        rules_reference(),
+    ]
     return "\n".join(parts)
 
 

@@ -12,6 +12,7 @@ from tidemill.names import TABLE_PATTERN
 from tidemill.spec.capabilities import SOURCES, SourceFacts
 from tidemill.spec.eventhubs_source import EventHubsSource as EventHubsSource
 from tidemill.spec.files_source import FilesSource as FilesSource
+from tidemill.spec.iothub_source import IoTHubSource as IoTHubSource
 from tidemill.spec.isolation import Isolation
 from tidemill.spec.options import DeltaSourceOptions, KafkaSourceOptions
 from tidemill.spec.starting_offsets import CheckedStartingOffsets, Moment
@@ -165,6 +166,10 @@ class Source(OneOf):
 
     kafka: KafkaSource | None = Field(None, description="Topics of the environment's Kafka brokers.")
     eventhubs: EventHubsSource | None = Field(None, description="An event hub through its Kafka endpoint.")
+    iothub: IoTHubSource | None = Field(
+        None,
+        description="An IoT hub through its Event Hubs-compatible endpoint, with columns of its devices.",
+    )
     files: FilesSource | None = Field(None, description="Files that arrive in a folder.")
     delta: DeltaSource | None = Field(None, description="A table of this platform.")
     rate: RateSource | None = Field(None, description="Rows made from the clock.")
@@ -181,7 +186,22 @@ class Source(OneOf):
     @property
     def is_kafka(self) -> bool:
         """Whether records come with topic, partition and offset."""
-        return self.kind in ("kafka", "eventhubs")
+        return self.kind in ("kafka", "eventhubs", "iothub")
+
+    @property
+    def event_hub(self) -> EventHubsSource | None:
+        """The hub that is read: an event hub, or the one that an IoT hub has for its messages."""
+        return self.eventhubs or self.iothub
+
+    @property
+    def has_device_columns(self) -> bool:
+        """Whether rows get the columns of an IoT hub's messages."""
+        return bool(getattr(self.chosen, "device_columns", False))
+
+    @property
+    def reads_headers(self) -> bool:
+        """Whether records are read with their headers: to be kept, or for what is made of them."""
+        return self.has_device_columns or bool(getattr(self.chosen, "headers", False))
 
     @property
     def has_broken_lines(self) -> bool:
@@ -190,8 +210,8 @@ class Source(OneOf):
 
     def topics_shared(self, other: Source) -> list[str]:
         """Topics that this source reads by name and the other one reads as well."""
-        if self.eventhubs is not None and other.eventhubs is not None:
-            mine, theirs = self.eventhubs, other.eventhubs
+        if self.event_hub is not None and other.event_hub is not None:
+            mine, theirs = self.event_hub, other.event_hub
             return [mine.hub] if (mine.namespace, mine.hub) == (theirs.namespace, theirs.hub) else []
         if self.kafka is None or other.kafka is None:
             return []
@@ -201,9 +221,9 @@ class Source(OneOf):
 
     @property
     def topics_or_pattern(self) -> list[str] | re.Pattern[str]:
-        """What a Kafka or Event Hubs source reads: names, or a pattern of names."""
-        if self.eventhubs is not None:
-            return [self.eventhubs.hub]
+        """What a Kafka, Event Hubs or IoT Hub source reads: names, or a pattern of names."""
+        if self.event_hub is not None:
+            return [self.event_hub.hub]
         if self.kafka is None:
             return []
         if self.kafka.pattern is not None:

@@ -83,8 +83,8 @@ def _stream_reads(source: Source) -> tuple[str, ...]:
     if source.kafka is not None:
         named = source.kafka.named_topics
         return tuple(f"topic {topic}" for topic in named) or (f"topics {source.kafka.pattern}",)
-    if source.eventhubs is not None:
-        return (f"event hub {source.eventhubs.namespace}/{source.eventhubs.hub}",)
+    if source.event_hub is not None:
+        return (f"event hub {source.event_hub.namespace}/{source.event_hub.hub}",)
     if source.files is not None:
         return (f"files {source.files.path}",)
     if source.delta is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tidemill.dev.broker_process import BrokerProcess
 from tidemill.dev.topics import create_topic
@@ -21,6 +21,9 @@ TIMEOUT_SECONDS = 20.0
 _TOPIC_NUMBERS = itertools.count(1)
 
 
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
 @dataclass(frozen=True)
 class Record:
     """One record; where it lies is known after reading it back."""
@@ -29,6 +32,7 @@ class Record:
     key: bytes | None = None
     partition: int = -1
     offset: int = -1
+    headers: Headers = ()
 
 
 class Broker:
@@ -88,6 +92,7 @@ def send(bootstrap_servers: str, topic: str, records: Iterable[Record | bytes | 
             record.value,
             record.key,
             record.partition,
+            headers=list(record.headers),
             on_delivery=lambda error, _message: errors.append(error) if error else None,
         )
     waiting = producer.flush(TIMEOUT_SECONDS)
@@ -141,7 +146,8 @@ def _read(consumer: Consumer, topic: str) -> list[Record]:
             partition, offset = message.partition(), message.offset()
             if message.error() is not None or partition is None or offset is None:
                 raise _silent(topic, message.error())
-            records.append(Record(message.value(), message.key(), partition, offset))
+            headers = cast("Headers", tuple(message.headers() or ()))
+            records.append(Record(message.value(), message.key(), partition, offset, headers))
     return sorted(records, key=lambda record: (record.partition, record.offset))
 
 

@@ -111,6 +111,7 @@ class RecordsFeed:
         self._table.put([as_table(items, self._schema)])
 
     def _row(self, record: Record) -> dict[str, Any]:
+        headers = [{"key": name, "value": value} for name, value in record.headers] or None
         return {
             "kafka_key": record.key,
             "kafka_value": record.value,
@@ -118,6 +119,7 @@ class RecordsFeed:
             "kafka_partition": max(record.partition, 0),
             "kafka_offset": next(self._offsets),
             "kafka_timestamp": datetime.now(UTC),
+            **({"kafka_headers": headers} if "kafka_headers" in self._schema.names else {}),
         }
 
 

@@ -32,6 +32,7 @@ def records_schema(source: DeltaSource) -> pa.Schema:
     """Columns of the table that stands in for a topic."""
     import pyarrow as pa
 
+    has_headers = isinstance(source, RecordsTable) and (source.headers or source.device_columns)
     headers = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     return pa.schema(
         [
@@ -41,6 +42,6 @@ def records_schema(source: DeltaSource) -> pa.Schema:
             ("kafka_partition", pa.int32()),
             ("kafka_offset", pa.int64()),
             ("kafka_timestamp", pa.timestamp("us", "UTC")),
-            *([("kafka_headers", headers)] if isinstance(source, RecordsTable) and source.headers else []),
+            *([("kafka_headers", headers)] if has_headers else []),
         ]
     )

@@ -2,7 +2,7 @@
 
 | declared | in a test |
 |---|---|
-| source kafka, eventhubs | a Delta table of bytes and lineage columns; with a broker, topics of its own |
+| source kafka, eventhubs, iothub | a Delta table of records with their places; with a broker, own topics |
 | source files | the same format, in a folder of the test |
 | source rate, rate_per_batch, socket | a Delta table with the same columns |
 | source delta, a table that is joined | the same table below the test's root |
@@ -24,7 +24,7 @@ from tidemill.spec.sinks import MemorySink, Sink
 from tidemill.spec.sources import DeltaSource, KafkaSource, Source
 
 # Kinds of sources that a Delta table stands in for.
-IN_A_TABLE = ("kafka", "eventhubs", "rate", "rate_per_batch", "socket")
+IN_A_TABLE = ("kafka", "eventhubs", "iothub", "rate", "rate_per_batch", "socket")
 
 # Gives the topic of a test that stands for a declared one.
 TopicOf = Callable[[str], str]
@@ -34,6 +34,7 @@ class RecordsTable(DeltaSource):
     """A table that holds the records of a topic, each with its lineage columns."""
 
     headers: bool = False
+    device_columns: bool = False
 
 
 def input_name(pipeline: str, stream: str) -> str:
@@ -76,7 +77,9 @@ def _source(source: Source, place: str, topic_of: TopicOf | None) -> Source:
         return source.model_copy(update={"files": source.files.model_copy(update={"path": place})})
     if source.kind in IN_A_TABLE:
         headers = source.is_kafka and source.chosen.headers
-        table = RecordsTable.model_construct(table=place, headers=headers)
+        table = RecordsTable.model_construct(
+            table=place, headers=headers, device_columns=source.has_device_columns
+        )
         return source.model_copy(update={source.kind: None, "delta": table})
     return source
 

@@ -146,6 +146,7 @@ def test_the_table_knows_the_sources_sinks_modes_and_triggers_that_there_are() -
 SOURCE: dict[str, Any] = {
     "kafka": {"topic": "orders"},
     "eventhubs": {"namespace": "plant", "hub": "orders", "auth": {"connection_string": "hub"}},
+    "iothub": {"namespace": "iothub-ns-plant", "hub": "orders", "auth": {"connection_string": "hub"}},
     "files": {"path": "landing", "format": "text"},
     "delta": {"table": "bronze/raw"},
     "rate": {},

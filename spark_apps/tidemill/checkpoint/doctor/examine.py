@@ -180,7 +180,7 @@ def _state_findings(
 def _source_retention(pipeline: Pipeline, broker: SourceRetention | None) -> SourceRetention | None:
     """How long the source keeps what was not read; None for sources that keep everything."""
     if pipeline.spec.source.is_kafka:
-        hub = pipeline.spec.source.eventhubs
+        hub = pipeline.spec.source.event_hub
         return replace(broker or ASSUMED_BROKER, covered=hub is not None and hub.capture is not None)
     if pipeline.spec.source.delta is not None:
         table = read_table_retention(pipeline.layout.table(pipeline.spec.source.delta.table))

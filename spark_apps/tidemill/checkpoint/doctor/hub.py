@@ -101,7 +101,7 @@ class LossClock:
 
 def hub_findings(pipeline: Pipeline, facts: HubFacts, read: ReadSoFar, now: datetime) -> list[Finding]:
     """What speaks against the declaration, or against going on."""
-    source = pipeline.spec.source.eventhubs
+    source = pipeline.spec.source.event_hub
     if source is None:
         return []
     return [

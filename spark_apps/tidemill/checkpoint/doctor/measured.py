@@ -229,7 +229,7 @@ class Measured:
     def splits_partitions(self) -> bool:
         """Whether several tasks may read one partition of a topic."""
         sources = (stream.spec.source for stream in self.pipeline.streams.values())
-        topics = (source.kafka or source.eventhubs for source in sources)
+        topics = (source.kafka or source.event_hub for source in sources)
         options = {option.lower() for topic in topics if topic is not None for option in topic.options}
         return bool(options & {"minpartitions", "maxrecordsperpartition"})
 
@@ -256,7 +256,7 @@ class Measured:
 
 def _limit(stream: Pipeline) -> int | None:
     source = stream.spec.source
-    kafka = source.kafka or source.eventhubs
+    kafka = source.kafka or source.event_hub
     return None if kafka is None else kafka.max_offsets_per_batch
 
 

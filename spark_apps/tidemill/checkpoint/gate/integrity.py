@@ -12,7 +12,7 @@ from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.gate.facts import BatchLog, CheckpointFacts
 
 # Kinds of source that note in their folder below `sources/` where they began, or what they have read.
-_SOURCES_WITH_LOG = frozenset({"kafka", "eventhubs", "files"})
+_SOURCES_WITH_LOG = frozenset({"kafka", "eventhubs", "iothub", "files"})
 
 
 def integrity(facts: CheckpointFacts) -> Iterator[Finding]:

@@ -179,5 +179,5 @@ def kind_of_offsets(document: Any) -> frozenset[str]:
     if file_log_id(document) is not None:
         return frozenset({"files"})
     if document and all(isinstance(value, Mapping) for value in document.values()):
-        return frozenset({"kafka", "eventhubs"})
+        return frozenset({"kafka", "eventhubs", "iothub"})
     return frozenset()
