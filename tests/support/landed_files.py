@@ -29,27 +29,32 @@ COLUMNS = pa.schema([("id", pa.int64())])
 
 @dataclass(frozen=True)
 class LandedFiles:
-    """The pipeline `orders`, which reads `landing/orders` into `bronze/orders`.
+    """A pipeline that reads `landing/orders` into `bronze/orders`.
 
     Args:
-        place: The store.
-        after: What becomes of its files.
+        resolved: The pipeline.
         generation: Whose batches are written.
     """
 
-    place: StorePlace
-    after: str = "archive"
+    resolved: Pipeline
     generation: str = "g0001"
 
+    @classmethod
+    def on(cls, place: StorePlace, after: str = "archive") -> LandedFiles:
+        """The pipeline `orders` on a store, without a project."""
+        place.open()
+        (place.folder / "conf/pipelines").mkdir(parents=True, exist_ok=True)
+        files = {"path": "landing/orders", "format": "json", "schema": "id long", "after": after}
+        return cls(declared(place.folder, environment=dict(place.keys), source={"files": files}))
+
     @property
-    def resolved(self) -> Pipeline:
-        (self.place.folder / "conf/pipelines").mkdir(parents=True, exist_ok=True)
-        files = {"path": "landing/orders", "format": "json", "schema": "id long", "after": self.after}
-        return declared(self.place.folder, environment=dict(self.place.keys), source={"files": files})
+    def after(self) -> str:
+        """What becomes of its files."""
+        return str(self.resolved.spec.source.chosen.after)
 
     @property
     def store(self) -> Store:
-        return self.place.open()
+        return Store(self.resolved.layout.root)
 
     @property
     def checkpoint(self) -> str:

@@ -28,12 +28,12 @@ NAMES = ("a.json", "day=1/b.json", "day=1/c.json", "z.json")
 
 @pytest.fixture(params=["archive", "delete"])
 def orders(request: pytest.FixtureRequest, store_place: StorePlace) -> LandedFiles:
-    return three_read(LandedFiles(store_place, request.param))
+    return three_read(LandedFiles.on(store_place, request.param))
 
 
 @pytest.fixture
 def archiving(store_place: StorePlace) -> LandedFiles:
-    return three_read(LandedFiles(store_place))
+    return three_read(LandedFiles.on(store_place))
 
 
 def three_read(orders: LandedFiles) -> LandedFiles:
@@ -206,7 +206,7 @@ def test_a_file_in_the_way_of_an_archived_one_is_told_and_neither_is_lost(archiv
 def test_deleted_files_forbid_a_new_beginning_until_somebody_agrees_or_puts_them_back(
     store_place: StorePlace,
 ) -> None:
-    orders = three_read(LandedFiles(store_place, "delete"))
+    orders = three_read(LandedFiles.on(store_place, "delete"))
     clean(orders.resolved)
     with pytest.raises(UsageError) as refused:
         plan_bring_back(orders.store, orders.resolved, without_missing=False)
@@ -220,7 +220,7 @@ def test_deleted_files_forbid_a_new_beginning_until_somebody_agrees_or_puts_them
 
 
 def test_a_pipeline_that_never_ran_leaves_its_files(store_place: StorePlace) -> None:
-    orders = LandedFiles(store_place)
+    orders = LandedFiles.on(store_place)
     orders.land(*NAMES)
     assert clean(orders.resolved, after=30 * DAY)["left"] == "it has never run"
     assert orders.files("landing/orders") == list(NAMES)
