@@ -77,12 +77,12 @@ class FilesSource(Strict):
     )
     after: After = Field(
         "keep",
-        description="What becomes of files that were read, once nothing needs them there: the stream never, "
-        "no rewind, no older generation, no backup. archive moves them to `archived/<path>`, below the "
-        "storage root or, for a URI, beside the folder; backfills read them there, and a reset brings them "
-        "back. delete deletes them for good: a backfill, which would replace rows by fewer, is refused from "
-        "then on. The folder is read by this pipeline alone. `tidemill source clean`, and every day "
-        "checkpoint_hygiene.",
+        description="What becomes of files that were read, once nothing needs them there: no stream, rewind, "
+        "older generation or backup. `archive` moves them into the folder `archived`, below the storage root "
+        "or, for a URI, beside the source's; backfills read them there, and a reset brings them back. "
+        "`delete` deletes them for good: from then on backfills are refused, which would replace rows by "
+        "fewer. Nobody else may read the folder. Done every day by checkpoint_hygiene, or by "
+        "`tidemill source clean`.",
     )
     keep_for: Duration | None = Field(
         None,

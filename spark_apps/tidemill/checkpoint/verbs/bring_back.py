@@ -52,7 +52,7 @@ def plan_bring_back(store: Store, pipeline: Pipeline, *, without_missing: bool) 
                 "files": ", ".join(name for stream in plan.values() for name in stream["missing"]),
             },
             fix="put them back from a copy; or agree to go without them: --without-missing",
-            runbook="source-files-gone",
+            runbook="reset-checkpoint",
         )
     return plan
 
