@@ -64,9 +64,7 @@ def test_what_was_read_goes_and_the_rest_stays(orders: LandedFiles) -> None:
 
 
 @pytest.mark.parametrize("moment", ["journal", "record deletions", "archive and delete", "verify", "audit"])
-def test_killed_after_any_step_and_repeated_it_comes_to_the_same_end(
-    orders: LandedFiles, moment: str
-) -> None:
+def test_killed_after_any_step_and_repeated_it_ends_alike(orders: LandedFiles, moment: str) -> None:
     with pytest.raises(Killed):
         clean(orders.resolved, step_done=killed_at(moment))
     # Longer than nothing needs z.json, had the plan not been made before.
