@@ -7,9 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from tidemill.backfill.refusal import refused
-from tidemill.checkpoint.cleaning.deleted import deleted_names
 from tidemill.checkpoint.cleaning.points import all_files_read
-from tidemill.checkpoint.cleaning.stored import stored_files
+from tidemill.checkpoint.cleaning.stored import deleted_files, stored_files
 from tidemill.checkpoint.gate.source_facts import is_there
 from tidemill.names import SOURCE_NAME
 from tidemill.spec.files_place import files_place
@@ -18,6 +17,9 @@ from tidemill.storage.store import Store
 
 # Requests at the same time, where files are asked for one by one.
 LOOKS_AT_ONCE = 8
+
+# Marks the name of a file that was deleted: what is there under its name is another one.
+_DELETED = " (deleted)"
 
 
 def files_read_live(store: Store, pipeline: Pipeline, generation: str) -> frozenset[str]:
@@ -32,7 +34,10 @@ def files_read_live(store: Store, pipeline: Pipeline, generation: str) -> frozen
     read = all_files_read(store, pipeline.layout.checkpoint(pipeline.name, generation))
     place = files_place(pipeline.layout, pipeline.spec.source.chosen.path)
     names = {uri if place is None else place.name_of_uri(uri) or uri for uri in read}
-    return frozenset(names | deleted_names(store, pipeline.layout, pipeline.name, SOURCE_NAME))
+    stored = stored_files(pipeline.layout, pipeline.spec.source.chosen.path)
+    # Perhaps another file has the name by now.
+    gone = (f"{name}{_DELETED}" for name in deleted_files(store, pipeline, SOURCE_NAME, stored))
+    return frozenset({*names, *gone})
 
 
 def files_there(pipeline: Pipeline, wanted: AbstractSet[str]) -> frozenset[str]:
@@ -52,7 +57,8 @@ def check_files_there(pipeline: Pipeline, wanted: AbstractSet[str], there: Abstr
     Raises:
         UsageError: TIDE-BACK-008.
     """
-    gone = sorted(wanted - there)
+    # A file that was deleted may be in the live stream's log as well.
+    gone = sorted({name.removesuffix(_DELETED) for name in wanted - there})
     if gone:
         files = pipeline.spec.source.chosen
         raise refused(

@@ -154,6 +154,11 @@ class FilesSource(Strict):
             if self.keep_for is not None:
                 raise ValueError("`keep_for` needs `after: archive` or `after: delete`")
             return self
+        if self.after == "archive" and self.max_file_age != "off":
+            raise ValueError(
+                "`max_file_age` lets Spark forget files, so one that comes back from the archive would be "
+                "left out, or read twice: remove it, or set `after: delete`"
+            )
         other = sorted(set("?[]{}") & set(self.path))
         if other:
             raise ValueError(

@@ -14,7 +14,7 @@ from tests.support.cleaning import DAY, clean
 from tests.support.landed_files import LandedFiles
 from tests.support.pipelines_on_disk import Killed, killed_at
 from tests.support.stores import StorePlace
-from tidemill.checkpoint.cleaning.deleted import deleted_names
+from tidemill.checkpoint.cleaning.deleted import deleted_sizes
 from tidemill.checkpoint.cleaning.stored import deleted_files, stored_files
 from tidemill.checkpoint.current import Current, switch_generation
 from tidemill.checkpoint.procedure.audit import read_audit
@@ -48,7 +48,7 @@ def gone(orders: LandedFiles) -> list[str]:
     """Where the files that went are, or are known to have been."""
     if orders.after == "archive":
         return orders.files("archived/landing/orders")
-    return sorted(deleted_names(orders.store, orders.resolved.layout, "orders", "source"))
+    return sorted(deleted_sizes(orders.store, orders.resolved.layout, "orders", "source"))
 
 
 def test_what_was_read_goes_and_the_rest_stays(orders: LandedFiles) -> None:
@@ -211,6 +211,10 @@ def test_deleted_files_forbid_a_new_beginning_until_somebody_agrees_or_puts_them
     assert (refused.value.error_id, refused.value.facts["deleted"]) == ("TIDE-FILE-004", 3)
     agreed = plan_bring_back(orders.store, orders.resolved, without_missing=True)
     assert agreed["source"]["deleted"] == 3
+    orders.store.write(f"{orders.store.root}/landing/orders/a.json", b"another one of that name")
+    with pytest.raises(UsageError) as refused:
+        plan_bring_back(orders.store, orders.resolved, without_missing=False)
+    assert refused.value.facts["deleted"] == 3
     orders.land(*NAMES[:3])
     stored = stored_files(orders.resolved.layout, "landing/orders")
     assert deleted_files(orders.store, orders.resolved, "source", stored) == []

@@ -63,6 +63,20 @@ def test_the_plan_changes_nothing_and_prints_the_command(tidemill: CommandLine, 
     assert orders.files("landing/orders") == ["a.json", "b.json", "c.json"]
 
 
+def test_the_plan_of_the_pipeline_says_what_goes_and_what_cannot_be_done_then(
+    tidemill: CommandLine, orders: LandedFiles
+) -> None:
+    assert tidemill("plan", "orders", "--json") == 0
+    assert json.loads(tidemill.out)["retention"]["read_files"] == {
+        "source": {
+            "after": "archive",
+            "older_than": "4 hours",
+            "to": f"{orders.store.root}/archived/landing/orders",
+            "not_possible_then": "a rewind further back",
+        }
+    }
+
+
 def test_apply_archives_what_nothing_needs(tidemill: CommandLine, orders: LandedFiles) -> None:
     assert tidemill("source", "clean", "orders", "--apply", "--by", "ann", "--json") == 0
     assert json.loads(tidemill.out)["applied"] is True

@@ -126,6 +126,8 @@ ARCHIVE, DELETE = ", after: archive", ", after: delete, keep_for: 30 days"
         ("file:///mnt/in/orders", ARCHIVE, []),
         ("landing/orders", ", keep_for: 1 day", ["TIDE-SPEC-003"]),
         ("landing/{a,b}", ARCHIVE, ["TIDE-SPEC-003"]),
+        ("landing/orders", f"{ARCHIVE}, max_file_age: 1 day", ["TIDE-SPEC-003"]),
+        ("landing/orders", f"{DELETE}, max_file_age: 1 day", []),
         ("*/orders", ARCHIVE, ["TIDE-FILE-001"]),
         ("archived/orders", ARCHIVE, ["TIDE-FILE-001"]),
         ("tables/bronze/others", DELETE, ["TIDE-FILE-001"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tidemill.checkpoint.cleaning.deleted import deleted_names
+from tidemill.checkpoint.cleaning.deleted import deleted_sizes
 from tidemill.names import Layout
 from tidemill.spec.files_place import FilesPlace, files_place
 from tidemill.spec.project import Pipeline
@@ -58,7 +58,7 @@ def stored_files(layout: Layout, path: str) -> StoredFiles | None:
 
 
 def deleted_files(store: Store, pipeline: Pipeline, stream: str, stored: StoredFiles | None) -> list[str]:
-    """Files that were deleted after they were read, and that nobody has put back."""
-    known = deleted_names(store, pipeline.layout, pipeline.name, stream)
-    there = set() if stored is None else {*stored.there, *stored.archived}
-    return sorted(known - there)
+    """Files that were deleted after they were read, and that nobody has put back as they were."""
+    known = deleted_sizes(store, pipeline.layout, pipeline.name, stream)
+    there = {} if stored is None else {**stored.archived, **stored.there}
+    return sorted(name for name, size in known.items() if name not in there or there[name].size != size)

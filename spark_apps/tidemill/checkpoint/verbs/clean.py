@@ -183,8 +183,9 @@ def _allowed(store: Store, pipeline: Pipeline, plan: Mapping[str, Any], after: s
 
 
 def _record(store: Store, pipeline: Pipeline, request: Request, look: Look, _: Notes) -> None:
-    for stream, (_stored, names) in look(DELETE).items():
-        record_deleted(store, pipeline.layout, (pipeline.name, stream, request.request_id), names)
+    for stream, (stored, names) in look(DELETE).items():
+        place = (pipeline.name, stream, request.request_id)
+        record_deleted(store, pipeline.layout, place, _sizes(stored, names))
 
 
 def _take_away(store: Store, pipeline: Pipeline, request: Request, look: Look, _: Notes) -> None:
@@ -192,8 +193,12 @@ def _take_away(store: Store, pipeline: Pipeline, request: Request, look: Look, _
         _at_once(partial(_archive, stored), names)
     for stream, (stored, names) in look(DELETE).items():
         place = (pipeline.name, stream, request.request_id)
-        recorded = set(record_deleted(store, pipeline.layout, place, names))
+        recorded = record_deleted(store, pipeline.layout, place, _sizes(stored, names))
         _at_once(partial(_delete, stored), [name for name in names if name in recorded])
+
+
+def _sizes(stored: StoredFiles, names: Iterable[str]) -> dict[str, int]:
+    return {name: stored.there[name].size for name in names}
 
 
 def _archive(stored: StoredFiles, name: str) -> None:
