@@ -1,14 +1,16 @@
-"""# Checkpoints: examined, backed up and pruned, once a day
+"""# Checkpoints: examined, backed up and pruned, once a day; files that were read put away
 
 **Does:** for each pipeline, in its own task and beside its stream: the doctor's findings, a backup if one
-is due, and a prune, by the environment's `hygiene`. `report` looks at all of them together, also at state
+is due, and a prune, by the environment's `hygiene`. Then files that were read are archived or deleted, where
+the pipeline says so (`after` of its files source). `report` looks at all of them together, also at state
 folders that belong to no pipeline.
 
 **Healthy:** green; the log of each task says what was found and done. Warnings and notes leave it green.
 
-**Not healthy:** a pipeline's task is red if the doctor finds an error, or if a backup or prune was refused;
-its message has the reason and the page. Nothing is pruned of a pipeline with an error. All others go on.
-`report` is red as well, and names each. Running it again is safe: what was done is not done twice.
+**Not healthy:** a pipeline's task is red if the doctor finds an error, or if one of the other parts was
+refused; its message has the reason and the page. Nothing is pruned, archived or deleted of a pipeline with
+an error. All others go on. `report` is red as well, and names each. Running it again is safe: what was done
+is not done twice.
 Pages: checkpoint-doctor, backup-checkpoint, prune-checkpoints, unfinished-procedure.
 """
 

@@ -42,16 +42,21 @@ CHANGE_FEED = "delta.enableChangeDataFeed"
 CHANGE_FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
+# Folder beside a files source's own, or below the root, where files go that were read: `archived/<path>`.
+ARCHIVED = "archived"
+
 # Folders below the root that only Tidemill writes.
-OWN_FOLDERS = frozenset({"tables", *ASIDE_OUTPUTS, "state", "audit", "backfills", "control", "game_days"})
+OWN_FOLDERS = frozenset(
+    {"tables", *ASIDE_OUTPUTS, "state", "audit", "backfills", "control", "game_days", ARCHIVED}
+)
 
 # The table with what game days have measured; in no zone that a pipeline can write.
 GAME_DAYS_TABLE = "platform/game_days"
 
 
-def _plain(location: str) -> list[str]:
+def plain_parts(location: str) -> list[str]:
     """The parts of a path or URI, without those that say nothing."""
-    parts = (part for part in location.removeprefix("file://").split("/") if part not in ("", "."))
+    parts = (part for part in location.removeprefix("file:").split("/") if part not in ("", "."))
     # The same stores under two names.
     return [{"abfs:": "abfss:", "s3:": "s3a:"}.get(part, part) for part in parts]
 
@@ -146,11 +151,11 @@ class Layout:
 
     def folder_parts(self, path: str) -> list[str]:
         """The parts of a folder that a pipeline file names, however it is spelled."""
-        return _plain(self.folder(path))
+        return plain_parts(self.folder(path))
 
     def is_own(self, path: str) -> bool:
         """Whether a folder that a pipeline file names is the root itself, or a part that Tidemill owns."""
-        here, root = self.folder_parts(path), _plain(self.root)
+        here, root = self.folder_parts(path), plain_parts(self.root)
         first = here[len(root) : len(root) + 1]
         return here == root[: len(here)] or (here[: len(root)] == root and first[0] in OWN_FOLDERS)
 
@@ -250,6 +255,10 @@ class Layout:
     def source_schemas(self, pipeline: str, stream: str) -> str:
         """Folder of the numbered versions of the columns that one stream's files have had."""
         return f"{self.state(pipeline)}/schemas/{stream}"
+
+    def deleted_files(self, pipeline: str, stream: str) -> str:
+        """Folder of what was deleted of one stream's files after they were read, one file per request."""
+        return f"{self.state(pipeline)}/deleted_files/{stream}"
 
     def poison(self, pipeline: str, code: str) -> str:
         """Folder of the records at which one code of a pipeline's transform failed, one file each."""

@@ -39,6 +39,7 @@ LAYOUT = Layout("/lake")
         (LAYOUT.desired("orders"), "/lake/state/orders/desired.json"),
         (LAYOUT.epochs("orders"), "/lake/state/orders/epochs"),
         (LAYOUT.source_schemas("orders", "source"), "/lake/state/orders/schemas/source"),
+        (LAYOUT.deleted_files("orders", "source"), "/lake/state/orders/deleted_files/source"),
         (LAYOUT.poison("orders", "1-a"), "/lake/state/orders/poison/1-a"),
         (LAYOUT.receipts("orders"), "/lake/state/orders/receipts"),
         (LAYOUT.parts("orders"), "/lake/state/orders/parts"),

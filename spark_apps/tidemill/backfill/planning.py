@@ -8,9 +8,10 @@ from datetime import datetime
 
 from tidemill.backfill.bounds import Bounds
 from tidemill.backfill.chunks import Chunk, check_chunk, cut_offsets, cut_times
+from tidemill.backfill.files_there import check_files_there, files_read_live, files_there
 from tidemill.backfill.former_topics import check_same_topics
 from tidemill.backfill.hub_archive import plan_archive, read_archive, with_archive
-from tidemill.backfill.live_side import LiveSide, read_live_side
+from tidemill.backfill.live_side import read_live_side
 from tidemill.backfill.manner import AT_ONCE, Manner
 from tidemill.backfill.other_writers import other_writers
 from tidemill.backfill.plan import BackfillPlan, Part, TablePlan, save_plan
@@ -18,8 +19,6 @@ from tidemill.backfill.positions import choose_offsets, look_up, offsets_conditi
 from tidemill.backfill.refusal import refused
 from tidemill.backfill.row_origin import EventWindow, RowOrigin, check_declared, read_origin
 from tidemill.backfill.rule import Asked, By, check_one_stream, choose
-from tidemill.checkpoint.gate.source_facts import files_gone
-from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.ledger.read import open_table
 from tidemill.sources.topic_facts import ask_topics
 from tidemill.spec.capabilities import SINKS
@@ -57,8 +56,9 @@ def plan_backfill(
     check_declared(pipeline, origin)
     asked = Asked(pipeline, bounds, origin, read_live_side(store, pipeline), other_writers(pipeline))
     by = choose(asked)
-    if by == "window" and asked.live is not None and pipeline.spec.source.files is not None:
-        _check_files(store, pipeline, asked.live)
+    if asked.live is not None and pipeline.spec.source.files is not None:
+        read = files_read_live(store, pipeline, asked.live.generation)
+        check_files_there(pipeline, read, files_there(pipeline, read))
     plan = _filled(asked, by)
     if manner.chunk is not None:
         plan = _in_chunks(asked, plan, manner.chunk)
@@ -73,19 +73,6 @@ def _origin(store: Store, pipeline: Pipeline, analyse: Callable[[], object]) -> 
         analyse()
         origin = read_origin(store, pipeline)
     return origin or RowOrigin(stateful=True, reason="the transform was not analysed")
-
-
-def _check_files(store: Store, pipeline: Pipeline, live: LiveSide) -> None:
-    """Refuse to compute windows from a part of their events, to take the place of windows made of all."""
-    gone = files_gone(CheckpointReader(store, pipeline.layout.checkpoint(pipeline.name, live.generation)))
-    if gone:
-        raise refused(
-            "TIDE-BACK-008",
-            pipeline.name,
-            "Files that the live stream has read are gone, and windows would lack their events.",
-            {"files": ", ".join(gone[:3]), "count": len(gone)},
-            "bring the files back",
-        )
 
 
 def _filled(asked: Asked, by: By) -> BackfillPlan:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidemill.backfill.plan import BackfillPlan
+from tidemill.checkpoint.cleaning.stored import stored_files
 from tidemill.ledger.read import open_table
 from tidemill.spec.project import Pipeline
 from tidemill.spec.readable import readable_size
-from tidemill.storage.store import Store
 
 
 @dataclass(frozen=True)
@@ -85,28 +85,28 @@ class Volume:
         }
 
 
-def volume_of(store: Store, pipeline: Pipeline, plan: BackfillPlan) -> Volume:
+def volume_of(pipeline: Pipeline, plan: BackfillPlan) -> Volume:
     """Look at the files of source and tables.
 
     Args:
-        store: The storage.
         pipeline: What is processed again.
         plan: Its plan.
     """
     sizes = [_size(sink.table, pipeline.layout.table(sink.table)) for sink in pipeline.spec.delta_sinks]
-    return Volume(_read(store, pipeline), plan.records, tuple(sizes))
+    return Volume(_read(pipeline), plan.records, tuple(sizes))
 
 
-def _read(store: Store, pipeline: Pipeline) -> int | None:
+def _read(pipeline: Pipeline) -> int | None:
     source, layout = pipeline.spec.source, pipeline.layout
     if source.delta is not None:
         return _size(source.delta.table, layout.table(source.delta.table)).size
     if source.files is None:
         return None
-    folder = layout.folder(source.files.path)
     # Elsewhere, it takes another key to look.
-    inside = folder.startswith(f"{layout.root}/")
-    return sum(file.size for file in store.list_files(folder)) if inside else None
+    stored = stored_files(layout, source.files.path)
+    if stored is None:
+        return None
+    return sum(file.size for file in {**stored.archived, **stored.there}.values())
 
 
 def _size(name: str, path: str) -> TableSize:

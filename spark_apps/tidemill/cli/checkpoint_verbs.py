@@ -39,6 +39,9 @@ Start = Annotated[
         show_default=False,
     ),
 ]
+WithoutMissing = Annotated[
+    bool, typer.Option("--without-missing", help="Go without files that were read before and are gone.")
+]
 Partitions = Annotated[int, typer.Argument(min=1, help="Number of partitions, as in the pipeline file.")]
 Fork = Annotated[str, typer.Argument(help="Name of the fork: a pipeline file with tables of its own.")]
 Batch = Annotated[
@@ -75,9 +78,9 @@ def restore(call: VerbCall, backup: Backup = "", from_environment: FromEnvironme
     return None
 
 
-def reset(call: VerbCall, start: Start) -> VerbParts:
+def reset(call: VerbCall, start: Start, without_missing: WithoutMissing = False) -> VerbParts:
     """A new beginning."""
-    return parts.reset(call.resolved(), start)
+    return parts.reset(call.resolved(), start, without_missing)
 
 
 def acknowledge(call: VerbCall) -> VerbParts:

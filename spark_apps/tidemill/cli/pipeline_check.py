@@ -9,6 +9,7 @@ from pathlib import Path
 from tidemill.errors import SpecError, TidemillError
 from tidemill.spec.capabilities import ELSEWHERE
 from tidemill.spec.ddl import column_types
+from tidemill.spec.files_after import check_files_of_all
 from tidemill.spec.files_source import FilesSource
 from tidemill.spec.iothub_source import DEVICE_COLUMN_TYPES
 from tidemill.spec.near_key import near_key
@@ -40,7 +41,12 @@ def check_all(environment: Environment) -> list[Finding]:
     findings = check_named(environment, project.pipeline_names())
     findings += [Finding(file.name, file, _misnamed(file)) for file in project.misnamed_files()]
     findings += _check_pipelines_of(environment)
-    specs = {finding.name: finding.pipeline.spec for finding in findings if finding.pipeline is not None}
+    right = [finding.pipeline for finding in findings if finding.pipeline is not None]
+    specs = {pipeline.name: pipeline.spec for pipeline in right}
+    try:
+        check_files_of_all(right)
+    except SpecError as error:
+        findings.append(Finding("(all pipelines)", project.pipelines, error))
     if len(specs) == sum(not finding.is_elsewhere for finding in findings):
         try:
             build_graph(specs).order()

@@ -28,8 +28,30 @@ def retention_document(pipeline: Pipeline, ask_broker: bool) -> dict[str, Any]:
         "if_batches_come_every": format_duration(kept.interval),
         "files_about": kept.files,
         "table_properties": table_properties(kept),
+        **_read_files(pipeline),
         "warnings": [finding.document() for finding in policy_findings(pipeline, broker)],
     }
+
+
+def _read_files(pipeline: Pipeline) -> dict[str, Any]:
+    """What becomes of files that were read; nothing where they stay."""
+    from tidemill.checkpoint.verbs.clean import age_of
+    from tidemill.spec.files_after import cleaned_sources
+    from tidemill.spec.files_place import files_place
+    from tidemill.spec.units import format_duration
+
+    told = {}
+    for stream, files in cleaned_sources(pipeline).items():
+        place = files_place(pipeline.layout, files.path)
+        told[stream] = {
+            "after": files.after,
+            "older_than": format_duration(age_of(pipeline, files)),
+            "to": place.archive if place is not None and files.after == "archive" else None,
+            "not_possible_then": "a rewind further back"
+            if files.after == "archive"
+            else "a rewind further back; any backfill; a reset that misses no file",
+        }
+    return {"read_files": told} if told else {}
 
 
 def last_ending(store: Store, pipeline: Pipeline) -> dict[str, Any] | None:

@@ -61,6 +61,7 @@ class VerbCall:
         approved_by: Who approves.
         request_id: Given id, or empty.
         as_json: Whether to print JSON.
+        group: That the verb is in.
     """
 
     invocation: Invocation
@@ -73,6 +74,7 @@ class VerbCall:
     approved_by: str = ""
     request_id: str = ""
     as_json: bool = False
+    group: str = "checkpoint"
 
     @property
     def asking(self) -> Asking:
@@ -85,6 +87,7 @@ class VerbCall:
             self.approved_by,
             self.reason,
             self.request_id,
+            self.group,
         )
 
     def resolved(self, name: str = "") -> Pipeline:

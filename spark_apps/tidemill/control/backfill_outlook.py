@@ -63,7 +63,7 @@ def outlook_of(plane: ControlPlane, pipeline: Pipeline, plan: BackfillPlan) -> O
     """Look at what a plan comes to; changes nothing."""
     return Outlook(
         plan,
-        volume_of(plane.store, pipeline, plan),
+        volume_of(pipeline, plan),
         estimate(plane, plan),
         stale_behind(plane.store, pipeline, plan.bounds.times),
     )

@@ -1,7 +1,8 @@
-"""The daily care of one pipeline's checkpoint, beside its stream: what the doctor finds, a backup, a prune.
+"""The daily care of one pipeline, beside its stream: what the doctor finds, a backup, a prune, read files.
 
 Each part is the verb's own function, and may be repeated. A backup only adds, and refuses a checkpoint that
-is not whole. A prune is left out while the doctor finds an error, since what is old may be needed then.
+is not whole. What takes something away is left out while the doctor finds an error, since what is old may be
+needed then: the prune, and the archiving or deleting of files that were read, where they are declared so.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ from tidemill.checkpoint.verbs.backup import BackupRequest, plan_backup, take_ba
 from tidemill.checkpoint.verbs.backup_manifest import Manifest, read_manifests
 from tidemill.checkpoint.verbs.prune import Keep, gather_prune, plan_prune, prune_steps
 from tidemill.control.plane import ControlPlane
+from tidemill.control.procedures.parts import clean
+from tidemill.control.procedures.run import plan_verb
+from tidemill.control.source_files import cleaning_asked_by
 from tidemill.errors import TidemillError, UsageError
+from tidemill.spec.files_after import cleaned_sources
 from tidemill.spec.hygiene import Hygiene
 from tidemill.spec.project import Pipeline, resolve_pipeline
 
@@ -32,6 +37,9 @@ EARLY = timedelta(hours=1)
 # No backup, or an old one: what the care itself sees to.
 NO_BACKUP = "TIDE-CKPT-056"
 NOTHING_COMMITTED = "TIDE-CKPT-048"
+
+# What the report calls the parts that take something away.
+PRUNE, CLEAN = "prune", "files that were read"
 
 
 @dataclass(frozen=True)
@@ -85,15 +93,17 @@ def look_after(plane: ControlPlane, name: str, by: str) -> Care:
         found = examine(plane.environment, [name]).findings
         return Care(name, found, ("nothing was done: the declaration is wrong",))
     care = _Care(plane, pipeline, _person(plane, by))
-    # A prune of an earlier run that died would else be an error that keeps this one from completing it.
-    if care.has_begun_to_prune:
-        care.attempt("prune that was begun", care.prune)
+    # One of an earlier run that died would else be an error that keeps this one from completing it.
+    for what, act in care.what_was_begun.items():
+        care.attempt(f"{what} that was begun", act)
     found = examine(plane.environment, [name]).findings
     care.attempt("backup", care.back_up)
-    if any(finding.severity == "error" for finding in found):
-        care.done.append("prune: left out while something is wrong")
-    else:
-        care.attempt("prune", care.prune)
+    wrong = any(finding.severity == "error" for finding in found)
+    for what, act in care.what_takes_away.items():
+        if wrong:
+            care.done.append(f"{what}: left out while something is wrong")
+        else:
+            care.attempt(what, act)
     kept = (f for f in found if not (care.has_backup and f.finding_id == NO_BACKUP))
     return Care(name, tuple(kept), tuple(care.done), tuple(care.failed))
 
@@ -162,10 +172,21 @@ class _Care:
         self.failed: list[str] = []
 
     @property
-    def has_begun_to_prune(self) -> bool:
-        """Whether an earlier run died in its prune."""
+    def what_takes_away(self) -> dict[str, Callable[[], str]]:
+        """The parts that move or delete something, by what the report calls them."""
+        parts = {PRUNE: self.prune}
+        return parts | ({CLEAN: self.clean} if cleaned_sources(self._pipeline) else {})
+
+    @property
+    def what_was_begun(self) -> dict[str, Callable[[], str]]:
+        """Those of them in which an earlier run died."""
         entry = unfinished(self._plane.store, self._plane.layout, self._pipeline.name)
-        return entry is not None and entry.request_id == self._prune_id()
+        verbs = {PRUNE: "prune", CLEAN: "clean"}
+        return {
+            what: act
+            for what, act in self.what_takes_away.items()
+            if entry is not None and entry.request_id == self._request_id(verbs[what])
+        }
 
     def attempt(self, what: str, act: Callable[[], str]) -> None:
         try:
@@ -173,10 +194,10 @@ class _Care:
         except TidemillError as error:
             self.failed.append(f"{what}: {error}")
 
-    def _prune_id(self) -> str:
-        # Not of the policy: a prune that died is completed by its own plan after the policy has changed.
+    def _request_id(self, verb: str) -> str:
+        # Not of the policy: one that died is completed by its own plan after the policy has changed.
         store, layout, name = self._plane.store, self._plane.layout, self._pipeline.name
-        return derived_request_id(store, layout, name, "prune", {"of": CHECKPOINT_HYGIENE_DAG_ID})
+        return derived_request_id(store, layout, name, verb, {"of": CHECKPOINT_HYGIENE_DAG_ID})
 
     def back_up(self) -> str:
         store, pipeline = self._plane.store, self._pipeline
@@ -200,7 +221,7 @@ class _Care:
 
     def prune(self) -> str:
         store, layout, name = self._plane.store, self._plane.layout, self._pipeline.name
-        request_id = self._prune_id()
+        request_id = self._request_id("prune")
         check_nothing_else_unfinished(store, layout, name, request_id)
         command = (
             f"tidemill checkpoint prune {name} --reason hygiene --apply --request-id {request_id}, "
@@ -223,3 +244,22 @@ class _Care:
         procedure = procedure_of(request, plan, steps, forbids_starts=False)
         carry_out(store, layout, procedure, lambda: None)
         return weight
+
+    def clean(self) -> str:
+        plane, name = self._plane, self._pipeline.name
+        request_id = self._request_id("clean")
+        asking = cleaning_asked_by(self._person, CHECKPOINT_HYGIENE_DAG_ID, request_id)
+        planned = plan_verb(asking, clean(plane, self._pipeline), name)
+        told = "; ".join(line.strip() for line in planned.lines)
+        if not planned.has_work:
+            return told
+        if not may_delete(plane):
+            return (
+                f"only planned: the environment is protected and names no `hygiene.approved_by`; "
+                f"by hand: tidemill source clean {name}; {told}"
+            )
+        plane.own()
+        steps = planned.parts.steps(planned.request, planned.plan)
+        procedure = procedure_of(planned.request, planned.plan, steps, forbids_starts=False)
+        carry_out(plane.store, plane.layout, procedure, lambda: None)
+        return told

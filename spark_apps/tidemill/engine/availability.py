@@ -12,7 +12,7 @@ from tidemill.ledger.read import open_table
 from tidemill.names import CHANGE_FEED
 from tidemill.sources.kafka_clients import KafkaClient, environment_client, kafka_client
 from tidemill.sources.offsets import KafkaOffsets
-from tidemill.sources.read import files_path
+from tidemill.sources.past_files import files_path
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 

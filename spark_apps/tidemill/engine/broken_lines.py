@@ -7,8 +7,8 @@ read gets one all the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from urllib.parse import unquote
 from uuid import uuid4
 
@@ -31,10 +31,21 @@ _OTHER_LINES = frozenset({"multiline", "encoding", "charset"})
 _PART_SCHEMA = "name string, size long, rows long, statistics string"
 
 
-def broken_lines(spark: SparkSession, pipeline: Pipeline, quarantine: Quarantine) -> BrokenLines | None:
+def broken_lines(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    quarantine: Quarantine,
+    archived: Mapping[str, str] | None = None,
+) -> BrokenLines | None:
     """What finds the lines of broken records; None if no source has lines that are not told.
 
     Streams of one format whose options differ would need their files told apart: their lines are not told.
+
+    Args:
+        spark: The session.
+        pipeline: Whose records.
+        quarantine: Where they are.
+        archived: Where files are by now that were archived, by the path that rows name.
     """
     found: dict[str, FilesSource | None] = {}
     for stream in pipeline.spec.streams.values():
@@ -44,7 +55,15 @@ def broken_lines(spark: SparkSession, pipeline: Pipeline, quarantine: Quarantine
             other = found.setdefault(files.format, files)
             found[files.format] = other if other is not None and other.options == files.options else None
     told = tuple(files for files in found.values() if files is not None)
-    return BrokenLines(spark, told, quarantine) if told else None
+    return BrokenLines(spark, told, quarantine, archived or {}) if told else None
+
+
+def _as_it_came(path: Column, moved: Mapping[str, str]) -> Column:
+    """The path at which a file came, which its rows name, by the path at which it is."""
+    if not moved:
+        return path
+    came = F.create_map(*(F.lit(part) for name, archived in moved.items() for part in (archived, name)))
+    return F.coalesce(came[path], path)
 
 
 def _is_of(source: FilesSource) -> Column:
@@ -62,11 +81,13 @@ class BrokenLines:
         spark: The session.
         files: The sources, one for each format.
         quarantine: Where the records are.
+        archived: Where files are by now that were archived, by the path that their rows name; of the past.
     """
 
     spark: SparkSession
     files: tuple[FilesSource, ...]
     quarantine: Quarantine
+    archived: Mapping[str, str] = field(default_factory=dict)
 
     def told(self, parts: Sequence[PartFile]) -> list[PartFile]:
         """The parts made anew with lines; as they are if no line can be told."""
@@ -91,10 +112,11 @@ class BrokenLines:
     def _with_lines(self, broken: DataFrame, separator: dict[str, str]) -> DataFrame:
         # Spark tells a file's path as a URI.
         names = [row["file"] for row in broken.select("file").distinct().collect()]
-        text = plain_lines(self.spark, [unquote(name) for name in names], separator)
+        moved = {name: self.archived[name] for name in names if name in self.archived}
+        text = plain_lines(self.spark, [unquote(moved.get(name, name)) for name in names], separator)
         # Spark cuts a file into blocks and reads each in order.
         places = text.select(
-            F.col("_metadata.file_path").alias("file"),
+            _as_it_came(F.col("_metadata.file_path"), moved).alias("file"),
             F.col("_metadata.file_block_start").alias("block"),
             F.monotonically_increasing_id().alias("place"),
             F.col("value").cast("binary").alias("value"),

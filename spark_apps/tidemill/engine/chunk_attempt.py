@@ -103,7 +103,7 @@ class ChunkAttempt:
         for each in tables:
             self._tables.prepare(each, rows)
         spec = self._pipeline.spec
-        lines = broken_lines(self._spark, self._pipeline, files)
+        lines = broken_lines(self._spark, self._pipeline, files, self._range.archived)
         with ExitStack() as cached:
             if spec.rejects_records or spec.has_expectations:
                 # Computed before anything is written, to know what is rejected.

@@ -34,7 +34,8 @@ from tidemill.payload.file_lines import inferred_from
 from tidemill.payload.inferred_schema import Node, added, all_merged, extended, leaves
 from tidemill.payload.schema_hints import hints_of
 from tidemill.sinks.batch_commit import StepDone, nothing_more
-from tidemill.sources.read import cut_options, files_path, plain_lines
+from tidemill.sources.past_files import files_path
+from tidemill.sources.read import cut_options, plain_lines
 from tidemill.spec.files_source import FilesSource
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store

@@ -10,6 +10,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidemill.backfill.files_there import check_files_there, files_read_live
 from tidemill.backfill.plan import BackfillPlan
 from tidemill.backfill.positions import offsets_condition
 from tidemill.backfill.still_holds import records_there
@@ -24,9 +25,11 @@ from tidemill.engine.sink_rows import SinkRows, sink_rows
 from tidemill.names import SOURCE_NAME
 from tidemill.payload.left_out import LeftOut, reason_of
 from tidemill.payload.quarantine import Quarantine
+from tidemill.sources.past_files import archived_paths, files_of
 from tidemill.sources.read import Past, read_batch
 from tidemill.spec.project import Pipeline
 from tidemill.spec.sinks import DeltaSink
+from tidemill.storage.store import Store
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,9 @@ class RangeRows:
         self.left_out_before = 0
         self.start, self.end = plan.start_offsets, plan.end_offsets
         self._left_out = LeftOut()
+        self._files_read: frozenset[str] = frozenset()
+        # Where files are by now that were archived, by the path that rows name.
+        self.archived: Mapping[str, str] = {}
 
     def find_records(self) -> None:
         """See that the source still has the records.
@@ -72,7 +78,11 @@ class RangeRows:
         Raises:
             UsageError: TIDE-BACK-008 or -016.
         """
+        # Of files, which the stream goes on to read, `decoded` sees to that.
         self.start = records_there(self._pipeline, self._plan)
+        if self._plan.live is not None and self._pipeline.spec.source.files is not None:
+            store, live = Store(self._pipeline.layout.root), self._plan.live.generation
+            self._files_read = files_read_live(store, self._pipeline, live)
 
     def find_offsets(self, rejected: Quarantine) -> None:
         """Narrow the range of offsets to the records that were chosen by time."""
@@ -98,6 +108,11 @@ class RangeRows:
         """The records."""
         past = Past(self.start, self.end, self._plan.source_version, self._plan.archive)
         records = read_batch(self._spark, self._pipeline, past)
+        if self._pipeline.spec.source.files is not None:
+            self.archived = archived_paths(self._pipeline, records)
+        if self._files_read:
+            # Spark has listed the files by now, and reads exactly these: one that goes later is an error.
+            check_files_there(self._pipeline, self._files_read, files_of(self._pipeline, records))
         collectors = Collectors(rejected, None, self._discovery.columns, self._left_out)
         return decoded_rows(self._pipeline, records, collectors)
 

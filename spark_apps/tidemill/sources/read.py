@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -17,6 +18,7 @@ from tidemill.names import SOURCE_NAME, consumer_group_prefix
 from tidemill.payload.source_columns import BATCH_TIME, BROKEN_LINE, FILE, FILE_TIME, LINE
 from tidemill.sources.archived_events import read_archived
 from tidemill.sources.kafka_clients import kafka_client
+from tidemill.sources.past_files import files_path, read_past_files
 from tidemill.sources.stream_names import tell_of_names
 from tidemill.spec.project import Pipeline
 from tidemill.spec.sources import (
@@ -96,7 +98,19 @@ def read_batch(spark: SparkSession, pipeline: Pipeline, past: Past) -> DataFrame
     Raises:
         SpecError: TIDE-SPEC-040, if the source has no past.
     """
+    files = pipeline.spec.source.files
+    if files is not None:
+        return read_past_files(pipeline, files, partial(_files, spark, pipeline))
     return _with_arrival(pipeline, _batch(spark, pipeline, past))
+
+
+def _files(spark: SparkSession, pipeline: Pipeline, path: str) -> DataFrame:
+    """Files as a batch, as a stream would have them."""
+    files = pipeline.spec.source.chosen
+    reader = spark.read.format(spark_format(files)).options(**_files_options(files))
+    schema = _files_schema(files)
+    records = (reader if schema is None else reader.schema(schema)).load(path)
+    return _with_arrival(pipeline, _as_bytes(records, files))
 
 
 def _batch(spark: SparkSession, pipeline: Pipeline, past: Past) -> DataFrame:
@@ -104,11 +118,6 @@ def _batch(spark: SparkSession, pipeline: Pipeline, past: Past) -> DataFrame:
     reader = spark.read
     if source.is_kafka:
         return _range(spark, pipeline, past)
-    if source.files is not None:
-        reader = reader.format(spark_format(source.files)).options(**_files_options(source.files))
-        if (schema := _files_schema(source.files)) is not None:
-            reader = reader.schema(schema)
-        return _as_bytes(reader.load(files_path(pipeline, source.files)), source.files)
     if source.delta is not None:
         reader = reader if past.version is None else reader.option("versionAsOf", past.version)
         return reader.format("delta").load(pipeline.layout.table(source.delta.table))
@@ -206,11 +215,6 @@ def _files_limits(files: FilesSource) -> dict[str, str]:
     if files.max_bytes_per_batch is not None:
         limits["maxBytesPerTrigger"] = str(files.max_bytes_per_batch)
     return limits
-
-
-def files_path(pipeline: Pipeline, files: FilesSource) -> str:
-    """Folder of a files source: a URI as it stands, or below the storage root."""
-    return pipeline.layout.folder(files.path)
 
 
 def _partitions_of(positions: Positions) -> dict[str, str]:

@@ -10,7 +10,10 @@ from tidemill.spec.location import Folder
 from tidemill.spec.options import FilesOptions
 from tidemill.spec.strict import Strict
 from tidemill.spec.text import Expression
-from tidemill.spec.units import Count, DurationOrOff, Size
+from tidemill.spec.units import Count, Duration, DurationOrOff, Size
+
+# What becomes of a file that was read.
+After = Literal["keep", "archive", "delete"]
 
 # Auto Loader's modes, under the names that a Delta sink has for the same.
 Evolution = Literal["add_columns", "rescue", "fail", "none"]
@@ -21,7 +24,7 @@ _OPTIONS_OF_DISCOVERY = {"json": (*_PLACE, "lineSep"), "csv": (*_PLACE, "header"
 
 
 class FilesSource(Strict):
-    """Files that arrive in a folder whole, and are never changed or removed afterwards.
+    """Files that arrive in a folder whole, and are never changed afterwards, nor removed by anybody else.
 
     To put a file there whole, write it elsewhere on the same storage, or under a name that begins with `.` or
     `_`, and rename it; object stores show a file only when its upload has ended.
@@ -71,6 +74,20 @@ class FilesSource(Strict):
         "quarantine",
         description="Lines of JSON and CSV files that do not fit the schema: put them into the quarantine "
         "table and go on, or stop.",
+    )
+    after: After = Field(
+        "keep",
+        description="What becomes of files that were read, once nothing needs them there: no stream, rewind, "
+        "older generation or backup. `archive` moves them into the folder `archived`, below the storage root "
+        "or, for a URI, beside the source's; backfills read them there, and a reset brings them back. "
+        "`delete` deletes them for good: from then on backfills are refused, which would replace rows by "
+        "fewer. Nobody else may read the folder. Done every day by checkpoint_hygiene, or by "
+        "`tidemill source clean`.",
+    )
+    keep_for: Duration | None = Field(
+        None,
+        description="Least age of a file, by its own time, at which `after` takes it away. Never less than "
+        "how far the pipeline can be rewound, which is the default.",
     )
     options: FilesOptions = Field({}, description="Spark's own options of the format.")
 
@@ -128,6 +145,24 @@ class FilesSource(Strict):
             raise ValueError(
                 f"Spark ignores `max_file_age` where `order: newest` and `{limits[0]}` are set, "
                 "because the older files come last: remove one of the three"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _what_comes_after_fits(self) -> Self:
+        if self.after == "keep":
+            if self.keep_for is not None:
+                raise ValueError("`keep_for` needs `after: archive` or `after: delete`")
+            return self
+        if self.after == "archive" and self.max_file_age != "off":
+            raise ValueError(
+                "`max_file_age` lets Spark forget files, so one that comes back from the archive would be "
+                "left out, or read twice: remove it, or set `after: delete`"
+            )
+        other = sorted(set("?[]{}") & set(self.path))
+        if other:
+            raise ValueError(
+                f"`{other[0]}` in `path` does not go with `after: {self.after}`: the only wildcard is `*`"
             )
         return self
 

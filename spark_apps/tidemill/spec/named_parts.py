@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidemill.errors import SpecError
 from tidemill.spec.combinations import check_here
+from tidemill.spec.files_after import check_after
+from tidemill.spec.files_place import overlap
 from tidemill.spec.near_key import near_key
 from tidemill.spec.sink_code import check_sink_code
 from tidemill.spec.transform_file import check_sink_transform, check_transform
@@ -35,6 +36,7 @@ def check_named_parts(pipeline: Pipeline) -> None:
             _check_file(pipeline, key, project.schemas / name)
     _check_transform(pipeline)
     _check_folders(pipeline)
+    check_after(pipeline)
     for key, reference in spec.sink_transforms.items():
         file = _transform_file(pipeline, key, reference)
         if file.suffix == ".py":
@@ -62,7 +64,7 @@ def _check_folders(pipeline: Pipeline) -> None:
     read = [layout.folder_parts(source.files.path) for source in sources if source.files is not None]
     for place, folder in enumerate(folders):
         others = [*folders[:place], *read]
-        if any(_overlap(folder, other) for other in others):
+        if any(overlap(folder, other) for other in others):
             raise SpecError(
                 "TIDE-SPEC-048",
                 "A files sink writes into a folder of another one, or where the pipeline reads.",
@@ -77,11 +79,6 @@ def _check_folders(pipeline: Pipeline) -> None:
                 facts={"pipeline": pipeline.name, "path": sink.files.path, "root": pipeline.layout.root},
                 fix="name a folder of its own, such as `exports/orders`",
             )
-
-
-def _overlap(one: list[str], other: list[str]) -> bool:
-    """Whether one folder is the other, or in it; a `*` stands for any name."""
-    return all(fnmatchcase(a, b) or fnmatchcase(b, a) for a, b in zip(one, other, strict=False))
 
 
 def _transform_file(pipeline: Pipeline, key: str, reference: str) -> Path:

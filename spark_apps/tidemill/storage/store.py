@@ -17,7 +17,8 @@ from typing import Any
 import obstore
 from obstore.exceptions import AlreadyExistsError, NotFoundError
 
-from tidemill.errors import DataError, InternalError
+from tidemill.errors import DataError, InternalError, UnavailableError
+from tidemill.storage.object_stores import Access
 from tidemill.storage.objects import open_objects
 
 
@@ -41,11 +42,12 @@ class Store:
 
     Args:
         root: Absolute local folder (created if missing) or a URI such as `abfss://…`.
+        access: How it is reached; by default as the environment says of a root above it.
     """
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, access: Access | None = None) -> None:
         self.root = root.rstrip("/")
-        self._objects = open_objects(self.root)
+        self._objects = open_objects(self.root, access)
 
     def read(self, path: str) -> bytes | None:
         """Content of an object; None if there is none."""
@@ -128,6 +130,33 @@ class Store:
         if (content := self.read(source)) is not None:
             self.write(target, content)
             self.delete(source)
+
+    def move_within(self, source: str, target: str) -> bool:
+        """Move an object of any size, unless it is gone; no byte passes through here. Returns whether it did.
+
+        A local disk renames. Elsewhere it is copied, and deleted once the copy has its size: a crash between
+        leaves both, and a repetition completes it.
+        """
+        try:
+            if "://" not in self.root:
+                obstore.rename(self._objects, self._key(source), self._key(target))
+                return True
+            obstore.copy(self._objects, self._key(source), self._key(target))
+        except (NotFoundError, FileNotFoundError):
+            return False
+        sizes = {self._size(path) for path in (source, target)}
+        if len(sizes) != 1:
+            raise UnavailableError(
+                "TIDE-STOR-007",
+                "An object was copied, and the copy has another size. The original stays.",
+                facts={"object": source, "copy": target},
+                fix="try again; if it stays so, look at the store's log",
+            )
+        self.delete(source)
+        return True
+
+    def _size(self, path: str) -> int:
+        return int(obstore.head(self._objects, self._key(path))["size"])
 
     def delete(self, path: str) -> None:
         """Delete an object; a missing one is no error."""

@@ -11,7 +11,6 @@ from tests.support.declared import declared
 from tidemill.backfill.bounds import Bounds
 from tidemill.backfill.plan import BackfillPlan
 from tidemill.backfill.volume import TableSize, Volume, volume_of
-from tidemill.storage.store import Store
 
 PLAN = BackfillPlan(pipeline="orders", definition="d", bounds=Bounds(), by="record")
 
@@ -24,7 +23,7 @@ def test_a_table_is_as_large_as_the_files_of_its_newest_version(tmp_path: Path) 
     pipeline = declared(tmp_path)
     sizes = [file.stat().st_size for file in map(Path, DeltaTable(path).file_uris())]
     positions = {"start_offsets": {"orders": {"0": 0}}, "end_offsets": {"orders": {"0": 50}}}
-    found = volume_of(Store(pipeline.layout.root), pipeline, PLAN.model_copy(update=positions))
+    found = volume_of(pipeline, PLAN.model_copy(update=positions))
     assert found == Volume(None, 50, (TableSize("bronze/orders", 200, sum(sizes)),))
     document = found.as_document()
     assert document["write_bytes_estimate"] == round(50 * sum(sizes) / 200)
@@ -39,7 +38,7 @@ def test_files_and_tables_tell_how_much_there_is_to_read(tmp_path: Path) -> None
     (landing / "0.json").write_bytes(b"x" * 1500)
     files = {"files": {"path": "landing", "format": "json", "schema": "id long"}}
     pipeline = declared(tmp_path, source=files)
-    found = volume_of(Store(pipeline.layout.root), pipeline, PLAN)
+    found = volume_of(pipeline, PLAN)
     assert (found.read, found.tables) == (1500, (TableSize("bronze/orders", None, 0),))
     assert found.as_document()["write_bytes_estimate"] is None
     assert "read: 1.5 kB at most" in found.lines()[0]

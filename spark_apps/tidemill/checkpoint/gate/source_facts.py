@@ -138,18 +138,9 @@ def _end_since(facts: CheckpointFacts, since: ReadSince) -> Any:
     return ends.get(facts.stream) if facts.stream else next(iter(ends.values()), None)
 
 
-def files_gone(reader: CheckpointReader) -> tuple[str, ...]:
-    """Files that the checkpoint's batches have read and that are gone, as its log names them."""
-    try:
-        read = sorted({entry.path for entry in read_file_log(reader.store, reader.path, reader.files)})
-    except TornFileError as error:
-        return (str(error),)
-    return _gone(reader.store, read)
-
-
 def _gone(store: Store, paths: Sequence[str]) -> tuple[str, ...]:
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
-        there = list(threads.map(partial(_is_there, store), paths))
+        there = list(threads.map(partial(is_there, store), paths))
     return tuple(path for path, is_there in zip(paths, there, strict=True) if not is_there)
 
 
@@ -172,10 +163,10 @@ def _missing_files(facts: CheckpointFacts, reader: CheckpointReader) -> tuple[st
     except TornFileError as error:
         return (str(error),)
     paths = [entry.path for entry in entries if first <= entry.log_id <= last]
-    return tuple(path for path in paths[:LOOKED_AT] if not _is_there(reader.store, path))
+    return tuple(path for path in paths[:LOOKED_AT] if not is_there(reader.store, path))
 
 
-def _is_there(store: Store, uri: str) -> bool:
+def is_there(store: Store, uri: str) -> bool:
     """Whether a file is there; True for places that only Spark can look at."""
     place = urlsplit(uri)
     path = unquote(place.path)

@@ -18,6 +18,7 @@ from tidemill.checkpoint.gate import CheckpointFacts, TopicFacts
 from tidemill.checkpoint.gate.checkpoint_facts import declared_by
 from tidemill.checkpoint.gate.facts import SourceFacts
 from tidemill.checkpoint.procedure.carry_out import Request, Step
+from tidemill.checkpoint.verbs.bring_back import bring_back_step, plan_bring_back
 from tidemill.checkpoint.verbs.go_back import NewGeneration, base_entry, closed_ids, restoring
 from tidemill.checkpoint.verbs.prospect import AskBroker, check_prospect
 from tidemill.checkpoint.verbs.tables import Table, read_tables
@@ -57,6 +58,8 @@ def plan_reset(
     pipeline: Pipeline,
     start: tuple[Mapping[str, Positions | None], bool],
     ask_broker: AskBroker,
+    *,
+    without_missing: bool = False,
 ) -> dict[str, Any]:
     """The new generation, and for each table and partition what the new beginning means.
 
@@ -65,9 +68,11 @@ def plan_reset(
         pipeline: What begins anew.
         start: First offset of each partition, by stream, and whether the broker told it.
         ask_broker: What the source still has.
+        without_missing: Whether someone has agreed to go without files that cannot be read again.
 
     Raises:
-        UsageError: TIDE-CKPT-041 if there is nothing to reset, TIDE-CKPT-043 if a partition has no beginning.
+        UsageError: TIDE-CKPT-041 if there is nothing to reset, TIDE-CKPT-043 if a partition has no beginning,
+            TIDE-FILE-004 if files that were read are gone.
         GateRefusedError: TIDE-CKPT-075, if the source no longer has what comes first.
     """
     live = read_current(store, pipeline.layout, pipeline.name)
@@ -101,6 +106,7 @@ def plan_reset(
         "never_read": sum(row["never_read"] for row in partitions),
         "read_again": sum(row["read_again"] for row in partitions),
         "state_is_lost": bool(store.list_files(state)),
+        "brought_back": plan_bring_back(store, pipeline, without_missing=without_missing),
         "unanswered": unanswered,
     }
 
@@ -108,7 +114,7 @@ def plan_reset(
 def reset_steps(
     store: Store, pipeline: Pipeline, request: Request, plan: Mapping[str, Any], restore: RestoreTable
 ) -> tuple[Step, ...]:
-    """The core's steps, with a checkpoint that holds nothing but its beginning."""
+    """The core's steps, with a checkpoint that holds nothing but its beginning; archived files come first."""
 
     def fill(folder: str, _: str) -> None:
         for source, start in plan["folders"].items():
@@ -116,7 +122,8 @@ def reset_steps(
             offsets = json.dumps(start, separators=(",", ":"))
             store.write(f"{folder}/sources/{source}/0", b"\0v1\n" + offsets.encode())
 
-    return NewGeneration(store, pipeline.layout, request, plan).steps(fill, restoring(restore))
+    back = (bring_back_step(pipeline),) if plan.get("brought_back") else ()
+    return (*back, *NewGeneration(store, pipeline.layout, request, plan).steps(fill, restoring(restore)))
 
 
 def compare(beginning: Beginning, stands: Mapping[str, Positions]) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from tidemill.control.procedures import plan_words
 
 if TYPE_CHECKING:
     from tidemill.checkpoint.procedure.carry_out import Request, Step
+    from tidemill.control.plane import ControlPlane
     from tidemill.spec.project import Pipeline
 
 # What a broker says, or does not say, while a plan waits: not what was decided.
@@ -88,7 +89,7 @@ def restore(pipeline: Pipeline, backup: str, from_environment: str = "") -> Verb
     )
 
 
-def reset(pipeline: Pipeline, start: str) -> VerbParts:
+def reset(pipeline: Pipeline, start: str, without_missing: bool = False) -> VerbParts:
     """A new beginning."""
     from tidemill.checkpoint.verbs.reset import plan_reset, reset_steps
     from tidemill.control.spark_part import restoring
@@ -101,7 +102,11 @@ def reset(pipeline: Pipeline, start: str) -> VerbParts:
     return VerbParts(
         pipeline,
         lambda: plan_reset(
-            store, pipeline, (starting_positions(pipeline, start), asked), with_topics_if_told
+            store,
+            pipeline,
+            (starting_positions(pipeline, start), asked),
+            with_topics_if_told,
+            without_missing=without_missing,
         ),
         lambda request, plan: reset_steps(store, pipeline, request, plan, restoring(pipeline)),
         plan_words.reset_lines,
@@ -199,7 +204,24 @@ def prune(
     )
 
 
-# The verbs that have a plan of steps, a journal and a hold.
+def clean(plane: ControlPlane, pipeline: Pipeline) -> VerbParts:
+    """Files that were read, and that nothing needs, are archived or deleted."""
+    from tidemill.checkpoint.verbs.clean import clean_steps, plan_clean
+    from tidemill.control.source_files import why_left
+
+    store = plane.store
+    return VerbParts(
+        pipeline,
+        lambda: plan_clean(store, pipeline, why_left(plane, pipeline)),
+        lambda request, plan: clean_steps(store, pipeline, request, plan),
+        plan_words.clean_lines,
+        forbids_starts=False,
+        has_work=lambda plan: any(stream["files"] for stream in plan["streams"].values()),
+        then=("ledger",),
+    )
+
+
+# The verbs of `checkpoint` that have a plan of steps, a journal and a hold.
 PROCEDURES: Mapping[str, Callable[..., VerbParts]] = {
     verb.__name__: verb for verb in (rewind, restore, reset, acknowledge, repair, repartition, fork, prune)
 }

@@ -66,6 +66,7 @@ def reset_lines(plan: Mapping[str, Any]) -> list[str]:
         lines.append(f"{plan['read_again']} records are read again; append tables get their rows twice")
     if plan["state_is_lost"]:
         lines.append("open windows and other state begin empty")
+    lines += [_brought_back(name, files) for name, files in plan.get("brought_back", {}).items()]
     return [*lines, *_worth_knowing(plan)]
 
 
@@ -89,6 +90,33 @@ def prune_lines(plan: Mapping[str, Any]) -> list[str]:
     moved = [f"to the trash: {i['path']}  ({i['files']} files, {i['bytes']} bytes)" for i in plan["moves"]]
     gone = [f"deleted: {i['path']}  ({i['files']} files, {i['bytes']} bytes)" for i in plan["deletes"]]
     return [*moved, *gone] or ["nothing is old enough"]
+
+
+def clean_lines(plan: Mapping[str, Any]) -> list[str]:
+    """What goes where, and why the rest stays."""
+    if plan["left"]:
+        return [f"nothing goes: {plan['left']}"]
+    return [line for name, stream in plan["streams"].items() for line in _clean_lines(name, stream)]
+
+
+def _clean_lines(name: str, stream: Mapping[str, Any]) -> list[str]:
+    what = f"to {stream['to']}" if stream["after"] == "archive" else "deleted for good"
+    lines = [f"{name}: {stream['files']} files, {stream['bytes']} bytes: {what}"]
+    if stream["files"]:
+        lines.append(f"  from {stream['first']} to {stream['last']}, all older than {stream['older_than']}")
+    if stream["more"]:
+        lines.append(f"  {stream['more']} more by the next runs")
+    lines += [f"  {count} stay: {reason}" for reason, count in stream["stays"].items()]
+    if stream["not_read_for_good"]:
+        lines.append(f"  {stream['not_read_for_good']} stay: not read yet, or a rewind would read them again")
+    return lines
+
+
+def _brought_back(name: str, files: Mapping[str, Any]) -> str:
+    back = f"{files['archived']} archived files, {files['bytes']} bytes"
+    line = f"{name}: {back}, are brought back and read again"
+    missing = files["deleted"] + files["in_the_way"]
+    return f"{line}; {missing} files that are gone are never read again" if missing else line
 
 
 def _going_back(plan: Mapping[str, Any]) -> list[str]:

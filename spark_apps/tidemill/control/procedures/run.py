@@ -31,6 +31,7 @@ class Asking:
         reason: Why.
         request_id: Names the request; empty for one that the verb makes.
         command: A command line of these words, with the global options.
+        group: Of the command line, that the verb is in.
     """
 
     verb: str
@@ -40,6 +41,7 @@ class Asking:
     approved_by: str = ""
     reason: str = ""
     request_id: str = ""
+    group: str = "checkpoint"
 
     @property
     def asker(self) -> str:
@@ -182,7 +184,7 @@ def next_words(plane: ControlPlane, pipeline: Pipeline, then: tuple[str, ...] = 
 def acting_words(asking: Asking, pipeline: str, environment: Environment) -> tuple[str, ...]:
     """All that must be typed, with places for the reason and, in a protected environment, the approval."""
     approval = ("--approved-by", "NAME") if environment.spec.protected else ()
-    return ("checkpoint", asking.verb, pipeline, *asking.words, "--reason", "TEXT", "--apply", *approval)
+    return (asking.group, asking.verb, pipeline, *asking.words, "--reason", "TEXT", "--apply", *approval)
 
 
 def _ask_gate(store: Store, pipeline: Pipeline) -> None:
@@ -209,7 +211,7 @@ def _request(asking: Asking, store: Store, changed: Pipeline, pipeline: str) -> 
     request_id = check_request_id(asking.request_id) if asking.request_id else derive()
     given = {"--reason": asking.reason, "--by": asking.by, "--approved-by": asking.approved_by}
     told = [word for flag, value in given.items() if value for word in (flag, value)]
-    words = ("checkpoint", asking.verb, pipeline, *asking.words, *told, "--apply", "--request-id", request_id)
+    words = (asking.group, asking.verb, pipeline, *asking.words, *told, "--apply", "--request-id", request_id)
     return Request(
         asking.verb, changed.name, request_id, asking.person, asking.reason, asking.command(*words)
     )

@@ -173,6 +173,12 @@ FORMS: Mapping[str, VerbForm] = {
                 ...,
                 keyword="start",
             ),
+            Field(
+                "without_missing",
+                "Go without files that were read before and are gone.",
+                {"type": "boolean"},
+                default=False,
+            ),
         ),
         stops=True,
     ),

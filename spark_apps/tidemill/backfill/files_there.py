@@ -1,0 +1,72 @@
+"""Whether all files that a live stream has read can still be read: rows are never replaced by fewer."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from tidemill.backfill.refusal import refused
+from tidemill.checkpoint.cleaning.points import all_files_read
+from tidemill.checkpoint.cleaning.stored import deleted_files, stored_files
+from tidemill.checkpoint.gate.source_facts import is_there
+from tidemill.names import SOURCE_NAME
+from tidemill.spec.files_place import files_place
+from tidemill.spec.project import Pipeline
+from tidemill.storage.store import Store
+
+# Requests at the same time, where files are asked for one by one.
+LOOKS_AT_ONCE = 8
+
+# Marks the name of a file that was deleted: what is there under its name is another one.
+_DELETED = " (deleted)"
+
+
+def files_read_live(store: Store, pipeline: Pipeline, generation: str) -> frozenset[str]:
+    """Files that rows of the tables are made of, by name below the source's folder.
+
+    All that the live generation has read, and all that were deleted since. One of another folder, which the
+    declaration has named before, stands there by its URI.
+
+    Raises:
+        GateRefusedError: TIDE-CKPT-007, if the checkpoint is damaged.
+    """
+    read = all_files_read(store, pipeline.layout.checkpoint(pipeline.name, generation))
+    place = files_place(pipeline.layout, pipeline.spec.source.chosen.path)
+    names = {uri if place is None else place.name_of_uri(uri) or uri for uri in read}
+    stored = stored_files(pipeline.layout, pipeline.spec.source.chosen.path)
+    # Perhaps another file has the name by now.
+    gone = (f"{name}{_DELETED}" for name in deleted_files(store, pipeline, SOURCE_NAME, stored))
+    return frozenset({*names, *gone})
+
+
+def files_there(pipeline: Pipeline, wanted: AbstractSet[str]) -> frozenset[str]:
+    """Which of some files are there, in the source's folder or in its archive."""
+    stored = stored_files(pipeline.layout, pipeline.spec.source.chosen.path)
+    if stored is not None:
+        return frozenset({*stored.there, *stored.archived})
+    store, ordered = Store(pipeline.layout.root), sorted(wanted)
+    with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
+        there = list(threads.map(partial(is_there, store), ordered))
+    return frozenset(uri for uri, found in zip(ordered, there, strict=True) if found)
+
+
+def check_files_there(pipeline: Pipeline, wanted: AbstractSet[str], there: AbstractSet[str]) -> None:
+    """Refuse to compute windows from a part of their events, to take the place of windows made of all.
+
+    Raises:
+        UsageError: TIDE-BACK-008.
+    """
+    # A file that was deleted may be in the live stream's log as well.
+    gone = sorted({name.removesuffix(_DELETED) for name in wanted - there})
+    if gone:
+        files = pipeline.spec.source.chosen
+        raise refused(
+            "TIDE-BACK-008",
+            pipeline.name,
+            "Files that the live stream has read are gone, and windows would lack their events.",
+            {"files": ", ".join(gone[:3]), "count": len(gone), "after": files.after},
+            "bring the files back from a copy; `after: archive` keeps those that are read from now on"
+            if files.after == "delete"
+            else "bring the files back",
+        )

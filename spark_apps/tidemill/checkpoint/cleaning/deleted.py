@@ -1,0 +1,40 @@
+"""What was deleted of a stream's files: `deleted_files/<stream>/<request id>.json`, for good.
+
+Each file is written before the first of its files is deleted, and never changed. A generation's own log
+forgets with the generation; these do not, so that nothing replaces rows of files that are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from tidemill.names import Layout
+from tidemill.storage.store import Store
+
+
+def record_deleted(
+    store: Store, layout: Layout, place: tuple[str, str, str], sizes: Mapping[str, int]
+) -> dict[str, int]:
+    """Keep what is about to be deleted; returns what the request began with.
+
+    Args:
+        store: The storage.
+        layout: Where.
+        place: Pipeline, stream and request id.
+        sizes: Bytes, by path below the source's folder.
+    """
+    pipeline, stream, request_id = place
+    path = f"{layout.deleted_files(pipeline, stream)}/{request_id}.json"
+    document: dict[str, Any] = {"v": 1, "at": datetime.now(UTC).isoformat(), "files": dict(sizes)}
+    if store.create_json(path, document):
+        return dict(sizes)
+    return dict((store.read_json(path) or document)["files"])
+
+
+def deleted_sizes(store: Store, layout: Layout, pipeline: str, stream: str) -> dict[str, int]:
+    """All that were recorded; one may still be there, or have been put back."""
+    folder = layout.deleted_files(pipeline, stream)
+    documents = (store.read_json(f"{folder}/{name}") for name in store.list_names(folder))
+    return {name: size for document in documents if document for name, size in document["files"].items()}

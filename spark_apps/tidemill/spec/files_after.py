@@ -1,0 +1,111 @@
+"""What must hold before files that were read are archived or deleted (`after` of a files source)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from tidemill.errors import SpecError
+from tidemill.spec.files_place import files_place, overlap
+from tidemill.spec.files_source import FilesSource
+
+if TYPE_CHECKING:
+    from tidemill.spec.project import Pipeline
+
+# By what a transform can tell which file a row is of.
+_PATH_OF_A_ROW = re.compile(r"\b(_metadata|input_file_name|input_file_block_\w+)\b")
+
+
+def cleaned_sources(pipeline: Pipeline) -> dict[str, FilesSource]:
+    """The files sources whose files are archived or deleted, by name of the stream."""
+    found = ((name, stream.spec.source.files) for name, stream in pipeline.streams.items())
+    return {name: files for name, files in found if files is not None and files.after != "keep"}
+
+
+def check_after(pipeline: Pipeline) -> None:
+    """Check what concerns one pipeline.
+
+    Raises:
+        SpecError: TIDE-FILE-001, if its files have no place to go to, or are not its own; -003, if its rows
+            tell which file they are of.
+    """
+    for stream, files in cleaned_sources(pipeline).items():
+        why = _no_place(pipeline, files)
+        if why:
+            raise SpecError(
+                "TIDE-FILE-001",
+                f"Files of this folder cannot be archived or deleted: {why}.",
+                facts={"pipeline": pipeline.name, "stream": stream, "path": files.path},
+                fix="name a folder of its own that begins without `*`, below the storage root, in its bucket "
+                "or container, or on this machine (file://); or remove `after`",
+            )
+        if files.after == "archive":
+            _check_rows(pipeline)
+
+
+def check_files_of_all(pipelines: Iterable[Pipeline]) -> None:
+    """Check that nobody else reads or writes where files are archived or deleted.
+
+    Raises:
+        SpecError: TIDE-FILE-002.
+    """
+    known = list(pipelines)
+    folders = [found for pipeline in known for found in _folders(pipeline)]
+    for pipeline in known:
+        for stream, files in cleaned_sources(pipeline).items():
+            mine = pipeline.layout.folder_parts(files.path)
+            others = [w for w, folder in folders if w != (pipeline.name, stream) and overlap(mine, folder)]
+            if others:
+                raise SpecError(
+                    "TIDE-FILE-002",
+                    "Files are archived or deleted that another stream or sink needs: it would miss them.",
+                    facts={
+                        "pipeline": pipeline.name,
+                        "stream": stream,
+                        "path": files.path,
+                        "other": ", ".join(f"{name} ({part})" for name, part in others),
+                    },
+                    fix="give each a folder of its own, or remove `after`",
+                )
+
+
+def _folders(pipeline: Pipeline) -> Iterator[tuple[tuple[str, str], list[str]]]:
+    """Folders that a pipeline reads, by stream, and those that its files sinks write."""
+    for name, stream in pipeline.streams.items():
+        if stream.spec.source.files is not None:
+            yield (pipeline.name, name), pipeline.layout.folder_parts(stream.spec.source.files.path)
+    for place, sink in enumerate(pipeline.spec.sinks):
+        if sink.files is not None:
+            yield (pipeline.name, f"sinks[{place}]"), pipeline.layout.folder_parts(sink.files.path)
+
+
+def _no_place(pipeline: Pipeline, files: FilesSource) -> str:
+    """Why; empty if they have one."""
+    layout = pipeline.layout
+    place = files_place(layout, files.path)
+    if place is None:
+        return "its path begins with `*`, names no folder, or is an archive itself"
+    if layout.is_own(files.path):
+        return "Tidemill's own files are there, or it holds them"
+    base, root = place.base, layout.root
+    if "://" in base and layout.folder_parts(base)[:2] != layout.folder_parts(root)[:2]:
+        return (
+            "it is in another bucket or container than the storage root, whose keys are the only ones known"
+        )
+    return ""
+
+
+def _check_rows(pipeline: Pipeline) -> None:
+    project = pipeline.environment.project
+    for key, reference in {"transform": pipeline.spec.transform, **pipeline.spec.sink_transforms}.items():
+        file = None if reference is None else project.transform_file(reference)
+        told = None if file is None or not file.is_file() else _PATH_OF_A_ROW.search(file.read_text())
+        if told is not None:
+            raise SpecError(
+                "TIDE-FILE-003",
+                "The transform asks which file a row is of, and an archived file has another path: a "
+                "backfill would give other rows.",
+                facts={"pipeline": pipeline.name, "key": key, "file": file, "uses": told[1]},
+                fix="leave it out, or remove `after: archive`",
+            )
