@@ -89,7 +89,7 @@ def start_unbatched(spark: SparkSession, run: RunContext, reporter: Reporter) ->
     """Build the flow, check that Spark can run it, and start its query.
 
     Raises:
-        SpecError: TIDE-PLAN-… or TIDE-RUN-005, before anything is started.
+        SpecError: TIDE-PLAN-… or TIDE-RUN-006, before anything is started.
     """
     pipeline = run.pipeline
     check_cores(run, spark.sparkContext.defaultParallelism)
@@ -119,14 +119,14 @@ def check_cores(run: RunContext, cores: int) -> None:
     some partitions and never notes anything; real-time mode reads some of them a whole batch later.
 
     Raises:
-        SpecError: TIDE-RUN-005.
+        SpecError: TIDE-RUN-006.
     """
     ends = [topics.ends for topics in run.topics.values()]
     partitions = sum(len(offsets) for topics in ends for offsets in topics.values())
     if partitions <= cores:
         return
     raise SpecError(
-        "TIDE-RUN-005",
+        "TIDE-RUN-006",
         "This trigger reads each partition of the source by a task that does not end, and there are fewer "
         "cores than partitions: some would not be read, or much later. Nothing was started.",
         facts={

@@ -127,7 +127,7 @@ def test_each_partition_needs_a_core_of_its_own(tmp_path: Path) -> None:
     check_cores(run, 3)
     with pytest.raises(SpecError) as refused:
         check_cores(run, 2)
-    assert refused.value.error_id == "TIDE-RUN-005"
+    assert refused.value.error_id == "TIDE-RUN-006"
     assert (refused.value.facts["partitions"], refused.value.facts["cores"]) == (3, 2)
 
 
