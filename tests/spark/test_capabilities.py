@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tests.support.lake import Lake
@@ -14,6 +14,13 @@ from tidemill.spec.capabilities import REFUSALS
 
 def to_batches(writer: DataStreamWriter) -> DataStreamWriter:
     return writer.foreachBatch(lambda *_: None)
+
+
+class Writer:
+    """Takes rows."""
+
+    def process(self, row: Row) -> None:
+        """Take one."""
 
 
 CONTINUOUS = {"continuous": "1 second"}
@@ -38,6 +45,7 @@ CASES: list[tuple[str, str, dict[str, Any], str, str]] = [
     ("TIDE-MODE-015", "update", REAL_TIME, "memory", "MemorySink is not in the sink allowlist"),
     ("TIDE-MODE-016", "append", REAL_TIME, "console", "OUTPUT_MODE_NOT_SUPPORTED"),
     ("TIDE-MODE-016", "complete", REAL_TIME, "console", "OUTPUT_MODE_NOT_SUPPORTED"),
+    ("TIDE-MODE-019", "append", CONTINUOUS, "foreach", "CANNOT_GET_BATCH_ID"),
     ("TIDE-MODE-017", "complete", CONTINUOUS, "console", "does not support Aggregate operations"),
 ]
 
@@ -76,7 +84,10 @@ def refused_by_spark(  # noqa: PLR0913  # what makes a query
     lake: Lake, result: DataFrame, mode: str, trigger: dict[str, Any], sink: str, says: str
 ) -> None:
     writer = result.writeStream.outputMode(mode).option("checkpointLocation", str(lake.folder / "checkpoint"))
-    writer = writer.format(sink).option("path", str(lake.folder / "out")) if sink else to_batches(writer)
+    if sink == "foreach":
+        writer = writer.foreach(Writer())
+    else:
+        writer = writer.format(sink).option("path", str(lake.folder / "out")) if sink else to_batches(writer)
     writer = writer.queryName("refused")
     try:
         with pytest.raises(Exception, match=says):  # of Python's or of the JVM's

@@ -29,7 +29,6 @@ from tidemill.engine.tables_read import TablesRead
 from tidemill.engine.task_watch import TaskWatch, work_of
 from tidemill.engine.turn import Waiting
 from tidemill.engine.unbatched import start_unbatched
-from tidemill.engine.unfinished_notes import forget_unfinished
 from tidemill.names import LATE_OUTPUT, QUARANTINE_OUTPUT, query_name
 from tidemill.payload.late_rows import LATE_SCHEMA, LateRows
 from tidemill.payload.quarantine import Quarantine
@@ -73,7 +72,6 @@ def run_query(
 def _run_once(
     spark: SparkSession, run: RunContext, reporter: Reporter, step_done: StepDone, begun: Begun | None
 ) -> Ending:
-    forget_unfinished(run)
     running: Running = (
         start_unbatched(spark, run, reporter)
         if run.is_without_batches

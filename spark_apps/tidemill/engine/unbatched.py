@@ -28,6 +28,7 @@ from tidemill.engine.run_context import RunContext
 from tidemill.engine.running_query import stop_query
 from tidemill.engine.sink_rows import sink_rows
 from tidemill.engine.transform import load_code
+from tidemill.engine.unfinished_notes import forget_unfinished
 from tidemill.errors import SpecError
 from tidemill.ledger.entry import Positions
 from tidemill.names import SOURCE_NAME, query_name
@@ -92,6 +93,7 @@ def start_unbatched(spark: SparkSession, run: RunContext, reporter: Reporter) ->
         SpecError: TIDE-PLAN-… or TIDE-RUN-006, before anything is started.
     """
     pipeline = run.pipeline
+    forget_unfinished(run)
     check_cores(run, spark.sparkContext.defaultParallelism)
     is_continuous = pipeline.spec.run.trigger_of(run.mode) == "continuous"
     start = beginning(run) if is_continuous else None

@@ -1,11 +1,10 @@
-"""Offsets that a query without batches has noted and not finished: taken out before the next query starts.
+"""Offsets that nobody has finished: taken out before a query without batches starts.
 
 Continuous processing notes how far the source was read (`offsets/N`) before the rows are surely written
-(`commits/N`), and can be several notes ahead. They plan nothing. Yet a query of batches would take the newest
-for its planned batch, repeat that one alone, and so pass over all rows before it. And a continuous query that
-has finished nothing yet would leave an old `offsets/0` as it is and commit it for its own, whatever it has
-read (Spark 4.2, ContinuousExecution.addOffset). Where it has finished something, Spark itself takes later
-offsets away, as real-time mode does.
+(`commits/N`), and can be several notes ahead; they plan nothing, nor does a batch that was planned before the
+trigger was changed. Where it has finished nothing yet, Spark 4.2 would leave an old `offsets/0` as it is, and
+commit it for its own, whatever it has read (ContinuousExecution.addOffset). Where it has, Spark itself takes
+later offsets away, as real-time mode does.
 """
 
 from __future__ import annotations
@@ -20,15 +19,14 @@ log = structlog.get_logger()
 
 
 def forget_unfinished(run: RunContext) -> None:
-    """Move offsets after the newest commit to the trash, the newest first, unless they plan a batch.
+    """Move offsets after the newest commit to the trash, the newest first.
 
     Only for a driver that has claimed its epoch. Killed in between, the next one does the rest.
     """
     batches = CheckpointBatches(run.store, run.checkpoint)
     committed = batches.last_committed()
     unfinished = [number for number in batches.offset_ids() if committed is None or number > committed]
-    newest = batches.offsets(unfinished[-1]) if unfinished else None
-    if newest is None or not (run.is_without_batches or newest.is_note):
+    if not unfinished:
         return
     layout, name = run.pipeline.layout, run.pipeline.name
     request = f"unfinished-{run.epoch}"

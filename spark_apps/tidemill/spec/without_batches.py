@@ -88,6 +88,14 @@ REFUSED_WITHOUT_BATCHES = (
         run=frozenset({"incremental"}),
         trigger=WITHOUT_BATCHES,
     ),
+    Refusal(
+        "TIDE-MODE-019",
+        "continuous, into a writer of rows",
+        "Spark 4.2 tells a writer in Python the number of a batch, and fails where there is none.",
+        f"use `trigger: {{real_time: 5 minutes}}`, or write a topic; or {_INSTEAD}",
+        trigger=_CONTINUOUS,
+        sink=frozenset({"foreach"}),
+    ),
 )
 
 ONE_SINK = Refusal(

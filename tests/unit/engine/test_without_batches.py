@@ -20,6 +20,7 @@ from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.checkpoint.status import Status
 from tidemill.checkpoint.verbs.backup import BackupRequest, take_backup
 from tidemill.checkpoint.verbs.backup_manifest import backup_folder
+from tidemill.engine.admission import admit
 from tidemill.engine.commit_watch import LOOK_SECONDS, CommitWatch
 from tidemill.engine.drain import Drain
 from tidemill.engine.reporter import Reporter
@@ -54,11 +55,8 @@ def noted_ahead(run: RunContext, *numbers: int, committed: list[int]) -> None:
         (folder / f"offsets/.{number}.crc").write_bytes(checksum_of(content))
 
 
-@pytest.mark.parametrize("trigger", [CONTINUOUS, "1 second"])
-def test_notes_ahead_of_the_commits_are_healthy_and_no_query_takes_them_for_a_planned_batch(
-    tmp_path: Path, trigger: Any
-) -> None:
-    run = a_run(tmp_path, trigger)
+def test_notes_ahead_of_the_commits_are_healthy_and_are_taken_out(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
     noted_ahead(run, 6, 7, 8, committed=[3, 4, 5])
     check(gather_facts(run.store, run.pipeline, run.generation))
     for _ in range(2):
@@ -68,6 +66,26 @@ def test_notes_ahead_of_the_commits_are_healthy_and_no_query_takes_them_for_a_pl
     trash = run.store.list_files(run.pipeline.layout.trash("orders"))
     names = sorted(file.path.rpartition("/")[2] for file in trash)
     assert names == [".6.crc", ".7.crc", ".8.crc", "6", "7", "8"]
+
+
+@pytest.mark.parametrize("trigger", ["1 second", {"real_time": "5 minutes"}])
+def test_batches_do_not_go_on_from_notes_and_the_refusal_says_where_to_begin(
+    tmp_path: Path, trigger: Any
+) -> None:
+    noted_ahead(a_run(tmp_path), 6, committed=[4, 5])
+    run = a_run(tmp_path, trigger)
+    with pytest.raises(GateRefusedError) as refused:
+        check(gather_facts(run.store, run.pipeline, run.generation))
+    assert refused.value.error_id == "TIDE-CKPT-098"
+    assert """reset orders --from '{"orders": {"0": 60}}'""" in refused.value.fix
+
+
+def test_nor_does_a_run_by_hand_in_the_other_mode(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    noted_ahead(run, committed=[4, 5])
+    with pytest.raises(GateRefusedError) as refused:
+        admit(replace(run, mode="incremental"))
+    assert refused.value.error_id == "TIDE-CKPT-098"
 
 
 def test_inspect_and_a_backup_end_with_the_newest_commit(tmp_path: Path) -> None:
@@ -92,14 +110,6 @@ def test_a_commit_whose_offsets_are_gone_is_refused_although_later_notes_are_the
     with pytest.raises(GateRefusedError) as refused:
         check(gather_facts(run.store, run.pipeline, run.generation))
     assert refused.value.error_id == "TIDE-CKPT-011"
-
-
-def test_a_planned_batch_stays_for_a_query_of_batches_and_goes_for_one_without(tmp_path: Path) -> None:
-    for trigger, left in (("1 second", [0, 1]), (CONTINUOUS, [0])):
-        run = a_run(tmp_path, trigger)
-        write_checkpoint(Path(run.checkpoint), planned=[0, 1], committed=[0])
-        forget_unfinished(run)
-        assert batches_of(run).offset_ids() == left
 
 
 def test_a_first_note_that_was_never_finished_is_taken_out(tmp_path: Path) -> None:

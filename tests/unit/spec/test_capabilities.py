@@ -131,6 +131,7 @@ CORPUS: list[tuple[str, dict[str, Any], str]] = [
         },
         "025",
     ),
+    ("", {**CONTINUOUS_TO_TOPIC, "sinks": [{"foreach": {"writer": "own:Writer"}}]}, "019"),
     ("", {**CONTINUOUS_TO_TOPIC, "sinks": [{"kafka": {"topic": "x"}}, {"console": {}}]}, "026"),
     *[("", {**REAL_TIME_TO_TOPIC, **keys}, "027") for keys in WORKING_ON_BATCHES],
 ]

@@ -114,10 +114,7 @@ def _gaps(facts: CheckpointFacts) -> Iterator[Finding]:
 
 
 def _is_noted_ahead(facts: CheckpointFacts) -> bool:
-    """Whether continuous processing has noted offsets of rows that it had not finished: no batch is planned.
-
-    The driver takes them out before it starts a query.
-    """
+    """Whether continuous processing has noted offsets of rows that it had not finished: it plans nothing."""
     newest = facts.planned_batches.get(-1 if facts.planned is None else facts.planned)
     return newest is not None and newest.is_note and _number(facts.planned) > _number(facts.committed)
 
