@@ -147,21 +147,22 @@ class Reporter(StreamingQueryListener):
     def committed(self, result: BatchResult, commits: int) -> None:
         """Take over what Spark has noted of a query without batches.
 
+        Continuous processing goes on noting while its source is unavailable, so a note is no word of the
+        source, and no progress where the source is known to be so.
+
         Args:
             result: The newest note; nobody counts its rows.
             commits: How many there are since the last call.
         """
         self.query.wrote(result)
-        self._hear()
-        running = self.status.state in ("starting", "running", "waiting")
-        now = datetime.now(UTC)
+        now, status = datetime.now(UTC), self.status
+        waits = status.state == "waiting" and status.error is not None
+        runs = {} if waits else {"state": "running", "progressed_at": now}
         self._update(
-            state="running" if running else self.status.state,
             batch_id=result.batch_id,
             batch_committed_at=now,
-            progressed_at=now,
-            batches=self.status.batches + commits,
-            error=None if running else self.status.error,
+            batches=status.batches + commits,
+            **(runs if status.state in ("starting", "running", "waiting") else {}),
         )
         self.last_progress = result.batch_id
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -25,9 +27,10 @@ from tidemill.engine.commit_watch import LOOK_SECONDS, CommitWatch
 from tidemill.engine.drain import Drain
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
+from tidemill.engine.source_watch import SILENCE_SECONDS, SourceWatch
 from tidemill.engine.unbatched import beginning, check_cores
 from tidemill.engine.unfinished_notes import forget_unfinished
-from tidemill.errors import FencedError, GateRefusedError, SpecError
+from tidemill.errors import FencedError, GateRefusedError, SpecError, TidemillError, UnavailableError
 from tidemill.ledger.entry import Code
 from tidemill.storage.store import Store
 
@@ -147,11 +150,24 @@ class Watched:
     def __init__(self, run: RunContext) -> None:
         now = datetime.now(UTC)
         status = Status(
-            pipeline="orders", mode="stream", state="starting", run_id="r", started_at=now, updated_at=now
+            pipeline="orders",
+            mode="stream",
+            state="starting",
+            run_id="r",
+            started_at=now,
+            updated_at=now,
+            trigger="continuous",
         )
         self.reporter = Reporter(run.store, run.pipeline.layout.status("orders"), status)
-        self.seconds = 0.0
+        self.seconds = time.monotonic()
+        self.source = SourceWatch(run.pipeline, self.reporter, lambda: self.seconds)
         self._watch = CommitWatch(run, self.reporter, "kafka:copies", lambda: self.seconds)
+
+    def source_is(self, error: TidemillError | None) -> None:
+        """What the driver sees of its source."""
+        with mock.patch("tidemill.engine.source_watch.check_source", autospec=True, side_effect=error):
+            self.seconds += SILENCE_SECONDS
+            self.source.look()
 
     def look(self, after: float = LOOK_SECONDS) -> Status:
         self.seconds += after
@@ -170,6 +186,21 @@ def test_a_note_is_progress_and_what_was_there_before_the_start_is_none(tmp_path
     assert (status.state, status.batch_id, status.batches) == ("running", 3, 2)
     assert status.progressed_at == status.batch_committed_at is not None
     assert watched.reporter.progressed()
+
+
+def test_notes_are_no_progress_while_the_source_is_unavailable(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    watched = Watched(run)
+    noted_ahead(run, committed=[0])
+    progressed_at = watched.look().progressed_at
+    watched.source_is(UnavailableError("TIDE-SRC-001", "No broker answers."))
+    noted_ahead(run, committed=[0, 1])
+    status = watched.look()
+    assert (status.state, status.batch_id, status.progressed_at) == ("waiting", 1, progressed_at)
+    watched.source_is(None)
+    assert (watched.reporter.status.state, watched.reporter.status.error) == ("running", None)
+    noted_ahead(run, committed=[0, 1, 2])
+    assert watched.look().progressed_at != progressed_at
 
 
 def test_a_newer_driver_ends_the_watch(tmp_path: Path) -> None:
