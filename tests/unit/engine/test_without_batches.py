@@ -91,6 +91,17 @@ def test_nor_does_a_run_by_hand_in_the_other_mode(tmp_path: Path) -> None:
     assert refused.value.error_id == "TIDE-CKPT-098"
 
 
+def test_what_is_noted_of_the_clock_is_no_topic_s(tmp_path: Path) -> None:
+    run = a_run(tmp_path, source={"rate": {}})
+    write_checkpoint(Path(run.checkpoint), planned=[], committed=[0])
+    write_note(Path(run.checkpoint), 0, {"0": {"value": 18, "runTimeMs": 1_700_000_000_000}})
+    check(gather_facts(run.store, run.pipeline, run.generation))
+    of_a_topic = a_run(tmp_path)
+    with pytest.raises(GateRefusedError) as refused:
+        check(gather_facts(run.store, of_a_topic.pipeline, run.generation))
+    assert refused.value.error_id == "TIDE-CKPT-025"
+
+
 def test_inspect_and_a_backup_end_with_the_newest_commit(tmp_path: Path) -> None:
     run = a_run(tmp_path)
     layout = run.pipeline.layout
