@@ -96,7 +96,7 @@ def test_what_is_noted_of_the_clock_is_no_topic_s(tmp_path: Path) -> None:
     write_checkpoint(Path(run.checkpoint), planned=[], committed=[0])
     write_note(Path(run.checkpoint), 0, {"0": {"value": 18, "runTimeMs": 1_700_000_000_000}})
     check(gather_facts(run.store, run.pipeline, run.generation))
-    of_a_topic = a_run(tmp_path)
+    of_a_topic = a_run(tmp_path, source={"kafka": {"pattern": ".*"}})
     with pytest.raises(GateRefusedError) as refused:
         check(gather_facts(run.store, of_a_topic.pipeline, run.generation))
     assert refused.value.error_id == "TIDE-CKPT-025"
