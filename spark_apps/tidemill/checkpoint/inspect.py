@@ -108,6 +108,8 @@ class Inspection:
         discovered: Versions of the columns of files that nobody declares, oldest first; of all generations.
         loadable: If the next batch's state cannot be loaded: the newest older version that can be, the state
             after batch `loadable - 1`. None if none can, or if nothing is wrong.
+        is_noted: Whether continuous processing wrote it, which plans no batches: numbers are those of its
+            notes, and sources are read up to the newest committed one.
     """
 
     pipeline: str
@@ -131,10 +133,13 @@ class Inspection:
     damages: tuple[str, ...]
     discovered: tuple[ColumnsReport, ...] = ()
     loadable: int | None = None
+    is_noted: bool = False
 
     @property
     def repeats(self) -> int | None:
         """Batch that the next start runs again, because it was planned and not committed."""
+        if self.is_noted:
+            return None
         return self.planned if self.planned is not None and self.planned != self.committed else None
 
 
@@ -153,6 +158,9 @@ def inspect_checkpoint(
     reader = CheckpointReader(store, pipeline.layout.checkpoint(pipeline.name, generation))
     facts = gather_alone(reader, pipeline, generation)
     newest = None if facts.planned is None else facts.planned_batches.get(facts.planned)
+    is_noted = newest is not None and newest.is_note
+    if is_noted:
+        newest = None if facts.committed is None else facts.planned_batches.get(facts.committed)
     torn: list[str] = []
     schemas = _unless_torn(lambda: read_schema_log(store, reader.path, reader.files), torn)
     times = sorted(file.modified for file in reader.files)
@@ -178,6 +186,7 @@ def inspect_checkpoint(
         damages=(*map(_told, damages_of(facts)), *torn),
         discovered=tuple(_discovered(store, pipeline)),
         loadable=_unless_torn(lambda: _older_state(reader, facts), []) if facts.state.missing else None,
+        is_noted=is_noted,
     )
 
 

@@ -27,6 +27,9 @@ class Status(BaseModel):
         batches: Batches that this driver has written.
         expectation_violations: Rows that were not as a table expects, by table and expectation.
         trigger_seconds: The declared trigger of a stream.
+        trigger: Its kind, where that has no batches: `continuous` or `real_time`. Then `batch_id` is the
+            number of what Spark noted last in the checkpoint, and what is sent since is sent again after a
+            crash; nobody but Spark counts rows, and with `continuous` nobody does.
         progress_within_seconds: How long a stream may run without progress.
         source_retention_seconds: How long the source keeps records, where its broker has told.
     """
@@ -58,6 +61,7 @@ class Status(BaseModel):
     watermark: datetime | None = None
     error: dict[str, Any] | None = None
     trigger_seconds: float | None = None
+    trigger: str = ""
     progress_within_seconds: float | None = None
     source_retention_seconds: float | None = None
 

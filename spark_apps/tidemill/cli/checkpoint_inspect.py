@@ -139,6 +139,9 @@ def _identity(found: Inspection, now: datetime) -> str:
 def _progress(found: Inspection, now: datetime) -> str:
     if found.planned is None:
         return "No batch was planned yet."
+    if found.is_noted:
+        last = "none is committed" if found.committed is None else f"note {found.committed} is committed"
+        return f"Continuous processing, without batches: {last}; what was written since is written again."
     age = "" if found.planned_at is None else f", planned {short_duration(now - found.planned_at)} ago"
     if found.repeats is None:
         return f"Batch {found.planned} is committed{age}; nothing is left to repeat."

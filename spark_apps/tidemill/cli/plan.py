@@ -77,6 +77,7 @@ def plan_document(pipeline: Pipeline, ask_broker: bool = False) -> dict[str, Any
     from tidemill.engine.driver_pod import some_pod
     from tidemill.engine.session_conf import session_conf
     from tidemill.spec.capabilities import TRIGGERS
+    from tidemill.spec.without_batches import PROMISES
 
     spec, environment = pipeline.spec, pipeline.environment
     store = _open_store(pipeline)
@@ -90,6 +91,7 @@ def plan_document(pipeline: Pipeline, ask_broker: bool = False) -> dict[str, Any
         "environment": environment.name,
         "run": spec.run.model_dump(mode="json", by_alias=True, exclude_none=True),
         "batches": TRIGGERS[spec.run.trigger_of(spec.run.mode)].what,
+        **({"promises": list(PROMISES)} if spec.run.is_without_batches(spec.run.mode) else {}),
         "output_mode": spec.output_mode,
         **({"streams": streams} if spec.has_named_streams else streams[SOURCE_NAME]),
         "joined_tables": {name: pipeline.layout.table(table) for name, table in spec.tables.items()},
@@ -128,11 +130,14 @@ def _stream(pipeline: Pipeline) -> dict[str, Any]:
 
 def _sink(pipeline: Pipeline, sink: Sink) -> dict[str, Any]:
     from tidemill.spec.capabilities import SINKS
+    from tidemill.spec.without_batches import PROMISES
 
     declared = sink.chosen.model_dump(mode="json", exclude_defaults=True, exclude={"writer"})
     delivery = SINKS[sink.kind].promise
     if not pipeline.spec.is_replayable:
         delivery = "nothing is promised: the source cannot be read again"
+    elif pipeline.spec.run.is_without_batches(pipeline.spec.run.mode):
+        delivery = PROMISES[0]
     if sink.files is not None:
         folder = pipeline.layout.folder(sink.files.path)
         return {"kind": "files", "delivery": delivery, **declared, "path": folder}

@@ -67,7 +67,7 @@ def explain_pipeline(pipeline: Pipeline, state: PipelineState, measured: Measure
         tuple(_does(pipeline)),
         tuple(_stands(state)),
         tuple(_waits_for(pipeline, state)),
-        () if measured is None else tuple(_time(measured)),
+        () if measured is None or not measured.has_batches else tuple(_time(measured)),
     )
 
 
@@ -124,6 +124,12 @@ def _place(stream: PipelineSpec) -> str:
 
 def _when(spec: PipelineSpec) -> str:
     run = spec.run
+    if run.is_without_batches(run.mode):
+        return (
+            "Runs all the time, and writes each row as it comes, at least once: what was written since the "
+            f"newest note in its checkpoint, one every {format_duration(run.trigger)}, is written again "
+            "after a stop or a crash."
+        )
     if run.mode == "stream":
         return (
             f"Runs all the time, with a batch every {format_duration(run.trigger)}."
@@ -154,7 +160,8 @@ def _stands(state: PipelineState) -> Iterator[str]:
 def _progress(status: Status, now: datetime) -> Iterator[str]:
     if status.batch_id is not None and status.batch_committed_at is not None:
         ago = short_duration(now - status.batch_committed_at)
-        yield f"Batch {status.batch_id} was committed {ago} ago."
+        what = "Note" if status.trigger else "Batch"
+        yield f"{what} {status.batch_id} was committed {ago} ago."
     counted = [
         f"{number:,} {what}"
         for number, what in (
@@ -198,6 +205,8 @@ def _waits_for(pipeline: Pipeline, state: PipelineState) -> Iterator[str]:
         yield _sentence(state.decision.reason)
     elif own.state == "waiting":
         yield "It waits for new records."
+    elif pipeline.spec.run.is_without_batches(pipeline.spec.run.mode):
+        yield "It waits for nothing but new records."
     elif pipeline.spec.run.mode == "stream" and pipeline.spec.run.trigger:
         yield f"It waits for nothing but its trigger, every {format_duration(pipeline.spec.run.trigger)}."
     else:

@@ -150,6 +150,9 @@ def _judge_status(plane: ControlPlane, start: StartedDriver, status: Status) -> 
         "process": start.process,
     }
     if status.batch_committed_at is not None and status.batch_committed_at >= start.started_at:
+        if status.trigger:
+            noted = f"note {status.batch_id} is in the checkpoint; trigger {status.trigger} writes no ledger"
+            return Proof("done", noted, {**evidence, "trigger": status.trigger})
         commit = _commit_of(plane, start)
         if commit:
             return Proof("done", f"batch {commit['batch_id']} is in the ledger", {**evidence, **commit})

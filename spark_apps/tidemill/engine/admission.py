@@ -30,6 +30,9 @@ def admit(run: RunContext) -> RunContext:
     if run.mode == "backfill":
         return run
     facts = gather_facts(run.store, run.pipeline, run.generation)
+    # Perhaps another than declared: a run by hand in the other mode.
+    trigger = run.pipeline.spec.run.trigger_of(run.mode)
+    facts = replace(facts, declared=replace(facts.declared, trigger=trigger))
     # What storage says is refused even while the broker is unavailable.
     check(facts)
     facts = with_topics(facts, run.pipeline)

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import structlog
 from pydantic import ValidationError
@@ -175,12 +176,14 @@ def _reporter(
     return Reporter(store, path, status, heartbeat.beat, QueryReporter(keep))
 
 
-def _declared(pipeline: Pipeline, arguments: argparse.Namespace) -> dict[str, float]:
+def _declared(pipeline: Pipeline, arguments: argparse.Namespace) -> dict[str, Any]:
     """What a stream's numbers are measured by; a bounded run promises nothing."""
     if arguments.mode != "stream":
         return {}
+    run = pipeline.spec.run
     return {
-        "trigger_seconds": pipeline.spec.run.trigger.total_seconds(),
+        "trigger_seconds": run.trigger.total_seconds(),
+        "trigger": run.trigger_of("stream") if run.is_without_batches("stream") else "",
         "progress_within_seconds": pipeline.progress_within.total_seconds(),
     }
 

@@ -37,7 +37,8 @@ def _of_source(source: Mapping[str, Any]) -> Iterable[PartitionLag]:
         if isinstance(partitions, dict):
             read = end.get(topic, {})
             for partition, offset in partitions.items():
-                yield PartitionLag(topic, str(partition), offset - read.get(partition, 0))
+                # Real-time mode reads on after it has asked for the newest offset.
+                yield PartitionLag(topic, str(partition), max(0, offset - read.get(partition, 0)))
 
 
 def _document(value: Any) -> Any:

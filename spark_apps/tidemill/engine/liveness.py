@@ -57,6 +57,9 @@ def ready(status: Status) -> Verdict:
     if status.state in ("stopped", "failed"):
         return Verdict(False, status.state)
     if status.batch_committed_at is not None:
+        if status.trigger:
+            words = f"without batches ({status.trigger}), at least once: note {status.batch_id} is there"
+            return Verdict(True, words)
         return Verdict(True, f"batch {status.batch_id} is committed")
     if status.state == "waiting" and status.error is None:
         return Verdict(True, "there is nothing to read")

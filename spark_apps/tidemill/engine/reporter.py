@@ -144,6 +144,28 @@ class Reporter(StreamingQueryListener):
             late_rows=self.status.late_rows + result.late,
         )
 
+    def committed(self, result: BatchResult, commits: int) -> None:
+        """Take over what Spark has noted of a query without batches.
+
+        Continuous processing goes on noting while its source is unavailable, so a note is no word of the
+        source, and no progress where the source is known to be so.
+
+        Args:
+            result: The newest note; nobody counts its rows.
+            commits: How many there are since the last call.
+        """
+        self.query.wrote(result)
+        now, status = datetime.now(UTC), self.status
+        waits = status.state == "waiting" and status.error is not None
+        runs = {} if waits else {"state": "running", "progressed_at": now}
+        self._update(
+            batch_id=result.batch_id,
+            batch_committed_at=now,
+            batches=status.batches + commits,
+            **(runs if status.state in ("starting", "running", "waiting") else {}),
+        )
+        self.last_progress = result.batch_id
+
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's name
         """Remember which query is meant: Spark tells a listener of all queries of its session."""
         if event.name == query_name(self.status.pipeline):
@@ -190,7 +212,10 @@ class Reporter(StreamingQueryListener):
         milliseconds = progress.get("durationMs", {}).get("triggerExecution")
         running = self.status.state in ("starting", "running", "waiting")
         self._update(
-            state=("waiting" if lag == 0 else "running") if running else self.status.state,
+            # Without batches, it reads on.
+            state=("waiting" if lag == 0 and not self.status.trigger else "running")
+            if running
+            else self.status.state,
             rows=self.status.rows + int(progress.get("numInputRows", 0)),
             batch_milliseconds=milliseconds,
             watermark=watermark if watermark and not watermark.startswith("1970") else self.status.watermark,

@@ -51,6 +51,11 @@ class RunContext:
         """Spark's checkpoint directory."""
         return self.pipeline.layout.checkpoint(self.pipeline.name, self.generation)
 
+    @property
+    def is_without_batches(self) -> bool:
+        """Whether rows are written as they come, without foreachBatch."""
+        return self.pipeline.spec.run.is_without_batches(self.mode)
+
     def entry(self, batch_id: int) -> LedgerEntry:
         """The ledger entry of a batch; the caller names the output.
 
@@ -59,7 +64,7 @@ class RunContext:
         Raises:
             FencedError: TIDE-RUN-001, if a newer driver has started; the batch is its to write.
         """
-        self._check_epoch()
+        self.check_epoch()
         batches = CheckpointBatches(self.store, self.checkpoint)
         planned = batches.planned(batch_id)
         return LedgerEntry(
@@ -89,7 +94,12 @@ class RunContext:
             return OffsetRange(start=start, end=end)
         return OffsetRange(start=start, end=end, topic_ids=dict(topics.ids) or None, cluster=topics.cluster)
 
-    def _check_epoch(self) -> None:
+    def check_epoch(self) -> None:
+        """See that no newer driver has started.
+
+        Raises:
+            FencedError: TIDE-RUN-001.
+        """
         newest = newest_epoch(self.store, self.pipeline.layout, self.pipeline.name)
         if newest > self.epoch:
             raise FencedError(

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal
+from typing import Literal, Protocol
 
 import structlog
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j ships no types
@@ -26,6 +26,27 @@ _SPARK_LOGGER = "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExec
 log = structlog.get_logger()
 
 
+class Running(Protocol):
+    """A query of a driver, with batches or without."""
+
+    @property
+    def query(self) -> StreamingQuery:
+        """Spark's own."""
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What ended it, where Spark has only the text of it."""
+
+    def look(self) -> None:
+        """See after it while it runs."""
+
+    def drain(self, timeout: timedelta) -> Literal["drained", "forced"]:
+        """Let it come to a good end; the caller stops it."""
+
+    def stop(self) -> bool:
+        """Stop it; False if its thread does not end."""
+
+
 @dataclass(frozen=True)
 class RunningQuery:
     """A started query, the processor of its batches, and who reports of it."""
@@ -35,19 +56,36 @@ class RunningQuery:
     reporter: Reporter
 
     @property
+    def failure(self) -> BaseException | None:
+        """What ended it, where a batch failed: Spark has only the text of it."""
+        return self.processor.failure
+
+    def look(self) -> None:
+        """Nothing: whatever is to be seen is seen before each batch."""
+
+    def drain(self, timeout: timedelta) -> Literal["drained", "forced"]:
+        """Let it finish its batch; the caller stops it."""
+        return drain_queries([self], timeout)
+
+    @property
     def end_is_recorded(self) -> bool:
         """Whether Spark has reported the end of the newest batch that this driver wrote."""
         written, reported = self.processor.last_finished, self.reporter.last_progress
         return written is None or (reported is not None and reported >= written)
 
     def stop(self) -> bool:
-        """Stop the query; False if its thread does not end (`spark.sql.streaming.stopTimeout`)."""
-        try:
-            self.query.stop()
-        except (PySparkException, Py4JError) as error:
-            log.warning("query_not_stopped", query=self.query.name, reason=type(error).__name__)
-            return False
-        return True
+        """Stop the query; False if its thread does not end."""
+        return stop_query(self.query)
+
+
+def stop_query(query: StreamingQuery) -> bool:
+    """Stop a query; False if its thread does not end (`spark.sql.streaming.stopTimeout`)."""
+    try:
+        query.stop()
+    except (PySparkException, Py4JError) as error:
+        log.warning("query_not_stopped", query=query.name, reason=type(error).__name__)
+        return False
+    return True
 
 
 def drain_queries(running: Sequence[RunningQuery], timeout: timedelta) -> Literal["drained", "forced"]:

@@ -38,4 +38,8 @@ class SourceWatch:
             check_source(self._pipeline)
         except TidemillError as error:
             self._reporter.state("waiting", error)
+        else:
+            if self._reporter.status.trigger and self._reporter.status.error is not None:
+                # Without batches Spark says nothing when it is back.
+                self._reporter.state("running")
         self._looked_at = self._clock()

@@ -4,34 +4,31 @@ from __future__ import annotations
 
 from typing import Literal
 
-import structlog
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from tidemill.backfill.row_origin import check_declared, keep_origin
-from tidemill.checkpoint.upgrade.version import PlannedVersion, keep_meanings
 from tidemill.engine.batch import BatchProcessor, DrainedError
 from tidemill.engine.batch_writer import BatchWriter
 from tidemill.engine.broken_lines import broken_lines
+from tidemill.engine.checked_flow import checked_flow
 from tidemill.engine.discovery import discover
 from tidemill.engine.file_sinks import claim_folders
-from tidemill.engine.flow import Collectors, Flow, build_flow
+from tidemill.engine.flow import Collectors, Flow
 from tidemill.engine.half_written import Begun, StartAgainError
 from tidemill.engine.late_split import LateSplit
-from tidemill.engine.meanings import meanings_of
 from tidemill.engine.outputs import build_outputs
-from tidemill.engine.plan_check.check import refuse_or_warn
 from tidemill.engine.poison_of_batch import known_poison, left_out_of, record_poison
 from tidemill.engine.records_aside import RecordsAside
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
-from tidemill.engine.running_query import RunningQuery, drain_queries, log_ends_of_queries
+from tidemill.engine.running_query import Running, RunningQuery, log_ends_of_queries
 from tidemill.engine.source_watch import SourceWatch
 from tidemill.engine.state_operators import StateOperators
 from tidemill.engine.tables_read import TablesRead
 from tidemill.engine.task_watch import TaskWatch, work_of
 from tidemill.engine.turn import Waiting
+from tidemill.engine.unbatched import start_unbatched
 from tidemill.names import LATE_OUTPUT, QUARANTINE_OUTPUT, query_name
 from tidemill.payload.late_rows import LATE_SCHEMA, LateRows
 from tidemill.payload.quarantine import Quarantine
@@ -43,8 +40,6 @@ from tidemill.spec.units import format_duration
 # How often the driver looks whether the query ended or a stop was asked for, in seconds: the wait that
 # a person notices after `stop`, against wake-ups of an idle process.
 POLL_SECONDS = 0.25
-
-log = structlog.get_logger()
 
 Ending = Literal["finished", "drained", "forced"]
 
@@ -77,7 +72,11 @@ def run_query(
 def _run_once(
     spark: SparkSession, run: RunContext, reporter: Reporter, step_done: StepDone, begun: Begun | None
 ) -> Ending:
-    running = start_query(spark, run, reporter, step_done, begun)
+    running: Running = (
+        start_unbatched(spark, run, reporter)
+        if run.is_without_batches
+        else start_query(spark, run, reporter, step_done, begun)
+    )
     source = SourceWatch(run.pipeline, reporter)
     tasks = TaskWatch(run.pipeline, reporter, lambda: work_of(spark.sparkContext))
     ending: Ending = "finished"
@@ -86,9 +85,10 @@ def _run_once(
         reporter.query.begins(running.query, run.pipeline.name, run.pipeline.spec, run.run_id)
         while ending == "finished" and running.query.isActive:
             if run.drain.requested:
-                ending = drain_queries([running], run.pipeline.environment.spec.drain_time)
+                ending = running.drain(run.pipeline.environment.spec.drain_time)
             else:
                 running.query.awaitTermination(POLL_SECONDS)  # type: ignore[arg-type]  # may be a fraction
+                running.look()
                 source.look()
                 tasks.look()
                 reporter.query.look(running.query)
@@ -100,7 +100,7 @@ def _run_once(
     if ending == "forced" or not stopped:
         # A batch that a forced stop interrupted has failed, too; it is not what ended the query.
         return "forced"
-    failure = running.processor.failure or running.query.exception()
+    failure = running.failure or running.query.exception()
     if isinstance(failure, DrainedError):
         return "drained"
     if failure is not None:
@@ -129,13 +129,7 @@ def start_query(
     discovery = discover(spark, run.store, pipeline, run.run_id, step_done)
     poison = known_poison(run)
     collectors = Collectors(quarantine, late_rows, discovery.columns, left_out_of(poison))
-    flow = build_flow(pipeline, read_streams(spark, pipeline), collectors, versions)
-    for warning in refuse_or_warn(flow.findings):
-        log.warning("transform", **warning.error.as_document())
-    check_declared(pipeline, flow.origin)
-    keep_origin(run.store, pipeline, flow.origin)
-    meant = PlannedVersion(meanings=meanings_of(flow.frame), spark=spark.version)
-    keep_meanings(run.store, pipeline.layout.meanings(pipeline.name, run.code.digest), meant)
+    flow = checked_flow(run, read_streams(spark, pipeline), collectors, versions)
     asides = _asides(spark, pipeline, quarantine, late, step_done)
     writer = _batch_writer(spark, run, flow, asides, step_done)
     writer.discovery = discovery if discovery.columns else None

@@ -25,7 +25,7 @@ def _write_partition(writer: type, batch_id: int, rows: Iterator[Row]) -> None:
     context = TaskContext.get()
     error: BaseException | None = None
     try:
-        if _opened(handler, 0 if context is None else context.partitionId(), batch_id):
+        if wants_rows(handler, 0 if context is None else context.partitionId(), batch_id):
             for row in rows:
                 handler.process(row)
     except BaseException as failure:
@@ -36,7 +36,12 @@ def _write_partition(writer: type, batch_id: int, rows: Iterator[Row]) -> None:
             handler.close(error)
 
 
-def _opened(handler: Any, partition_id: int, batch_id: int) -> bool:
+def wants_rows(handler: Any, partition_id: int, batch_id: int) -> bool:
+    """Whether a writer wants the rows of a task.
+
+    Raises:
+        TypeError: If it does not say.
+    """
     if not hasattr(handler, "open"):
         return True
     answer = handler.open(partition_id, batch_id)

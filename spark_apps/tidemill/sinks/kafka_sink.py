@@ -10,16 +10,18 @@ from tidemill.spec.sinks import KafkaSink
 
 
 def send_rows(frame: DataFrame, sink: KafkaSink, client: KafkaClient) -> None:
-    """Send each row as one JSON object, keyed by the sink's key column."""
-    records = frame.select(F.to_json(F.struct("*")).alias("value"))
-    if sink.key is not None:
-        records = frame.select(
-            F.col(sink.key).cast("string").alias("key"), F.to_json(F.struct("*")).alias("value")
-        )
-    (
-        records.write.format("kafka")
-        .options(**sink.options)
-        .options(**client.spark_options())
-        .option("topic", sink.topic)
-        .save()
-    )
+    """Send each row as one record."""
+    records_of(frame, sink).write.format("kafka").options(**producer_options(sink, client)).save()
+
+
+def records_of(frame: DataFrame, sink: KafkaSink) -> DataFrame:
+    """Each row as one JSON object, keyed by the sink's key column."""
+    value = F.to_json(F.struct("*")).alias("value")
+    if sink.key is None:
+        return frame.select(value)
+    return frame.select(F.col(sink.key).cast("string").alias("key"), value)
+
+
+def producer_options(sink: KafkaSink, client: KafkaClient) -> dict[str, str]:
+    """What Spark's writer of a topic is told."""
+    return {**sink.options, **client.spark_options(), "topic": sink.topic}

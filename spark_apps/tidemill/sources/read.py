@@ -36,25 +36,32 @@ from tidemill.spec.sources import (
 _NO_LIMIT = timedelta(days=365_000)
 
 
-def read_streams(spark: SparkSession, pipeline: Pipeline) -> dict[str, DataFrame]:
+def read_streams(
+    spark: SparkSession, pipeline: Pipeline, start: Positions | None = None
+) -> dict[str, DataFrame]:
     """Each stream by its name, with what the door needs; Kafka records come with their lineage columns.
 
     Several have their names in the checkpoint, too.
+
+    Args:
+        spark: The session.
+        pipeline: What reads them.
+        start: First offsets of the one stream in the place of the declared ones, where it has read nothing.
     """
     named = pipeline.spec.has_named_streams
     tell_of_names(spark, named=named)
     if not named:
-        return {SOURCE_NAME: _with_arrival(pipeline, _stream(spark.readStream, pipeline))}
+        return {SOURCE_NAME: _with_arrival(pipeline, _stream(spark.readStream, pipeline, start))}
     return {
         name: _with_arrival(stream, _stream(spark.readStream.name(name), stream))
         for name, stream in pipeline.streams.items()
     }
 
 
-def _stream(reader: DataStreamReader, pipeline: Pipeline) -> DataFrame:
+def _stream(reader: DataStreamReader, pipeline: Pipeline, start: Positions | None = None) -> DataFrame:
     source = pipeline.spec.source
     if source.is_kafka:
-        options = _kafka_options(pipeline, _subscription(source.chosen)) | _kafka_limits(source.chosen)
+        options = _kafka_options(pipeline, _subscription(source.chosen)) | _kafka_limits(source.chosen, start)
         return with_lineage(reader.format("kafka").options(**options).load(), source.reads_headers)
     if source.files is not None:
         options = {**_files_options(source.files), **_files_limits(source.files)}
@@ -245,8 +252,8 @@ def _subscription(source: KafkaSource | EventHubsSource) -> dict[str, str]:
     return {"subscribe": source.topic or ",".join(source.topics or [])}
 
 
-def _kafka_limits(source: KafkaSource | EventHubsSource) -> dict[str, str]:
-    limits = _beginning(source.starting_offsets)
+def _kafka_limits(source: KafkaSource | EventHubsSource, start: Positions | None) -> dict[str, str]:
+    limits = _beginning(source.starting_offsets) if start is None else {"startingOffsets": json.dumps(start)}
     if source.max_offsets_per_batch is not None:
         limits["maxOffsetsPerTrigger"] = str(source.max_offsets_per_batch)
     return limits

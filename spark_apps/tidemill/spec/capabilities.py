@@ -7,10 +7,11 @@ or SINKS; what it cannot do is a line in REFUSALS.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal
 
-from tidemill.errors import SpecError
+from tidemill.spec.refusal import Cell, Refusal
+from tidemill.spec.without_batches import NEEDS_BATCHES, ONE_SINK, REFUSED_WITHOUT_BATCHES
 
 OutputMode = Literal["append", "update", "complete"]
 
@@ -55,7 +56,7 @@ class TriggerFacts:
 
     Args:
         written: How `run.trigger` says it.
-        run: With which `run.mode` it goes; empty for those that no pipeline can have.
+        run: With which `run.mode` it goes.
         what: What it does.
     """
 
@@ -121,72 +122,21 @@ TRIGGERS: Mapping[str, TriggerFacts] = {
         "one batch without the source's limits; then it ends. Spark calls it deprecated: a large backlog is "
         "one large batch, and after a crash the run only repeats the old one. available_now does neither",
     ),
-    "continuous": TriggerFacts("`{continuous: 1 second}`", "", "rows without batches"),
-    "real_time": TriggerFacts("`{real_time: 5 minutes}`", "", "rows as they come, in long batches"),
+    "continuous": TriggerFacts(
+        "`{continuous: 1 second}`",
+        "stream",
+        "no batches: each row is written as it comes, at least once, and every second the checkpoint notes "
+        "how "
+        "far the source was read. No ledger, no quarantine; a core for each partition of the source",
+    ),
+    "real_time": TriggerFacts(
+        "`{real_time: 5 minutes}`",
+        "stream",
+        "each row is written as it comes, at least once, in batches of 5 minutes, at whose end the "
+        "checkpoint notes how far the source was read. No ledger, no quarantine; a core for each partition "
+        "of the source",
+    ),
 }
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One combination; a value that is empty is not known yet."""
-
-    runtime: str = ""
-    source: str = ""
-    run: str = ""
-    trigger: str = ""
-    sink: str = ""
-    mode: str = ""
-
-
-# Once: a thousand pipelines ask thousands of times, each time that Airflow parses DAG files.
-_DIMENSIONS = tuple(dimension.name for dimension in fields(Cell))
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """Combinations that are refused: all whose values are among those that are named.
-
-    Args:
-        error_id: Stable id.
-        what: What is combined, as the reference shows it.
-        why: Why that is refused; a sentence.
-        instead: What to write instead.
-        runtime: Values of each dimension; empty fits all.
-    """
-
-    error_id: str
-    what: str
-    why: str
-    instead: str
-    runtime: frozenset[str] = frozenset()
-    source: frozenset[str] = frozenset()
-    run: frozenset[str] = frozenset()
-    trigger: frozenset[str] = frozenset()
-    sink: frozenset[str] = frozenset()
-    mode: frozenset[str] = frozenset()
-
-    def fits(self, cell: Cell) -> bool:
-        """Whether it refuses this combination."""
-        wanted = ((getattr(self, name), getattr(cell, name)) for name in _DIMENSIONS)
-        return all(not values or value in values for values, value in wanted)
-
-    def error(self, facts: Mapping[str, object]) -> SpecError:
-        """The error of a pipeline that combines this."""
-        return SpecError(self.error_id, self.why, facts=facts, fix=self.instead)
-
-
-class RefusedError(ValueError):
-    """A model's validator found a refused combination; `explain` makes it an error with the refusal's id.
-
-    Args:
-        refusal: Which.
-        found: What of the file shows it.
-    """
-
-    def __init__(self, refusal: Refusal, **found: object) -> None:
-        super().__init__(f"{refusal.why} To fix: {refusal.instead}")
-        self.refusal = refusal
-        self.found = found
 
 
 def _set(*values: str) -> frozenset[str]:
@@ -282,26 +232,7 @@ REFUSALS = (
         run=_set("stream"),
         trigger=_set("available_now", "once"),
     ),
-    Refusal(
-        "TIDE-MODE-012",
-        "Spark's continuous trigger",
-        "Continuous processing has no batches, so nothing could be written once or be counted: no ledger, "
-        "no drain "
-        "between batches, no quarantine. Spark runs it experimentally, at least once, without aggregations "
-        "and "
-        "without foreachBatch, which every sink here goes through.",
-        "use `trigger: 0 seconds`, which starts a batch as soon as the last one has ended",
-        trigger=_set("continuous"),
-    ),
-    Refusal(
-        "TIDE-MODE-013",
-        "Spark's real-time trigger",
-        "Real-time mode writes rows before their batch is known, so they cannot be committed once with a "
-        "ledger "
-        "entry; Spark 4.2 refuses foreachBatch, which every sink here goes through, and any state.",
-        "use `trigger: 0 seconds`, which starts a batch as soon as the last one has ended",
-        trigger=_set("real_time"),
-    ),
+    *REFUSED_WITHOUT_BATCHES,
 )
 
 # Those of the runtime: the pipeline is right, and belongs to another environment.
@@ -356,6 +287,8 @@ ALL_REFUSALS = (
     NO_RECORDS,
     COLUMNS_WITHOUT_PLACE,
     COLUMNS_KEPT_ALIKE,
+    ONE_SINK,
+    NEEDS_BATCHES,
 )
 
 

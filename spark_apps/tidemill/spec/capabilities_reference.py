@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tidemill.spec.capabilities import ALL_REFUSALS, SINKS, SOURCES, TRIGGERS, Cell, refusal_of
+from tidemill.spec.capabilities import ALL_REFUSALS, SINKS, SOURCES, TRIGGERS, refusal_of
+from tidemill.spec.refusal import Cell
 
 _RUNTIMES = ("local", "kubernetes")
 _RUNS = ("stream", "incremental")
@@ -54,10 +55,16 @@ def _sinks() -> list[str]:
 
 def _triggers() -> list[str]:
     rows = [
-        (facts.written, f"`{facts.run}`" if facts.run else "refused", facts.what)
-        for facts in TRIGGERS.values()
+        (
+            facts.written,
+            f"`{facts.run}`",
+            _all_or(SOURCES, [s for s in SOURCES if refusal_of(Cell(source=s, trigger=name)) is None]),
+            _all_or(SINKS, [s for s in SINKS if refusal_of(Cell(sink=s, trigger=name)) is None]),
+            facts.what,
+        )
+        for name, facts in TRIGGERS.items()
     ]
-    return _table(("trigger", "mode", "batches"), rows)
+    return _table(("trigger", "mode", "sources", "sinks", "batches"), rows)
 
 
 def _refusals() -> list[str]:

@@ -11,11 +11,11 @@ from tidemill.spec.capabilities import (
     COLUMNS_WITHOUT_PLACE,
     SAME_SINK,
     SINKS_DISAGREE,
-    Cell,
     OutputMode,
-    RefusedError,
     refusal_of,
 )
+from tidemill.spec.refusal import Cell, RefusedError
+from tidemill.spec.without_batches import NEEDS_BATCHES, ONE_SINK, WITHOUT_BATCHES, needs_batches
 
 if TYPE_CHECKING:
     from tidemill.spec.pipeline import PipelineSpec
@@ -83,6 +83,21 @@ def check_new_columns(spec: PipelineSpec) -> None:
     for sink in spec.sinks:
         if (sink.files or sink.memory) and sink.chosen.transform is None:
             raise RefusedError(COLUMNS_KEPT_ALIKE, sink=sink.place)
+
+
+def check_without_batches(spec: PipelineSpec) -> None:
+    """Check that nothing needs batches, where the trigger makes none.
+
+    Raises:
+        RefusedError: TIDE-MODE-026, -027.
+    """
+    trigger = spec.run.trigger_of(spec.run.mode)
+    if trigger not in WITHOUT_BATCHES:
+        return
+    if len(spec.sinks) > 1:
+        raise RefusedError(ONE_SINK, trigger=trigger, sinks=", ".join(sink.place for sink in spec.sinks))
+    if keys := sorted({*needs_batches(spec)}):
+        raise RefusedError(NEEDS_BATCHES, trigger=trigger, keys=", ".join(keys))
 
 
 def modes_needed(sinks: Sequence[Sink]) -> dict[OutputMode, str]:

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from tidemill.errors import SpecError
-from tidemill.spec.capabilities import RefusedError
 from tidemill.spec.near_key import near_key
+from tidemill.spec.refusal import RefusedError
 
 if TYPE_CHECKING:
     from tidemill.spec.yaml_file import YamlFile

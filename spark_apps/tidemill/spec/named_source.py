@@ -6,9 +6,10 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from tidemill.spec.capabilities import NOT_A_TABLE, RefusedError
+from tidemill.spec.capabilities import NOT_A_TABLE
 from tidemill.spec.event_time import EventTime
 from tidemill.spec.payload import Payload
+from tidemill.spec.refusal import RefusedError
 from tidemill.spec.sources import Source
 
 

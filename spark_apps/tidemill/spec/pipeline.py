@@ -10,11 +10,12 @@ from typing import Literal, Self, TypeVar, cast
 from pydantic import Field, field_validator, model_validator
 
 from tidemill.names import LATE_OUTPUT, QUARANTINE_OUTPUT, SOURCE_NAME
-from tidemill.spec.capabilities import NO_RECORDS, OutputMode, RefusedError
+from tidemill.spec.capabilities import NO_RECORDS, OutputMode
 from tidemill.spec.combinations import (
     check_combinations,
     check_new_columns,
     check_sinks,
+    check_without_batches,
     modes_needed,
 )
 from tidemill.spec.event_time import EventTime
@@ -22,6 +23,7 @@ from tidemill.spec.models import DeclaredModel
 from tidemill.spec.named_source import NamedSource
 from tidemill.spec.payload import Payload
 from tidemill.spec.poison import DEFAULT_MOST, LARGEST_MOST, poison_problem
+from tidemill.spec.refusal import RefusedError
 from tidemill.spec.schedule import Schedule
 from tidemill.spec.sinks import DeltaSink, Sink
 from tidemill.spec.sources import Source
@@ -36,6 +38,7 @@ from tidemill.spec.text import (
 )
 from tidemill.spec.trigger import DeclaredTrigger, Trigger
 from tidemill.spec.units import SHORTEST_PATIENCE, Count, Duration, Patience
+from tidemill.spec.without_batches import WITHOUT_BATCHES
 
 Named = TypeVar("Named", NamedSource, DeclaredModel)
 
@@ -47,8 +50,9 @@ class Run(Strict):
     trigger_: DeclaredTrigger = Field(
         Trigger(),
         alias="trigger",
-        description="Of a stream: shortest time between the starts of two batches. Of mode incremental: "
-        "available_now, the default there, or once.",
+        description="Of a stream: shortest time between the starts of two batches; or `{continuous: 1 "
+        "second}`, `{real_time: 5 minutes}`, which write rows as they come, with fewer promises. Of mode "
+        "incremental: available_now, the default there, or once.",
     )
     progress_within: Patience | None = Field(
         None,
@@ -138,6 +142,10 @@ class Run(Strict):
     def trigger(self) -> timedelta:
         """Shortest time between the starts of two batches of a stream."""
         return self.trigger_.interval
+
+    def is_without_batches(self, mode: str) -> bool:
+        """Whether it writes rows as they come, without foreachBatch, if it runs in this mode."""
+        return self.trigger_of(mode) in WITHOUT_BATCHES
 
     def trigger_of(self, mode: str) -> str:
         """When batches are made if it runs as a stream or incrementally, perhaps other than declared."""
@@ -236,6 +244,7 @@ class PipelineSpec(Strict):
         check_sinks(self.sinks)
         check_combinations(self)
         check_new_columns(self)
+        check_without_batches(self)
         return self
 
     @model_validator(mode="after")
@@ -414,5 +423,9 @@ class PipelineSpec(Strict):
 
     @property
     def output_mode(self) -> OutputMode:
-        """Spark's output mode, as the sinks need it; append where none says so."""
-        return next(iter(modes_needed(self.sinks)), "append")
+        """Spark's output mode, as the sinks need it; append where none says so.
+
+        Real-time mode knows update only, the same for the rows without state that it writes.
+        """
+        usual: OutputMode = "update" if self.run.trigger_of(self.run.mode) == "real_time" else "append"
+        return next(iter(modes_needed(self.sinks)), usual)

@@ -7,11 +7,12 @@ from typing import Annotated, Literal, Self, get_args
 from pydantic import BeforeValidator, Field, model_validator
 
 from tidemill.names import TABLE_PATTERN
-from tidemill.spec.capabilities import Cell, OutputMode, RefusedError, refusal_of
+from tidemill.spec.capabilities import OutputMode, refusal_of
 from tidemill.spec.change_feed import OWN_COLUMNS, ChangeFeed, ScdMode
 from tidemill.spec.expectations import MAX_EXPECTATIONS, Expectation, ExpectationName
 from tidemill.spec.location import Folder
 from tidemill.spec.options import DeltaSinkOptions, FilesSinkOptions, KafkaSinkOptions
+from tidemill.spec.refusal import Cell, RefusedError
 from tidemill.spec.strict import OneOf, Strict
 from tidemill.spec.text import (
     CODE_PATTERN,

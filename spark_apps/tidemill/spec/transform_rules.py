@@ -227,6 +227,21 @@ STATE_AND_POISON = Rule(
     "failed.",
     "leave `on_poison` out; or do what can fail in a pipeline of its own, and read its table here",
 )
+NOT_CONTINUOUS = Rule(
+    "TIDE-PLAN-033",
+    "anything but `select`, `withColumn` and `where` (`explode`, `union`, `coalesce`, `current_timestamp`, "
+    "joins, aggregations, mapInArrow…), with `trigger: {continuous: …}`",
+    "Continuous processing makes of each row one row or none: Spark refuses all else.",
+    "leave it out; or use `trigger: 0 seconds`, which starts a batch as soon as the last one has ended",
+)
+NOT_REAL_TIME = Rule(
+    "TIDE-PLAN-034",
+    "a Python function, an aggregation, deduplication, `repartition`, `coalesce`, or the stream used twice, "
+    "with `trigger: {real_time: …}`",
+    "Spark 4.2 runs its own functions on rows in real-time mode, and neither Python nor state nor a shuffle.",
+    "write it with Spark's functions, or in SQL; or use `trigger: 0 seconds`, which starts a batch as soon "
+    "as the last one has ended",
+)
 CLOCK = Rule(
     "TIDE-PLAN-040",
     "`current_timestamp`, `now`, `current_date`; `transformWithState` with ProcessingTime",

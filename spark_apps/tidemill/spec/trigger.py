@@ -19,6 +19,12 @@ _WITH_A_DURATION: dict[str, Kind] = {"continuous": "continuous", "real_time": "r
 # As Spark writes them.
 _OF_SPARK = {"availableNow": "available_now", "realTime": "real_time", "processingTime": "10 seconds"}
 
+# Shortest time between two notes in the checkpoint: each is two files. Spark's own bound of real-time mode.
+_LEAST: dict[Kind, timedelta] = {
+    "continuous": timedelta(milliseconds=100),
+    "real_time": timedelta(seconds=5),
+}
+
 # Of a pipeline that names none.
 DEFAULT_INTERVAL = timedelta(seconds=10)
 
@@ -29,7 +35,8 @@ class Trigger:
 
     Args:
         kind: How; see `capabilities.TRIGGERS`.
-        interval: Shortest time between the starts of two batches; the duration of those that have no batches.
+        interval: Shortest time between the starts of two batches; of the triggers that write rows as they
+            come, the time between two notes of how far the source was read.
     """
 
     kind: Kind = "interval"
@@ -47,13 +54,20 @@ def parse_trigger(value: object) -> Trigger:
     if isinstance(value, Mapping) and len(value) == 1:
         [(word, duration)] = value.items()
         if word in _WITH_A_DURATION:
-            return Trigger(_WITH_A_DURATION[word], parse_duration(duration))
+            return _without_batches(_WITH_A_DURATION[word], parse_duration(duration))
     if isinstance(value, str) and value in _WORDS:
         return Trigger(_WORDS[value])
     try:
         return Trigger(interval=parse_duration(value))
     except ValueError as error:
         raise ValueError(f"{error}, or available_now, or once{_meant(value)}") from error
+
+
+def _without_batches(kind: Kind, interval: timedelta) -> Trigger:
+    least = _LEAST[kind]
+    if interval < least:
+        raise ValueError(f"{kind}: expected at least {format_duration(least)}")
+    return Trigger(kind, interval)
 
 
 def _meant(value: object) -> str:
@@ -76,8 +90,18 @@ DeclaredTrigger = Annotated[
     PlainSerializer(_write, return_type=str | dict[str, str]),
     WithJsonSchema(
         {
-            "type": "string",
-            "pattern": f"^(?:available_now|once)$|{DURATION_PATTERN}",
+            "anyOf": [
+                {"type": "string", "pattern": f"^(?:available_now|once)$|{DURATION_PATTERN}"},
+                {
+                    "type": "object",
+                    "properties": {
+                        word: {"type": "string", "pattern": DURATION_PATTERN} for word in _WITH_A_DURATION
+                    },
+                    "minProperties": 1,
+                    "maxProperties": 1,
+                    "additionalProperties": False,
+                },
+            ],
             "examples": ["10 minutes", "available_now"],
         }
     ),

@@ -68,8 +68,15 @@ def test_commits_name_the_state_files_of_every_partition(version: str) -> None:
     }
 
 
+def test_a_note_of_continuous_processing_tells_what_was_read_and_nothing_of_a_batch() -> None:
+    found = parse_offsets(4, lines("v1", "", KAFKA))
+    assert found == OffsetsFile(4, 1, {"0": KAFKA}, is_note=True)
+    assert not parse_offsets(4, lines("v1", HEAD, KAFKA)).is_note
+
+
 WHOLE_OFFSETS = [
     lines("v1", HEAD, KAFKA),
+    lines("v1", "", KAFKA),
     lines("v1", HEAD, {"logOffset": 3}),
     lines("v2", NAMED_HEAD, "orders:" + json.dumps(KAFKA)),
 ]
@@ -80,7 +87,7 @@ WHOLE_COMMITS = [
 ]
 
 
-@pytest.mark.parametrize("content", WHOLE_OFFSETS, ids=["kafka", "files", "named"])
+@pytest.mark.parametrize("content", WHOLE_OFFSETS, ids=["kafka", "note", "files", "named"])
 def test_offsets_cut_anywhere_are_refused(content: bytes) -> None:
     parse_offsets(1, content)
     for length in range(len(content)):
@@ -110,7 +117,8 @@ def test_offsets_cut_between_two_sources_are_refused_by_who_knows_how_many_there
         lines("v9", HEAD, KAFKA),
         lines("v3", HEAD, KAFKA),
         lines("1", HEAD, KAFKA),
-        lines("v1", "", KAFKA),
+        lines("v1", "", ""),
+        lines("v2", "", "orders:" + json.dumps(KAFKA)),
         lines("v1", [], KAFKA),
         lines("v1", {"batchTimestampMs": 0}, KAFKA),
         lines("v1", {**HEAD, "batchWatermarkMs": "soon"}, KAFKA),

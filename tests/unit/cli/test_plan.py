@@ -159,3 +159,23 @@ def test_the_plan_tells_how_the_last_driver_ended(tidemill: CommandLine, project
     write_receipt(Store(layout.root), layout, receipt)
     ending = tidemill.json("plan", "orders")["last_ending"]
     assert (ending["result"], ending["batch_id"], ending["error"]) == ("forced", 7, None)
+
+
+@pytest.mark.parametrize(
+    ("trigger", "every"), [("{continuous: 1 second}", "1 second"), ("{real_time: 5 minutes}", "5 minutes")]
+)
+def test_of_rows_written_as_they_come_less_is_promised_and_said(
+    tidemill: CommandLine, project: ConfProject, trigger: str, every: str
+) -> None:
+    project.write(
+        "conf/pipelines/copy.yaml",
+        "description: d\nowner: o\nsource: {kafka: {topic: orders}}\nsinks: [{kafka: {topic: copies}}]\n"
+        f"run: {{trigger: {trigger}}}\n",
+    )
+    plan = tidemill.json("plan", "copy")
+    assert [sink["delivery"].partition(":")[0] for sink in plan["sinks"]] == ["at least once"]
+    assert any(promise.startswith("no ledger") for promise in plan["promises"])
+    assert "promises" not in tidemill.json("plan", "orders")
+    does = tidemill.json("explain", "copy")["does"]
+    assert does[-1].startswith("Runs all the time, and writes each row as it comes, at least once")
+    assert every in does[-1]

@@ -55,6 +55,13 @@ def test_a_driver_is_ready_once_it_has_committed() -> None:
     assert ready(status(batch_id=7, batch_committed_at=NOW)).good
 
 
+def test_a_driver_without_batches_is_ready_with_spark_s_first_note_and_says_what_it_promises() -> None:
+    noted = ready(status(batch_id=7, batch_committed_at=NOW, trigger="continuous"))
+    assert noted.good
+    assert noted.reason == "without batches (continuous), at least once: note 7 is there"
+    assert not ready(status(state="running", trigger="continuous")).good
+
+
 def test_a_driver_with_nothing_to_read_is_ready() -> None:
     assert ready(status(state="waiting")).good
 

@@ -20,11 +20,10 @@ from tidemill.spec.capabilities import (
     SINKS,
     SOURCES,
     TRIGGERS,
-    Cell,
-    RefusedError,
 )
 from tidemill.spec.capabilities_reference import capabilities_reference
 from tidemill.spec.combinations import check_here
+from tidemill.spec.refusal import Cell, RefusedError
 from tidemill.spec.sinks import Sink
 from tidemill.spec.sources import Source
 from tidemill.spec.trigger import Kind, Trigger
@@ -38,6 +37,29 @@ kubernetes: {namespace: streams, image: "registry.local/tidemill:1"}
 REPLACED = {"delta": {"table": "gold/x", "mode": "replace"}}
 CRM = {"connection": "crm", "table": "public.orders", "key": ["id"]}
 EXPORTS = {"files": {"path": "exports", "format": "csv"}}
+
+TO_TOPIC = {"sinks": [{"kafka": {"topic": "x"}}]}
+CONTINUOUS_TO_TOPIC = {**TO_TOPIC, "run": {"trigger": {"continuous": "1 second"}}}
+REAL_TIME_TO_TOPIC = {**TO_TOPIC, "run": {"trigger": {"real_time": "5 minutes"}}}
+WORKING_ON_BATCHES: list[dict[str, Any]] = [
+    {"payload": {"text": {}}},
+    {"event_time": {"column": "kafka_timestamp", "watermark": "1 minute"}},
+    {"source": {"kafka": {"topic": "orders", "max_offsets_per_batch": 10}}},
+    {"models": {"fraud": {"uri": "models:/fraud@live"}}, "transform": "own:transform"},
+    {
+        "source": None,
+        "sources": {"orders": {"kafka": {"topic": "o"}}, "users": {"kafka": {"topic": "u"}}},
+        "transform": "own:transform",
+    },
+    {
+        "source": None,
+        "sources": {
+            "orders": {"kafka": {"topic": "o"}},
+            "users": {"delta": {"table": "silver/u"}, "as": "table"},
+        },
+        "transform": "own:transform",
+    },
+]
 
 # What is written in the pipeline file, and the refusal of it. Sources and sinks are swapped whole.
 CORPUS: list[tuple[str, dict[str, Any], str]] = [
@@ -58,9 +80,14 @@ CORPUS: list[tuple[str, dict[str, Any], str]] = [
     ("", {"run": {"mode": "incremental", "trigger": "5 seconds"}}, "010"),
     ("", {"run": {"trigger": "once"}}, "011"),
     ("", {"run": {"mode": "stream", "trigger": "available_now"}}, "011"),
-    ("", {"run": {"trigger": {"continuous": "1 second"}}}, "012"),
-    ("", {"run": {"mode": "incremental", "trigger": {"continuous": "1 second"}}}, "012"),
-    ("", {"run": {"trigger": {"real_time": "5 minutes"}}}, "013"),
+    ("", {"source": {"delta": {"table": "bronze/raw"}}, **CONTINUOUS_TO_TOPIC}, "012"),
+    ("", {"source": {"rate": {}}, **REAL_TIME_TO_TOPIC}, "013"),
+    ("", {"run": {"trigger": {"continuous": "1 second"}}}, "014"),
+    ("", {**REAL_TIME_TO_TOPIC, "sinks": [{"foreach_batch": {"function": "own:write"}}]}, "014"),
+    ("", {**REAL_TIME_TO_TOPIC, "sinks": [{"memory": {"name": "rows"}}]}, "015"),
+    ("", {**REAL_TIME_TO_TOPIC, "sinks": [{"kafka": {"topic": "x", "mode": "append"}}]}, "016"),
+    ("", {**CONTINUOUS_TO_TOPIC, "sinks": [{"kafka": {"topic": "x", "mode": "complete"}}]}, "017"),
+    ("", {**CONTINUOUS_TO_TOPIC, "run": {"mode": "incremental", "trigger": {"continuous": "1 s"}}}, "018"),
     (
         "",
         {
@@ -104,6 +131,9 @@ CORPUS: list[tuple[str, dict[str, Any], str]] = [
         },
         "025",
     ),
+    ("", {**CONTINUOUS_TO_TOPIC, "sinks": [{"foreach": {"writer": "own:Writer"}}]}, "019"),
+    ("", {**CONTINUOUS_TO_TOPIC, "sinks": [{"kafka": {"topic": "x"}}, {"console": {}}]}, "026"),
+    *[("", {**REAL_TIME_TO_TOPIC, **keys}, "027") for keys in WORKING_ON_BATCHES],
 ]
 
 
@@ -228,6 +258,8 @@ def test_a_run_by_hand_in_another_mode_is_checked_too(tmp_path: Path) -> None:
         ("ones", "once"),
         ({"realTime": "1 s"}, "real_time"),
         ("10", "duration"),
+        ({"continuous": "50 milliseconds"}, "at least 100 milliseconds"),
+        ({"real_time": "4 seconds"}, "at least 5 seconds"),
     ],
 )
 def test_a_trigger_in_other_words_is_refused_with_ours(project: ConfProject, written: Any, near: str) -> None:
@@ -239,11 +271,7 @@ def test_a_trigger_in_other_words_is_refused_with_ours(project: ConfProject, wri
 
 def test_a_trigger_reads_as_it_is_written(tmp_path: Path) -> None:
     for kind, written in TRIGGER.items():
-        mode = TRIGGERS[kind].run
-        if mode:
-            run = declared(tmp_path, run={"mode": mode, "trigger": written}).spec.run
-            assert (run.trigger_.kind, run.model_dump(mode="json", by_alias=True)["trigger"]) == (
-                kind,
-                written,
-            )
+        asked = {"mode": TRIGGERS[kind].run, "trigger": written}
+        run = declared(tmp_path, run=asked, sinks=[{"console": {}}]).spec.run
+        assert (run.trigger_.kind, run.model_dump(mode="json", by_alias=True)["trigger"]) == (kind, written)
     assert declared(tmp_path).spec.run.trigger_ == Trigger()

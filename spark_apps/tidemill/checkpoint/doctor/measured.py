@@ -162,6 +162,12 @@ class Measured:
         return _median(batch.rows for batch in self.batches)
 
     @property
+    def has_batches(self) -> bool:
+        """Whether a batch tells what its rows take: one of real-time mode takes as long as declared."""
+        run = self.pipeline.spec.run
+        return not run.is_without_batches(run.mode)
+
+    @property
     def is_stream(self) -> bool:
         """Whether it is declared to run all the time."""
         return self.pipeline.spec.run.mode == "stream"

@@ -7,6 +7,7 @@ question (`checkpoint/upgrade`): Spark must plan it for that.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from tidemill.checkpoint.findings import Finding
@@ -32,6 +33,7 @@ _OF_A_SINK = ("where of ", "transform of ")
 def changes(facts: CheckpointFacts) -> Iterator[Finding]:
     """Declaration and code against what checkpoint and tables were written with."""
     yield from _streams(facts)
+    yield from _notes(facts)
     for stream in facts.each_stream():
         yield from _source(stream)
     if facts.state.operators:
@@ -94,6 +96,24 @@ def _streams(facts: CheckpointFacts) -> Iterator[Finding]:
         ),
         "take the change back, give the new flow a new name, "
         f"or tidemill checkpoint reset {facts.pipeline} --from earliest",
+        runbook="pipeline-changed",
+    )
+
+
+def _notes(facts: CheckpointFacts) -> Iterator[Finding]:
+    """What continuous processing has noted has no line of batch metadata, which batches cannot do without."""
+    newest = _newest(facts)
+    if newest is None or not newest.is_note or facts.declared.trigger == "continuous":
+        return
+    reached = facts.end_of(facts.committed)
+    start = "earliest" if reached is None else f"'{json.dumps(reached)}'"
+    yield facts.error(
+        "TIDE-CKPT-098",
+        "The checkpoint was written by continuous processing. Spark 4.2 fails where batches, or real-time "
+        "mode, would go on from it.",
+        facts.about(note=facts.committed, pipeline_trigger=facts.declared.trigger),
+        "put `trigger: {continuous: …}` back; or begin anew where it ended: "
+        f"tidemill checkpoint reset {facts.pipeline} --from {start}",
         runbook="pipeline-changed",
     )
 

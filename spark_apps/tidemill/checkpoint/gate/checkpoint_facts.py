@@ -138,6 +138,7 @@ def declared_by(pipeline: Pipeline) -> Declared:
         code=code.digest,
         models=code.models or {},
         state_store=pipeline.spec.run.state_store,
+        trigger=pipeline.spec.run.trigger_of(pipeline.spec.run.mode),
     )
     streams = {
         name: replace(whole, shape=shape_of(stream.spec), topics=_named_topics(stream))

@@ -169,6 +169,7 @@ class Declared:
         models: Those that the transform applies; only a driver knows which ones they are.
         streams: What they say of each of several streams, by name; empty for one.
         state_store: What holds its state.
+        trigger: When its query makes batches, if it makes any.
     """
 
     shape: Shape
@@ -177,6 +178,7 @@ class Declared:
     models: Mapping[str, UsedModel] = field(default_factory=dict)
     streams: Mapping[str, Declared] = field(default_factory=dict)
     state_store: StateStore = "rocksdb"
+    trigger: str = "interval"
 
 
 @dataclass(frozen=True)

@@ -102,12 +102,25 @@ def _gaps(facts: CheckpointFacts) -> Iterator[Finding]:
             _back_to(facts, planned),
             runbook="checkpoint-damaged",
         )
+    elif _is_noted_ahead(facts):
+        if committed is not None and committed not in facts.offsets.numbers:
+            yield _gap(facts, [f"offsets/{committed}"])
     elif planned is not None and planned > 0:
         missing = [f"offsets/{planned - 1}"] if planned - 1 not in facts.offsets.numbers else []
         if planned not in facts.commits.numbers and planned - 1 not in facts.commits.numbers:
             missing.append(f"commits/{planned - 1}")
         if missing:
             yield _gap(facts, missing)
+
+
+def _is_noted_ahead(facts: CheckpointFacts) -> bool:
+    """Whether continuous processing has noted offsets of rows that it had not finished: it plans nothing."""
+    newest = facts.planned_batches.get(-1 if facts.planned is None else facts.planned)
+    return newest is not None and newest.is_note and _number(facts.planned) > _number(facts.committed)
+
+
+def _number(batch_id: int | None) -> int:
+    return -1 if batch_id is None else batch_id
 
 
 def _gap(facts: CheckpointFacts, missing: list[str]) -> Finding:

@@ -179,5 +179,7 @@ def kind_of_offsets(document: Any) -> frozenset[str]:
     if file_log_id(document) is not None:
         return frozenset({"files"})
     if document and all(isinstance(value, Mapping) for value in document.values()):
-        return frozenset({"kafka", "eventhubs", "iothub"})
+        # What continuous processing notes of the rate source, for each partition.
+        of_clock = all("runTimeMs" in value for value in document.values())
+        return frozenset({"rate"} if of_clock else {"kafka", "eventhubs", "iothub"})
     return frozenset()

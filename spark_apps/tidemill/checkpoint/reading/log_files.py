@@ -1,7 +1,8 @@
 """The small files of a Spark checkpoint: `metadata`, `offsets/N`, `commits/N`.
 
 Formats (Spark 4.2, OffsetSeqLog and CommitLog): a version line `v1`, `v2`…; in `offsets/N` then one JSON
-line of batch metadata and one line per source; in `commits/N` one JSON line. In `v1` offsets a source is
+line of batch metadata and one line per source; in `commits/N` one JSON line. Continuous processing, which has
+no batches, leaves the line of batch metadata empty. In `v1` offsets a source is
 known by its place, here "0", "1", …, and `-` stands for a source without data; in `v2` the line begins with
 the source's name and a colon. The version of `commits/N` is that of the state format: `v1` without unique
 ids of state files, `v2` with them; `v3` names sinks, too.
@@ -27,7 +28,7 @@ class TornFileError(ValueError):
 
 @dataclass(frozen=True)
 class OffsetsFile:
-    """One planned batch.
+    """One planned batch, or a note of continuous processing how far it has read.
 
     Args:
         batch_id: Its number.
@@ -36,6 +37,7 @@ class OffsetsFile:
         watermark: Event-time watermark that the batch runs with; None before the first event.
         planned_at: When Spark planned it.
         conf: Settings that Spark pinned at the query's birth.
+        is_note: Whether continuous processing wrote it: it tells what was read, and plans nothing.
     """
 
     batch_id: int
@@ -44,6 +46,7 @@ class OffsetsFile:
     watermark: datetime | None = None
     planned_at: datetime | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
+    is_note: bool = False
 
     @property
     def is_named(self) -> bool:
@@ -93,10 +96,12 @@ def parse_offsets(batch_id: int, content: bytes, sources: int | None = None) -> 
         TornFileError: If it is not what Spark writes.
     """
     version, (head, *lines) = _versioned(content, _OFFSETS_VERSIONS)
-    metadata = _document(head)
     ends = _named_ends(lines) if version == _NAMED_SOURCES else _numbered_ends(lines)
     if not ends or (sources is not None and len(ends) != sources):
         raise TornFileError(f"{len(ends)} of {sources or 'some'} sources")
+    if not head and version != _NAMED_SOURCES:
+        return OffsetsFile(batch_id, version, ends, is_note=True)
+    metadata = _document(head)
     return OffsetsFile(
         batch_id,
         version,

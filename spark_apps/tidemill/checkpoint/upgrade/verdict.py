@@ -23,6 +23,7 @@ _ASKS: dict[str, Answer] = {
     "TIDE-CKPT-027": "needs new generation",
     "TIDE-CKPT-096": "needs new generation",
     "TIDE-CKPT-097": "needs new generation",
+    "TIDE-CKPT-098": "needs new generation",
     "TIDE-CTRL-080": "needs new generation",
     "TIDE-CTRL-081": "needs new generation",
     "TIDE-CTRL-082": "needs new generation",

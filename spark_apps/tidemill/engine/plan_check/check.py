@@ -20,6 +20,7 @@ from tidemill.engine.plan_check.stream_rules import (
     needing_rocksdb,
     own_findings,
 )
+from tidemill.engine.plan_check.unbatched_rules import unbatched_findings
 from tidemill.errors import SpecError
 from tidemill.names import SOURCE_NAME
 from tidemill.spec.project import Pipeline
@@ -72,6 +73,7 @@ def check_stream(
         own += endless_runs(root, plan_of(result))
     if pipeline.spec.run.state_store == "memory":
         own += needing_rocksdb(root)
+    own += unbatched_findings(pipeline.spec, result, root)
     if pipeline.spec.leaves_out_poison:
         own += brings_together(root, plan_of(result))
     found += [(rule, detail, node) for rule, detail, node in own if rule not in seen]

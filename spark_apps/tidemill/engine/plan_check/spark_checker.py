@@ -79,25 +79,35 @@ def ask_spark(result: DataFrame, root: Node, mode: OutputMode) -> Refused | None
         mode: Spark's output mode.
     """
     jvm: Any = result.sparkSession._jvm
-    output_mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, mode.capitalize())()
     checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
     try:
-        checker.checkForStreaming(plan_of(result), output_mode)
+        checker.checkForStreaming(plan_of(result), output_mode_of(result, mode))
     except AnalysisException as error:
         return _refused(error, root)
     return None
 
 
+def output_mode_of(result: DataFrame, mode: OutputMode) -> Any:
+    """Spark's object of an output mode."""
+    jvm: Any = result.sparkSession._jvm
+    return getattr(jvm.org.apache.spark.sql.streaming.OutputMode, mode.capitalize())()
+
+
+def reason_of(error: AnalysisException) -> str:
+    """Spark's first line."""
+    return str(error).strip().partition("\n")[0].rstrip(";")
+
+
 def _refused(error: AnalysisException, root: Node) -> Refused:
-    reason = str(error).strip().partition("\n")[0].rstrip(";")
+    reason = reason_of(error)
     rule = next((rule for pattern, rule in _RULES if re.search(pattern, reason)), OTHERWISE)
     if rule is NO_WATERMARK and (distinct := _only(root, "Distinct")) is not None:
         # To Spark, an aggregation by all columns.
         return Refused(DUPLICATES, reason, distinct)
-    return Refused(rule, reason, _named(error) or _only(root, _ABOUT.get(rule, "")))
+    return Refused(rule, reason, named_node(error) or _only(root, _ABOUT.get(rule, "")))
 
 
-def _named(error: AnalysisException) -> Node | None:
+def named_node(error: AnalysisException) -> Node | None:
     """The operation that Spark attaches to its error."""
     # Kept by pyspark of an error that Java raised; its class has a plan if Spark knows one.
     origin = getattr(error, "_origin", None)

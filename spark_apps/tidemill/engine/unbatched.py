@@ -1,0 +1,177 @@
+"""A query without foreachBatch: Spark writes each row as it comes, and notes at times how far it has read.
+
+For the triggers `continuous` and `real_time`. What is left of the promises: the gate before the start, one
+driver at a time, a drain, and at least once, from the newest note on. No ledger, no quarantine, no counts.
+
+Where continuous processing begins, Spark 4.2 keeps nowhere: a driver that ends before its first note would
+begin at another record, and a reset would be passed over. So this is kept in `sources/0/0`, where Spark's
+batches keep it, too, and is told to Spark until there is a note.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import datetime, timedelta
+from typing import Literal
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from tidemill.checkpoint.reading.batches import CheckpointBatches
+from tidemill.engine.checked_flow import checked_flow
+from tidemill.engine.commit_watch import CommitWatch
+from tidemill.engine.flow import Collectors
+from tidemill.engine.reporter import Reporter
+from tidemill.engine.run_context import RunContext
+from tidemill.engine.running_query import stop_query
+from tidemill.engine.sink_rows import sink_rows
+from tidemill.engine.transform import load_code
+from tidemill.engine.unfinished_notes import forget_unfinished
+from tidemill.errors import SpecError
+from tidemill.ledger.entry import Positions
+from tidemill.names import SOURCE_NAME, query_name
+from tidemill.payload.quarantine import Quarantine
+from tidemill.sinks.row_by_row import to_console, to_topic, to_writer
+from tidemill.sources.kafka_clients import environment_client
+from tidemill.sources.read import read_streams
+from tidemill.sources.starting_positions import starting_positions
+from tidemill.spec.project import Pipeline
+from tidemill.spec.units import format_duration
+
+# How often a drain looks whether there is a new note, in seconds.
+_LOOK_SECONDS = 0.1
+
+
+class UnbatchedQuery:
+    """A started query whose rows Spark writes itself."""
+
+    def __init__(self, query: StreamingQuery, run: RunContext, watch: CommitWatch) -> None:
+        self.query = query
+        self._run = run
+        self._watch = watch
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What ended it; what is Spark's alone is asked of the query."""
+        return None
+
+    def look(self) -> None:
+        """See whether a newer driver has started, and what Spark has noted.
+
+        Raises:
+            FencedError: TIDE-RUN-001.
+        """
+        self._watch.look()
+
+    def drain(self, timeout: timedelta) -> Literal["drained", "forced"]:
+        """Let Spark note how far it has read, if its next note comes in time; the caller stops the query.
+
+        What is written after the note is written again by the next driver: with a note every second a few
+        rows, and all since the last note where the next one takes longer than a drain may.
+        """
+        self._watch.reporter.state("draining")
+        if self._run.pipeline.spec.run.trigger >= timeout:
+            return "drained"
+        deadline, noted = time.monotonic() + timeout.total_seconds(), self._watch.committed
+        while self.query.isActive and self._watch.find_commits() == noted:
+            if time.monotonic() > deadline:
+                return "forced"
+            time.sleep(_LOOK_SECONDS)
+        return "drained"
+
+    def stop(self) -> bool:
+        """Stop the query; False if its thread does not end."""
+        return stop_query(self.query)
+
+
+def start_unbatched(spark: SparkSession, run: RunContext, reporter: Reporter) -> UnbatchedQuery:
+    """Build the flow, check that Spark can run it, and start its query.
+
+    Raises:
+        SpecError: TIDE-PLAN-… or TIDE-RUN-006, before anything is started.
+    """
+    pipeline = run.pipeline
+    forget_unfinished(run)
+    check_cores(run, spark.sparkContext.defaultParallelism)
+    is_continuous = pipeline.spec.run.trigger_of(run.mode) == "continuous"
+    start = beginning(run) if is_continuous else None
+    # No record can be set aside: the quarantine stays empty.
+    quarantine = Quarantine.at(spark.sparkContext, pipeline.layout.quarantine(pipeline.name), run.run_id)
+    flow = checked_flow(run, read_streams(spark, pipeline, start), Collectors(quarantine))
+    rows = sink_rows(pipeline, 0, flow.frame).of(flow.frame)
+    output, writer = _written(pipeline, rows)
+    interval = format_duration(pipeline.spec.run.trigger)
+    trigger = {"continuous": interval} if is_continuous else {"realTime": interval}
+    query = (
+        writer.queryName(query_name(pipeline.name))
+        .outputMode(pipeline.spec.output_mode)
+        .option("checkpointLocation", run.checkpoint)
+        .trigger(**trigger)
+        .start()
+    )
+    return UnbatchedQuery(query, run, CommitWatch(run, reporter, output))
+
+
+def check_cores(run: RunContext, cores: int) -> None:
+    """See that each partition of the source has a core of its own.
+
+    Each is read by a task that never ends, or ends with the batch. With too few, continuous processing reads
+    some partitions and never notes anything; real-time mode reads some of them a whole batch later.
+
+    Raises:
+        SpecError: TIDE-RUN-006.
+    """
+    ends = [topics.ends for topics in run.topics.values()]
+    partitions = sum(len(offsets) for topics in ends for offsets in topics.values())
+    if partitions <= cores:
+        return
+    raise SpecError(
+        "TIDE-RUN-006",
+        "This trigger reads each partition of the source by a task that does not end, and there are fewer "
+        "cores than partitions: some would not be read, or much later. Nothing was started.",
+        facts={
+            "pipeline": run.pipeline.name,
+            "trigger": run.pipeline.spec.run.trigger_of(run.mode),
+            "partitions": partitions,
+            "cores": cores,
+        },
+        fix="name a `run.size` with a core for each partition; or use `trigger: 0 seconds`",
+    )
+
+
+def beginning(run: RunContext) -> Positions | None:
+    """Where a continuous query begins that has noted nothing yet; None where its checkpoint tells.
+
+    Kept before the query starts, so that each start before the first note begins there.
+    """
+    batches = CheckpointBatches(run.store, run.checkpoint)
+    if batches.last_committed() is not None or not run.pipeline.spec.source.is_kafka:
+        return None
+    if batches.initial_offset() is None:
+        found = starting_positions(run.pipeline, _declared_start(run.pipeline))[SOURCE_NAME]
+        # As Spark's KafkaSourceInitialOffsetWriter does: a NUL, the version, then the offsets.
+        content = b"\0v1\n" + json.dumps(found, separators=(",", ":")).encode()
+        run.store.create(f"{run.checkpoint}/sources/0/0", content)
+    kept: Positions | None = batches.initial_offset()
+    return kept
+
+
+def _declared_start(pipeline: Pipeline) -> str:
+    start = pipeline.spec.source.chosen.starting_offsets
+    if isinstance(start, datetime):
+        return start.isoformat()
+    return start if isinstance(start, str) else json.dumps(start)
+
+
+def _written(pipeline: Pipeline, rows: DataFrame) -> tuple[str, DataStreamWriter]:
+    """Name of the one output, as in a report of the query, and what writes it."""
+    sink = pipeline.spec.sinks[0]
+    if sink.kafka is not None:
+        client = environment_client(pipeline.environment)
+        return f"kafka:{sink.kafka.topic}", to_topic(rows, sink.kafka, client)
+    if sink.foreach is not None:
+        writer = load_code(pipeline, sink.foreach.writer)
+        return f"foreach:{sink.foreach.writer}", to_writer(rows, writer)
+    return "console", to_console(rows, sink.chosen)

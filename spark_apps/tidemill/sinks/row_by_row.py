@@ -1,0 +1,52 @@
+"""Sinks that Spark itself writes, row by row, where a trigger has no foreachBatch. All at least once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from tidemill.sinks.foreach_sink import wants_rows
+from tidemill.sinks.kafka_sink import producer_options, records_of
+from tidemill.sources.kafka_clients import KafkaClient
+from tidemill.spec.sinks import ConsoleSink, KafkaSink
+
+
+def to_topic(rows: DataFrame, sink: KafkaSink, client: KafkaClient) -> DataStreamWriter:
+    """Each row as one record, sent as soon as it comes."""
+    writer = records_of(rows, sink).writeStream.format("kafka")
+    return writer.options(**producer_options(sink, client))
+
+
+def to_console(rows: DataFrame, sink: ConsoleSink) -> DataStreamWriter:
+    """Spark's own display, at each note of the checkpoint."""
+    return rows.writeStream.format("console").option("numRows", str(sink.rows)).option("truncate", "false")
+
+
+def to_writer(rows: DataFrame, writer: type) -> DataStreamWriter:
+    """Each row to a writer of the user's; each task makes one."""
+    # What it is given: an object with open, process and close, which Spark copies into each task.
+    return rows.writeStream.foreach(_TaskWriter(writer))
+
+
+class _TaskWriter:
+    """Makes the writer of a task, and sees that its `open` says whether it wants the rows."""
+
+    def __init__(self, writer: type) -> None:
+        self._writer = writer
+        self._handler: Any = None
+
+    def open(self, partition_id: int, batch_id: int) -> bool:
+        """Whether the rows are wanted."""
+        self._handler = self._writer()
+        return wants_rows(self._handler, partition_id, batch_id)
+
+    def process(self, row: Row) -> None:
+        """Take a row."""
+        self._handler.process(row)
+
+    def close(self, error: BaseException | None) -> None:
+        """Hear how it ended."""
+        if hasattr(self._handler, "close"):
+            self._handler.close(error)
