@@ -126,7 +126,7 @@ class PipelineRun:
         """Hand rows in for the next batch.
 
         Args:
-            rows: By column; in JSON and tables, a time may be a datetime or ISO 8601.
+            rows: By column; in records and tables, a time may be a datetime or ISO 8601.
             to: Name of the source: of a table that is joined, or of one of several streams.
             columns: Of a table that does not exist yet, as Spark DDL; else the types are the values'.
 
