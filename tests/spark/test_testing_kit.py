@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from tests.support.lake import Lake
 from tidemill import testing
+from tidemill.checkpoint.epochs import newest_epoch
 from tidemill.errors import UsageError
 from tidemill.ledger.read import read_ledger
+from tidemill.names import Layout
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -101,6 +107,69 @@ def test_a_result_that_depends_on_batches_is_told_with_the_smallest_split(lake: 
         "  gold/counted: 2 rows only so",
         "    {'rows': 1}",
         "    {'rows': 1}",
+    ]
+
+
+WINDOWS = """
+from pyspark.sql import functions as F
+
+def transform(readings):
+    if not readings.isStreaming:
+        readings = readings.{in_a_backfill}
+    windows = readings.groupBy(F.window("at", "5 minutes")).agg(F.count("*").alias("readings"))
+    return windows.select(F.col("window.start").alias("start"), "readings")
+"""
+READING = {
+    "type": "record",
+    "name": "Reading",
+    "fields": [{"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}}],
+}
+# In two batches, those behind the third row can be late.
+READINGS = [{"at": START + timedelta(minutes=minute)} for minute in (1, 2, 60, 3, 61, 62, 4, 200)]
+
+
+def windows(lake: Lake, name: str, in_a_backfill: str) -> Path:
+    (lake.folder / "conf/schemas/reading.avsc").write_text(json.dumps(READING))
+    lake.pipeline(
+        name,
+        source={"kafka": {"topic": "readings"}},
+        payload={"avro": {"schema": "reading.avsc", "framing": "confluent", "writers": "registry"}},
+        event_time={"column": "at", "watermark": "10 minutes", "late": "table"},
+        transform=lake.transform(name, WINDOWS.replace("{in_a_backfill}", in_a_backfill)),
+        sinks=[{"delta": {"table": "silver/windows"}}, {"console": {}}],
+    )
+    return lake.folder / f"conf/pipelines/{name}.yaml"
+
+
+def test_late_rows_crashes_and_backfills_leave_one_result(lake: Lake) -> None:
+    file, folder = windows(lake, "windows", "where('true')"), lake.folder / "runs"
+    testing.assert_same_result(
+        file, READINGS, folder, lake.spark, splits=2, with_crashes=True, with_backfill=True
+    )
+    happened: Counter[str] = Counter()
+    for run in (made for made in folder.iterdir() if (made / "state").exists()):
+        layout = Layout(str(run))
+        ledger = [commit.entry for commit in read_ledger(layout.table("silver/windows")) if commit.entry]
+        happened["backfills"] += any(entry.plan is not None for entry in ledger)
+        batches = DeltaTable(layout.table("input/windows/source")).version()
+        happened["crashes"] += newest_epoch(lake.store, layout, "windows") - batches
+        happened["late rows"] += Path(layout.late("windows")).exists()
+    # Of two runs, each of two batches at least.
+    assert (happened["backfills"], happened["late rows"]) == (2, 2)
+    assert happened["crashes"] >= 4
+
+
+def test_a_result_that_a_backfill_changes_is_told_without_what_is_not_to_blame(lake: Lake) -> None:
+    file, rows = windows(lake, "windows", "where('false')"), [READINGS[0], READINGS[2]]
+    with pytest.raises(AssertionError) as failed:
+        testing.assert_same_result(
+            file, rows, lake.folder / "runs", lake.spark, splits=1, with_crashes=True, with_backfill=True
+        )
+    assert str(failed.value).splitlines() == [
+        "windows: 2 rows give another result than in one batch if they come as: one batch, each batch "
+        "followed by a backfill",
+        "  silver/windows: 1 rows only in one batch",
+        f"    {{'start': {START!r}, 'readings': 1}}",
     ]
 
 

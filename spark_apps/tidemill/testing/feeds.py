@@ -16,16 +16,8 @@ from tidemill.errors import UsageError
 from tidemill.spec.ddl import column_types
 from tidemill.testing.broker import Broker, Record
 from tidemill.testing.input_columns import records_schema
-from tidemill.testing.rows import (
-    Row,
-    as_csv,
-    as_json,
-    as_table,
-    as_text,
-    check_columns,
-    check_fits,
-    misfit,
-)
+from tidemill.testing.record_encoder import RecordEncoder, refused
+from tidemill.testing.rows import Row, as_json, as_table, as_text, check_columns, misfit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,34 +39,6 @@ class Feed(Protocol):
 
     def put(self, items: Sequence[Any]) -> None:
         """Put items where the next batch reads them."""
-
-
-class RecordEncoder:
-    """Rows as values of records, by the pipeline's payload.
-
-    Args:
-        stream: A pipeline of the one stream.
-    """
-
-    def __init__(self, stream: Pipeline) -> None:
-        self._stream = stream
-
-    def records(self, rows: Sequence[Row]) -> list[Record]:
-        """One record for each row."""
-        from tidemill.payload.decoders import decoder_of
-
-        payload = self._stream.spec.payload
-        if payload is None or payload.format not in ("json", "csv", "text"):
-            raise refused(self._stream, "rows of this payload", "hand in encoded records by add_payloads")
-        decoder = decoder_of(payload, self._stream.environment.project.schemas)
-        names = decoder.columns.names
-        check_columns(rows, names)
-        if payload.csv is not None:
-            values = as_csv(rows, names, payload.csv.separator)
-        else:
-            values = as_json(rows) if payload.json_ is not None else as_text(rows)
-        check_fits(decoder, values)
-        return [Record(value) for value in values]
 
 
 class RecordsFeed:
@@ -280,13 +244,3 @@ class FilesFeed:
     @property
     def _file(self) -> Path:
         return self._stream.environment.project.pipeline_file(self._stream.name)
-
-
-def refused(pipeline: Pipeline, what: str, fix: str) -> UsageError:
-    """Of input that a source cannot have."""
-    return UsageError(
-        "TIDE-TEST-004",
-        "The source cannot be given this by a test.",
-        facts={"pipeline": pipeline.name, "given": what},
-        fix=fix,
-    )

@@ -19,14 +19,19 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 
-def check_columns(rows: Sequence[Row], columns: Iterable[str]) -> None:
+def check_columns(rows: Sequence[Row], columns: Iterable[str], start: int = 0) -> None:
     """Check that no row has a column that the source does not know.
+
+    Args:
+        rows: Whole rows, or what one has inside of a column.
+        columns: Those that there are.
+        start: Place of the first row.
 
     Raises:
         UsageError: TIDE-TEST-003, with the near column.
     """
     known = list(columns)
-    for place, row in enumerate(rows):
+    for place, row in enumerate(rows, start):
         for name in row:
             if name not in known:
                 near = near_key(name, known)

@@ -8,17 +8,21 @@
 | source delta, a table that is joined | the same table below the test's root |
 | sink delta | the same table below the test's root |
 | any other sink | a table in memory; with a broker, topics stay topics |
+| payload with `writers: registry` | its own schema has the number 1, and there is no other |
 
-Payload, event time, transform, output mode, and what each sink takes of the result stay as they are declared.
+The rest of the payload, event time, transform, output mode, and what each sink takes of the result stay as
+they are declared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from tidemill.errors import UsageError
 from tidemill.names import SOURCE_NAME
+from tidemill.spec.named_source import NamedSource
+from tidemill.spec.payload import Payload
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.sinks import MemorySink, Sink
 from tidemill.spec.sources import DeltaSource, KafkaSource, Source
@@ -28,6 +32,8 @@ IN_A_TABLE = ("kafka", "eventhubs", "iothub", "rate", "rate_per_batch", "socket"
 
 # Gives the topic of a test that stands for a declared one.
 TopicOf = Callable[[str], str]
+
+SomeSource = TypeVar("SomeSource", bound=Source)
 
 
 class RecordsTable(DeltaSource):
@@ -61,15 +67,28 @@ def with_stand_ins(
     }
     if spec.sources is None:
         changes["source_"] = _source(spec.source, input_name(name, SOURCE_NAME), topic_of)
+        changes["payload_"] = _payload(spec.payload_)
     else:
         changes["sources"] = {
-            key: source if source.as_ == "table" else _source(source, input_name(name, key), topic_of)
+            key: source if source.as_ == "table" else _stream(source, input_name(name, key), topic_of)
             for key, source in spec.sources.items()
         }
     return spec.model_copy(update=changes)
 
 
-def _source(source: Source, place: str, topic_of: TopicOf | None) -> Source:
+def _stream(source: NamedSource, place: str, topic_of: TopicOf | None) -> NamedSource:
+    return _source(source, place, topic_of).model_copy(update={"payload": _payload(source.payload)})
+
+
+def _payload(payload: Payload | None) -> Payload | None:
+    """Without a registry, which a test does not have."""
+    if payload is None or not payload.asks_registry:
+        return payload
+    named = payload.chosen.model_copy(update={"writers": "ids", "ids": {1: payload.chosen.schema_}})
+    return payload.model_copy(update={payload.kind: named})
+
+
+def _source(source: SomeSource, place: str, topic_of: TopicOf | None) -> SomeSource:
     """Copies are not validated: no pipeline file could say what they say."""
     if source.kafka is not None and topic_of is not None:
         return source.model_copy(update={"kafka": _topics(source.kafka, topic_of)})

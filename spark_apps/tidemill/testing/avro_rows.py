@@ -1,0 +1,77 @@
+"""Rows of a test as Avro data.
+
+fastavro writes some values otherwise than they were meant, without an error: a number as another one, a
+time without a zone in that of the machine, a name that the schema lacks not at all. So each value is checked
+first.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from functools import partial
+from typing import Any
+
+from fastavro import parse_schema, schemaless_writer
+from fastavro.validation import ValidationError, validate
+
+from tidemill.payload.avro_schema import kind_of, load_avro_schema, logical_of, plain_union
+from tidemill.testing.rows import Row, check_columns, misfit
+
+
+def as_avro(rows: Sequence[Row], document: dict[str, Any], name: str) -> list[bytes]:
+    """Each row as one datum.
+
+    Args:
+        rows: By field; one that is left out has its default, or is null.
+        document: The schema that they are written with.
+        name: Its file, for messages.
+
+    Raises:
+        UsageError: TIDE-TEST-003, if a row does not fit.
+    """
+    schema = load_avro_schema(document, name)
+    check_columns(rows, schema.wire.names)
+    parsed = parse_schema(copy.deepcopy(document))
+    return [_datum(place, _typed(place, schema.expanded, row), parsed) for place, row in enumerate(rows)]
+
+
+def _datum(place: int, row: Any, parsed: Any) -> bytes:
+    stream = io.BytesIO()
+    try:
+        validate(row, parsed, raise_errors=True)
+        schemaless_writer(stream, parsed, row)
+    except ValidationError as error:
+        misfit(place, str(error.errors[0]), "correct the value; a time is a datetime or ISO 8601")
+    except (ValueError, TypeError, ArithmeticError) as error:
+        misfit(place, str(error), "correct the value")
+    return stream.getvalue()
+
+
+def _typed(place: int, declared: Any, value: Any) -> Any:
+    """The value with its times and dates as fastavro takes them; what is of another type stays."""
+    declared, _ = plain_union(declared)
+    kind, inside = kind_of(declared), partial(_typed, place)
+    if kind == "record" and isinstance(value, Mapping):
+        fields = {field["name"]: field["type"] for field in declared["fields"]}
+        check_columns([value], fields, place)
+        return {name: inside(fields[name], item) for name, item in value.items()}
+    if kind == "array" and isinstance(value, list | tuple):
+        return [inside(declared["items"], item) for item in value]
+    if kind == "map" and isinstance(value, Mapping):
+        return {key: inside(declared["values"], item) for key, item in value.items()}
+    try:
+        return _moment(logical_of(declared), value)
+    except ValueError as error:
+        misfit(place, str(error), "write a datetime, or ISO 8601")
+
+
+def _moment(logical: str | None, value: Any) -> Any:
+    if logical == "date" and isinstance(value, str):
+        return date.fromisoformat(value)
+    if logical not in ("timestamp-millis", "timestamp-micros"):
+        return value
+    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return moment.replace(tzinfo=UTC) if isinstance(moment, datetime) and moment.tzinfo is None else moment
