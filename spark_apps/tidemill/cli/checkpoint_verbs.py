@@ -39,6 +39,14 @@ Start = Annotated[
         show_default=False,
     ),
 ]
+Warm = Annotated[
+    bool,
+    typer.Option(
+        "--warm",
+        help="Go on where the tables stand, with state computed from what was read since --from: earliest, "
+        "or a moment. Of the broker, and of the hub's archive.",
+    ),
+]
 Partitions = Annotated[int, typer.Argument(min=1, help="Number of partitions, as in the pipeline file.")]
 Fork = Annotated[str, typer.Argument(help="Name of the fork: a pipeline file with tables of its own.")]
 Batch = Annotated[
@@ -75,9 +83,9 @@ def restore(call: VerbCall, backup: Backup = "", from_environment: FromEnvironme
     return None
 
 
-def reset(call: VerbCall, start: Start) -> VerbParts:
+def reset(call: VerbCall, start: Start, warm: Warm = False) -> VerbParts:
     """A new beginning."""
-    return parts.reset(call.resolved(), start)
+    return parts.reset(call.resolved(), start, warm)
 
 
 def acknowledge(call: VerbCall) -> VerbParts:

@@ -11,12 +11,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from tidemill.capture.archive import Archive
+from tidemill.checkpoint.warm_start import WarmStart
 from tidemill.errors import SpecError
 from tidemill.ledger.entry import Positions
 from tidemill.names import SOURCE_NAME, consumer_group_prefix
 from tidemill.payload.source_columns import BATCH_TIME, BROKEN_LINE, FILE, FILE_TIME, LINE
 from tidemill.sources.archived_events import read_archived
 from tidemill.sources.kafka_clients import kafka_client
+from tidemill.sources.past_stream import past_stream
 from tidemill.sources.stream_names import tell_of_names
 from tidemill.spec.project import Pipeline
 from tidemill.spec.sources import (
@@ -34,11 +36,15 @@ from tidemill.spec.sources import (
 _NO_LIMIT = timedelta(days=365_000)
 
 
-def read_streams(spark: SparkSession, pipeline: Pipeline) -> dict[str, DataFrame]:
+def read_streams(
+    spark: SparkSession, pipeline: Pipeline, past: WarmStart | None = None
+) -> dict[str, DataFrame]:
     """Each stream by its name, with what the door needs; Kafka records come with their lineage columns.
 
-    Several have their names in the checkpoint, too.
+    Several have their names in the checkpoint, too. With a past, the one stream is that.
     """
+    if past is not None:
+        return {SOURCE_NAME: _with_arrival(pipeline, past_stream(spark, pipeline, past))}
     named = pipeline.spec.has_named_streams
     tell_of_names(spark, named=named)
     if not named:
