@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.support.captured_hub import COUNTS, START, CapturedHub
-from tests.support.kafka import CONNECTION_STRING, Kafka
+from tests.support.kafka import CONNECTION_STRING, Kafka, Record
 from tests.support.lake import Lake, LakePipeline
 from tidemill.checkpoint.procedure.carry_out import Request, carry_out, plan_of, procedure_of
 from tidemill.control.procedures import parts
@@ -58,10 +58,13 @@ def whole(count: int) -> list[tuple[datetime, int]]:
     return sorted((start, events) for start, events in found.items() if start <= until)
 
 
-def test_state_comes_from_archive_and_hub_and_windows_are_those_of_all_events(hub: CapturedHub) -> None:
-    """Killed between the past's batch and the live one; the window across the seam has all its events."""
+def test_state_comes_from_archive_and_hub_and_windows_are_those_of_all_events(
+    hub: CapturedHub, kafka: Kafka
+) -> None:
+    """Killed in the past. The window across the seam has all its events; a broken one is set aside once."""
     pipeline = windows_of(hub)
     hub.send(67)
+    kafka.send(hub.hub, [Record(b"{", None, 1)])
     pipeline.run_incremental()
     assert counts(hub) == whole(67)
     hub.capture(0, 0, 20)
@@ -73,11 +76,19 @@ def test_state_comes_from_archive_and_hub_and_windows_are_those_of_all_events(hu
     plan = reset_warm(pipeline, LONG_AGO)
     assert (plan["never_read"], plan["read_again"], plan["state_is_lost"]) == (0, 0, False)
     assert plan["warm"]["archive"]["join"] == {hub.hub: {"0": 30, "1": 32}}
+    with pytest.raises(KilledError):
+        pipeline.run_incremental(killed)
     hub.send(66)
-    pipeline.run_incremental()
     pipeline.run_incremental()
 
     assert counts(hub) == whole(133)
+    assert len(hub.lake.quarantined("windows")) == 1
     entries = [commit.entry for commit in hub.lake.ledger("silver/windows") if commit.entry]
-    first = next(entry for entry in entries if (entry.generation, entry.batch_id) == ("g0002", 0))
-    assert (first.rows, first.sources["source"].end) == (0, {hub.hub: {"0": 34, "1": 33}})
+    past = next(entry for entry in entries if (entry.generation, entry.batch_id) == ("g0002", 0))
+    assert (past.rows, past.sources["source"].end) == (0, {hub.hub: {"0": 34, "1": 34}})
+
+
+def killed(step: str) -> None:
+    """After the table's commit of the past's batch, before Spark's."""
+    if step == "committed":
+        raise KilledError

@@ -102,11 +102,11 @@ def events_of(open_file: Callable[[str], Iterable[CapturedEvent]], wanted: Slice
     """The events of a slice, each once, however often and in whatever order its file has them.
 
     Raises:
-        DataError: TIDE-HUB-005, if the file no longer has all of them.
+        DataError: TIDE-HUB-005, if the file no longer has all of them, or is gone.
     """
     taken = bytearray(wanted.end - wanted.first)
     left = len(taken)
-    for event in open_file(wanted.path):
+    for event in _unless_gone(open_file, wanted.path):
         place = event.number - wanted.first
         if 0 <= place < len(taken) and not taken[place]:
             taken[place] = 1
@@ -123,6 +123,14 @@ def events_of(open_file: Callable[[str], Iterable[CapturedEvent]], wanted: Slice
             fix="bring the file back as it was, or plan again",
             runbook="backfill",
         )
+
+
+def _unless_gone(open_file: Callable[[str], Iterable[CapturedEvent]], path: str) -> Iterator[CapturedEvent]:
+    try:
+        yield from open_file(path)
+    except FileNotFoundError:
+        # What it had is counted as missing.
+        return
 
 
 def _rows(hub: str, wanted: Slice, events: Iterable[CapturedEvent]) -> Iterator[dict[str, Any]]:

@@ -123,6 +123,19 @@ def test_what_was_archived_beyond_the_tables_is_read_from_the_hub(hub: Hub) -> N
     assert hub.plan().join == at_offset(20)
 
 
+def test_of_a_topic_all_of_the_past_is_the_brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = Hub(tmp_path, monkeypatch, source={"kafka": {"topic": "orders"}}).finish()
+    assert hub.refusal().error_id == "TIDE-CKPT-102"
+    hub.broker.topics["orders"][0] = (0, 24)
+    found = hub.plan()
+    assert (found.start, found.join, found.end, found.archived) == (
+        at_offset(0),
+        at_offset(0),
+        at_offset(20),
+        0,
+    )
+
+
 @pytest.mark.parametrize(
     ("files", "start", "error_id"),
     [
