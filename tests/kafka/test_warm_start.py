@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from tests.support.captured_hub import COUNTS, START, CapturedHub
@@ -16,6 +18,8 @@ from tests.support.lake import Lake, LakePipeline
 from tidemill.checkpoint.procedure.carry_out import Request, carry_out, plan_of, procedure_of
 from tidemill.control.procedures import parts
 from tidemill.engine.analyse import analyse
+from tidemill.errors import UnavailableError
+from tidemill.sources.broker_records import BrokerRange, broker_rows
 
 LONG_AGO = "2020-01-01T00:00:00Z"
 
@@ -92,3 +96,27 @@ def killed(step: str) -> None:
     """After the table's commit of the past's batch, before Spark's."""
     if step == "committed":
         raise KilledError
+
+
+def test_a_range_of_the_broker_is_read_as_a_whole_or_not_at_all(kafka: Kafka) -> None:
+    topic = kafka.topic_with([b"%d" % number for number in range(6)])
+    place = TopicPartition(topic, 0, 2)
+    AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).delete_records([place])[place].result(30)
+    client = {"bootstrap.servers": kafka.bootstrap_servers}
+
+    def read(first: int, end: int) -> list[tuple[int, bytes]]:
+        rows = broker_rows(client, BrokerRange(topic, 0, first, end))
+        return [(row["kafka_offset"], row["kafka_value"]) for row in rows]
+
+    assert read(2, 5) == [(2, b"2"), (3, b"3"), (4, b"4")]
+    for first, end in ((1, 5), (2, 7)):
+        with pytest.raises(UnavailableError) as refused:
+            read(first, end)
+        assert refused.value.error_id == "TIDE-SRC-010"
+    # The mark of a transaction's end takes an offset, and is no record.
+    producer = Producer({**client, "transactional.id": topic})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"6", partition=0)
+    producer.commit_transaction(30)
+    assert read(5, 8) == [(5, b"5"), (6, b"6")]

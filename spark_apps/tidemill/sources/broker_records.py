@@ -11,9 +11,6 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from tidemill.errors import UnavailableError
 
-# Records that are asked for at a time.
-AT_A_TIME = 2_000
-
 # Longest silence of a broker, in seconds, before the task fails and is tried again.
 SILENCE_SECONDS = 60.0
 
@@ -67,19 +64,22 @@ def broker_rows(config: Mapping[str, str], wanted: BrokerRange) -> Iterator[dict
 
 
 def _until(consumer: Consumer, wanted: BrokerRange) -> Iterator[Message]:
+    """Up to the end, which may lie behind the last record: then the partition's own end tells."""
     while True:
-        messages = consumer.consume(AT_A_TIME, SILENCE_SECONDS)
-        if not messages:
+        # Not `consume`, which waits for as many as it is asked for.
+        message = consumer.poll(SILENCE_SECONDS)
+        if message is None:
             raise _not_given(wanted, "no answer")
-        for message in messages:
-            error = message.error()
-            if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                raise _not_given(wanted, error.str())
-            if error is not None or (message.offset() or 0) >= wanted.end:
-                return
-            yield message
-            if (message.offset() or 0) + 1 == wanted.end:
-                return
+        error, offset = message.error(), message.offset() or 0
+        if error is not None and error.code() != KafkaError._PARTITION_EOF:
+            raise _not_given(wanted, error.str())
+        if error is not None and offset < wanted.end:
+            raise _not_given(wanted, f"it ends at {offset}")
+        if offset >= wanted.end:
+            return
+        yield message
+        if offset + 1 == wanted.end:
+            return
 
 
 def _row(message: Message) -> dict[str, Any]:
