@@ -9,18 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.support.capture_files import Event
-from tests.support.captured_hub import CapturedHub, at
+from tests.support.captured_hub import COUNTS, CapturedHub, at
 from tests.support.kafka import CONNECTION_STRING, Kafka
 from tests.support.lake import Lake, LakePipeline
 from tidemill.errors import UsageError
 
-WINDOWS = """
-from pyspark.sql import functions as F
-
-def transform(readings):
-    counts = readings.groupBy(F.window("at", "10 minutes")).agg(F.count("*").alias("events"))
-    return counts.select(F.col("window.start").alias("window_start"), "events")
-"""
 EVERYTHING = ("2020-01-01", "2030-01-01")
 
 
@@ -83,7 +76,7 @@ def test_archive_and_hub_are_joined_beside_a_stream_and_each_event_is_there_once
 
 @pytest.mark.soak
 def test_windows_of_a_forgotten_past_are_those_that_the_stream_has_made(hub: CapturedHub) -> None:
-    transform = hub.lake.transform("windows", WINDOWS)
+    transform = hub.lake.transform("windows", COUNTS)
     pipeline = hub.pipeline("windows", transform=transform)
     hub.send(80)
     pipeline.run_incremental()

@@ -14,7 +14,7 @@ from tests.support.kafka import CONNECTION_STRING, EVENT_HUBS_USER, Kafka
 from tests.support.lake import Lake, LakePipeline
 from tidemill.dev.broker_config import SASL_SSL
 from tidemill.engine.availability import check_source
-from tidemill.errors import SpecError
+from tidemill.errors import SpecError, UnavailableError
 
 HUB_SECRET = "TIDEMILL_SECRET_HUB_CONNECTION"
 
@@ -94,6 +94,12 @@ def test_a_wrong_connection_string_is_told_at_once_and_as_what_it_is(
 
     assert refused.value.error_id == "TIDE-SRC-003"
     assert KEY_PART.decode() not in str(refused.value)
+
+
+def test_a_hub_that_is_not_there_is_named(kafka: Kafka, lake: Lake, secrets: Mapping[str, str]) -> None:
+    with pytest.raises(UnavailableError) as waits:
+        check_source(from_hub(lake, kafka, "reedings").resolved)
+    assert (waits.value.error_id, waits.value.facts["topic"]) == ("TIDE-SRC-002", "reedings")
 
 
 @pytest.fixture

@@ -85,5 +85,7 @@ class CaptureFolder:
     def write(self, partition: int, moment: datetime, events: Iterable[Event] = ()) -> Path:
         file = self.path(partition, moment)
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(capture_file(events))
-        return file
+        # A blob is there as a whole, or not.
+        part = file.with_suffix(".part")
+        part.write_bytes(capture_file(events))
+        return part.rename(file)

@@ -17,6 +17,14 @@ from tidemill.dev.broker_config import SASL_SSL
 
 NAMESPACE = "plant-north"
 START = datetime(2026, 1, 1, tzinfo=UTC)
+# Events of each window of ten minutes.
+COUNTS = """
+from pyspark.sql import functions as F
+
+def transform(readings):
+    counts = readings.groupBy(F.window("at", "10 minutes")).agg(F.count("*").alias("events"))
+    return counts.select(F.col("window.start").alias("window_start"), "events")
+"""
 SCHEMA = {"id": {"type": "integer"}, "at": {"type": "string", "format": "date-time"}}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,12 +32,14 @@ class PaperBroker:
         ids: Of topics.
         retention_ms: Of every topic.
         cluster: Its id.
+        times: When the records of a partition came, from its first offset on; without, before any moment.
     """
 
     topics: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
     retention_ms: int = 604_800_000
     cluster: str | None = None
+    times: dict[str, dict[int, list[datetime]]] = field(default_factory=dict)
 
     def stand_in(self, patch: pytest.MonkeyPatch) -> PaperBroker:
         """Answer every client of this process from now on."""
@@ -61,8 +64,14 @@ class _Consumer:
         return self.broker.topics[place.topic][place.partition]
 
     def offsets_for_times(self, places: list[TopicPartition], timeout: float) -> list[TopicPartition]:
-        """No record is as young as the asked moment."""
-        return [TopicPartition(place.topic, place.partition, OFFSET_END) for place in places]
+        """The first record that is not older than the asked moment, in milliseconds; the end without one."""
+        return [TopicPartition(place.topic, place.partition, self._since(place)) for place in places]
+
+    def _since(self, place: TopicPartition) -> int:
+        first, _ = self.broker.topics[place.topic][place.partition]
+        times = self.broker.times.get(place.topic, {}).get(place.partition, [])
+        since = (n for n, came in enumerate(times, first) if came.timestamp() * 1000 >= place.offset)
+        return next(since, OFFSET_END)
 
     def poll(self, timeout: float) -> None:
         return None

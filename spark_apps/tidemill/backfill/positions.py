@@ -147,11 +147,7 @@ def check_retention(pipeline: Pipeline, found: RangeFacts) -> None:
     Raises:
         UsageError: TIDE-BACK-008.
     """
-    cut = [
-        f"{topic}-{partition}"
-        for topic, partition, oldest in _flat(found.topics.oldest)
-        if oldest > 0 and found.from_start[topic][partition] <= oldest
-    ]
+    cut = cut_partitions(found)
     if cut:
         raise refused(
             "TIDE-BACK-008",
@@ -160,6 +156,15 @@ def check_retention(pipeline: Pipeline, found: RangeFacts) -> None:
             {"partitions": ", ".join(cut)},
             _FIX,
         )
+
+
+def cut_partitions(found: RangeFacts) -> list[str]:
+    """Partitions of which nothing from before the range is left: then a part of it may be gone, too."""
+    return [
+        f"{topic}-{partition}"
+        for topic, partition, oldest in _flat(found.topics.oldest)
+        if oldest > 0 and found.from_start[topic][partition] <= oldest
+    ]
 
 
 def _flat(positions: Positions) -> Iterator[tuple[str, str, int]]:

@@ -42,6 +42,14 @@ Start = Annotated[
 WithoutMissing = Annotated[
     bool, typer.Option("--without-missing", help="Go without files that were read before and are gone.")
 ]
+Warm = Annotated[
+    bool,
+    typer.Option(
+        "--warm",
+        help="Go on where the tables stand, with state computed from what was read since --from: earliest, "
+        "or a moment. Of the broker, and of the hub's archive.",
+    ),
+]
 Partitions = Annotated[int, typer.Argument(min=1, help="Number of partitions, as in the pipeline file.")]
 Fork = Annotated[str, typer.Argument(help="Name of the fork: a pipeline file with tables of its own.")]
 Batch = Annotated[
@@ -78,9 +86,11 @@ def restore(call: VerbCall, backup: Backup = "", from_environment: FromEnvironme
     return None
 
 
-def reset(call: VerbCall, start: Start, without_missing: WithoutMissing = False) -> VerbParts:
+def reset(
+    call: VerbCall, start: Start, warm: Warm = False, without_missing: WithoutMissing = False
+) -> VerbParts:
     """A new beginning."""
-    return parts.reset(call.resolved(), start, without_missing)
+    return parts.reset(call.resolved(), start, warm, without_missing)
 
 
 def acknowledge(call: VerbCall) -> VerbParts:

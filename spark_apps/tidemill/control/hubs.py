@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +13,7 @@ from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.checkpoint.reading.state_folder import read_state_folder
 from tidemill.checkpoint.retention.clock import caught_up_at
-from tidemill.errors import TidemillError
+from tidemill.errors import TidemillError, UnavailableError
 from tidemill.spec.project import Environment, Pipeline, resolve_pipeline
 from tidemill.spec.units import format_duration
 from tidemill.storage.store import Store
@@ -98,6 +98,7 @@ def _look(pipeline: Pipeline, ask: AskHub) -> HubView:
         # First what was read: else a stream that reads on meanwhile would seem to be ahead of its hub.
         read = read_so_far(Store(pipeline.layout.root), pipeline, source.hub)
         facts = ask(pipeline)
+        read = _with_backlog(pipeline, read, now)
     except TidemillError as error:
         silent = Finding(
             error.error_id, "warning", pipeline.name, error.problem, error.facts, error.fix, error.runbook
@@ -106,6 +107,21 @@ def _look(pipeline: Pipeline, ask: AskHub) -> HubView:
     findings = tuple(hub_findings(pipeline, facts, read, now))
     lag = facts.lag(read.positions, source.hub)
     return HubView(source.hub, facts, lag, loss_clock(source, facts, read, now), findings)
+
+
+def _with_backlog(pipeline: Pipeline, read: ReadSoFar, now: datetime) -> ReadSoFar:
+    """The same of a stream that may run and fall behind: its newest batch read what came long before."""
+    from tidemill.sources.oldest_unread import all_read_before
+
+    source = pipeline.spec.source.eventhubs
+    if source is None or source.kept is None or read.at is None or not read.positions:
+        return read
+    try:
+        moment = all_read_before(pipeline, read.positions, source.kept, now)
+    except UnavailableError:
+        # The hub has told the rest by another port.
+        return read
+    return read if moment is None else replace(read, at=min(read.at, moment))
 
 
 def read_so_far(store: Store, pipeline: Pipeline, hub: str) -> ReadSoFar:

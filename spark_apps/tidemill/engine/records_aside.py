@@ -9,6 +9,7 @@ from tidemill.engine.broken_lines import BrokenLines
 from tidemill.ledger.entry import LedgerEntry
 from tidemill.names import LATE_OUTPUT, QUARANTINE_OUTPUT
 from tidemill.payload.quarantine import Quarantine
+from tidemill.payload.rejected_files import NOTHING_KNOWN, Known
 from tidemill.sinks.batch_commit import BatchCommit, StepDone, Written, nothing_more
 from tidemill.sinks.table_log import TableLog
 from tidemill.storage.parquet_part import PartFile
@@ -42,6 +43,8 @@ class RecordsAside:
         self.table = table
         self._lines = lines
         self._step_done = step_done
+        # Of a past that is read again: what was set aside when it was read first.
+        self.known: Known = NOTHING_KNOWN
         self._log = TableLog(table.path)
 
     def forget(self) -> None:
@@ -60,7 +63,7 @@ class RecordsAside:
             entry: Of the batch.
             more: Files of the table with records that no task has handed in.
         """
-        parts = self.table.take()
+        parts = self.table.take(self.known)
         parts = [*(parts if self._lines is None else self._lines.told(parts)), *more]
         if not parts:
             return Written(False, 0)

@@ -29,6 +29,8 @@ from tidemill.engine.tables_read import TablesRead
 from tidemill.engine.task_watch import TaskWatch, work_of
 from tidemill.engine.turn import Waiting
 from tidemill.engine.unbatched import start_unbatched
+from tidemill.engine.warm_start import past_to_read, without_written
+from tidemill.ledger.quarantine_rows import offsets_between
 from tidemill.names import LATE_OUTPUT, QUARANTINE_OUTPUT, query_name
 from tidemill.payload.late_rows import LATE_SCHEMA, LateRows
 from tidemill.payload.quarantine import Quarantine
@@ -49,6 +51,8 @@ def run_query(
 ) -> Ending:
     """Run until the source is read (incremental), a drain, or an error.
 
+    Where the generation begins with a past, a query of its own reads that first.
+
     A batch that an earlier driver has begun is finished with the tables that it was begun with, by a query
     of its own. A batch that fails in the transform is repeated without the records to blame, if the pipeline
     sets them aside.
@@ -58,8 +62,14 @@ def run_query(
     """
     begun: Begun | None = None
     while True:
+        past = past_to_read(run)
         try:
-            return _run_once(spark, run, reporter, step_done, begun)
+            ending = _run_once(spark, run, reporter, step_done, begun)
+            if past is None or ending != "finished":
+                return ending
+            # The same checkpoint, live.
+            begun = None
+            continue
         except StartAgainError as again:
             begun = again.begun
             continue
@@ -129,8 +139,13 @@ def start_query(
     discovery = discover(spark, run.store, pipeline, run.run_id, step_done)
     poison = known_poison(run)
     collectors = Collectors(quarantine, late_rows, discovery.columns, left_out_of(poison))
-    flow = checked_flow(run, read_streams(spark, pipeline), collectors, versions)
+    past = past_to_read(run)
+    flow = checked_flow(run, read_streams(spark, pipeline, past=past), collectors, versions)
+    flow = without_written(run, flow)
     asides = _asides(spark, pipeline, quarantine, late, step_done)
+    if past is not None:
+        for aside in asides:
+            aside.known = offsets_between(aside.table.path, past.start, past.end)
     writer = _batch_writer(spark, run, flow, asides, step_done)
     writer.discovery = discovery if discovery.columns else None
     writer.poison = poison
@@ -144,12 +159,12 @@ def start_query(
         .option("checkpointLocation", run.checkpoint)
         .foreachBatch(processor)
     )
-    return RunningQuery(_with_trigger(query, run).start(), processor, reporter)
+    return RunningQuery(_with_trigger(query, run, past is not None).start(), processor, reporter)
 
 
-def _with_trigger(query: DataStreamWriter, run: RunContext) -> DataStreamWriter:
+def _with_trigger(query: DataStreamWriter, run: RunContext, reads_past: bool) -> DataStreamWriter:
     declared = run.pipeline.spec.run
-    kind = declared.trigger_of(run.mode)
+    kind = "available_now" if reads_past else declared.trigger_of(run.mode)
     if kind == "once":
         return query.trigger(once=True)
     if kind == "available_now":

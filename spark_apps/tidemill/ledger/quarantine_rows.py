@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from tidemill.ledger.entry import Positions
 from tidemill.ledger.read import open_table
 from tidemill.names import TRANSFORM_FAILED
 
@@ -80,3 +81,22 @@ def _read(path: str, columns: list[str], condition: Any = None) -> pa.Table | No
 
 def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode("utf-8", "backslashreplace")
+
+
+def offsets_between(path: str, start: Positions, end: Positions) -> dict[tuple[str, int], pa.Array]:
+    """Offsets of the records in a range that the table has, by topic and partition; without empty ones."""
+    import pyarrow.dataset as ds
+
+    table = open_table(path)
+    found: dict[tuple[str, int], pa.Array] = {}
+    if table is None:
+        return found
+    for topic, partitions in start.items():
+        for number, first in partitions.items():
+            lies = ds.field("offset") >= first
+            there = (ds.field("topic") == topic) & (ds.field("partition") == int(number)) & lies
+            there &= ds.field("offset") < end[topic][number]
+            rows = table.to_pyarrow_dataset().to_table(columns=["offset"], filter=there, use_threads=False)
+            if rows.num_rows:
+                found[topic, int(number)] = rows["offset"].combine_chunks()
+    return found

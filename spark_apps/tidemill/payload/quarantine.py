@@ -17,7 +17,15 @@ import pyarrow as pa
 from pyspark import SparkContext, TaskContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
-from tidemill.payload.rejected_files import EachOnce, RejectedFile, TaskTrace, content_of, stretches_of
+from tidemill.payload.rejected_files import (
+    NOTHING_KNOWN,
+    EachOnce,
+    Known,
+    RejectedFile,
+    TaskTrace,
+    content_of,
+    stretches_of,
+)
 from tidemill.storage.access import access_to
 from tidemill.storage.object_stores import NO_ACCESS, Access
 from tidemill.storage.parquet_part import PartFile, write_part
@@ -85,11 +93,15 @@ class Quarantine:
         """The table of one start of a query, or of a backfill."""
         return Quarantine(path, run_id, context.accumulator({}, _Union()), access_to(path), schema)
 
-    def take(self) -> list[PartFile]:
-        """On the driver: files of what was handed in since the last call, each record once."""
+    def take(self, known: Known = NOTHING_KNOWN) -> list[PartFile]:
+        """On the driver: files of what was handed in since the last call, each record once.
+
+        Args:
+            known: What the table has already.
+        """
         files = [file for _, file in sorted(self.handed_in.value.items())]
         self.forget()
-        return EachOnce(self.path, self.access).files(files)
+        return EachOnce(self.path, self.access, known).files(files)
 
     def forget(self) -> None:
         """On the driver: leave out what was handed in since the last call."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from uuid import uuid4
 
 import obstore
@@ -30,6 +31,10 @@ from tidemill.storage.parquet_part import PartFile, write_part
 PLACE = ["topic", "partition", "offset"]
 
 Partition = tuple[str, int]
+Known = Mapping[Partition, pa.Array]
+NOTHING_KNOWN: Known = MappingProxyType({})
+
+_NONE = pa.array([], pa.int64())
 
 
 @dataclass(frozen=True)
@@ -82,11 +87,13 @@ class EachOnce:
     Args:
         folder: The quarantine table.
         access: To its storage.
+        known: Offsets by partition that the table has already, of one stream.
     """
 
-    def __init__(self, folder: str, access: Access = NO_ACCESS) -> None:
+    def __init__(self, folder: str, access: Access = NO_ACCESS, known: Known = NOTHING_KNOWN) -> None:
         self._folder = folder
         self._access = access
+        self._known = known
         self._seen: dict[tuple[str, Partition], pa.Array] = {}
 
     def files(self, handed_in: Sequence[RejectedFile]) -> list[PartFile]:
@@ -97,6 +104,8 @@ class EachOnce:
 
     def _is_suspect(self, file: RejectedFile, handed_in: Sequence[RejectedFile]) -> bool:
         """Whether it may hold a record that another file holds."""
+        if not self._known.keys().isdisjoint(file.stretches):
+            return True
         near = [other for other in handed_in if other is not file and other.stream == file.stream]
         for partition, stretch in file.stretches.items():
             others = [other.stretches[partition] for other in near if partition in other.stretches]
@@ -121,7 +130,7 @@ class EachOnce:
         repeated = pa.array([False] * len(offsets))
         for partition in file.stretches:
             here = pc.and_(pc.equal(topics, partition[0]), pc.equal(numbers, partition[1]))
-            met = self._seen.get((file.stream, partition), pa.array([], pa.int64()))
+            met = self._seen.get((file.stream, partition), self._known.get(partition, _NONE))
             again = pc.is_in(offsets, value_set=met)
             repeated = pc.or_(repeated, pc.and_(here, again))
             self._seen[file.stream, partition] = pa.concat_arrays([met, offsets.filter(here)])

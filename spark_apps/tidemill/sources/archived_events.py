@@ -21,7 +21,7 @@ from tidemill.storage.access import access_to
 # Events in one Arrow batch: as many as Spark itself puts there.
 EVENTS_PER_BATCH = 10_000
 
-_COLUMNS = pa.schema(
+COLUMNS = pa.schema(
     [
         ("kafka_key", pa.binary()),
         ("kafka_value", pa.binary()),
@@ -32,17 +32,41 @@ _COLUMNS = pa.schema(
         ("kafka_headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
     ]
 )
-_DDL = (
-    "kafka_key binary, kafka_value binary, kafka_topic string, kafka_partition int, kafka_offset bigint, "
-    "kafka_timestamp timestamp, kafka_headers array<struct<key: string, value: binary>>"
-)
 Headers = tuple[tuple[str, bytes], ...]
 
+# The same for Spark.
+_TYPES = {
+    "kafka_key": "binary",
+    "kafka_value": "binary",
+    "kafka_topic": "string",
+    "kafka_partition": "int",
+    "kafka_offset": "bigint",
+    "kafka_timestamp": "timestamp",
+    "kafka_headers": "array<struct<key: string, value: binary>>",
+}
 _SLICES = "path string, partition int, first long, end long"
 
 
 def read_archived(spark: SparkSession, pipeline: Pipeline, slices: Sequence[Slice]) -> DataFrame:
     """These events as rows, each once, with offset = sequence number and timestamp = enqueued time.
+
+    Raises:
+        SpecError: TIDE-SPEC-041, if the source has no archive.
+    """
+    rows_of = archived_rows(pipeline)
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        wanted = (Slice(**row) for batch in batches for row in batch.to_pylist())
+        yield from in_batches((row for each in wanted for row in rows_of(each)), COLUMNS)
+
+    tasks = max(1, min(len(slices), spark.sparkContext.defaultParallelism * 4))
+    listed = spark.createDataFrame([tuple(each.model_dump().values()) for each in slices], _SLICES)
+    events = listed.repartition(tasks).mapInArrow(read, ddl_of(COLUMNS))
+    return events if pipeline.spec.source.reads_headers else events.drop("kafka_headers")
+
+
+def archived_rows(pipeline: Pipeline) -> Callable[[Slice], Iterator[dict[str, Any]]]:
+    """What reads slices in a task, in the columns of the source.
 
     Raises:
         SpecError: TIDE-SPEC-041, if the source has no archive.
@@ -55,38 +79,38 @@ def read_archived(spark: SparkSession, pipeline: Pipeline, slices: Sequence[Slic
             facts={"pipeline": pipeline.name},
             fix="declare `capture` of the source, and plan again",
         )
-    folder = pipeline.layout.folder(source.capture.path)
-    paths = PathFormat(source.capture, source.namespace, source.hub)
-    access = access_to(folder)
+    hub, folder = source.hub, pipeline.layout.folder(source.capture.path)
+    paths, access = PathFormat(source.capture, source.namespace, hub), access_to(folder)
     headers_of = _all_properties if pipeline.spec.source.has_device_columns else _application_properties
 
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def rows(wanted: Slice) -> Iterator[dict[str, Any]]:
         # Opened by the task: in its own process nobody knows the access, and a connection cannot be sent.
         archive = ArchiveFolder(folder, paths, access)
-        wanted = (Slice(**row) for batch in batches for row in batch.to_pylist())
-        rows = (
-            row
-            for each in wanted
-            for row in _rows(source.hub, each, events_of(archive.events, each), headers_of)
-        )
-        while part := list(itertools.islice(rows, EVENTS_PER_BATCH)):
-            yield pa.RecordBatch.from_pylist(part, _COLUMNS)
+        return _rows(hub, wanted, events_of(archive.events, wanted), headers_of)
 
-    tasks = max(1, min(len(slices), spark.sparkContext.defaultParallelism * 4))
-    listed = spark.createDataFrame([tuple(each.model_dump().values()) for each in slices], _SLICES)
-    events = listed.repartition(tasks).mapInArrow(read, _DDL)
-    return events if pipeline.spec.source.reads_headers else events.drop("kafka_headers")
+    return rows
+
+
+def ddl_of(columns: pa.Schema) -> str:
+    """Columns of a source, for Spark."""
+    return ", ".join(f"{name} {_TYPES[name]}" for name in columns.names)
+
+
+def in_batches(rows: Iterator[dict[str, Any]], columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Rows as Arrow has them; columns that are not wanted are left out."""
+    while part := list(itertools.islice(rows, EVENTS_PER_BATCH)):
+        yield pa.RecordBatch.from_pylist(part, columns)
 
 
 def events_of(open_file: Callable[[str], Iterable[CapturedEvent]], wanted: Slice) -> Iterator[CapturedEvent]:
     """The events of a slice, each once, however often and in whatever order its file has them.
 
     Raises:
-        DataError: TIDE-HUB-005, if the file no longer has all of them.
+        DataError: TIDE-HUB-005, if the file no longer has all of them, or is gone.
     """
     taken = bytearray(wanted.end - wanted.first)
     left = len(taken)
-    for event in open_file(wanted.path):
+    for event in _unless_gone(open_file, wanted.path):
         place = event.number - wanted.first
         if 0 <= place < len(taken) and not taken[place]:
             taken[place] = 1
@@ -103,6 +127,14 @@ def events_of(open_file: Callable[[str], Iterable[CapturedEvent]], wanted: Slice
             fix="bring the file back as it was, or plan again",
             runbook="backfill",
         )
+
+
+def _unless_gone(open_file: Callable[[str], Iterable[CapturedEvent]], path: str) -> Iterator[CapturedEvent]:
+    try:
+        yield from open_file(path)
+    except FileNotFoundError:
+        # What it had is counted as missing.
+        return
 
 
 def _application_properties(event: CapturedEvent) -> Headers:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from tidemill.capture.archive import Archive
+from tidemill.checkpoint.warm_start import WarmStart
 from tidemill.errors import SpecError
 from tidemill.ledger.entry import Positions
 from tidemill.names import SOURCE_NAME, consumer_group_prefix
@@ -19,6 +20,7 @@ from tidemill.payload.source_columns import BATCH_TIME, BROKEN_LINE, FILE, FILE_
 from tidemill.sources.archived_events import read_archived
 from tidemill.sources.kafka_clients import kafka_client
 from tidemill.sources.past_files import files_path, read_past_files
+from tidemill.sources.past_stream import past_stream
 from tidemill.sources.stream_names import tell_of_names
 from tidemill.spec.project import Pipeline
 from tidemill.spec.sources import (
@@ -37,7 +39,10 @@ _NO_LIMIT = timedelta(days=365_000)
 
 
 def read_streams(
-    spark: SparkSession, pipeline: Pipeline, start: Positions | None = None
+    spark: SparkSession,
+    pipeline: Pipeline,
+    start: Positions | None = None,
+    past: WarmStart | None = None,
 ) -> dict[str, DataFrame]:
     """Each stream by its name, with what the door needs; Kafka records come with their lineage columns.
 
@@ -47,7 +52,10 @@ def read_streams(
         spark: The session.
         pipeline: What reads them.
         start: First offsets of the one stream in the place of the declared ones, where it has read nothing.
+        past: What the one stream is instead, at a warm start.
     """
+    if past is not None:
+        return {SOURCE_NAME: _with_arrival(pipeline, past_stream(spark, pipeline, past))}
     named = pipeline.spec.has_named_streams
     tell_of_names(spark, named=named)
     if not named:

@@ -145,6 +145,23 @@ def test_numbers_that_do_not_rise_with_the_time_are_of_two_hubs(
     assert hub.refusal(*EVERYTHING).error_id == "TIDE-HUB-003"
 
 
+@pytest.mark.parametrize(("minutes_back", "is_taken"), [(4, True), (6, False)])
+def test_a_clock_of_the_hub_that_goes_back_a_little_is_no_other_hub(
+    hub: Archived, minutes_back: int, is_taken: bool
+) -> None:
+    """As when another node takes a partition over; numbers, not times, say where archive and hub meet."""
+    hub.files(0, 160)
+    back = at(159) - timedelta(minutes=minutes_back)
+    hub.archive.write(0, at(160), [Event(number, back) for number in range(160, 170)])
+    if is_taken:
+        plan = hub.plan(*EVERYTHING)
+        assert plan.archive is not None
+        assert plan.archive.join == {"readings": {"0": 170}}
+        assert slices(plan) == [(0, 160), (160, 170)]
+    else:
+        assert hub.refusal(*EVERYTHING).error_id == "TIDE-HUB-003"
+
+
 def test_a_hub_that_loses_its_part_meanwhile_makes_the_plan_void(hub: Archived) -> None:
     hub.files(0, 170)
     plan = hub.plan(*EVERYTHING)

@@ -141,3 +141,11 @@ def test_events_that_are_gone_since_the_plan_are_missed(captured: CaptureFolder)
     with pytest.raises(DataError) as refused:
         list(events_of(folder(captured).events, Slice(path=file.path, partition=0, first=0, end=3)))
     assert (refused.value.error_id, refused.value.facts["missing"]) == ("TIDE-HUB-005", 1)
+
+
+def test_a_file_that_is_gone_since_the_plan_is_missed_by_its_name(captured: CaptureFolder) -> None:
+    wanted = Slice(path=captured.write(0, at(0), events(0, 1)).name, partition=0, first=0, end=2)
+    with pytest.raises(DataError) as refused:
+        list(events_of(folder(captured).events, wanted))
+    facts = {"file": wanted.path, "missing": 2}
+    assert (refused.value.error_id, refused.value.facts) == ("TIDE-HUB-005", facts)

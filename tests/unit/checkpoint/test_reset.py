@@ -15,7 +15,7 @@ from tidemill.checkpoint.holds import read_holds
 from tidemill.checkpoint.procedure.carry_out import Request, carry_out, plan_of, procedure_of
 from tidemill.checkpoint.procedure.unfinished import unfinished
 from tidemill.checkpoint.reading.batches import CheckpointBatches
-from tidemill.checkpoint.verbs.reset import Beginning, compare, plan_reset, reset_steps
+from tidemill.checkpoint.verbs.reset import Beginning, Wanted, compare, plan_reset, reset_steps
 from tidemill.errors import GateRefusedError, UsageError
 from tidemill.ledger.read import transaction_version
 from tidemill.ledger.table_restore import CLOSED, restore_through_delta_rs
@@ -80,7 +80,7 @@ def orders(store_place: StorePlace) -> PipelineOnDisk:
 
 def plan_of_reset(orders: PipelineOnDisk) -> dict[str, Any]:
     start = {"orders": {"0": 17}}
-    begins = ({"source": start}, False)
+    begins = Wanted({"source": start})
     return plan_reset(orders.store, orders.resolved, begins, lambda facts, _: (facts, "away"))
 
 

@@ -96,6 +96,17 @@ def test_of_files_that_share_some_records_the_rest_is_made_anew(folder: Path) ->
     assert (parts[1].rows, parts[1].name != files[1].part.name) == (3, True)
 
 
+def test_what_the_table_has_already_is_left_out_of_a_past_that_is_read_again(folder: Path) -> None:
+    known = {("orders", 0): pa.array([1, 2, 7])}
+    files = [
+        hand_in(folder, "a", offsets(1, 2, 3), "source"),
+        hand_in(folder, "b", offsets(1, partition=1), "source"),
+        hand_in(folder, "c", offsets(7), "source"),
+    ]
+    parts = EachOnce(str(folder), known=known).files(files)
+    assert places_in(folder, parts) == Counter(offsets(3) + offsets(1, partition=1))
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_whatever_is_shared_each_record_is_committed_once(folder: Path, seed: int) -> None:
     chance = Random(seed)

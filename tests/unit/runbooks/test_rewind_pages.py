@@ -159,6 +159,14 @@ STORIES = [
     ),
     Story(
         "reset-checkpoint",
+        "its rows are of no windows",
+        runs,
+        (),
+        [Refused(FROM_EARLIEST + " --warm", CKPT + "101"), STOP, START],
+        over=rows(50),
+    ),
+    Story(
+        "reset-checkpoint",
         "it never ran",
         never_ran,
         (),

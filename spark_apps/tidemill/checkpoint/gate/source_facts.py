@@ -23,6 +23,7 @@ from tidemill.checkpoint.reading.source_logs import (
     read_file_log,
     source_names,
 )
+from tidemill.checkpoint.warm_start import read_warm_start
 from tidemill.ledger.read import open_table
 from tidemill.names import SOURCE_NAME
 from tidemill.spec.project import Pipeline
@@ -90,7 +91,7 @@ def _gather_stream(
     log = facts.stream in folders if facts.stream else bool(folders)
     # Only a stream that no finished batch has read begins where the source's own log says.
     begins = not facts.has_begun and pipeline.spec.source.is_kafka
-    initial = reader.batches.initial_offset(_folder(facts)) if begins else None
+    initial = _begins_at(facts, reader, pipeline) if begins else None
     missing = _missing_files(facts, reader)
     if read_since is not None:
         missing = _missing_since(facts, reader, read_since)
@@ -106,6 +107,12 @@ def _gather_stream(
     start = parse_delta_offset(next_start) or parse_delta_offset(facts.end_of(facts.planned))
     look = _Look(delta.read_changes, whole=read_since is not None)
     return replace(source, table=_table(reader.store, path, start, look))
+
+
+def _begins_at(facts: CheckpointFacts, reader: CheckpointReader, pipeline: Pipeline) -> Any:
+    """Where the broker is first needed: what is older of a past, an archive has."""
+    warm = read_warm_start(reader.store, pipeline.layout, pipeline.name, facts.generation)
+    return reader.batches.initial_offset(_folder(facts)) if warm is None else warm.join
 
 
 def _folder(facts: CheckpointFacts) -> str:

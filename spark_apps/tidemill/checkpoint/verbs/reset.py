@@ -3,6 +3,8 @@
 Spark's Kafka source takes the beginning of a query from `sources/0/0`, before it looks at any option; a
 checkpoint that has this file and a query id, and nothing else, begins there with batch 0. State begins empty.
 The tables stay as they are, so the plan says which records will never be in them, and which twice.
+
+A warm start begins where the generation before stands, and reads the past before that for the state only.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from tidemill.checkpoint.verbs.bring_back import bring_back_step, plan_bring_bac
 from tidemill.checkpoint.verbs.go_back import NewGeneration, base_entry, closed_ids, restoring
 from tidemill.checkpoint.verbs.prospect import AskBroker, check_prospect
 from tidemill.checkpoint.verbs.tables import Table, read_tables
+from tidemill.checkpoint.warm_start import WarmStart
 from tidemill.errors import UsageError
 from tidemill.ledger.entry import LedgerEntry, Positions
 from tidemill.ledger.standing import standing_commits
@@ -53,22 +56,31 @@ class Beginning:
         return self.asked or (self.topics is not None and topic not in self.topics)
 
 
-def plan_reset(
-    store: Store,
-    pipeline: Pipeline,
-    start: tuple[Mapping[str, Positions | None], bool],
-    ask_broker: AskBroker,
-    *,
-    without_missing: bool = False,
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Wanted:
+    """What a person wants of a reset.
+
+    Args:
+        start: First offset of each partition, by stream.
+        asked: Whether the broker told it.
+        warm: The past that it computes its state from first; then it begins at the end of that.
+        without_missing: Whether someone has agreed to go without files that cannot be read again.
+    """
+
+    start: Mapping[str, Positions | None]
+    asked: bool = False
+    warm: WarmStart | None = None
+    without_missing: bool = False
+
+
+def plan_reset(store: Store, pipeline: Pipeline, wanted: Wanted, ask_broker: AskBroker) -> dict[str, Any]:
     """The new generation, and for each table and partition what the new beginning means.
 
     Args:
         store: The storage.
         pipeline: What begins anew.
-        start: First offset of each partition, by stream, and whether the broker told it.
+        wanted: Where it begins, and how.
         ask_broker: What the source still has.
-        without_missing: Whether someone has agreed to go without files that cannot be read again.
 
     Raises:
         UsageError: TIDE-CKPT-041 if there is nothing to reset, TIDE-CKPT-043 if a partition has no beginning,
@@ -82,12 +94,14 @@ def plan_reset(
             "This pipeline has never run; there is nothing to reset.",
             fix="name starting_offsets in its file, and start it",
         )
-    starts, asked = start
-    beginning = Beginning(_together(starts), asked, _topics(pipeline))
+    starts, warm = wanted.start, wanted.warm
+    beginning = Beginning(_together(starts), wanted.asked, _topics(pipeline))
     tables = read_tables(pipeline)
     stands = {name: _positions(_stands(table, pipeline.name)) for name, table in tables.items()}
     partitions = compare(beginning, stands)
-    facts, unanswered = ask_broker(_facts(pipeline, starts), pipeline)
+    born = starts if warm is None else {SOURCE_NAME: warm.start}
+    needed = starts if warm is None else {SOURCE_NAME: warm.join}
+    facts, unanswered = ask_broker(_facts(pipeline, needed), pipeline)
     check_prospect(facts, None)
     state = f"{pipeline.layout.checkpoint(pipeline.name, live.generation)}/state"
     return {
@@ -99,14 +113,15 @@ def plan_reset(
         "begins_after": None,
         "lineage": {},
         "start": beginning.start,
-        "folders": {_folder(pipeline, name): start for name, start in starts.items() if start is not None},
+        "folders": {_folder(pipeline, name): start for name, start in born.items() if start is not None},
+        "warm": None if warm is None else warm.model_dump(mode="json"),
         "tables": {name: _table(pipeline, live, table, facts) for name, table in tables.items()},
         "absent": sorted({sink.table for sink in pipeline.spec.delta_sinks} - tables.keys()),
         "partitions": partitions,
         "never_read": sum(row["never_read"] for row in partitions),
         "read_again": sum(row["read_again"] for row in partitions),
-        "state_is_lost": bool(store.list_files(state)),
-        "brought_back": plan_bring_back(store, pipeline, without_missing=without_missing),
+        "state_is_lost": warm is None and bool(store.list_files(state)),
+        "brought_back": plan_bring_back(store, pipeline, without_missing=wanted.without_missing),
         "unanswered": unanswered,
     }
 
@@ -121,6 +136,9 @@ def reset_steps(
             # As Spark's KafkaSourceInitialOffsetWriter does: a NUL, the version, then the offsets.
             offsets = json.dumps(start, separators=(",", ":"))
             store.write(f"{folder}/sources/{source}/0", b"\0v1\n" + offsets.encode())
+        if plan["warm"] is not None:
+            generation = folder.rpartition("/")[2]
+            store.write_json(pipeline.layout.warm_start(pipeline.name, generation), plan["warm"])
 
     back = (bring_back_step(pipeline),) if plan.get("brought_back") else ()
     return (*back, *NewGeneration(store, pipeline.layout, request, plan).steps(fill, restoring(restore)))

@@ -14,13 +14,15 @@ from tidemill.control.procedures import plan_words
 
 if TYPE_CHECKING:
     from tidemill.checkpoint.procedure.carry_out import Request, Step
+    from tidemill.checkpoint.warm_start import WarmStart
     from tidemill.control.plane import ControlPlane
     from tidemill.spec.project import Pipeline
+    from tidemill.storage.store import Store
 
 # What a broker says, or does not say, while a plan waits: not what was decided.
 _TOLD = frozenset({"unanswered"})
 # Of a reset also where `latest`, or a moment, is by now: the offsets of the plan are the ones that count.
-_WHERE_IT_BEGINS = frozenset({"start", "folders", "partitions", "never_read", "read_again"})
+_WHERE_IT_BEGINS = frozenset({"start", "folders", "partitions", "never_read", "read_again", "warm"})
 
 
 @dataclass(frozen=True)
@@ -89,28 +91,41 @@ def restore(pipeline: Pipeline, backup: str, from_environment: str = "") -> Verb
     )
 
 
-def reset(pipeline: Pipeline, start: str, without_missing: bool = False) -> VerbParts:
-    """A new beginning."""
-    from tidemill.checkpoint.verbs.reset import plan_reset, reset_steps
+def reset(pipeline: Pipeline, start: str, warm: bool = False, without_missing: bool = False) -> VerbParts:
+    """A new beginning; a warm one computes its state from the past first."""
+    from tidemill.checkpoint.verbs.reset import Wanted, plan_reset, reset_steps
     from tidemill.control.spark_part import restoring
+    from tidemill.names import SOURCE_NAME
     from tidemill.sources.starting_positions import starting_positions
     from tidemill.sources.topic_facts import with_topics_if_told
     from tidemill.storage.store import Store
 
     store = Store(pipeline.layout.root)
     asked = not start.lstrip().startswith("{")
+
+    def plan() -> Mapping[str, Any]:
+        if not warm:
+            begins = Wanted(starting_positions(pipeline, start), asked, without_missing=without_missing)
+            return plan_reset(store, pipeline, begins, with_topics_if_told)
+        past = _past(pipeline, store, start)
+        return plan_reset(store, pipeline, Wanted({SOURCE_NAME: past.end}, warm=past), with_topics_if_told)
+
     return VerbParts(
         pipeline,
-        lambda: plan_reset(
-            store,
-            pipeline,
-            (starting_positions(pipeline, start), asked),
-            with_topics_if_told,
-            without_missing=without_missing,
-        ),
+        plan,
         lambda request, plan: reset_steps(store, pipeline, request, plan, restoring(pipeline)),
         plan_words.reset_lines,
         unsettled=_TOLD | _WHERE_IT_BEGINS if asked else _TOLD,
+    )
+
+
+def _past(pipeline: Pipeline, store: Store, start: str) -> WarmStart:
+    from tidemill.backfill.warm_plan import plan_warm_start
+    from tidemill.control.plane import open_control_plane
+    from tidemill.control.spark_part import analysing
+
+    return plan_warm_start(
+        store, pipeline, start, analysing(open_control_plane(pipeline.environment), pipeline)
     )
 
 

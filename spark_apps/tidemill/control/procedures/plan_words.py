@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tidemill.checkpoint.warm_start import WarmStart
+
 
 def rewind_lines(plan: Mapping[str, Any]) -> list[str]:
     """What goes, what comes back, and who is concerned."""
@@ -67,7 +69,20 @@ def reset_lines(plan: Mapping[str, Any]) -> list[str]:
     if plan["state_is_lost"]:
         lines.append("open windows and other state begin empty")
     lines += [_brought_back(name, files) for name, files in plan.get("brought_back", {}).items()]
+    if plan.get("warm") is not None:
+        lines += _warm_lines(plan["warm"])
     return [*lines, *_worth_knowing(plan)]
+
+
+def _warm_lines(past: Mapping[str, Any]) -> list[str]:
+    """From what state is computed."""
+    warm = WarmStart.model_validate(past)
+    written = "none" if warm.written_until is None else warm.written_until.isoformat()
+    return [
+        f"state is computed in one batch from {warm.records} records that were read before, {warm.archived} "
+        f"of them from the archive; rows of windows that end by {written} are in the tables and left out",
+        f"live from {warm.end}",
+    ]
 
 
 def acknowledge_lines(plan: Mapping[str, Any]) -> list[str]:

@@ -163,7 +163,7 @@ FORMS: Mapping[str, VerbForm] = {
         stops=True,
     ),
     "reset": VerbForm(
-        "Begin anew from offsets or a moment; tables stay, state is lost.",
+        "Begin anew from offsets or a moment; tables stay, state is lost, or computed from the past.",
         "reset-checkpoint",
         (
             Field(
@@ -176,6 +176,13 @@ FORMS: Mapping[str, VerbForm] = {
             Field(
                 "without_missing",
                 "Go without files that were read before and are gone.",
+                {"type": "boolean"},
+                default=False,
+            ),
+            Field(
+                "warm",
+                "Go on where the tables stand, with state computed from what was read since `from`: "
+                "earliest, or a moment.",
                 {"type": "boolean"},
                 default=False,
             ),
