@@ -131,7 +131,7 @@ images: setup ## build the images with docker or buildah; IMAGE_LOAD=command han
 e2e: images ## images, chart and faults on a real cluster; ROUNDS=10 does fewer of the random ones
 	@$(PYTEST) tests/e2e $(if $(ROUNDS),--rounds $(ROUNDS))
 
-e2e-core: setup ## what CI runs of e2e, after `make images`: install, kill, drain, attack, verb, uninstall
+e2e-core: setup ## what CI runs of e2e, after `make images`: install, kill, drain, attack, verb, query, page, uninstall
 	@$(PYTEST) tests/e2e -m core
 
 .PHONY: check fix

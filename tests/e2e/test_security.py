@@ -24,6 +24,7 @@ from tidemill.names import kubernetes_name
 DRIVER = f"{kubernetes_name(WINDOWS)}-0"
 
 EVERY_VERB = {"get", "list", "watch", "create", "update", "patch", "delete"}
+LOOKS = {"get", "list"}
 OBJECTS = ("configmaps", "services", "statefulsets", "poddisruptionbudgets", "jobs")
 
 # All that the accounts may do in the streams' namespace; elsewhere, and where Airflow is, nothing.
@@ -35,6 +36,13 @@ MAY = {
         "events": {"get", "list"},
         **dict.fromkeys(OBJECTS, EVERY_VERB),
     },
+    # For the Streams page.
+    f"{NAME}-api-server": {
+        "namespaces": {"get"},
+        "pods/log": {"get"},
+        "events": {"list"},
+        **dict.fromkeys(("pods", "configmaps", "statefulsets", "jobs"), LOOKS),
+    },
     f"{NAME}-driver": {"pods": {"get", "list", "watch", "create", "delete", "deletecollection"}},
     f"{NAME}-executor": {},
 }
@@ -44,7 +52,8 @@ ABOUT_ONESELF = {"selfsubjectreviews", "selfsubjectaccessreviews", "selfsubjectr
 
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-AIRFLOW = f"{NAME}-airflow"
+# Accounts of pods where Airflow is.
+OF_AIRFLOW = (f"{NAME}-airflow", f"{NAME}-api-server")
 
 # Speaks Spark's protocol to a driver without proving anything; prints the type of the answer, or `closed`.
 # Frame: its length, type 3 (a request), an id, the length of the body, the body.
@@ -67,7 +76,7 @@ REACHED = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.ar
 
 def rules(platform: Platform, account: str, namespace: str) -> dict[str, set[str]]:
     """Verbs by resource that an account has in a namespace."""
-    place = platform.cluster if account == AIRFLOW else platform.streams
+    place = platform.cluster if account in OF_AIRFLOW else platform.streams
     user = f"--as=system:serviceaccount:{place.namespace}:{account}"
     review = {
         "apiVersion": "authorization.k8s.io/v1",
@@ -121,7 +130,7 @@ def test_only_who_talks_to_the_api_server_has_a_token(platform: Platform) -> Non
         for container in containers_of(pod):
             if any(mount["mountPath"] == TOKEN for mount in container.get("volumeMounts", [])):
                 holders.add(pod["metadata"]["labels"]["app.kubernetes.io/component"])
-    assert holders == {"scheduler", "triggerer", "driver"}
+    assert holders == {"api-server", "scheduler", "triggerer", "driver"}
     executor = platform.executors(WINDOWS)[0]["metadata"]["name"]
     with pytest.raises(RefusedError):
         platform.streams("exec", executor, "--", "ls", TOKEN)
@@ -194,7 +203,8 @@ def test_a_stranger_gets_no_answer_from_a_driver(platform: Platform) -> None:
         assert answer != ANSWERED
 
 
-def test_sparks_own_page_is_not_there(platform: Platform) -> None:
+def test_sparks_own_page_answers_nobody_who_comes_to_the_pod(platform: Platform) -> None:
+    # It is served, on the loopback interface: test_queries.py forwards it.
     pod = platform.until_healthy(WINDOWS)
     with pytest.raises(RefusedError, match="ConnectionRefused"):
         platform.cluster("exec", POD, "--", "python", "-c", REACHED, pod["status"]["podIP"], "4040")

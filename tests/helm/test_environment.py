@@ -61,7 +61,12 @@ def test_on_azure_whoever_opens_the_storage_has_an_identity() -> None:
     assert label <= file["kubernetes"]["pods"]["labels"].items()
     templates = dict(pod_templates(documents))
     accounts = set(file["kubernetes"]["service_accounts"].values())
-    for name in ("StatefulSet/tidemill-scheduler", "StatefulSet/tidemill-triggerer"):
+    parts = (
+        "StatefulSet/tidemill-scheduler",
+        "StatefulSet/tidemill-triggerer",
+        "Deployment/tidemill-api-server",
+    )
+    for name in parts:
         assert label <= templates[name]["metadata"]["labels"].items()
         accounts.add(templates[name]["spec"]["serviceAccountName"])
     given = of_kind(documents, "ServiceAccount")
@@ -82,6 +87,7 @@ def test_airflow_and_drivers_agree_on_place_and_name() -> None:
     assert readers == {
         "StatefulSet/tidemill-scheduler",
         "StatefulSet/tidemill-triggerer",
+        "Deployment/tidemill-api-server",
         "Deployment/tidemill-dag-processor",
     }
 

@@ -97,8 +97,8 @@ def needed() -> Iterator[tuple[str, str | None, int]]:
     yield from ((part, "api-server", 8080) for part in ("scheduler", "triggerer", "dag-processor"))
     yield from (("api-server", "scheduler", 8793), ("api-server", "triggerer", 8794))
     yield from ((part, "broker", 9092) for part in (*ACTING, "driver", "executor", "topics", "generator"))
-    yield from ((part, OUTSIDE, 6443) for part in (*ACTING, "driver", "drain", "volume"))
-    yield from ((part, OUTSIDE, 443) for part in (*ACTING, "driver", "executor"))
+    yield from ((part, OUTSIDE, 6443) for part in (*ACTING, "api-server", "driver", "drain", "volume"))
+    yield from ((part, OUTSIDE, 443) for part in (*ACTING, "api-server", "driver", "executor"))
     yield from (("executor", "driver", 7078), ("driver", "executor", 7079), ("executor", "executor", 7079))
 
 
@@ -122,7 +122,8 @@ def test_what_is_needed_is_open(network: Network, source: str, target: str | Non
         ("executor", OUTSIDE, 6443),
         ("dag-processor", OUTSIDE, 443),
         ("dag-processor", "broker", 9092),
-        ("api-server", OUTSIDE, 443),
+        ("api-server", "broker", 9092),
+        ("api-server", "driver", 8080),
         ("generator", OUTSIDE, 443),
         ("broker", OUTSIDE, 443),
         ("database", OUTSIDE, 443),
@@ -186,10 +187,18 @@ def test_brokers_and_databases_in_pods_are_reached_where_the_values_say() -> Non
     assert rule["to"] == [*everywhere, pool]
 
 
-def test_the_api_server_reaches_logs_that_are_kept_elsewhere() -> None:
-    network = Network(render("evaluation", values={"airflow": {"remoteLogs": True}}))
-    assert network.allows("api-server", OUTSIDE, 443)
-    assert not network.allows("dag-processor", OUTSIDE, 443)
+def test_the_api_server_reaches_outside_what_the_streams_page_and_logs_kept_elsewhere_need() -> None:
+    def network(**airflow: bool) -> Network:
+        return Network(render("evaluation", values={"airflow": airflow}))
+
+    bare = network(streamsPage=False)
+    assert not bare.allows("api-server", OUTSIDE, 6443)
+    # The port of stores is also one of the Kubernetes API.
+    assert not bare.allows("api-server", OUTSIDE, 443)
+    logs = network(streamsPage=False, remoteLogs=True)
+    assert logs.allows("api-server", OUTSIDE, 443)
+    assert not logs.allows("api-server", OUTSIDE, 6443)
+    assert not logs.allows("dag-processor", OUTSIDE, 443)
 
 
 def test_where_nobody_is_named_nothing_is_open() -> None:

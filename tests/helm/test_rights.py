@@ -31,6 +31,17 @@ CONTROL_PLANE = {
     ("policy", "poddisruptionbudgets"): OBJECTS,
     ("batch", "jobs"): OBJECTS,
 }
+LOOKS = frozenset({"get", "list"})
+# Of the API server, for the Streams page.
+VIEW = {
+    ("", "namespaces"): frozenset({"get"}),
+    ("", "pods/log"): frozenset({"get"}),
+    ("", "events"): frozenset({"list"}),
+    ("", "pods"): LOOKS,
+    ("", "configmaps"): LOOKS,
+    ("apps", "statefulsets"): LOOKS,
+    ("batch", "jobs"): LOOKS,
+}
 DRIVER = {("", "pods"): SPARK}
 # Of the Job that gives both namespaces one volume, for as long as it runs.
 CLAIMS = {("", "persistentvolumeclaims"): frozenset({"get"})}
@@ -53,7 +64,12 @@ def rights(role: Document) -> dict[tuple[str, str], frozenset[str]]:
 
 def test_the_roles_are_exactly_those_agreed(evaluation: list[Document]) -> None:
     roles = {name: rights(role) for name, role in of_kind(evaluation, "Role", STREAMS).items()}
-    assert roles == {"tidemill-airflow": CONTROL_PLANE, "tidemill-driver": DRIVER, "tidemill-volume": CLAIMS}
+    assert roles == {
+        "tidemill-airflow": CONTROL_PLANE,
+        "tidemill-api-server": VIEW,
+        "tidemill-driver": DRIVER,
+        "tidemill-volume": CLAIMS,
+    }
 
 
 def test_nobody_may_do_anything_where_airflow_is(evaluation: list[Document]) -> None:
@@ -84,6 +100,7 @@ def test_each_role_is_bound_to_its_own_account_and_executors_to_none(evaluation:
     }
     assert bound == {
         "tidemill-airflow": [("tidemill-airflow", AIRFLOW)],
+        "tidemill-api-server": [("tidemill-api-server", AIRFLOW)],
         "tidemill-driver": [("tidemill-driver", STREAMS)],
         "tidemill-volume": [("tidemill-volume", AIRFLOW)],
     }
@@ -128,6 +145,7 @@ def test_no_account_gives_its_token_to_a_pod_that_does_not_ask(evaluation: list[
     places = {name: namespace_of(account) for name, account in accounts.items()}
     assert places == {
         "tidemill-airflow": AIRFLOW,
+        "tidemill-api-server": AIRFLOW,
         "tidemill-volume": AIRFLOW,
         "tidemill-driver": STREAMS,
         "tidemill-executor": STREAMS,
@@ -141,7 +159,7 @@ def test_only_what_talks_to_the_kubernetes_api_gets_a_token(evaluation: list[Doc
         for _, template in pod_templates(evaluation)
         if template["spec"]["automountServiceAccountToken"]
     }
-    assert asking == {"scheduler", "triggerer", "drain", "volume"}
+    assert asking == {"api-server", "scheduler", "triggerer", "drain", "volume"}
 
 
 def test_only_who_signs_for_tasks_has_the_key(evaluation: list[Document]) -> None:
@@ -161,9 +179,64 @@ def test_what_reads_dag_files_has_neither_data_nor_secrets_of_drivers() -> None:
     }
     driver_things = {"/data", "/run/secrets/tidemill"}
     assert not folders["Deployment/tidemill-dag-processor"] & driver_things
+    # Here the root is an object store that needs no key; the volume is for something else.
     assert not folders["Deployment/tidemill-api-server"] & driver_things
     assert driver_things < folders["StatefulSet/tidemill-scheduler"]
     assert driver_things < folders["StatefulSet/tidemill-triggerer"]
+
+
+def api_server(documents: list[Document]) -> tuple[Document, dict[str, Document], dict[str, Document]]:
+    """The API server's pod, its mounts by path and its volumes by name."""
+    pod: Document = dict(pod_templates(documents))["Deployment/tidemill-api-server"]["spec"]
+    mounts = {each["mountPath"]: each for each in pod["containers"][0]["volumeMounts"]}
+    return pod, mounts, {each["name"]: each for each in pod["volumes"]}
+
+
+def test_the_streams_page_looks_by_an_account_of_its_own_and_writes_to_no_volume(
+    evaluation: list[Document],
+) -> None:
+    pod, mounts, volumes = api_server(evaluation)
+    assert pod["serviceAccountName"] == "tidemill-api-server"
+    assert mounts["/etc/tidemill/environment"]["readOnly"] is True
+    assert mounts["/data"]["readOnly"] is True
+    assert volumes[mounts["/data"]["name"]]["persistentVolumeClaim"] == {"claimName": "tidemill-data"}
+    others = [{"claim": "models", "path": "/models"}, {"claim": "tidemill-data", "path": "/data"}]
+    file = {"kubernetes": {"volumes": others}}
+    _, mounts, _ = api_server(render("evaluation", values={"environment": {"file": file}}))
+    assert "/models" not in mounts
+
+
+def test_of_drivers_secrets_the_streams_page_gets_the_keys_of_the_store_alone() -> None:
+    keys = {"access_key": "store-id", "secret_key": "store-secret"}
+    file = {"root": "s3://bucket/lake", "storage": {"s3": keys}}
+    values = {"environment": {"file": file}, "secrets": {"drivers": ["a", "b"]}}
+    _, mounts, volumes = api_server(render("evaluation", values=values))
+    assert "/data" not in mounts
+    assert mounts["/run/secrets/tidemill"]["readOnly"] is True
+    items = [{"key": name, "path": name} for name in keys.values()]
+    # One of the two has them; the broker's password, in the same or in the other one, is no file here.
+    assert volumes["secrets"]["projected"]["sources"] == [
+        {"secret": {"name": name, "items": items, "optional": True}} for name in ("a", "b")
+    ]
+    _, mounts, _ = api_server(render("azure"))
+    assert "/run/secrets/tidemill" not in mounts
+
+
+def test_a_changed_environment_is_a_changed_pod_of_the_streams_page_and_of_nobody_else() -> None:
+    changed = {"environment": {"file": {"protected": True}}}
+    before, after = render("evaluation"), render("evaluation", values=changed)
+    others = dict(pod_templates(after))
+    differ = {name for name, template in pod_templates(before) if others[name] != template}
+    assert differ == {"Deployment/tidemill-api-server"}
+
+
+def test_without_the_streams_page_the_api_server_looks_at_nothing() -> None:
+    documents = render("evaluation", values={"airflow": {"streamsPage": False}})
+    assert "tidemill-api-server" not in of_kind(documents, "Role", STREAMS)
+    assert "tidemill-api-server" not in of_kind(documents, "RoleBinding", STREAMS)
+    pod, mounts, _ = api_server(documents)
+    assert pod["automountServiceAccountToken"] is False
+    assert set(mounts) == {"/tmp", "/home/tidemill"}
 
 
 def test_further_secrets_reach_all_parts_but_the_one_that_reads_dag_files() -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from typing import Any
 from urllib.parse import quote
 
 from tests.support.cluster import Cluster, until
+from tests.support.port_forward import PortForward, fetched
 from tidemill.dev.airflow_api import AirflowApi, log_in
-from tidemill.dev.ports import LOOPBACK, free_ports, is_free
 from tidemill.errors import UnavailableError
 
 # Seconds for the API to answer: the server may have been replaced by an upgrade a moment ago.
@@ -19,9 +18,6 @@ RUN_TIMEOUT_SECONDS = 600
 
 # Port of the API server in its pod, and of its Service.
 API_PORT = 8080
-
-# Seconds for kubectl to listen; it looks for a pod that is ready first.
-FORWARD_TIMEOUT_SECONDS = 40
 
 # Characters of a task's log shown with a run that does not end.
 SHOWN_CHARACTERS = 3_000
@@ -44,15 +40,14 @@ class ClusterAirflow:
         self._service = service
         self._login = login
         self._user = user
-        self._forward: subprocess.Popen[bytes] | None = None
+        self._forward: PortForward | None = None
         self._api: AirflowApi | None = None
 
     def close(self) -> None:
         """End the port-forward."""
         self._api = None
         if self._forward is not None:
-            self._forward.kill()
-            self._forward.communicate()
+            self._forward.close()
             self._forward = None
 
     def wait_until_it_answers(self) -> None:
@@ -64,6 +59,14 @@ class ClusterAirflow:
             self.wait_until_it_answers()
         assert self._api is not None
         return self._api.call(method, path, body)
+
+    def page(self, path: str, with_login: bool = True) -> tuple[int, str]:
+        """What a path of the server answers to who has logged in, or to nobody: code and text."""
+        if self._api is None or not self._answers():
+            self.wait_until_it_answers()
+        assert self._api is not None
+        token = {"Authorization": f"Bearer {self._api.token}"} if with_login else {}
+        return fetched(f"{self._api.url}{path}", token)
 
     def begin(self, dag_id: str, params: dict[str, Any] | None = None) -> str:
         """Trigger a run, as a person with the form; its id."""
@@ -144,19 +147,8 @@ class ClusterAirflow:
 
     def _log_in(self) -> AirflowApi:
         password = self._cluster.secret(self._login)["admin-password"]
-        return log_in(self._open_forward(), self._user, password)
-
-    def _open_forward(self) -> str:
-        (port,) = free_ports(1)
-        command = ["kubectl", "--namespace", self._cluster.namespace, "port-forward", "--address=127.0.0.1"]
-        self._forward = subprocess.Popen(
-            # It tells of every connection; nobody would read it.
-            [*command, f"service/{self._service}", f"{port}:{API_PORT}"],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        until(lambda: not is_free(port), "the port is forwarded", FORWARD_TIMEOUT_SECONDS)
-        return f"http://{LOOPBACK}:{port}"
+        self._forward = PortForward(self._cluster, f"service/{self._service}", API_PORT)
+        return log_in(self._forward.url, self._user, password)
 
 
 def _path(dag_id: str, run_id: str) -> str:

@@ -131,7 +131,7 @@ def overview(viewer: LoggedIn, snapshot: Looked) -> Overview:
     look = snapshot.newest()
     seen = _visible(viewer, look, look.seen)
     return Overview(
-        environment=look.place.environment,
+        environment=look.place.environment_name,
         at=look.at,
         problem=look.problem,
         pipelines=tuple(row_of(each, look.place) for each in seen.values()),

@@ -39,8 +39,8 @@ Call with (list $ <true for those two>). */}}
 {{- end }}
 
 {{/* Pod template of a part of Airflow that runs all the time.
-Call with root, component, values, args, secrets (signs tokens), api (talks to Kubernetes), place ("read" or
-"act" on pipelines, or none), ports and probes. */}}
+Call with root, component, account, values, args, secrets (signs tokens), api (talks to Kubernetes), place ("read",
+"view" or "act" on pipelines, or none), ports and probes. */}}
 {{- define "tidemill.airflowPod" -}}
 {{- $root := .root -}}
 metadata:
@@ -52,8 +52,12 @@ metadata:
   annotations:
     # A changed setting is a changed pod; the environment file is read anew by each task instead.
     tidemill/settings: {{ include "tidemill.airflowSettings" $root | sha256sum | trunc 16 }}
+    {{- if eq .place "view" }}
+    # Who shows pipelines has read it once.
+    tidemill/environment: {{ include "tidemill.environment" $root | sha256sum | trunc 16 }}
+    {{- end }}
 spec:
-  {{- include "tidemill.podSpec" (list $root (include "tidemill.name" (list $root "airflow")) .api) | nindent 2 }}
+  {{- include "tidemill.podSpec" (list $root (include "tidemill.name" (list $root .account)) .api) | nindent 2 }}
   # A task that writes down its end takes seconds; none holds a stream.
   terminationGracePeriodSeconds: 60
   initContainers: {{- include "tidemill.waitForMigration" $root | nindent 4 }}

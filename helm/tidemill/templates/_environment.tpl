@@ -6,15 +6,19 @@
 {{- end -}}
 {{- $_ := set $file "runtime" "kubernetes" -}}
 {{- $_ := set $file "kubernetes" (mergeOverwrite (include "tidemill.kubernetes" . | fromYaml) ($file.kubernetes | default dict)) -}}
-{{- $folder := trimPrefix "file://" $file.root -}}
-{{- $lasts := contains "://" $folder -}}
+{{- $lasts := contains "://" (trimPrefix "file://" $file.root) -}}
 {{- range $file.kubernetes.volumes -}}
-{{- $lasts = or $lasts (hasPrefix (printf "%s/" .path) (printf "%s/" $folder)) -}}
+{{- $lasts = or $lasts (eq (include "tidemill.holdsRoot" (list $file.root .path)) "true") -}}
 {{- end -}}
 {{- if not $lasts -}}
 {{- fail (printf "environment.file.root: %s vanishes with its pod; give an object store, or a folder on a volume: below /data with data.persistence.enabled, or one of environment.file.kubernetes.volumes" $file.root) -}}
 {{- end -}}
 {{- toYaml $file -}}
+{{- end }}
+
+{{/* Whether a volume holds the storage root: "true" or nothing. Call with (list <root> <path of the volume>). */}}
+{{- define "tidemill.holdsRoot" -}}
+{{- if hasPrefix (printf "%s/" (index . 1)) (printf "%s/" (trimPrefix "file://" (index . 0))) }}true{{ end -}}
 {{- end }}
 
 {{/* What the release knows of the `kubernetes` section. */}}

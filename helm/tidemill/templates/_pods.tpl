@@ -55,40 +55,68 @@ runAsNonRoot: true
 - {name: home, mountPath: /home/tidemill}
 {{- end }}
 
-{{/* What pods that read or act on pipelines need: the environment file, and to act also the
-volumes and secrets that drivers have.
-Call with (list $ "read") or (list $ "act"). */}}
+{{/* What pods that have to do with pipelines need: the environment file; to act also the volumes and secrets that
+drivers have; to view the volume of the storage root, or the keys of its store, and nothing else of drivers.
+Call with (list $ "read"), (list $ "view") or (list $ "act"). */}}
 {{- define "tidemill.placeVolumes" -}}
 {{- $root := index . 0 -}}
 {{- $file := include "tidemill.environment" $root | fromYaml -}}
 - name: environment
   configMap: {name: {{ include "tidemill.name" (list $root "environment") }}}
-{{- if eq (index . 1) "act" }}
-{{- range $number, $volume := $file.kubernetes.volumes }}
-- name: claim-{{ $number }}
-  persistentVolumeClaim: {claimName: {{ $volume.claim }}}
+{{- range include "tidemill.placeClaims" . | fromYamlArray }}
+- name: {{ .name }}
+  persistentVolumeClaim: {claimName: {{ .claim }}}
 {{- end }}
-{{- with $file.kubernetes.secrets }}
+{{- with include "tidemill.placeSecrets" . | fromYamlArray }}
 - name: secrets
   projected:
     # Group-readable: fsGroup is the pod's group.
     defaultMode: 0440
-    sources:
-    {{- range . }}
-      - secret: {name: {{ . }}}
-    {{- end }}
-{{- end }}
+    sources: {{- toYaml . | nindent 6 }}
 {{- end }}
 {{- end }}
 {{- define "tidemill.placeMounts" -}}
 {{- $file := include "tidemill.environment" (index . 0) | fromYaml -}}
+{{- $views := eq (index . 1) "view" -}}
 - {name: environment, mountPath: /etc/tidemill/environment, readOnly: true}
-{{- if eq (index . 1) "act" }}
-{{- range $number, $volume := $file.kubernetes.volumes }}
-- {name: claim-{{ $number }}, mountPath: {{ $volume.path }}}
+{{- range include "tidemill.placeClaims" . | fromYamlArray }}
+- {name: {{ .name }}, mountPath: {{ .path }}{{ if $views }}, readOnly: true{{ end }}}
 {{- end }}
-{{- if $file.kubernetes.secrets }}
+{{- if include "tidemill.placeSecrets" . | fromYamlArray }}
 - {name: secrets, mountPath: {{ ($file.secrets | default dict).folder | default "/run/secrets/tidemill" }}, readOnly: true}
 {{- end }}
 {{- end }}
+
+{{/* Claims of a pod: those of drivers to act, those that hold the storage root to view. */}}
+{{- define "tidemill.placeClaims" -}}
+{{- $file := include "tidemill.environment" (index . 0) | fromYaml -}}
+{{- $found := list -}}
+{{- range $number, $volume := $file.kubernetes.volumes -}}
+{{- $holds := eq (include "tidemill.holdsRoot" (list $file.root $volume.path)) "true" -}}
+{{- if or (eq (index $ 1) "act") (and (eq (index $ 1) "view") $holds) -}}
+{{- $found = append $found (dict "name" (printf "claim-%d" $number) "claim" $volume.claim "path" $volume.path) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $found -}}
+{{- end }}
+
+{{/* Secrets of a pod, as sources of a volume: those of drivers to act; to view the keys of the store alone, of
+whichever Secret has them. */}}
+{{- define "tidemill.placeSecrets" -}}
+{{- $file := include "tidemill.environment" (index . 0) | fromYaml -}}
+{{- $keys := list -}}
+{{- range $store := values ($file.storage | default dict) -}}
+{{- range list "account_key" "access_key" "secret_key" -}}
+{{- with get ($store | default dict) . -}}{{- $keys = append $keys (dict "key" . "path" .) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $found := list -}}
+{{- range $file.kubernetes.secrets -}}
+{{- if eq (index $ 1) "act" -}}
+{{- $found = append $found (dict "secret" (dict "name" .)) -}}
+{{- else if and (eq (index $ 1) "view") $keys -}}
+{{- $found = append $found (dict "secret" (dict "name" . "items" $keys "optional" true)) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $found -}}
 {{- end }}

@@ -32,7 +32,14 @@ from tidemill.engine.backfill import run_backfill
 from tidemill.engine.batch import DrainedError
 from tidemill.engine.drain import Drain
 from tidemill.engine.driver_http import DriverView, serve
-from tidemill.engine.driver_pod import check_first_pod, check_not_fenced, mark_fenced, this_pod
+from tidemill.engine.driver_pod import (
+    LOOPBACK,
+    check_first_pod,
+    check_not_fenced,
+    how_reached,
+    mark_fenced,
+    this_pod,
+)
 from tidemill.engine.heartbeat import Heartbeat
 from tidemill.engine.jvm_process import check_jvm, jvm_has_ended
 from tidemill.engine.lineage_sender import open_lineage
@@ -44,7 +51,6 @@ from tidemill.engine.reporter import Reporter
 from tidemill.engine.retention_watch import retention_watched
 from tidemill.engine.run_context import RunContext
 from tidemill.engine.session import start_session
-from tidemill.engine.spark_ui import ui_address
 from tidemill.engine.streaming import Ending, run_query
 from tidemill.errors import FencedError, TidemillError, UnavailableError
 from tidemill.ledger.code import code_of
@@ -53,6 +59,9 @@ from tidemill.spec.pod import HTTP_PORT
 from tidemill.spec.project import Pipeline, Project, find_project, load_environment, resolve_pipeline
 from tidemill.storage.access import open_storage
 from tidemill.storage.store import Store
+
+# All interfaces of a pod: probes and scrapes come to its address, a forwarded port to its loopback interface.
+EVERYWHERE = "0.0.0.0"  # noqa: S104  # network policies say who reaches the pod
 
 log = structlog.get_logger()
 
@@ -189,15 +198,15 @@ def _declared(pipeline: Pipeline, arguments: argparse.Namespace) -> dict[str, An
 
 
 def _serve(pipeline: Pipeline, reporter: Reporter, arguments: argparse.Namespace) -> None:
-    """Answer probes on the pod's address; elsewhere only if a port was asked for, on this machine alone."""
+    """Answer probes, and who forwards the port; out of a pod only if asked for one, on this machine alone."""
     pod = this_pod()
     port = arguments.http_port or (HTTP_PORT if pod is not None else None)
     if port is not None:
         trigger = pipeline.spec.run.trigger if arguments.mode == "stream" else None
         view = DriverView(lambda: reporter.status, reporter.silence, trigger, lambda: reporter.query.report)
-        server = serve((pod.ip if pod is not None else "127.0.0.1", port), view)
+        server = serve((LOOPBACK if pod is None else EVERYWHERE, port), view)
         if server is not None:
-            reporter.query.addresses = Addresses(http=server.url)
+            reporter.query.addresses = Addresses(http=how_reached(server.url, pod))
 
 
 def _run_mode(run: RunContext, reporter: Reporter, arguments: argparse.Namespace) -> Ending:
@@ -212,7 +221,7 @@ def _run_mode(run: RunContext, reporter: Reporter, arguments: argparse.Namespace
                 if spark is None:
                     spark = start_session(run.pipeline, this_pod(), run.mode)
                     spark.streams.addListener(reporter)
-                    ui = ui_address(spark.sparkContext.uiWebUrl, this_pod())
+                    ui = how_reached(spark.sparkContext.uiWebUrl, this_pod())
                     reporter.query.addresses = replace(reporter.query.addresses, spark_ui=ui)
                 if run.mode == "backfill":
                     plan = load_plan(run.store, run.pipeline.layout, run.pipeline.name, arguments.plan)

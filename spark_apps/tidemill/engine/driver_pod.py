@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import structlog
 
@@ -19,6 +20,8 @@ from tidemill.spec.pod import (
     SCRATCH_FOLDER,
 )
 from tidemill.spec.project import Pipeline
+
+LOOPBACK = "127.0.0.1"
 
 API_SERVER = "https://kubernetes.default.svc:443"
 
@@ -80,6 +83,20 @@ def this_pod(variables: Mapping[str, str] = os.environ) -> DriverPod | None:
     if name and uid and ip and namespace:
         return DriverPod(name, uid, ip, namespace, uuid.uuid4().hex[:8])
     return None
+
+
+def how_reached(url: str | None, pod: DriverPod | None) -> str:
+    """How a person reaches what a driver serves at an address; empty where it serves nothing.
+
+    A forwarded port ends on the pod's loopback interface, so that is where it must listen, too.
+    """
+    if url is None:
+        return ""
+    port = urlsplit(url).port
+    local = f"http://{LOOPBACK}:{port}"
+    if pod is None:
+        return local
+    return f"kubectl -n {pod.namespace} port-forward pod/{pod.name} {port}, then {local}"
 
 
 def check_first_pod(pod: DriverPod | None, mode: str) -> None:

@@ -8,15 +8,12 @@ the graphs of plans, which Spark redacts nowhere.
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
-from tidemill.engine.driver_pod import DriverPod
+from tidemill.engine.driver_pod import LOOPBACK, DriverPod
 from tidemill.spec.project import Pipeline
 
 # The interface that the UI binds to. Spark takes it from the environment only; without, it is all of them.
 # Where a driver has executors, they reach it by `spark.driver.host` and `bindAddress`, which come first.
 LOCAL_ADDRESS_VARIABLE = "SPARK_LOCAL_IP"
-LOOPBACK = "127.0.0.1"
 
 # In a pod there is one driver. On a laptop any free port: Spark ends a process that finds none in 16.
 POD_PORT = 4040
@@ -51,14 +48,3 @@ def ui_conf(pipeline: Pipeline, pod: DriverPod | None) -> dict[str, str]:
 def ui_variables(pipeline: Pipeline) -> dict[str, str]:
     """Variables that the JVM needs for it."""
     return {LOCAL_ADDRESS_VARIABLE: LOOPBACK} if pipeline.spark_ui else {}
-
-
-def ui_address(web_url: str | None, pod: DriverPod | None) -> str:
-    """How a person reaches it, by what Spark says of it; empty where it is off."""
-    if web_url is None:
-        return ""
-    port = urlsplit(web_url).port
-    local = f"http://{LOOPBACK}:{port}"
-    if pod is None:
-        return local
-    return f"kubectl -n {pod.namespace} port-forward pod/{pod.name} {port}, then {local}"

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.support.declared import declared
-from tidemill.engine.driver_pod import DriverPod
+from tidemill.engine.driver_pod import DriverPod, how_reached
 from tidemill.engine.session_conf import REDACTION_PATTERN, session_conf
-from tidemill.engine.spark_ui import ui_address, ui_variables
+from tidemill.engine.spark_ui import ui_variables
 
 POD = DriverPod("orders-0", "4d5e6f70", "10.1.2.3", "tides", "0a1b2c3d")
 
@@ -82,12 +82,12 @@ def test_sparks_ui_is_served_where_it_is_asked_for_on_the_loopback_interface_wit
         assert session_conf(pipeline, POD)["spark.ui.port"] == "4040"
 
 
-def test_how_sparks_ui_is_reached() -> None:
+def test_how_a_port_of_a_driver_is_reached() -> None:
     told = "http://10.1.2.3:4040"
-    assert ui_address(None, POD) == ""
-    assert ui_address(told, None) == "http://127.0.0.1:4040"
+    assert how_reached(None, POD) == ""
+    assert how_reached(told, None) == "http://127.0.0.1:4040"
     forward = "kubectl -n tides port-forward pod/orders-0 4040, then http://127.0.0.1:4040"
-    assert ui_address(told, POD) == forward
+    assert how_reached(told, POD) == forward
 
 
 def test_the_declaration_decides_cores_memory_and_partitions(tmp_path: Path) -> None:

@@ -1,0 +1,101 @@
+"""The Streams page of the chart's own API server: what it shows, to whom, and that it can change nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.cluster import RefusedError, until
+from tests.support.platform import BRONZE, TABLES, WINDOWS, Platform
+from tests.support.release import NAME
+from tidemill.names import kubernetes_name
+
+PAGE = "/tidemill/api"
+
+# As dags/README.md says: Airflow's own commands grant only what somebody has made before.
+GRANT = """
+import sys
+from airflow.providers.fab.auth_manager.cli_commands.utils import get_application_builder
+
+with get_application_builder() as builder:
+    permission = builder.sm.create_permission("can_read", "Tidemill records")
+    builder.sm.add_permission_to_role(builder.sm.find_role(sys.argv[1]), permission)
+"""
+
+# Seconds for the next look of the page's own: every three while somebody asks, longer on busy cores.
+LOOK_SECONDS = 120
+
+
+def answer(platform: Platform, path: str) -> Any:
+    code, text = platform.airflow.page(f"{PAGE}{path}")
+    assert code == 200, f"{path}: {code} {text}"
+    return json.loads(text)
+
+
+def overview(platform: Platform) -> dict[str, dict[str, Any]]:
+    """All pipelines by name, once there was a look without a problem."""
+
+    def looked() -> Any:
+        found = answer(platform, "/pipelines")
+        assert found["environment"] == "evaluation"
+        return found if found["at"] and not found["problem"] else None
+
+    return {each["name"]: each for each in until(looked, "the page has looked", LOOK_SECONDS)["pipelines"]}
+
+
+@pytest.mark.core
+def test_the_streams_page_shows_every_pipeline_to_who_has_logged_in_and_changes_nothing(
+    platform: Platform,
+) -> None:
+    for pipeline in (BRONZE, WINDOWS):
+        platform.until_healthy(pipeline)
+    for path in ("/pipelines", f"/pipelines/{WINDOWS}", f"/pipelines/{WINDOWS}/log"):
+        assert platform.airflow.page(f"{PAGE}{path}", with_login=False)[0] == 401
+    assert platform.airflow.page("/tidemill/")[0] == 200
+    rows = overview(platform)
+    for name in (BRONZE, WINDOWS):
+        # A busy machine is behind its trigger, which the page says.
+        assert rows[name]["health"] in ("good", "warn"), rows[name]["reason"]
+        # One that has read all that there is waits for more.
+        assert rows[name]["state"] in ("running", "waiting")
+    assert rows["iot_daily_summary"]["mode"] == "incremental"
+    view = answer(platform, f"/pipelines/{WINDOWS}")
+    assert view["generation"] == platform.agent.ask("generation", pipeline=WINDOWS)
+    assert {action["label"] for action in view["actions"]} >= {"Restart", "Stop", "Rewind"}
+    see_the_ledger(platform)
+    see_that_it_cannot_write(platform)
+    see_the_log(platform)
+
+
+def see_the_ledger(platform: Platform) -> None:
+    """Batches of the table as it is in storage, newest first."""
+    lines = answer(platform, f"/pipelines/{WINDOWS}/ledger?limit=50")
+    shown = [[line["version"], line["batch_id"]] for line in lines if line["table"] == TABLES[WINDOWS]]
+    own = platform.agent.ask("ledger", pipeline=WINDOWS, table=TABLES[WINDOWS])
+    assert shown
+    # Another batch may have been committed between the two looks.
+    assert all(entry in [[version, batch] for version, _, batch in own] for entry in shown[:3])
+
+
+def see_that_it_cannot_write(platform: Platform) -> None:
+    """Whoever takes over the API server cannot touch the lake."""
+    target = f"deployment/{NAME}-api-server"
+    with pytest.raises(RefusedError, match="Read-only file system"):
+        platform.cluster("exec", target, "--container=api-server", "--", "touch", f"{platform.root}/written")
+
+
+def see_the_log(platform: Platform) -> None:
+    """For those alone who may read the view of records, which nobody may before it is granted."""
+    code, text = platform.airflow.page(f"{PAGE}/pipelines/{WINDOWS}/log")
+    assert code == 403, text
+    platform.cluster(*platform.in_scheduler("python", "-c", GRANT, "Admin"))
+
+    def granted() -> Any:
+        code, text = platform.airflow.page(f"{PAGE}/pipelines/{WINDOWS}/log")
+        return json.loads(text) if code == 200 else None
+
+    log = until(granted, "the log is shown", LOOK_SECONDS)
+    assert f"pod {kubernetes_name(WINDOWS)}-0" in log["process"]
+    assert log["lines"]
