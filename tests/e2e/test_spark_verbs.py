@@ -5,11 +5,10 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-import yaml
 
 from tests.support.cluster import Document, until
+from tests.support.other_project import declared, with_declaration, with_run
 from tests.support.platform import TABLES, WINDOWS, Platform
-from tidemill.spec.pod import PROJECT_FOLDER
 
 PARTS = f"tidemill/pipeline={WINDOWS},tidemill/mode=verb"
 
@@ -24,16 +23,6 @@ for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
     if sys.argv[1].encode() in words and b"checkpoint" in words and int(path.parent.name) != os.getpid():
         os.kill(int(path.parent.name), signal.SIGKILL)
 """
-
-# A copy of the image's project with one thing changed in one declaration.
-COPY = """
-import pathlib, shutil, sys
-source, target, name, text = sys.argv[1:]
-shutil.rmtree(target, ignore_errors=True)
-shutil.copytree(source, target)
-pathlib.Path(target, "conf/pipelines", f"{name}.yaml").write_text(text)
-"""
-OTHER_PROJECT = "/tmp/project"
 
 
 def parts(platform: Platform) -> list[Document]:
@@ -101,15 +90,12 @@ def test_a_restore_that_was_killed_while_spark_works_is_completed_by_the_same_co
 
 
 def test_state_is_repartitioned_and_back(platform: Platform) -> None:
-    declared = yaml.safe_load(platform.cluster(*platform.in_scheduler(
-        "cat", f"{PROJECT_FOLDER}/conf/pipelines/{WINDOWS}.yaml")))  # fmt: skip
-    changed = yaml.safe_dump({**declared, "run": {**declared["run"], "shuffle_partitions": 3}})
-    copy = ("python", "-c", COPY, PROJECT_FOLDER, OTHER_PROJECT, WINDOWS, changed)
-    platform.cluster(*platform.in_scheduler(*copy))
+    declaration = with_run(declared(platform, WINDOWS), shuffle_partitions=3)
+    project = with_declaration(platform, WINDOWS, declaration)
     platform.feed(500)
     platform.assert_exact()
     platform.tidemill("stop", WINDOWS, "--reason", "e2e")
-    there = platform.tidemill("--project", OTHER_PROJECT, *checkpoint("repartition", "3"))
+    there = platform.tidemill(*project, *checkpoint("repartition", "3"))
     assert there["plan"]["partitions_before"] == 2
     between = platform.agent.ask("generation", pipeline=WINDOWS)
     back = platform.tidemill(*checkpoint("repartition", "2"))

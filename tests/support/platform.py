@@ -68,9 +68,9 @@ class Platform:
         return self.release.streams
 
     @contextmanager
-    def events_flow(self) -> Iterator[None]:
+    def events_flow(self, per_second: float = EVENTS_PER_SECOND, most: int | None = None) -> Iterator[None]:
         """Events of a new era flow for the length of a `with` block; at its end the era is closed."""
-        with feeding(self.cluster, self._order(EVENTS_PER_SECOND, None), self.fed.settings) as feeder:
+        with feeding(self.cluster, self._order(per_second, most), self.fed.settings) as feeder:
             try:
                 yield
             finally:

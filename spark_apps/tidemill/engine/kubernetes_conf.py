@@ -117,6 +117,9 @@ def _allocation(executors: Executors) -> dict[str, str]:
         # tracked, those of finished batches would keep it until the driver's next full GC.
         f"{prefix}.shuffleTracking.enabled": "false",
         f"{prefix}.executorIdleTimeout": f"{IDLE_SECONDS}s",
+        # Delta caches the state of each table's newest snapshot, so some executors always hold a block, and
+        # Spark never ends those by default. Blocks are handed over, like shuffle files, or computed again.
+        f"{prefix}.cachedExecutorIdleTimeout": f"{IDLE_SECONDS}s",
         f"{prefix}.minExecutors": str(executors.min),
         # As many at first; Spark warns where only one of the two is told.
         "spark.executor.instances": str(executors.min),

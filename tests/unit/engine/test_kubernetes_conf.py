@@ -70,6 +70,9 @@ def conf(tmp_path: Path) -> dict[str, str]:
         ("spark.dynamicAllocation.minExecutors", "1"),
         ("spark.dynamicAllocation.maxExecutors", "3"),
         ("spark.dynamicAllocation.shuffleTracking.enabled", "false"),
+        # Also those that hold a block of a table's snapshot, which by default stay for ever.
+        ("spark.dynamicAllocation.executorIdleTimeout", "120s"),
+        ("spark.dynamicAllocation.cachedExecutorIdleTimeout", "120s"),
         ("spark.decommission.enabled", "true"),
         ("spark.storage.decommission.shuffleBlocks.enabled", "true"),
         # A quota that is full does not end the driver.
