@@ -100,8 +100,8 @@ def killed(step: str) -> None:
 
 def test_a_range_of_the_broker_is_read_as_a_whole_or_not_at_all(kafka: Kafka) -> None:
     topic = kafka.topic_with([b"%d" % number for number in range(6)])
-    place = TopicPartition(topic, 0, 2)
-    AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).delete_records([place])[place].result(30)
+    admin, place = AdminClient({"bootstrap.servers": kafka.bootstrap_servers}), TopicPartition(topic, 0, 2)
+    admin.delete_records([place])[place].result(30)
     client = {"bootstrap.servers": kafka.bootstrap_servers}
 
     def read(first: int, end: int) -> list[tuple[int, bytes]]:

@@ -116,7 +116,8 @@ _KNOWN = (
         r"UnknownTopicOrPartition|Timed out waiting for a node assignment|DisconnectException|"
         r"org\.apache\.kafka\.common\.errors\.TimeoutException|BrokerNotAvailable|"
         r"Failed to (?:construct|create new) (?:kafka|Kafka)|KAFKA_\w*TIMEOUT|NetworkException|"
-        r"NotEnoughReplicas|Connection refused",
+        # A broker that gives nothing for two minutes, such as one that throttles beyond that.
+        r"NotEnoughReplicas|Connection refused|Cannot fetch record for offset \d+ in",
         UnavailableError,
         "TIDE-SRC-001",
         "No Kafka broker answers, or the topic is gone.",

@@ -102,6 +102,17 @@ CASES = {
         "TIDE-SRC-001",
         "DisconnectException",
     ),
+    "a broker gave no record for two minutes": (
+        Py4JJavaError(
+            "An error occurred while calling o396.collectToPython.\n: org.apache.spark.SparkException: Job aborted "
+            "due to stage failure: Task 0 in stage 2.0 failed 1 times, most recent failure: Lost task 0.0 in "
+            "stage 2.0 (TID 3) (192.0.2.2 executor driver): java.util.concurrent.TimeoutException: Cannot fetch "
+            "record for offset 10 in 120000 milliseconds"
+        ),
+        UnavailableError,
+        "TIDE-SRC-001",
+        "Cannot fetch record for offset 10 in 120000 milliseconds",
+    ),
     "a topic was deleted": (
         StreamingQueryException(
             "[STREAM_FAILED] … org.apache.kafka.common.errors.UnknownTopicOrPartitionException: This server "

@@ -1,0 +1,243 @@
+"""Archive, hub and live stream at once: backfills over both, and the stream beside them, killed at random."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from tests.support.backfill_story import Backfills
+from tests.support.captured_hub import COUNTS, START, CapturedHub
+from tests.support.driver_process import START_TIMEOUT_SECONDS, Drivers, drivers_of
+from tests.support.eventually import eventually
+from tests.support.kafka import CONNECTION_STRING, Kafka
+from tests.support.kill_story import Kills
+from tests.support.lake import Lake, LakePipeline
+from tidemill.backfill.bounds import Bounds, parse_bounds
+from tidemill.backfill.live_side import LiveSide, read_live_side
+
+# Backfills of either kind, unless --rounds says otherwise; each is killed once or twice.
+ROUNDS = 6
+
+# Seconds from a driver's start to its end: from before Spark is up to well into its batches or chunks.
+EARLIEST, LATEST = 4.0, 30.0
+
+# Ten events a second, one for each minute of event time. Between two partitions of a batch there is less.
+EVENTS_AT_A_TIME = 10
+WATERMARK = timedelta(hours=2)
+WINDOW = timedelta(minutes=10)
+
+# Until the stream has closed windows to process again, at most: their events come within 15 seconds.
+CLOSED_TIMEOUT_SECONDS = 240.0
+
+SEED = 20261125
+
+
+@dataclass
+class Flow:
+    """Events that flow into a hub, and from there into its archive, in files that overlap.
+
+    Args:
+        hub: The hub.
+        sent: How many events it took.
+        captured: End of the archive, by partition.
+    """
+
+    hub: CapturedHub
+    sent: int = 0
+    captured: Counter[int] = field(default_factory=Counter)
+
+    def run(self, over: threading.Event) -> None:
+        ticks = 0
+        while not over.wait(1.0):
+            self.send(EVENTS_AT_A_TIME)
+            ticks += 1
+            if ticks % 5 == 0:
+                self._capture(ticks // 5 % 2)
+
+    def send(self, count: int) -> None:
+        self.hub.send(count)
+        self.sent += count
+
+    def _capture(self, partition: int) -> None:
+        first, end = max(0, self.captured[partition] - 3), self.sent // 2
+        self.hub.capture(partition, first, end)
+        self.captured[partition] = end
+
+    def forget(self, live: LiveSide) -> None:
+        """What retention does: of what was archived, and read, the hub keeps five events."""
+        for number, read in (live.offsets or {}).get(self.hub.hub, {}).items():
+            before = min(read, self.captured[int(number)]) - 5
+            if before > 0:
+                self.hub.forget(int(number), before)
+
+
+@contextmanager
+def flowing(hub: CapturedHub) -> Iterator[Flow]:
+    over, flow = threading.Event(), Flow(hub)
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(flow.run, over)
+        try:
+            yield flow
+        finally:
+            over.set()
+        running.result()
+
+
+@dataclass
+class Story:
+    """Backfills of one pipeline beside its stream.
+
+    Args:
+        flow: The events.
+        pipeline: Whose.
+        drivers: Of its project.
+        chance: Decides ranges and moments.
+        killed: Backfills that were killed.
+        archived: Events that their plans read from the archive, and from the hub.
+    """
+
+    flow: Flow
+    pipeline: LakePipeline
+    drivers: Drivers
+    chance: random.Random
+    killed: int = 0
+    archived: Counter[str] = field(default_factory=Counter)
+
+    def round(self) -> None:
+        """Rows are lost, and brought back by a backfill that is killed and repeated."""
+        live = eventually(self._ready, "windows are closed, and archived", CLOSED_TIMEOUT_SECONDS)
+        assert isinstance(live, LiveSide)
+        self.flow.forget(live)
+        bounds, condition = self._range(live)
+        backfills = Backfills(self.drivers, self.pipeline)
+        plan = backfills.plan(bounds)
+        assert plan.archive is not None
+        assert plan.end_offsets is not None
+        self.archived["archive"] += sum(each.end - each.first for each in plan.archive.slices)
+        joined = plan.archive.join[self.flow.hub.hub]
+        self.archived["hub"] += sum(
+            max(0, end - joined[number]) for number, end in plan.end_offsets[self.flow.hub.hub].items()
+        )
+        table = self.pipeline.resolved.spec.delta_sinks[0].table
+        DeltaTable(str(self.pipeline.lake.root / "tables" / table)).delete(condition)
+        for _ in range(self.chance.randint(1, 2)):
+            driver = self.drivers.start(self.pipeline.name, "backfill", "--plan", plan.digest)
+            try:
+                assert driver.wait(self.chance.uniform(EARLIEST, LATEST)) == 0, driver.output[-3000:]
+            except subprocess.TimeoutExpired:
+                driver.kill()
+                self.killed += 1
+        backfills.carry_out(plan)
+
+    def _ready(self) -> LiveSide | None:
+        live = read_live_side(self.pipeline.lake.store, self.pipeline.resolved)
+        if live is None or live.batch_id is None or min(self.flow.captured[0], self.flow.captured[1]) == 0:
+            return None
+        # Without state there is no watermark.
+        closes = self.pipeline.name == "windows"
+        closed = live.closed_until is not None and live.closed_until >= START + 3 * WINDOW
+        return live if closed or not closes else None
+
+    def _range(self, live: LiveSide) -> tuple[Bounds, str]:
+        """What to process again, and the rows of it that are lost before."""
+        if self.pipeline.name == "readings":
+            return parse_bounds("2020-01-01", "2030-01-01"), f"id % 7 = {self.chance.randrange(7)}"
+        assert live.closed_until is not None
+        closed = (live.closed_until - START) // WINDOW
+        first, last = sorted(self.chance.sample(range(closed + 1), 2))
+        start, end = START + first * WINDOW, START + last * WINDOW
+        lost = f"window_start >= '{start.isoformat()}' AND window_start < '{end.isoformat()}'"
+        return Bounds(start=start, end=end), lost
+
+
+@pytest.fixture
+def secret(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    found = {"TIDEMILL_SECRET_HUB_CONNECTION": CONNECTION_STRING}
+    monkeypatch.setenv(*next(iter(found.items())))
+    return found
+
+
+@pytest.fixture
+def hub(tmp_path: Path, spark: SparkSession, kafka: Kafka) -> CapturedHub:
+    return CapturedHub(Lake(tmp_path / "lake", spark), kafka)
+
+
+# Backfills of a minute, killed and repeated, on a machine that may do something else beside.
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("name", ["readings", "windows"])
+def test_backfills_over_archive_and_hub_beside_a_stream_all_killed_at_random(
+    name: str,
+    hub: CapturedHub,
+    secret: dict[str, str],
+    pytestconfig: pytest.Config,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Every event once; windows as a batch computes them."""
+    keys = {"transform": hub.lake.transform("windows", COUNTS)} if name == "windows" else {}
+    event_time = {"column": "at", "watermark": "2 hours"}
+    pipeline = hub.pipeline(name, event_time=event_time, run={"trigger": "1 second"}, **keys)
+    with drivers_of(hub.lake.folder, secret) as drivers, flowing(hub) as flow:
+        chance = random.Random(f"{SEED} {name}")
+        kills, story = Kills(drivers, name, chance), Story(flow, pipeline, drivers, random.Random(SEED))
+        beside(kills, partial(rounds_of, story, pytestconfig.getoption("rounds") or ROUNDS))
+    with drivers_of(hub.lake.folder, secret) as drivers:
+        flow.send(int(WATERMARK / timedelta(minutes=1)) + 20)
+        last = drivers.start(name, "incremental")
+        assert last.wait(START_TIMEOUT_SECONDS) == 0, last.output[-3000:]
+
+    with capsys.disabled():
+        # A soak shows what it went through.
+        print(  # noqa: T201
+            f"\n{name}: {flow.sent} events, read by backfills {dict(story.archived)}, backfills killed "
+            f"{story.killed}, streams killed {dict(kills.phases)}"
+        )
+    assert min(story.archived["archive"], story.killed, kills.phases.total()) > 0
+    if name == "readings":
+        rows = [(r["kafka_partition"], r["kafka_offset"], r["id"]) for r in hub.lake.rows("silver/readings")]
+        assert sorted(rows) == sorted((n % 2, n // 2, n) for n in range(flow.sent))
+    else:
+        found = sorted((r["window_start"], r["events"]) for r in hub.lake.rows("silver/windows"))
+        assert found == closed_windows(flow.sent)
+
+
+def rounds_of(story: Story, rounds: int) -> None:
+    for _ in range(rounds):
+        story.round()
+
+
+def beside(kills: Kills, act: partial[None]) -> None:
+    """Streams that are killed again and again for as long as something is done."""
+    over = threading.Event()
+
+    def again() -> None:
+        while not over.is_set():
+            # Long enough for batches: a backfill of windows waits for some to be closed.
+            kills.at_a_random_moment(EARLIEST, 2 * LATEST)
+
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(again)
+        try:
+            act()
+        finally:
+            over.set()
+        running.result()
+
+
+def closed_windows(sent: int) -> list[tuple[datetime, int]]:
+    """Windows that the watermark has passed, with their events."""
+    counts = Counter(START + WINDOW * (number // 10) for number in range(sent))
+    until = START + timedelta(minutes=sent - 1) - WATERMARK - WINDOW
+    return sorted((start, events) for start, events in counts.items() if start <= until)
