@@ -34,4 +34,5 @@ def test_alerts_reach_the_topic(tidemill_spark, tidemill_broker, tmp_path):
 
 def test_windows_are_the_same_however_readings_come(tidemill_spark, tmp_path):
     rows = [reading(minute) for minute in (0, 3, 1, 12, 8, 25)]
-    testing.assert_same_result(WINDOWS, rows, tmp_path, tidemill_spark, splits=1)
+    beside = {"with_crashes": True, "with_backfill": True}
+    testing.assert_same_result(WINDOWS, rows, tmp_path, tidemill_spark, splits=1, **beside)

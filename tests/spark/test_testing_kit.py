@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -102,6 +104,57 @@ def test_a_result_that_depends_on_batches_is_told_with_the_smallest_split(lake: 
         "    {'rows': 1}",
         "    {'rows': 1}",
     ]
+
+
+WINDOWS = """
+from pyspark.sql import functions as F
+
+def transform(readings):
+    if not readings.isStreaming:
+        readings = readings.{in_a_backfill}
+    windows = readings.groupBy(F.window("at", "5 minutes")).agg(F.count("*").alias("readings"))
+    return windows.select(F.col("window.start").alias("start"), "readings")
+"""
+READING = {
+    "type": "record",
+    "name": "Reading",
+    "fields": [{"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}}],
+}
+# In two batches, those behind the third row can be late.
+READINGS = [{"at": START + timedelta(minutes=minute)} for minute in (1, 2, 60, 3, 61, 62, 4, 200)]
+
+
+def windows(lake: Lake, name: str, in_a_backfill: str) -> Path:
+    (lake.folder / "conf/schemas/reading.avsc").write_text(json.dumps(READING))
+    lake.pipeline(
+        name,
+        source={"kafka": {"topic": "readings"}},
+        payload={"avro": {"schema": "reading.avsc", "framing": "confluent", "writers": "registry"}},
+        event_time={"column": "at", "watermark": "10 minutes", "late": "table"},
+        transform=lake.transform(name, WINDOWS.replace("{in_a_backfill}", in_a_backfill)),
+        sinks=[{"delta": {"table": "silver/windows"}}, {"console": {}}],
+    )
+    return lake.folder / f"conf/pipelines/{name}.yaml"
+
+
+def test_late_rows_and_runs_that_crash_leave_one_result(lake: Lake) -> None:
+    file = windows(lake, "windows", "where('true')")
+    testing.assert_same_result(file, READINGS, lake.folder / "runs", lake.spark, splits=1, with_crashes=True)
+
+
+def test_a_result_that_a_backfill_changes_is_told_without_what_is_not_to_blame(lake: Lake) -> None:
+    file, rows = windows(lake, "windows", "where('false')"), [READINGS[0], READINGS[2]]
+    with pytest.raises(AssertionError) as failed:
+        testing.assert_same_result(
+            file, rows, lake.folder / "runs", lake.spark, splits=1, with_crashes=True, with_backfill=True
+        )
+    *told, row = str(failed.value).splitlines()
+    assert told == [
+        "windows: 2 rows give another result than in one batch if they come as: one batch, each batch "
+        "followed by a backfill",
+        "  silver/windows: 1 rows only in one batch",
+    ]
+    assert row.endswith("'readings': 1}")
 
 
 def test_a_pipeline_that_gives_no_row_proves_nothing(lake: Lake) -> None:

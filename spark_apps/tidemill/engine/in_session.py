@@ -13,10 +13,12 @@ from typing import Literal
 
 from pyspark.sql import SparkSession
 
+from tidemill.backfill.plan import BackfillPlan
 from tidemill.checkpoint.epochs import claim_epoch
 from tidemill.checkpoint.gate import check, check_holds, gather_facts
 from tidemill.checkpoint.status import Status
 from tidemill.engine.admission import admit, generation_to_run
+from tidemill.engine.backfill import run_backfill
 from tidemill.engine.drain import Drain
 from tidemill.engine.models import with_models
 from tidemill.engine.reporter import Reporter
@@ -100,3 +102,23 @@ def run_in_session(
         # As when a driver stops Spark: what the query still had to say is heard first.
         spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
         spark.streams.removeListener(reporter)
+
+
+def backfill_in_session(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    store: Store,
+    plan: BackfillPlan,
+    step_done: StepDone = nothing_more,
+) -> Reporter:
+    """Carry out a plan, perhaps an older one, or one that crashed.
+
+    Raises:
+        UsageError: TIDE-BACK-016, if it does not hold any more.
+    """
+    pipeline = with_models(pipeline, store)
+    run = RunContext(pipeline, "backfill", new_run_id(), store, Drain(), code_of(pipeline))
+    path = pipeline.layout.backfill_status(plan.pipeline, plan.digest)
+    reporter = new_reporter(store, path, pipeline.name, run.mode, run.run_id)
+    run_backfill(spark, run, reporter, plan, step_done)
+    return reporter

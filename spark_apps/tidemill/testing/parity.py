@@ -1,69 +1,55 @@
 """One result however rows come: all at once, cut into batches at random, shuffled within each.
 
+Where a test asks for it, runs crash and start again, and a backfill computes again what they have written.
+
 What is compared: the rows of every table, of every sink that is given each row once, and what was rejected
 with its reason; not the order of rows, and not what a sink is given of a result that it sees change (mode
-update). A cut is tried only where no row behind it would come later than the watermark allows: a row that is
-late may rightly be missing.
+update). A sink that is no table may be given rows again behind a crash, so each counts once there.
+
+A row that comes later than the watermark allows may rightly be missing. So a cut is tried only where no row
+behind it would be late; but with `late: table` everywhere, and then the rows that are not in the table of
+late ones must give what they give in one batch. A backfill brings late rows in, so beside one no row comes
+late.
 """
 
 from __future__ import annotations
 
 import os
-import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from tidemill.errors import UsageError
-from tidemill.names import ASIDE_OUTPUTS, LATE_OUTPUT, QUARANTINE_OUTPUT
-from tidemill.testing.pipeline_run import PipelineRun, find_declared
+from tidemill.names import ASIDE_OUTPUTS
+from tidemill.testing.arrivals import Arrival, nothing_to_compare, possible_cuts, time_of
+from tidemill.testing.broker import Broker
+from tidemill.testing.declared import Declared, find_declared
+from tidemill.testing.parity_run import Handed, ParityRun, Result
+from tidemill.testing.pipeline_run import PipelineRun
 from tidemill.testing.rows import Row
+from tidemill.testing.smallest_failure import Choices, smallest_failure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Most cuts of one split: each is a run of a second or two.
-MOST_CUTS = 2
-
-# Most runs that look for a smaller split once one fails.
-SHRINKING_RUNS = 15
-
 # Most rows of a difference that are shown.
 SHOWN_ROWS = 5
 
-Result = dict[str, Counter[str]]
 
-
-@dataclass(frozen=True)
-class Split:
-    """How rows come.
+class Beside(TypedDict, total=False):
+    """What else happens.
 
     Args:
-        cuts: Before which rows a new batch begins, ascending.
-        shuffle: Seed of the order within each batch; 0 leaves it as it is.
+        with_crashes: Each run crashes after a step of its batches, and is started again.
+        with_backfill: Behind each batch, a backfill computes again what no later row can change.
+        broker: Real topics in the place of stand-ins, `tidemill_broker`.
     """
 
-    cuts: tuple[int, ...] = ()
-    shuffle: int = 0
-
-    def batches(self, count: int) -> list[list[int]]:
-        """Places of so many rows, batch by batch."""
-        ends = [*self.cuts, count]
-        batches = [list(range(start, end)) for start, end in zip([0, *self.cuts], ends, strict=True)]
-        if self.shuffle:
-            chance = random.Random(self.shuffle)  # noqa: S311  # repeatable, no secret
-            for batch in batches:
-                chance.shuffle(batch)
-        return batches
-
-    def __str__(self) -> str:
-        cuts = ", ".join(map(str, self.cuts))
-        cut = f"cut before {'row' if len(self.cuts) == 1 else 'rows'} {cuts}" if cuts else "one batch"
-        return f"{cut}, each batch shuffled (seed {self.shuffle})" if self.shuffle else cut
+    with_crashes: bool
+    with_backfill: bool
+    broker: Broker
 
 
 def assert_same_result(
@@ -72,6 +58,7 @@ def assert_same_result(
     folder: str | os.PathLike[str],
     spark: SparkSession,
     splits: int = 4,
+    **beside: Unpack[Beside],
 ) -> None:
     """Assert that a pipeline gives the same rows for one batch and for random splits of it.
 
@@ -81,6 +68,7 @@ def assert_same_result(
         folder: Of the runs, each with a folder of its own.
         spark: The session of the test run.
         splits: How many are tried; the same ones each time.
+        **beside: `with_crashes`, `with_backfill`, `broker`; see `Beside`.
 
     Raises:
         AssertionError: With the smallest split found that gives another result, and the rows that differ.
@@ -89,82 +77,88 @@ def assert_same_result(
     declared = find_declared(Path(file))
     sources = 1 if declared.spec.sources is None else len(declared.spec.sources)
     if len(rows) < 2 or sources > 1:
-        raise _nothing_to_compare(
+        raise nothing_to_compare(
             "There is nothing to compare: it takes two rows at least, and one source.",
             {"pipeline": declared.name, "rows": len(rows), "sources": sources},
             "give more rows; test a pipeline of several sources by add_rows and advance",
         )
-    event_time = declared.spec.event_time
-    times = [None if event_time is None else time_of(row.get(event_time.column)) for row in rows]
-    cuts = possible_cuts(times, timedelta(0) if event_time is None else event_time.watermark)
     Path(folder).mkdir(parents=True, exist_ok=True)
-
-    def new_run() -> PipelineRun:
-        return PipelineRun(declared, Path(mkdtemp(dir=folder, prefix="run_")), spark)
-
-    first = new_run()
-    items = first.items(rows)
-    expected = result_of(first, items, Split())
-    if not any(rows for output, rows in expected.items() if output not in ASIDE_OUTPUTS):
-        raise _nothing_to_compare(
-            "One batch of these rows gives no row anywhere, so there is nothing to compare.",
-            {"pipeline": declared.name, "rows": len(rows)},
-            "add rows that end its windows: later ones than the watermark waits for",
-        )
-
-    def difference(split: Split) -> str:
-        return explain(expected, result_of(new_run(), items, split))
-
-    found = smallest_failure(difference, cuts, splits)
+    comparison = _Comparison(declared, Path(folder), spark, rows, beside.get("broker"))
+    steps = comparison.steps if beside.get("with_crashes") else 0
+    backfill = beside.get("with_backfill", False)
+    choices = Choices(comparison.cuts(may_be_late=not backfill), splits, steps, backfill)
+    found = smallest_failure(comparison.difference, choices)
     if found is not None:
-        split, why = found
+        arrival, why = found
         raise AssertionError(
             f"{declared.name}: {len(rows)} rows give another result than in one batch if they come as: "
-            f"{split}{why}"
+            f"{arrival}{why}"
         )
 
 
-def time_of(value: object) -> datetime | None:
-    """When a row happened; None where it does not say so.
+class _Comparison:
+    """Runs of one pipeline with the same rows, against the one that has them all in one batch.
 
-    Raises:
-        UsageError: TIDE-TEST-006, if it is no time.
+    Args:
+        declared: The pipeline file.
+        folder: Of the runs.
+        spark: The session.
+        rows: In an order in which they may arrive.
+        broker: Real topics.
     """
-    try:
-        moment = value if value is None or isinstance(value, datetime) else datetime.fromisoformat(str(value))
-    except ValueError as error:
-        raise _nothing_to_compare(
-            "The event time of a row is no time, so it is not known which rows would be late.",
-            {"reason": error},
-            "write a datetime, or ISO 8601",
-        ) from error
-    return moment.replace(tzinfo=UTC) if moment is not None and moment.tzinfo is None else moment
 
+    def __init__(
+        self,
+        declared: Declared,
+        folder: Path,
+        spark: SparkSession,
+        rows: Sequence[Row],
+        broker: Broker | None,
+    ) -> None:
+        self._declared, self._folder, self._spark, self._broker = declared, folder, spark, broker
+        time = declared.spec.event_time
+        times = [None if time is None else time_of(row.get(time.column)) for row in rows]
+        self._handed = Handed(self._new_run().items(rows), times)
+        whole = self._run(self._handed, Arrival())
+        self.steps = whole.steps
+        # What the rows that are not late give in one batch, by those that are.
+        self._expected = {whole.late(): whole.result()}
+        if not any(rows for name, rows in whole.result().items() if name not in ASIDE_OUTPUTS):
+            raise nothing_to_compare(
+                "One batch of these rows gives no row anywhere, so there is nothing to compare.",
+                {"pipeline": declared.name, "rows": len(rows)},
+                "add rows that end its windows: later ones than the watermark waits for",
+            )
 
-def possible_cuts(times: Sequence[datetime | None], watermark: timedelta) -> list[int]:
-    """Rows before which a batch may begin without making any of them late; all of them without times."""
-    found = []
-    for cut in range(1, len(times)):
-        seen = [moment for moment in times[:cut] if moment is not None]
-        still = [moment for moment in times[cut:] if moment is not None]
-        if not seen or not still or min(still) >= max(seen) - watermark:
-            found.append(cut)
-    return found
+    def cuts(self, *, may_be_late: bool) -> list[int]:
+        """Before which rows a batch may begin."""
+        time = self._declared.spec.event_time
+        if may_be_late and time is not None and time.late == "table":
+            return list(range(1, len(self._handed.items)))
+        return possible_cuts(self._handed.times, timedelta(0) if time is None else time.watermark)
 
+    def difference(self, arrival: Arrival) -> str:
+        """What is otherwise than in one batch; empty if nothing is."""
+        run = self._run(self._handed, arrival)
+        late = run.late()
+        if late not in self._expected:
+            self._expected[late] = self._run(self._handed.without(late), Arrival()).result()
+        expected, found = self._expected[late], run.result()
+        if arrival.crash:
+            expected, found = self._each_once(expected), self._each_once(found)
+        return explain(expected, found)
 
-def result_of(run: PipelineRun, items: Sequence[Any], split: Split) -> Result:
-    """Run the pipeline; its rows by output."""
-    for batch in split.batches(len(items)):
-        run.add_items(items[place] for place in batch)
-        run.advance()
-    spec = run.resolved.spec
-    result = {sink.table: _counted(run.table(sink.table)) for sink in spec.delta_sinks}
-    for declared, sink in zip(run.declared.spec.sinks, spec.sinks, strict=True):
-        if sink.memory is not None and (sink.memory.mode or spec.output_mode) != "update":
-            result[declared.place] = _counted(run.sent(declared.place))
-    rejected = [{"reason": row["reason"], "value": row["value"]} for row in run.quarantine()]
-    late = Counter(["a late row"] * len(run.late()))
-    return {**result, QUARANTINE_OUTPUT: _counted(rejected), LATE_OUTPUT: late}
+    def _run(self, handed: Handed, arrival: Arrival) -> ParityRun:
+        return ParityRun(self._new_run(), self._spark, handed, arrival)
+
+    def _new_run(self) -> PipelineRun:
+        folder = Path(mkdtemp(dir=self._folder, prefix="run_"))
+        return PipelineRun(self._declared, folder, self._spark, self._broker)
+
+    def _each_once(self, result: Result) -> Result:
+        """Of sinks that are no tables."""
+        tables = {*ASIDE_OUTPUTS, *(sink.table for sink in self._declared.spec.delta_sinks)}
+        return {name: rows if name in tables else Counter(set(rows)) for name, rows in result.items()}
 
 
 def explain(expected: Result, found: Result) -> str:
@@ -176,76 +170,3 @@ def explain(expected: Result, found: Result) -> str:
             if shown:
                 lines += [f"  {output}: {more.total()} rows only {where}", *shown]
     return "".join(f"\n{line}" for line in lines)
-
-
-def smallest_failure(
-    difference: Callable[[Split], str], cuts: Sequence[int], splits: int
-) -> tuple[Split, str] | None:
-    """Try so many splits; of those that fail, the smallest one that was found, and its difference.
-
-    Fewer cuts are smaller, and then an order that is not shuffled.
-
-    Raises:
-        UsageError: TIDE-TEST-008, without hypothesis.
-    """
-    try:
-        from hypothesis import HealthCheck, Phase, given, settings
-        from hypothesis import strategies as st
-    except ImportError as error:
-        raise UsageError(
-            "TIDE-TEST-008",
-            "The parity kit needs hypothesis, which chooses the splits.",
-            fix="install tidemill with the extra `testing`",
-        ) from error
-    # The first run is this one.
-    outcomes = {Split(): ""}
-
-    def outcome(split: Split) -> str:
-        if split not in outcomes:
-            failed = any(outcomes.values())
-            spent = len(outcomes) > splits + (SHRINKING_RUNS if failed else 0)
-            outcomes[split] = "" if spent else difference(split)
-        return outcomes[split]
-
-    some_cuts = (
-        st.lists(st.sampled_from(cuts), unique=True, max_size=MOST_CUTS).map(sorted).map(tuple)
-        if cuts
-        else st.just(())
-    )
-
-    @settings(
-        max_examples=splits + 1,
-        phases=(Phase.generate, Phase.shrink),
-        # The same splits each time: a test that fails, fails again.
-        derandomize=True,
-        database=None,
-        deadline=None,
-        report_multiple_bugs=False,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(st.builds(Split, some_cuts, st.integers(0, 2**16)))
-    def search(split: Split) -> None:
-        if outcome(split):
-            raise _DiffersError(split)
-
-    try:
-        search()
-    except _DiffersError as failure:
-        return failure.split, outcomes[failure.split]
-    return None
-
-
-class _DiffersError(Exception):
-    """Tells hypothesis that a split fails."""
-
-    def __init__(self, split: Split) -> None:
-        super().__init__(str(split))
-        self.split = split
-
-
-def _nothing_to_compare(problem: str, facts: Mapping[str, object], fix: str) -> UsageError:
-    return UsageError("TIDE-TEST-006", problem, facts=facts, fix=fix)
-
-
-def _counted(rows: Sequence[Row]) -> Counter[str]:
-    return Counter(str(dict(row)) for row in rows)

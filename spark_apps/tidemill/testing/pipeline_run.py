@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 from tidemill.checkpoint.status import Status
 from tidemill.errors import UsageError
 from tidemill.names import LATE_OUTPUT, QUARANTINE_OUTPUT, SOURCE_NAME
+from tidemill.sinks.batch_commit import StepDone, nothing_more
 from tidemill.spec.environment import EnvironmentSpec
 from tidemill.spec.named_parts import check_named_parts
 from tidemill.spec.near_key import near_key
-from tidemill.spec.pipeline import PipelineSpec
-from tidemill.spec.project import Environment, Pipeline, Project
+from tidemill.spec.project import Environment, Pipeline
 from tidemill.storage.store import Store
 from tidemill.testing.broker import Broker
+from tidemill.testing.declared import Declared, find_declared
 from tidemill.testing.feeds import (
     Feed,
     FilesFeed,
@@ -58,34 +58,6 @@ def pipeline(
         SpecError: If the declaration, its schema or its transform is wrong.
     """
     return PipelineRun(find_declared(Path(file)), Path(folder), spark, broker)
-
-
-@dataclass(frozen=True)
-class Declared:
-    """A pipeline file, read."""
-
-    project: Project
-    name: str
-    spec: PipelineSpec
-
-
-def find_declared(file: Path) -> Declared:
-    """Read a pipeline file of a project.
-
-    Raises:
-        UsageError: TIDE-TEST-005, if it is not in the `conf/pipelines` of one.
-        SpecError: If it is wrong, or missing.
-    """
-    path = file.absolute()
-    if path.parent.parts[-2:] != ("conf", "pipelines") or path.suffix != ".yaml":
-        raise UsageError(
-            "TIDE-TEST-005",
-            "This is not the file of a pipeline.",
-            facts={"file": path},
-            fix="name a file such as conf/pipelines/orders.yaml; its project has the transforms and schemas",
-        )
-    project = Project(path.parents[2])
-    return Declared(project, path.stem, project.load_pipeline(path.stem))
 
 
 class PipelineRun:
@@ -152,8 +124,12 @@ class PipelineRun:
         """Hand in for the next batch what `items` has made."""
         self._pending.setdefault(self._source(to), []).extend(items)
 
-    def advance(self) -> Status:
+    def advance(self, step_done: StepDone = nothing_more) -> Status:
         """Run all that was handed in, as one batch; then, with a watermark, the empty one that moves it.
+
+        Args:
+            step_done: Told of each step of the batches. One that fails stands for a crash behind the step,
+                and the next `advance` for the start after it.
 
         Returns:
             What the driver says of this run: rows by output, late and rejected rows, watermark.
@@ -161,11 +137,15 @@ class PipelineRun:
         Raises:
             TidemillError: What stopped the pipeline, as in production.
         """
-        from tidemill.engine.in_session import run_in_session
+        from tidemill.engine.in_session import Meanwhile, run_in_session
 
         self.put()
-        _, reporter = run_in_session(self._spark, self._pipeline, Store(self._pipeline.layout.root))
-        self._take_sent()
+        store, meanwhile = Store(self._pipeline.layout.root), Meanwhile(step_done=step_done)
+        try:
+            _, reporter = run_in_session(self._spark, self._pipeline, store, meanwhile=meanwhile)
+        finally:
+            # What a sink was given before a crash, it has.
+            self._take_sent()
         return reporter.status
 
     def put(self) -> None:
@@ -275,9 +255,10 @@ class PipelineRun:
 
     def _take_sent(self) -> None:
         for place, sink in enumerate(self._pipeline.spec.sinks):
-            if sink.memory is None:
+            if sink.memory is None or not self._spark.catalog.tableExists(self._views[place]):
                 continue
             rows = self._spark.table(self._views[place]).toArrow().to_pylist()
+            self._spark.catalog.dropTempView(self._views[place])
             seen = self._sent[self.declared.spec.sinks[place].place]
             if (sink.memory.mode or self._pipeline.spec.output_mode) == "complete":
                 seen.clear()

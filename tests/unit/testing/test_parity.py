@@ -1,4 +1,4 @@
-"""Which splits are fair, and that the smallest one that fails is found."""
+"""Which arrivals of rows are fair, and that the smallest one that fails is found."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ import pytest
 
 from tests.support.conf_project import ConfProject
 from tidemill import testing
+from tidemill.backfill.row_origin import EventWindow
 from tidemill.errors import UsageError
-from tidemill.testing.parity import Split, explain, possible_cuts, smallest_failure, time_of
+from tidemill.sinks.batch_commit import StepDone
+from tidemill.testing.arrivals import Arrival, possible_cuts, time_of
+from tidemill.testing.beside import CrashedError, closed_windows, crash_after, started_again
+from tidemill.testing.parity import explain
+from tidemill.testing.smallest_failure import Choices, smallest_failure
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -22,15 +27,15 @@ def minutes(*numbers: int | None) -> list[datetime | None]:
 
 
 def test_batches_are_the_rows_between_cuts() -> None:
-    assert Split().batches(3) == [[0, 1, 2]]
-    assert Split((1, 3)).batches(5) == [[0], [1, 2], [3, 4]]
+    assert Arrival().batches(3) == [[0, 1, 2]]
+    assert Arrival((1, 3)).batches(5) == [[0], [1, 2], [3, 4]]
 
 
 def test_a_shuffled_batch_has_the_same_rows_in_another_order_each_time_the_same() -> None:
-    batches = Split((10,), shuffle=7).batches(30)
-    assert batches == Split((10,), shuffle=7).batches(30)
-    assert [sorted(batch) for batch in batches] == Split((10,)).batches(30)
-    assert batches != Split((10,)).batches(30)
+    batches = Arrival((10,), shuffle=7).batches(30)
+    assert batches == Arrival((10,), shuffle=7).batches(30)
+    assert [sorted(batch) for batch in batches] == Arrival((10,)).batches(30)
+    assert batches != Arrival((10,)).batches(30)
 
 
 @pytest.mark.parametrize(
@@ -58,37 +63,98 @@ def test_a_time_without_a_zone_is_taken_as_utc() -> None:
 
 @pytest.mark.parametrize("guilty", [7, 13])
 def test_the_smallest_split_that_fails_is_found(guilty: int) -> None:
-    tried: list[Split] = []
+    tried: list[Arrival] = []
 
-    def difference(split: Split) -> str:
-        tried.append(split)
-        batches = split.batches(20)
+    def difference(arrival: Arrival) -> str:
+        tried.append(arrival)
+        batches = arrival.batches(20)
         return "parted" if not any({guilty - 1, guilty} <= set(batch) for batch in batches) else ""
 
-    assert smallest_failure(difference, range(1, 20), splits=60) == (Split((guilty,)), "parted")
+    assert smallest_failure(difference, Choices(range(1, 20), 60)) == (Arrival((guilty,)), "parted")
     assert len(tried) == len(set(tried)) <= 60 + 16
 
 
 def test_an_order_that_matters_is_found_without_a_cut() -> None:
-    def difference(split: Split) -> str:
-        return "turned" if split.batches(2) != Split(split.cuts).batches(2) else ""
+    def difference(arrival: Arrival) -> str:
+        return "turned" if arrival.batches(2) != Arrival(arrival.cuts).batches(2) else ""
 
-    found = smallest_failure(difference, [], splits=10)
+    found = smallest_failure(difference, Choices([], 10))
     assert found is not None
     assert found[0].cuts == ()
     assert "each batch shuffled (seed " in str(found[0])
 
 
 def test_as_many_splits_are_tried_as_asked_for_and_the_same_ones_again() -> None:
-    def tried() -> list[Split]:
-        seen: list[Split] = []
-        assert smallest_failure(lambda split: seen.append(split) or "", range(1, 50), splits=5) is None  # type: ignore[func-returns-value]
+    def tried() -> list[Arrival]:
+        seen: list[Arrival] = []
+        choices = Choices(range(1, 50), 5)
+        assert smallest_failure(lambda arrival: seen.append(arrival) or "", choices) is None  # type: ignore[func-returns-value]
         return seen
 
     first = tried()
     assert 4 <= len(first) <= 5
-    assert Split() not in first
+    assert Arrival() not in first
     assert tried() == first
+
+
+@pytest.mark.parametrize(
+    ("guilty", "found"),
+    [
+        ("crash", "one batch, each run crashed after step 2 and started again"),
+        ("backfill", "one batch, each batch followed by a backfill"),
+        ("cuts", "cut before row 5"),
+    ],
+)
+def test_what_happens_meanwhile_is_told_only_if_it_is_to_blame(guilty: str, found: str) -> None:
+    tried: list[Arrival] = []
+
+    def difference(arrival: Arrival) -> str:
+        tried.append(arrival)
+        plain = getattr(Arrival(), guilty)
+        return "" if getattr(arrival, guilty) == plain or (guilty, arrival.crash) == ("crash", 1) else "wrong"
+
+    failure = smallest_failure(difference, Choices(range(1, 9), 20, steps=3, backfill=True))
+    assert failure is not None
+    assert (str(failure[0]), failure[1]) == (found, "wrong")
+    # First of all rows come before and behind a crash and a backfill, about as many.
+    assert tried[0] == Arrival((5,), crash=2, backfill=True)
+
+
+def test_a_run_that_crashes_is_started_again_once() -> None:
+    steps: list[str] = []
+
+    def run(step_done: StepDone) -> str:
+        for step in ("written", "committed"):
+            steps.append(step)
+            step_done(step)
+        return "ended"
+
+    assert started_again(run, crash=1) == "ended"
+    assert steps == ["written", "written", "committed"]
+    assert started_again(run, crash=3) == started_again(run, crash=0) == "ended"
+    assert len(steps) == 7
+    with pytest.raises(CrashedError, match="2: committed"):
+        run(crash_after(2))
+
+
+@pytest.mark.parametrize(
+    ("closed", "length", "slide", "starts"),
+    [
+        (10, 5, 5, (0, 10)),
+        (9, 5, 5, (0, 5)),
+        # Windows of ten minutes each five: that from -5 on has the first row, too.
+        (10, 10, 5, (-5, 5)),
+        (14, 10, 5, (-5, 5)),
+        (4, 5, 5, None),
+    ],
+)
+def test_windows_that_are_over_are_computed_again(
+    closed: int, length: int, slide: int, starts: tuple[int, int] | None
+) -> None:
+    window = EventWindow(kind="any", length=timedelta(minutes=length), slide=timedelta(minutes=slide))
+    (earliest, until) = (START + timedelta(minutes=minute) for minute in (1, closed))
+    found = closed_windows(window, earliest, until)
+    assert (found and found.times) == (starts and tuple(START + timedelta(minutes=n) for n in starts))
 
 
 def test_a_difference_is_told_by_output_with_a_few_rows() -> None:
@@ -103,7 +169,7 @@ def test_a_difference_is_told_by_output_with_a_few_rows() -> None:
 def test_without_hypothesis_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     with pytest.raises(UsageError) as refused:
-        smallest_failure(lambda _split: "", [1], 1)
+        smallest_failure(lambda _arrival: "", Choices([1], 1))
     assert (refused.value.error_id, refused.value.fix) == (
         "TIDE-TEST-008",
         "install tidemill with the extra `testing`",

@@ -1,0 +1,120 @@
+"""One run of a pipeline for a comparison: its rows by output, and which of those handed in came late."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tidemill.names import LINEAGE_COLUMNS, QUARANTINE_OUTPUT
+from tidemill.sinks.batch_commit import StepDone
+from tidemill.testing.arrivals import Arrival
+from tidemill.testing.beside import backfill_closed, started_again
+from tidemill.testing.pipeline_run import PipelineRun
+from tidemill.testing.rows import Row
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Result = dict[str, Counter[str]]
+
+# Where a record lies, and since when, is another place in each run with a real topic.
+_PLACES = frozenset((*LINEAGE_COLUMNS, "kafka_timestamp"))
+
+
+@dataclass(frozen=True)
+class Handed:
+    """What is handed in.
+
+    Args:
+        items: Rows as the source takes them.
+        times: When each happened.
+    """
+
+    items: Sequence[Any]
+    times: Sequence[datetime | None]
+
+    def without(self, late: frozenset[int]) -> Handed:
+        """All but those in some places."""
+        kept = [place for place in range(len(self.items)) if place not in late]
+        return Handed([self.items[place] for place in kept], [self.times[place] for place in kept])
+
+
+class ParityRun:
+    """A run that crashes, starts again and is computed again as an arrival says.
+
+    Args:
+        run: Of the pipeline, in a folder of its own.
+        spark: The session.
+        handed: What it is given.
+        arrival: How.
+    """
+
+    def __init__(self, run: PipelineRun, spark: SparkSession, handed: Handed, arrival: Arrival) -> None:
+        self._run = run
+        self._spark = spark
+        self._times = handed.times
+        self._arrival = arrival
+        self._batches = arrival.batches(len(handed.items))
+        # Where each of Spark's batches stands among those that are handed in.
+        self._handed_in: list[int] = []
+        # Of a run that does not crash.
+        self.steps = 0
+        for place, batch in enumerate(self._batches):
+            run.add_items(handed.items[number] for number in batch)
+            self._advance(place)
+
+    def _advance(self, place: int) -> None:
+        crash = self._arrival.crash
+        newest = started_again(self._run_on, crash)
+        self._handed_in += [place] * (newest + 1 - len(self._handed_in))
+        if self._arrival.backfill:
+            seen = [self._times[number] for batch in self._batches[: place + 1] for number in batch]
+            started_again(partial(backfill_closed, self._spark, self._run.resolved, seen), crash)
+
+    def _run_on(self, step_done: StepDone) -> int:
+        """To the end of what was handed in; the newest batch."""
+
+        def count(step: str) -> None:
+            self.steps += 1
+            step_done(step)
+
+        status = self._run.advance(count)
+        return -1 if status.batch_id is None else status.batch_id
+
+    def late(self) -> frozenset[int]:
+        """Places of the rows that are in the table of late ones.
+
+        Raises:
+            AssertionError: If it has others than those handed in.
+        """
+        found: set[int] = set()
+        rows = self._run.late()
+        # Which rows of a batch are late depends on their times alone.
+        for batch, at in {(row["batch_id"], row["event_time"]) for row in rows}:
+            handed_in = self._batches[self._handed_in[batch]]
+            found |= {number for number in handed_in if self._times[number] == at}
+        if len(found) != len(rows):
+            raise AssertionError(
+                f"{self._run.declared.name}: the table of late rows has {len(rows)}, and {len(found)} of the "
+                f"rows handed in have their times, if they come as: {self._arrival}"
+            )
+        return frozenset(found)
+
+    def result(self) -> Result:
+        """Rows by output, without the late ones."""
+        run = self._run
+        spec = run.resolved.spec
+        result = {sink.table: _counted(run.table(sink.table)) for sink in spec.delta_sinks}
+        for declared, sink in zip(run.declared.spec.sinks, spec.sinks, strict=True):
+            if sink.memory is not None and (sink.memory.mode or spec.output_mode) != "update":
+                result[declared.place] = _counted(run.sent(declared.place))
+        rejected = [{"reason": row["reason"], "value": row["value"]} for row in run.quarantine()]
+        return {**result, QUARANTINE_OUTPUT: _counted(rejected)}
+
+
+def _counted(rows: Sequence[Row]) -> Counter[str]:
+    return Counter(str({name: row[name] for name in row if name not in _PLACES}) for row in rows)
