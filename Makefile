@@ -33,6 +33,10 @@ stores: setup-tests ## object stores for tests: Azurite and an S3 server; two mi
 monitoring: setup-tests ## a Prometheus for tests: Debian's package, unpacked
 	@$(BIN)/python docker/monitoring_programs.py
 
+.PHONY: mlflow
+mlflow: setup ## an MLflow server for tests, in an environment of its own; a minute the first time
+	@$(BIN)/python docker/mlflow_server.py
+
 .PHONY: demo demo-stop
 demo: setup ## start broker, generator and Airflow; watch events become tables
 	@$(BIN)/tidemill dev demo
@@ -44,7 +48,7 @@ demo-stop: setup ## end all that `make demo` started
 examples: setup-tests ## run the examples of textbooks, and compare their rows; NUMBERS="17 18" runs some
 	@$(BIN)/python -m examples.proofs $(NUMBERS)
 
-.PHONY: test test-unit test-monitoring test-stores test-spark test-kafka test-airflow test-browser test-helm
+.PHONY: test test-unit test-monitoring test-stores test-spark test-kafka test-airflow test-demo test-browser test-mlflow test-helm
 test: setup-tests ## all tests that need no more than this machine's Java and Python, in three processes
 	@$(PYTEST) $(PROCESSES) $(TIERS)
 
@@ -67,8 +71,14 @@ test-kafka: setup-tests ## one real broker
 test-airflow: setup-tests ## Airflow's own classes and database
 	@$(PYTEST) tests/airflow
 
+test-demo: setup ## `make demo` as a person starts it: windows, alerts, Airflow; then `make demo-stop`
+	@$(PYTEST) tests/demo
+
 test-browser: setup-tests ## the Streams page in Debian's Chromium, over a real Airflow
 	@$(PYTEST) tests/browser
+
+test-mlflow: mlflow ## models in a real MLflow registry
+	@$(PYTEST) tests/mlflow
 
 test-helm: setup ## the chart, rendered; needs helm, no cluster
 	@$(PYTEST) tests/helm

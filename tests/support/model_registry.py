@@ -1,7 +1,7 @@
 """What MLflow's client asks an MLflow server about registered models, over HTTP.
 
 The server itself cannot be among the tests' packages: MLflow 3.17 with its server wants an older pyarrow than
-ours. The answers are those that a real 3.17.2 gave.
+ours. `tests/mlflow` has one in an environment of its own, and compares these answers with its.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ class FakeModelRegistry:
             return 200, {"model_version": {"name": name, "version": str(number)}}
         if what == "registered-models/get-latest-versions":
             numbers = [self.stages[name, stage] for stage in given["stages"] if (name, stage) in self.stages]
-            return 200, {"model_versions": [{"name": name, "version": str(number)} for number in numbers]}
+            found = [{"name": name, "version": str(number)} for number in numbers]
+            return 200, {"model_versions": found} if found else {}
         if what == "registered-models/get":
             return 200, {"registered_model": {"name": name}}
         assert what == "model-versions/get-download-uri", what
