@@ -57,7 +57,7 @@ def declared(lake: Lake, kafka: Kafka, hub: str) -> LakePipeline:
     source = {
         "namespace": "plant-north",
         "hub": hub,
-        "connection_string": "hub-connection",
+        "auth": {"connection_string": "hub-connection"},
         "endpoint": kafka.broker.listeners[SASL_SSL],
         "ca_file": str(kafka.authority),
         "max_offsets_per_batch": 100,

@@ -64,7 +64,7 @@ class Hub:
         code = folder / "spark_apps/transforms/counts.py"
         code.parent.mkdir(parents=True)
         code.write_text("def transform(orders): ...")
-        source = {"namespace": "plant", "hub": "orders", "connection_string": "hub-connection"}
+        source = {"namespace": "plant", "hub": "orders", "auth": {"connection_string": "hub-connection"}}
         self.pipeline: Pipeline = declared(
             folder,
             environment={"root": str(folder / "data")},

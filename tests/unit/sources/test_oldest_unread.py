@@ -29,7 +29,7 @@ def reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
     PaperBroker({"readings": {0: (0, len(times)), 1: (0, 0)}}, times={"readings": {0: times}}).stand_in(
         monkeypatch
     )
-    source = {"namespace": "n", "hub": "readings", "connection_string": "s", "tier": "standard"}
+    source = {"namespace": "n", "hub": "readings", "auth": {"connection_string": "s"}, "tier": "standard"}
     return declared(tmp_path, environment={"root": str(tmp_path / "data")}, source={"eventhubs": source})
 
 
