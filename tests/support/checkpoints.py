@@ -48,10 +48,12 @@ def write_planned(folder: Path, batch_id: int, *ends: Any, watermark_ms: int = 0
     return file
 
 
-def write_note(folder: Path, number: int, end: Any) -> None:
+def write_note(folder: Path, number: int, end: Any) -> Path:
     """One file of `offsets/` as continuous processing writes it: without a batch."""
     (folder / "offsets").mkdir(parents=True, exist_ok=True)
-    (folder / f"offsets/{number}").write_text(f"v1\n\n{json.dumps(end)}")
+    file = folder / f"offsets/{number}"
+    file.write_text(f"v1\n\n{json.dumps(end)}")
+    return file
 
 
 def track_schema(folder: Path, number: int, version: int, *columns: str) -> Path:

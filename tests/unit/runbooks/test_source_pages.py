@@ -8,10 +8,12 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from tests.support.checkpoints import write_note
 from tests.support.patient import ORDERS, Patient
 from tests.support.runbook_acts import goes_on_by_itself, mended, put_back, waits
 from tests.support.runbook_pages import runbook_pages
 from tests.support.runbook_story import Story, Told, Warned
+from tidemill.checkpoint.gate.checksum import checksum_of
 
 LEDGER = "tidemill ledger PIPELINE"
 GATE = "tidemill checkpoint gate PIPELINE"
@@ -148,6 +150,15 @@ def another_source(patient: Patient) -> None:
     patient.declare(FILES)
 
 
+def noted_without_batches(patient: Patient) -> None:
+    """It ran with `trigger: {continuous: …}`, which notes offsets and plans no batch."""
+    patient.ran(3)
+    for number in range(3):
+        note = write_note(patient.checkpoint, number, {"orders": {"0": 10 * (number + 1)}})
+        note.with_name(f".{number}.crc").write_bytes(checksum_of(note.read_bytes()))
+    patient.values["OFFSETS"] = json.dumps({"orders": {"0": 30}})
+
+
 def sink_added(patient: Patient) -> None:
     patient.ran(3)
     patient.has_broker()
@@ -225,6 +236,13 @@ STORIES = [
         another_source,
         (CKPT + "025",),
         [put_back, START],
+    ),
+    Story(
+        "pipeline-changed",
+        "batches after continuous processing",
+        noted_without_batches,
+        (CKPT + "098",),
+        ["tidemill checkpoint reset PIPELINE --from OFFSETS --reason TEXT --apply", START],
     ),
     Story(NEW_SOURCE, "the source was changed", another_source, (CKPT + "025",), [FROM_EARLIEST, START]),
     Story(

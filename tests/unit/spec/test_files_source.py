@@ -63,7 +63,7 @@ KAFKA = "kafka:\n    topic: orders\npayload:\n  json: {schema: order.json}\n"
             "source.files",
             "`options.dateFormat` is one of Spark's JSON reader",
         ),
-        ("format: text, options: {cleanSource: delete}", "source.files.options", "files stay where they are"),
+        ("format: text, options: {cleanSource: delete}", "source.files.options", "write `after: archive`"),
         (
             "format: text, options: {modifiedAfter: x}",
             "source.files.options",

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tidemill.checkpoint.warm_start import WarmStart
-
 
 def rewind_lines(plan: Mapping[str, Any]) -> list[str]:
     """What goes, what comes back, and who is concerned."""
@@ -76,6 +74,9 @@ def reset_lines(plan: Mapping[str, Any]) -> list[str]:
 
 def _warm_lines(past: Mapping[str, Any]) -> list[str]:
     """From what state is computed."""
+    # The command line shows its help without pydantic.
+    from tidemill.checkpoint.warm_start import WarmStart
+
     warm = WarmStart.model_validate(past)
     written = "none" if warm.written_until is None else warm.written_until.isoformat()
     return [
