@@ -41,10 +41,10 @@ def files_read_live(store: Store, pipeline: Pipeline, generation: str) -> frozen
 
 
 def files_there(pipeline: Pipeline, wanted: AbstractSet[str]) -> frozenset[str]:
-    """Which of some files are there, in the source's folder or in its archive."""
+    """Which of some files are there, in the source's folder or in its archive; not if two have the name."""
     stored = stored_files(pipeline.layout, pipeline.spec.source.chosen.path)
     if stored is not None:
-        return frozenset({*stored.there, *stored.archived})
+        return frozenset({*stored.there, *stored.archived}).difference(stored.in_the_way)
     store, ordered = Store(pipeline.layout.root), sorted(wanted)
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
         there = list(threads.map(partial(is_there, store), ordered))

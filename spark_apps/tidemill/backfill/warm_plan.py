@@ -128,6 +128,11 @@ def _check_early_enough(
     pipeline: Pipeline, live: LiveSide, window: EventWindow, moment: datetime | None
 ) -> None:
     """An event can reach the broker before its own time, by as much as the pipeline allows."""
+    if live.closed_until is None:
+        # Of a generation that was reset, too: the windows of the one before may be in the tables.
+        raise _unprovable(
+            pipeline, "the live generation has closed no window, so nothing tells which there are"
+        )
     if moment is None:
         return
     latest = latest_beginning(window, live.closed_until, pipeline.spec.max_ahead or MOST_AHEAD)

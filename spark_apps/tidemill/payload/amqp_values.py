@@ -50,8 +50,9 @@ def decoded(value: bytes) -> AmqpValue:
     """
     if not value:
         raise ValueError("empty")
-    if value.startswith(_URI):
-        return decoded(value[len(_URI) :])
+    value = value.removeprefix(_URI)
+    if not value or value.startswith(_URI):
+        raise ValueError("a URI of no text")
     kind, content = value[0], value[1:]
     if kind in _CONSTANTS and not content:
         return _CONSTANTS[kind]

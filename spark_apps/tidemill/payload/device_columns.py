@@ -106,7 +106,7 @@ def _properties(headers: dict[str, bytes | None]) -> tuple[Values, Properties]:
         elif content is not None and (content != _NULL or name in _OF_MESSAGE):
             try:
                 values[column] = _moment(content) if column in _TIMES else _text(content)
-            except ValueError:
+            except (ValueError, OverflowError):
                 others[name] = _hexadecimal(content)
     return values, others
 
@@ -115,7 +115,7 @@ def _properties(headers: dict[str, bytes | None]) -> tuple[Values, Properties]:
 def _other(name: str, content: bytes) -> str | None:
     try:
         return _text(content) if name in _OF_MESSAGE else _any(content)
-    except ValueError:
+    except (ValueError, OverflowError):
         return _hexadecimal(content)
 
 

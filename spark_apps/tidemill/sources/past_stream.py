@@ -28,7 +28,7 @@ Rows = Callable[[Slice | BrokerRange], Iterator[dict[str, Any]]]
 
 def past_stream(spark: SparkSession, pipeline: Pipeline, warm: WarmStart) -> DataFrame:
     """All of a past as one batch, in the columns of the pipeline's source."""
-    headers = pipeline.spec.source.chosen.headers
+    headers = pipeline.spec.source.reads_headers
     columns = pa.schema([field for field in COLUMNS if headers or field.name != "kafka_headers"])
     spark.dataSource.register(_source(_parts_of(warm), warm, columns, _rows_of(pipeline, warm)))
     return spark.readStream.format(_FORMAT).load()

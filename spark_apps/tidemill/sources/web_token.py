@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 from dataclasses import dataclass, field
 
 from tidemill.errors import UnavailableError
@@ -34,8 +35,11 @@ def read_token(text: str) -> AccessToken:
         raise ValueError("not a JSON web token")
     try:
         claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-        return AccessToken(text, float(claims["exp"]), float(claims.get("nbf") or 0))
-    except (binascii.Error, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        times = float(claims["exp"]), float(claims.get("nbf") or 0)
+        if not all(map(math.isfinite, times)):
+            raise ValueError("no time")
+        return AccessToken(text, *times)
+    except (binascii.Error, ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError):
         # Without its cause, which may quote the token.
         raise ValueError("a JSON web token that does not say when it expires") from None
 

@@ -89,6 +89,11 @@ def _no_place(pipeline: Pipeline, files: FilesSource) -> str:
     if layout.is_own(files.path):
         return "Tidemill's own files are there, or it holds them"
     base, root = place.base, layout.root
+    if "://" in files.path and not files.path.startswith(("file://", f"{root}/")):
+        return (
+            "it is not below the storage root, as that is spelled, and only there can a verb see whether "
+            "a file is gone"
+        )
     if "://" in base and layout.folder_parts(base)[:2] != layout.folder_parts(root)[:2]:
         return (
             "it is in another bucket or container than the storage root, whose keys are the only ones known"

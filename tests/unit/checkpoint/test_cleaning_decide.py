@@ -45,7 +45,9 @@ def changed(by: timedelta) -> Candidate:
         (changed(SECOND), CHANGED),
         # Stores count whole seconds, Spark's log milliseconds.
         (changed(timedelta(milliseconds=900)), None),
-        (changed(-SECOND), None),
+        (changed(-SECOND), CHANGED),
+        (replace(candidate(), archived_size=5), None),
+        (replace(candidate(), archived_size=6), CHANGED),
         (replace(candidate(), has_one_name=False), OTHER_NAME),
         (replace(candidate(), needed_by=("g0001", "backup b1")), "needed by g0001, backup b1"),
     ],

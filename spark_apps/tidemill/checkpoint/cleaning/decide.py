@@ -41,6 +41,7 @@ class Candidate:
         stored: What is there under its name now; None if nothing is.
         needed_by: What can be gone back to, and would read it again.
         has_one_name: Whether all clients of the store call it alike.
+        archived_size: Bytes of the file of its name in the archive; None if there is none.
     """
 
     name: str
@@ -48,11 +49,17 @@ class Candidate:
     stored: StoredFile | None
     needed_by: tuple[str, ...] = ()
     has_one_name: bool = True
+    archived_size: int | None = None
 
     @property
     def is_changed(self) -> bool:
         """Whether something else is there by now; stores count whole seconds."""
-        return self.stored is not None and _second(self.stored.modified) > _second(self.read.modified)
+        return self.stored is not None and _second(self.stored.modified) != _second(self.read.modified)
+
+    @property
+    def is_another(self) -> bool:
+        """Whether a file of its name and of another size is in the archive: that one was read."""
+        return self.stored is not None and self.archived_size not in (None, self.stored.size)
 
 
 @dataclass(frozen=True)
@@ -106,7 +113,7 @@ def decide_files(
 def _why_it_stays(file: Candidate, before: datetime) -> str:
     if not file.has_one_name:
         return OTHER_NAME
-    if file.is_changed:
+    if file.is_changed or file.is_another:
         return CHANGED
     if file.read.modified > before:
         return YOUNG

@@ -58,7 +58,7 @@ def plan_bring_back(store: Store, pipeline: Pipeline, *, without_missing: bool) 
 
 
 def bring_back_step(pipeline: Pipeline) -> Step:
-    """Move what is archived back; what is in the way of one stays, and the archived one as well."""
+    """Move what is archived back; nothing that is there is written over: both stay then."""
 
     def act(_: Notes) -> None:
         for _stream, stored in _stored(pipeline):
@@ -69,7 +69,7 @@ def bring_back_step(pipeline: Pipeline) -> Step:
 
 
 def _bring_back(stored: StoredFiles) -> None:
-    kept = set(stored.in_the_way)
+    kept = stored.there.keys()
 
     def move(name: str) -> None:
         stored.store.move_within(stored.archive_path(name), stored.source_path(name))

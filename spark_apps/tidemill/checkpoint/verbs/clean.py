@@ -145,7 +145,9 @@ def _candidates(stored: StoredFiles, points: PointsOfReturn) -> Iterable[Candida
         # Of another folder: the declaration has named that one before.
         if name is not None:
             alike = is_local or has_one_name(name)
-            yield Candidate(name, read, stored.there.get(name), points.needed_by(uri), alike)
+            archived = stored.archived.get(name)
+            size = None if archived is None else archived.size
+            yield Candidate(name, read, stored.there.get(name), points.needed_by(uri), alike, size)
 
 
 def _stream_plan(pipeline: Pipeline, files: FilesSource, facts: CleanFacts) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tidemill.checkpoint.current import Accepted, Current
@@ -84,7 +84,9 @@ def look_ahead(
     _check_held(pipeline, origin, batch_id)
     left = None if live is None else tuple(live.side.limits)
     ways = ways_to(pipeline, origin.side, batch_id, left, origin.tables)
-    facts = gather_cut(origin.reader, pipeline, batch_id, _taken_back(pipeline, live, ways))
+    # A fork has no live generation: it would read again what the original has read.
+    since = _read_since(origin.reader, ()) if live is None else _taken_back(pipeline, live, ways)
+    facts = gather_cut(origin.reader, pipeline, batch_id, since)
     facts, unanswered = ask_broker(facts, pipeline)
     tables = {name: _table_facts(batch_id, way.told) for name, way in ways.items() if way.told is not None}
     prospect = Prospect(pipeline, origin, live, batch_id, ways, replace(facts, tables=tables), unanswered)
@@ -162,13 +164,19 @@ def _check_held(pipeline: Pipeline, origin: Origin, batch_id: int) -> None:
 
 
 def _taken_back(pipeline: Pipeline, live: Current | None, ways: Mapping[str, Way]) -> ReadSince | None:
-    """What the live generation has read for the rows that go."""
+    """What the live generation has read for the rows that go.
+
+    One that has written nothing yet, as after a rewind, has the batches that it was copied with.
+    """
     entries = (commit.entry for way in ways.values() for commit in way.undo.batches)
     if live is None:
         return None
     mine = (entry for entry in entries if entry is not None and entry.generation == live.generation)
     numbers = [entry.batch_id for entry in mine if entry.batch_id is not None]
-    if not numbers:
-        return None
     path = pipeline.layout.checkpoint(pipeline.name, live.generation)
-    return ReadSince(CheckpointReader(Store(pipeline.layout.root), path), max(numbers))
+    return _read_since(CheckpointReader(Store(pipeline.layout.root), path), numbers)
+
+
+def _read_since(reader: CheckpointReader, numbers: Iterable[int]) -> ReadSince | None:
+    last = max(numbers, default=max(reader.commit_ids, default=None))
+    return None if last is None else ReadSince(reader, last)
