@@ -16,6 +16,7 @@ from tests.support.lake import Lake, LakePipeline
 from tests.support.running_stream import running_stream
 from tidemill.checkpoint.epochs import claim_epoch
 from tidemill.checkpoint.reading.batches import CheckpointBatches
+from tidemill.checkpoint.status import Status
 from tidemill.engine.liveness import ready
 from tidemill.errors import FencedError, GateRefusedError
 
@@ -106,10 +107,14 @@ def test_a_killed_driver_loses_nothing_a_newer_one_ends_it_and_a_drain_leaves_it
 
 
 def assert_says_what_it_is(drivers: Drivers, name: str, driver: DriverProcess) -> None:
-    status = drivers.wait_for_status(name, driver, "running")
+    def is_ready() -> Status | None:
+        # Its note is in the checkpoint before the status says so.
+        status = drivers.wait_for_status(name, driver, "running")
+        return status if ready(status).good else None
+
+    status = eventually(is_ready, f"{name} says that it has noted something", TIMEOUT_SECONDS)
     assert status.trigger == name
     verdict = ready(status)
-    assert verdict.good
     assert f"without batches ({name}), at least once" in verdict.reason
 
 
@@ -146,7 +151,8 @@ def test_a_checkpoint_goes_on_from_batches_and_its_notes_are_not_taken_for_batch
     with pytest.raises(GateRefusedError) as refused:
         copying(lake, "ids", topic, "1 second", kafka={"topic": output}).run_incremental()
     assert refused.value.error_id == "TIDE-CKPT-098"
-    assert json.dumps({topic: {"0": sent}}) in refused.value.fix
+    # Notes may be behind what is written, never ahead of it.
+    assert f"'{json.dumps(next(iter(newest.ends.values())))}'" in refused.value.fix
     assert set(ids(kafka, output)) == {*range(sent)}
 
 
