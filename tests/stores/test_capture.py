@@ -40,7 +40,7 @@ def test_an_archive_on_blob_storage_is_indexed_and_read_by_tasks(
         "namespace": "plant-north",
         "hub": "readings",
         "auth": {"connection_string": "hub-connection"},
-        "capture": {"path": f"{store_place.root}-of-the-hub"},
+        "capture": {"path": "captured"},
     }
     pipeline = lake.pipeline(
         "readings", source={"iothub": source}, sinks=[{"delta": {"table": "bronze/readings"}}]
@@ -50,7 +50,7 @@ def test_an_archive_on_blob_storage_is_indexed_and_read_by_tasks(
     store = store_place.open()
     for partition, minutes, numbers in ((0, 0, (0, 1, 2)), (0, 5, ()), (0, 10, (2, 3)), (1, 0, (7,))):
         path = paths.path(partition, START + timedelta(minutes=minutes))
-        store.write(f"{store_place.root}-of-the-hub/{path}", capture_file(events(*numbers)))
+        store.write(f"{store_place.root}/captured/{path}", capture_file(events(*numbers)))
 
     archive = read_archive(pipeline, parse_bounds("2020-01-01", "2030-01-01"))
 
