@@ -85,7 +85,7 @@ def look_ahead(
     left = None if live is None else tuple(live.side.limits)
     ways = ways_to(pipeline, origin.side, batch_id, left, origin.tables)
     # A fork has no live generation: it would read again what the original has read.
-    since = _read_since(origin.reader, ()) if live is None else _taken_back(pipeline, live, ways)
+    since = _read_since(pipeline, origin.reader, ()) if live is None else _taken_back(pipeline, live, ways)
     facts = gather_cut(origin.reader, pipeline, batch_id, since)
     facts, unanswered = ask_broker(facts, pipeline)
     tables = {name: _table_facts(batch_id, way.told) for name, way in ways.items() if way.told is not None}
@@ -174,9 +174,11 @@ def _taken_back(pipeline: Pipeline, live: Current | None, ways: Mapping[str, Way
     mine = (entry for entry in entries if entry is not None and entry.generation == live.generation)
     numbers = [entry.batch_id for entry in mine if entry.batch_id is not None]
     path = pipeline.layout.checkpoint(pipeline.name, live.generation)
-    return _read_since(CheckpointReader(Store(pipeline.layout.root), path), numbers)
+    return _read_since(pipeline, CheckpointReader(Store(pipeline.layout.root), path), numbers)
 
 
-def _read_since(reader: CheckpointReader, numbers: Iterable[int]) -> ReadSince | None:
-    last = max(numbers, default=max(reader.commit_ids, default=None))
+def _read_since(pipeline: Pipeline, reader: CheckpointReader, numbers: Iterable[int]) -> ReadSince | None:
+    # Of files alone is it known only from the checkpoint, which may be torn, that they were taken away.
+    files = any(stream.spec.source.files is not None for stream in pipeline.streams.values())
+    last = max(numbers, default=max(reader.commit_ids, default=None) if files else None)
     return None if last is None else ReadSince(reader, last)
