@@ -16,14 +16,18 @@ DAY = timedelta(days=1)
 
 
 def clean(
-    pipeline: Pipeline, after: timedelta = DAY, step_done: Callable[[str], None] = lambda _: None
+    pipeline: Pipeline,
+    after: timedelta = DAY,
+    step_done: Callable[[str], None] = lambda _: None,
+    why_left: Callable[[], str] = lambda: "",
 ) -> dict[str, Any]:
     """Plan and carry out, some time from now, or complete what was begun; returns the plan."""
     store, layout, name = Store(pipeline.layout.root), pipeline.layout, pipeline.name
     request_id = derived_request_id(store, layout, name, "clean", {})
     request = Request("clean", name, request_id, "ann", "hygiene")
-    plan = plan_of(store, layout, request, lambda: plan_clean(store, pipeline, now=datetime.now(UTC) + after))
-    steps = clean_steps(store, pipeline, request, plan)
+    moment = datetime.now(UTC) + after
+    plan = plan_of(store, layout, request, lambda: plan_clean(store, pipeline, why_left(), moment))
+    steps = clean_steps(store, pipeline, request, plan, why_left)
     procedure = procedure_of(request, plan, steps, forbids_starts=False)
     carry_out(store, layout, procedure, lambda: None, step_done)
     return plan

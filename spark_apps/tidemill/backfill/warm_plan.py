@@ -7,7 +7,7 @@ all its events in the past, and rows that a table has must be known as such, by 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from tidemill.backfill.bounds import Bounds
 from tidemill.backfill.hub_archive import MOST_AHEAD, plan_archive, read_archive, with_archive
@@ -46,8 +46,13 @@ def plan_warm_start(
         raise never_ran(pipeline.name)
     window = _provable_window(pipeline, _origin(store, pipeline, analyse))
     _check_finished(pipeline, live)
+    if live.closed_until is None:
+        # Of a generation that was reset, too: the windows of the one before may be in the tables.
+        raise _unprovable(
+            pipeline, "the live generation has closed no window, so nothing tells which there are"
+        )
     moment = _moment(pipeline, wanted)
-    _check_early_enough(pipeline, live, window, moment)
+    _check_early_enough(pipeline, first_open(window, live.closed_until), moment)
     return _from_sources(pipeline, live, Bounds(start=moment))
 
 
@@ -124,25 +129,11 @@ def _moment(pipeline: Pipeline, wanted: str) -> datetime | None:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def _check_early_enough(
-    pipeline: Pipeline, live: LiveSide, window: EventWindow, moment: datetime | None
-) -> None:
+def _check_early_enough(pipeline: Pipeline, needed: datetime, moment: datetime | None) -> None:
     """An event can reach the broker before its own time, by as much as the pipeline allows."""
-    if live.closed_until is None:
-        # Of a generation that was reset, too: the windows of the one before may be in the tables.
-        raise _unprovable(
-            pipeline, "the live generation has closed no window, so nothing tells which there are"
-        )
-    if moment is None:
-        return
-    latest = latest_beginning(window, live.closed_until, pipeline.spec.max_ahead or MOST_AHEAD)
-    if latest is None or moment > latest:
+    latest = needed - (pipeline.spec.max_ahead or MOST_AHEAD)
+    if moment is not None and moment > latest:
         raise _begins_too_late(pipeline, latest, {"from": moment.isoformat()})
-
-
-def latest_beginning(window: EventWindow, closed_until: datetime | None, ahead: timedelta) -> datetime | None:
-    """From when on events are needed; None if no table has a window yet, so that all are."""
-    return None if closed_until is None else first_open(window, closed_until) - ahead
 
 
 def _from_sources(pipeline: Pipeline, live: LiveSide, bounds: Bounds) -> WarmStart:
@@ -151,7 +142,7 @@ def _from_sources(pipeline: Pipeline, live: LiveSide, bounds: Bounds) -> WarmSta
     alone = look_up(pipeline, bounds)
     there = alone if archive is None else with_archive(alone, archive, bounds)
     end = live.offsets or {}
-    _check_complete(pipeline, there, bounds)
+    _check_complete(pipeline, there, bounds, end)
     begins = there.topics.oldest if bounds.start is None else there.from_start
     start: Positions = {
         topic: {number: min(begins.get(topic, {}).get(number, stop), stop) for number, stop in ends.items()}
@@ -164,8 +155,11 @@ def _from_sources(pipeline: Pipeline, live: LiveSide, bounds: Bounds) -> WarmSta
     return warm.model_copy(update={"archive": read})
 
 
-def _check_complete(pipeline: Pipeline, there: RangeFacts, bounds: Bounds) -> None:
-    """What the past lacks must have come before its beginning."""
+def _check_complete(pipeline: Pipeline, there: RangeFacts, bounds: Bounds, end: Positions) -> None:
+    """What the past lacks must have come before its beginning, and be of partitions that there are."""
+    gone = [f"{t}-{p}" for t, ps in end.items() for p in ps if p not in there.topics.ends.get(t, {})]
+    if gone:
+        raise _begins_too_late(pipeline, None, {"gone": ", ".join(gone)})
     cut = cut_partitions(there)
     if bounds.start is None:
         cut = [f"{t}-{p}" for t, ps in there.topics.oldest.items() for p, first in ps.items() if first > 0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from tidemill.names import Layout
 from tidemill.storage.store import Store
@@ -61,7 +61,8 @@ class Status(BaseModel):
     watermark: datetime | None = None
     error: dict[str, Any] | None = None
     trigger_seconds: float | None = None
-    trigger: str = ""
+    # Most streams have batches, and say nothing of it.
+    trigger: str = Field("", exclude_if=lambda kind: not kind)
     progress_within_seconds: float | None = None
     source_retention_seconds: float | None = None
 

@@ -43,6 +43,10 @@ from tidemill.spec.units import format_duration
 # How often a drain looks whether there is a new note, in seconds.
 _LOOK_SECONDS = 0.1
 
+# Offsets after the newest that may be of rows that are written by now. Real-time mode: those of the batch
+# that runs. Continuous processing: also those that its tasks have told, and that it has not put down yet.
+_UNDER_WAY = {"continuous": 2, "real_time": 1}
+
 
 class UnbatchedQuery:
     """A started query whose rows Spark writes itself."""
@@ -66,16 +70,20 @@ class UnbatchedQuery:
         self._watch.look()
 
     def drain(self, timeout: timedelta) -> Literal["drained", "forced"]:
-        """Let Spark note how far it has read, if its next note comes in time; the caller stops the query.
+        """Let Spark note all rows that are written by now, if that comes in time; the caller stops the query.
 
-        What is written after the note is written again by the next driver: with a note every second a few
-        rows, and all since the last note where the next one takes longer than a drain may.
+        What is written after that is written again by the next driver: with a note every second a few rows,
+        and all since the last note where the next ones take longer than a drain may.
         """
         self._watch.reporter.state("draining")
-        if self._run.pipeline.spec.run.trigger >= timeout:
+        declared = self._run.pipeline.spec.run
+        under_way = _UNDER_WAY[declared.trigger_of(self._run.mode)]
+        if under_way * declared.trigger >= timeout:
             return "drained"
-        deadline, noted = time.monotonic() + timeout.total_seconds(), self._watch.committed
-        while self.query.isActive and self._watch.find_commits() == noted:
+        deadline = time.monotonic() + timeout.total_seconds()
+        offsets = CheckpointBatches(self._run.store, self._run.checkpoint).offset_ids()
+        last = max(offsets, default=-1) + under_way
+        while self.query.isActive and self._watch.find_commits() < last:
             if time.monotonic() > deadline:
                 return "forced"
             time.sleep(_LOOK_SECONDS)

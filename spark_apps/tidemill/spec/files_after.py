@@ -37,8 +37,8 @@ def check_after(pipeline: Pipeline) -> None:
                 "TIDE-FILE-001",
                 f"Files of this folder cannot be archived or deleted: {why}.",
                 facts={"pipeline": pipeline.name, "stream": stream, "path": files.path},
-                fix="name a folder of its own that begins without `*`, below the storage root, in its bucket "
-                "or container, or on this machine (file://); or remove `after`",
+                fix="name a folder of its own that begins without `*`, below the storage root or on this "
+                "machine (file://); or remove `after`",
             )
         if files.after == "archive":
             _check_rows(pipeline)
@@ -88,15 +88,10 @@ def _no_place(pipeline: Pipeline, files: FilesSource) -> str:
         return "its path begins with `*`, names no folder, or is an archive itself"
     if layout.is_own(files.path):
         return "Tidemill's own files are there, or it holds them"
-    base, root = place.base, layout.root
-    if "://" in files.path and not files.path.startswith(("file://", f"{root}/")):
+    if "://" in files.path and not files.path.startswith(("file://", f"{layout.root}/")):
         return (
-            "it is not below the storage root, as that is spelled, and only there can a verb see whether "
-            "a file is gone"
-        )
-    if "://" in base and layout.folder_parts(base)[:2] != layout.folder_parts(root)[:2]:
-        return (
-            "it is in another bucket or container than the storage root, whose keys are the only ones known"
+            "it is on a store, and not below the storage root as that is spelled: only there can a verb see "
+            "whether a file is gone"
         )
     return ""
 

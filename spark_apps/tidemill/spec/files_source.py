@@ -79,9 +79,9 @@ class FilesSource(Strict):
         "keep",
         description="What becomes of files that were read, once nothing needs them there: no stream, rewind, "
         "older generation or backup. `archive` moves them into the folder `archived`, below the storage root "
-        "or, for a URI, beside the source's; backfills read them there, and a reset brings them back. "
-        "`delete` deletes them for good: from then on backfills are refused, which would replace rows by "
-        "fewer. Nobody else may read the folder. Done every day by checkpoint_hygiene, or by "
+        "or, elsewhere on this machine, beside the source's; backfills read them there, and a reset brings "
+        "them back. `delete` deletes them for good: from then on backfills are refused, which would replace "
+        "rows by fewer. Nobody else may read the folder. Done every day by checkpoint_hygiene, or by "
         "`tidemill source clean`.",
     )
     keep_for: Duration | None = Field(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -208,6 +209,44 @@ def test_a_warm_reset_begins_where_the_tables_stand_and_needs_of_the_hub_only_th
     with pytest.raises(GateRefusedError) as refused:
         check(with_topics(gather_facts(store, hub.pipeline, "g0002"), hub.pipeline))
     assert refused.value.error_id == "TIDE-CKPT-020"
+
+
+def test_a_generation_that_has_closed_no_window_does_not_tell_which_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was reset, and the tables have windows of the one before."""
+    hub = Hub(tmp_path, monkeypatch)
+    hub.captured(0, 17)
+    write_planned(hub.batches.checkpoint, hub.closes, at_offset(20))
+    refusal = hub.finish().refusal()
+    assert refusal.error_id == "TIDE-CKPT-101"
+    assert "no window" in str(refusal.facts["because"])
+
+
+def test_a_past_of_a_topic_that_was_made_again_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its new records would be taken for those that the tables have."""
+    hub = Hub(tmp_path, monkeypatch, source={"kafka": {"topic": "orders"}})
+    hub.batches = replace(hub.batches, topic_ids=(("orders", "id-1"),))
+    hub.finish()
+    hub.broker.topics["orders"][0] = (0, 24)
+    store, warm = hub.batches.store, hub.plan()
+    wanted = Wanted({"source": warm.end}, warm=warm)
+    hub.broker.ids["orders"] = "id-1"
+    assert plan_reset(store, hub.pipeline, wanted, with_topics_if_told)["unanswered"] == ""
+    hub.broker.ids["orders"] = "id-2"
+    with pytest.raises(GateRefusedError) as refused:
+        plan_reset(store, hub.pipeline, wanted, with_topics_if_told)
+    assert refused.value.facts["cause"] == "TIDE-CKPT-021"
+
+
+def test_a_past_with_a_partition_that_is_gone_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = Hub(tmp_path, monkeypatch, source={"kafka": {"topic": "orders"}}).finish()
+    hub.broker.topics["orders"] = {1: (0, 24)}
+    assert hub.refusal().facts["gone"] == "orders-0"
 
 
 def test_a_copy_of_the_generation_leaves_the_same_windows_out_and_a_reset_does_not(hub: Hub) -> None:

@@ -75,6 +75,15 @@ def test_killed_after_any_step_and_repeated_it_ends_alike(orders: LandedFiles, m
     assert len(read_audit(orders.store, orders.resolved.layout, "orders")) == 1
 
 
+def test_what_was_begun_takes_nothing_once_a_reason_against_it_has_come_up(orders: LandedFiles) -> None:
+    """Such as a hold, or a second pipeline that reads the folder; it may be completed days later."""
+    with pytest.raises(Killed):
+        clean(orders.resolved, step_done=killed_at("journal"))
+    clean(orders.resolved, why_left=lambda: "the pipeline is held: audit-1")
+    assert orders.files("landing/orders") == list(NAMES)
+    assert gone(orders) == []
+
+
 @pytest.mark.parametrize("call", ["move_within", "delete", "_size"])
 def test_killed_within_a_file_and_repeated_none_is_lost(
     orders: LandedFiles, call: str, monkeypatch: pytest.MonkeyPatch

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +23,7 @@ from tests.support.token_endpoint import (
     TokenEndpoint,
 )
 from tidemill.errors import SpecError, TidemillError, UnavailableError
+from tidemill.sources import token_login
 from tidemill.sources.kafka_clients import KafkaClient, environment_client, kafka_client
 from tidemill.sources.web_token import read_token
 from tidemill.spec.project import Pipeline
@@ -99,13 +102,14 @@ def test_a_client_secret_is_shown_to_the_token_endpoint_once_for_all_clients(
 
 
 def test_a_new_client_gets_a_new_token_when_the_last_one_is_about_to_end(
-    tmp_path: Path, entra: TokenEndpoint
+    tmp_path: Path, entra: TokenEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entra.lifetime_seconds = 1
-    first, expires_at = token_of(client(tmp_path, entra.client_secret()))
-    while time.time() < expires_at:
-        second, _ = token_of(client(tmp_path, entra.client_secret()))
-    assert second != first
+    _, expires_at = token_of(client(tmp_path, entra.client_secret()))
+    for left, issued in ((0.3, 1), (0.1, 2)):
+        moment = expires_at - left * entra.lifetime_seconds
+        monkeypatch.setattr(token_login, "time", SimpleNamespace(time=lambda now=moment: now))
+        token_of(client(tmp_path, entra.client_secret()))
+        assert len(entra.issued[CLIENT]) == issued
 
 
 def test_a_workload_identity_shows_the_proof_that_stands_in_its_file_now(
@@ -236,3 +240,10 @@ def test_brokers_of_the_environment_are_reached_by_any_login(tmp_path: Path, ent
     assert sender.librdkafka_config()["ssl.ca.location"] == "/ca.pem"
     by_string = of({"connection_string": "hub-client"}).librdkafka_config()
     assert (by_string["sasl.username"], by_string["sasl.password"]) == ("$ConnectionString", CLIENT_SECRET)
+
+
+@pytest.mark.parametrize("end", ["NaN", "Infinity", "-1e999", "9" * 400, '"soon"', "null"])
+def test_a_token_that_ends_at_no_time_is_none(end: str) -> None:
+    claims = base64.urlsafe_b64encode(f'{{"exp": {end}}}'.encode()).decode().rstrip("=")
+    with pytest.raises(ValueError, match="does not say when it expires"):
+        read_token(f"head.{claims}.signature")

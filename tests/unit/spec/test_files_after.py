@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from tests.support.conf_project import ConfProject
+from tests.support.declared import declared
 from tidemill.cli.pipeline_check import check_all
+from tidemill.errors import SpecError
 from tidemill.names import Layout
+from tidemill.spec.files_after import check_after
 from tidemill.spec.files_place import FilesPlace, files_place
 
 LOCAL, AZURE = Layout("/data/lake"), Layout("abfss://lake@acme.dfs.core.windows.net/prod")
@@ -138,6 +142,26 @@ ARCHIVE, DELETE = ", after: archive", ", after: delete, keep_for: 30 days"
 def test_a_declaration_is_checked(project: ConfProject, path: str, after: str, expected: list[str]) -> None:
     declare(project, "orders", path, after)
     assert errors(project) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "fits"),
+    [
+        ("landing/orders", True),
+        (f"{CONTAINER}/prod/landing/orders", True),
+        (f"{CONTAINER}/orders", False),
+        (f"{CONTAINER.replace('abfss', 'abfs')}/prod/landing/orders", False),
+    ],
+)
+def test_a_folder_of_a_store_is_below_the_root_as_that_is_spelled(
+    tmp_path: Path, path: str, fits: bool
+) -> None:
+    """Elsewhere a rewind could not see that a file is gone."""
+    files = {"path": path, "format": "json", "schema": "id long", "after": "archive"}
+    pipeline = declared(tmp_path, environment={"root": AZURE.root}, source={"files": files})
+    refused = nullcontext() if fits else pytest.raises(SpecError, match="TIDE-FILE-001")
+    with refused:
+        check_after(pipeline)
 
 
 @pytest.mark.parametrize(

@@ -109,10 +109,16 @@ def plan_clean(
 
 
 def clean_steps(
-    store: Store, pipeline: Pipeline, request: Request, plan: Mapping[str, Any]
+    store: Store, pipeline: Pipeline, request: Request, plan: Mapping[str, Any], why_left: Callable[[], str]
 ) -> tuple[Step, ...]:
-    """1. Record what is deleted. 2. Archive and delete what the plan names and may still go."""
-    look = partial(_allowed, store, pipeline, plan)
+    """1. Record what is deleted. 2. Archive and delete what the plan names and may still go.
+
+    A request that was cut short may be completed much later: `why_left` tells again why nothing may go.
+    """
+
+    def look(after: str) -> Allowed:
+        return {} if why_left() else _allowed(store, pipeline, plan, after)
+
     return (
         Step("record deletions", partial(_record, store, pipeline, request, look)),
         Step("archive and delete", partial(_take_away, store, pipeline, request, look)),

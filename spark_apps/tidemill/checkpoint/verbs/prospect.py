@@ -178,7 +178,8 @@ def _taken_back(pipeline: Pipeline, live: Current | None, ways: Mapping[str, Way
 
 
 def _read_since(pipeline: Pipeline, reader: CheckpointReader, numbers: Iterable[int]) -> ReadSince | None:
-    # Of files alone is it known only from the checkpoint, which may be torn, that they were taken away.
+    # Only of files does nothing but the checkpoint tell what was read. It may be torn, and a verb is to mend
+    # that: it is not asked where the source or the ledger tells.
     files = any(stream.spec.source.files is not None for stream in pipeline.streams.values())
     last = max(numbers, default=max(reader.commit_ids, default=None) if files else None)
     return None if last is None else ReadSince(reader, last)

@@ -18,7 +18,7 @@ from typing import Any
 from tidemill.checkpoint.current import Current, read_current
 from tidemill.checkpoint.gate import CheckpointFacts, TopicFacts
 from tidemill.checkpoint.gate.checkpoint_facts import declared_by
-from tidemill.checkpoint.gate.facts import SourceFacts
+from tidemill.checkpoint.gate.facts import SourceFacts, TableFacts
 from tidemill.checkpoint.procedure.carry_out import Request, Step
 from tidemill.checkpoint.verbs.bring_back import bring_back_step, plan_bring_back
 from tidemill.checkpoint.verbs.go_back import NewGeneration, base_entry, closed_ids, restoring
@@ -102,7 +102,9 @@ def plan_reset(store: Store, pipeline: Pipeline, wanted: Wanted, ask_broker: Ask
     born = starts if warm is None else {SOURCE_NAME: warm.start}
     needed = starts if warm is None else {SOURCE_NAME: warm.join}
     facts, unanswered = ask_broker(_facts(pipeline, needed), pipeline)
-    check_prospect(facts, None)
+    # Where a warm start begins is told by offsets that the tables have of the topic that there was.
+    read = {} if warm is None else {name: _read_of(pipeline, table) for name, table in tables.items()}
+    check_prospect(replace(facts, tables=read), None)
     state = f"{pipeline.layout.checkpoint(pipeline.name, live.generation)}/state"
     return {
         "parent": live.generation,
@@ -190,6 +192,12 @@ def _stands(table: Table, pipeline: str) -> LedgerEntry | None:
     """What the newest standing batch of any generation of the pipeline says."""
     entries = (commit.entry for commit in standing_commits(table.commits))
     return next((e for e in entries if e and e.pipeline == pipeline and e.mode != "backfill"), None)
+
+
+def _read_of(pipeline: Pipeline, table: Table) -> TableFacts:
+    """Which topics a table's rows are from."""
+    told = _stands(table, pipeline.name)
+    return TableFacts() if told is None else TableFacts(topic_ids=told.topic_ids, cluster=told.cluster)
 
 
 def _positions(entry: LedgerEntry | None) -> Positions:

@@ -228,7 +228,7 @@ def clean(plane: ControlPlane, pipeline: Pipeline) -> VerbParts:
     return VerbParts(
         pipeline,
         lambda: plan_clean(store, pipeline, why_left(plane, pipeline)),
-        lambda request, plan: clean_steps(store, pipeline, request, plan),
+        lambda request, plan: clean_steps(store, pipeline, request, plan, lambda: why_left(plane, pipeline)),
         plan_words.clean_lines,
         forbids_starts=False,
         has_work=lambda plan: any(stream["files"] for stream in plan["streams"].values()),

@@ -16,6 +16,10 @@ import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.stream.Collectors;
 import javax.security.auth.callback.Callback;
 import javax.security.auth.callback.UnsupportedCallbackException;
@@ -105,7 +109,6 @@ public class FreshTokenLogin implements AuthenticateCallbackHandler {
     }
     HttpRequest request =
         HttpRequest.newBuilder(URI.create(option("tokenEndpoint")))
-            .timeout(PATIENCE)
             .header("Content-Type", "application/x-www-form-urlencoded")
             .header("Accept", "application/json")
             .POST(HttpRequest.BodyPublishers.ofString(encoded(form)))
@@ -136,8 +139,7 @@ public class FreshTokenLogin implements AuthenticateCallbackHandler {
       for (int attempt = 1; ; attempt++) {
         boolean last = attempt == ATTEMPTS;
         try {
-          HttpResponse<String> response =
-              client.send(request, HttpResponse.BodyHandlers.ofString());
+          HttpResponse<String> response = wholeAnswer(client, request);
           if (last || (response.statusCode() != 429 && response.statusCode() < 500)) {
             return response;
           }
@@ -151,6 +153,23 @@ public class FreshTokenLogin implements AuthenticateCallbackHandler {
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
       throw new IOException("Interrupted while the token endpoint was asked.", e);
+    }
+  }
+
+  /** With its body: the time-out of a request ends with the headers. */
+  private static HttpResponse<String> wholeAnswer(HttpClient client, HttpRequest request)
+      throws IOException, InterruptedException {
+    CompletableFuture<HttpResponse<String>> answer =
+        client.sendAsync(request, HttpResponse.BodyHandlers.ofString());
+    try {
+      return answer.get(PATIENCE.toMillis(), TimeUnit.MILLISECONDS);
+    } catch (TimeoutException e) {
+      answer.cancel(true);
+      throw new IOException("The token endpoint does not answer in time.");
+    } catch (ExecutionException e) {
+      // Without its message, which may quote what was answered.
+      String reason = e.getCause().getClass().getSimpleName();
+      throw new IOException("The token endpoint cannot be asked: " + reason + ".");
     }
   }
 
