@@ -100,11 +100,7 @@ def plan_reset(store: Store, pipeline: Pipeline, wanted: Wanted, ask_broker: Ask
     stands = {name: _positions(_stands(table, pipeline.name)) for name, table in tables.items()}
     partitions = compare(beginning, stands)
     born = starts if warm is None else {SOURCE_NAME: warm.start}
-    needed = starts if warm is None else {SOURCE_NAME: warm.join}
-    facts, unanswered = ask_broker(_facts(pipeline, needed), pipeline)
-    # Where a warm start begins is told by offsets that the tables have of the topic that there was.
-    read = {} if warm is None else {name: _read_of(pipeline, table) for name, table in tables.items()}
-    check_prospect(replace(facts, tables=read), None)
+    facts, unanswered = _checked_source(pipeline, wanted, tables, ask_broker)
     state = f"{pipeline.layout.checkpoint(pipeline.name, live.generation)}/state"
     return {
         "parent": live.generation,
@@ -236,6 +232,19 @@ def _facts(pipeline: Pipeline, starts: Mapping[str, Positions | None]) -> Checkp
     if pipeline.spec.has_named_streams:
         return replace(facts, sources=begin)
     return replace(facts, source=begin[SOURCE_NAME])
+
+
+def _checked_source(
+    pipeline: Pipeline, wanted: Wanted, tables: Mapping[str, Table], ask_broker: AskBroker
+) -> tuple[CheckpointFacts, str]:
+    """The checkpoint as it will be, of which the source has what comes first; and why nobody was asked."""
+    warm = wanted.warm
+    needed = wanted.start if warm is None else {SOURCE_NAME: warm.join}
+    facts, unanswered = ask_broker(_facts(pipeline, needed), pipeline)
+    # Where a warm start begins is told by offsets that the tables have of the topic that there was.
+    read = {} if warm is None else {name: _read_of(pipeline, table) for name, table in tables.items()}
+    check_prospect(replace(facts, tables=read), None)
+    return facts, unanswered
 
 
 def _table(pipeline: Pipeline, live: Current, table: Table, facts: CheckpointFacts) -> dict[str, Any]:
