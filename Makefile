@@ -114,7 +114,7 @@ bench-observe: setup ## time of a batch and of scrapes that metrics take, also o
 soak: stores ## hours: random faults under load, all cases marked `soak`; ROUNDS=5 and MINUTES=3 do less
 	@$(PYTEST) -m soak tests/soak $(TIERS) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(MINUTES),--minutes $(MINUTES))
 
-soak-kills: setup-tests ## random kills of real drivers while events flow; ROUNDS=5 does fewer
+soak-kills: setup-tests ## 100 random kills of two real drivers while events flow; ROUNDS=5 does 10
 	@$(PYTEST) tests/soak/test_kills.py $(if $(ROUNDS),--rounds $(ROUNDS))
 
 .PHONY: coverage-table
@@ -135,12 +135,16 @@ e2e-core: setup ## what CI runs of e2e, after `make images`: install, kill, drai
 	@$(PYTEST) tests/e2e -m core
 
 .PHONY: check fix
-check: setup ## lint, format, types, import directions, generated files; changes nothing
+# Tiers that CI runs late, in part or not at all.
+BY_HAND := tests/soak tests/e2e tests/azure tests/mlflow tests/demo tests/browser
+
+check: setup ## lint, format, types, import directions, generated files, fixtures of the late tiers; changes nothing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/tidemill dev generate --check
+	@$(BIN)/python -m pytest -q --setup-plan $(BY_HAND) > .cache/fixtures.txt || { cat .cache/fixtures.txt; exit 1; }
 
 fix: setup ## fix what ruff can fix automatically
 	$(BIN)/ruff check --fix .

@@ -264,10 +264,6 @@ class Layout:
         """Folder of the records at which one code of a pipeline's transform failed, one file each."""
         return f"{self.state(pipeline)}/poison/{code}"
 
-    def warm_start(self, pipeline: str, generation: str) -> str:
-        """The past from which a generation computes its state before it goes on live."""
-        return f"{self.state(pipeline)}/warm/{generation}.json"
-
     def epochs(self, pipeline: str) -> str:
         """Folder of the epochs that drivers claimed."""
         return f"{self.state(pipeline)}/epochs"

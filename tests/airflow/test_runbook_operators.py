@@ -312,7 +312,8 @@ def test_a_reset_begins_where_the_plan_says_whatever_is_latest_by_now(
 ) -> None:
     from tidemill.sources import starting_positions
 
-    run = RunbookRun(project, "reset", {"from": "latest", "reason": "a gap is fine", "dry_run": False})
+    asked = {"from": "latest", "reason": "a gap is fine", "dry_run": False}
+    run = RunbookRun(project, "reset", {**asked, "skip_unread": True})
     for latest, task in ((60, run.plan), (70, run.apply)):
         monkeypatch.setattr(
             starting_positions, "starting_positions", lambda *_, at=latest: {"source": {"orders": {"0": at}}}
@@ -320,6 +321,19 @@ def test_a_reset_begins_where_the_plan_says_whatever_is_latest_by_now(
         task()
     assert orders.live == "g0002"
     assert orders.store.read(f"{orders.state}/g0002/sources/0/0") == b'\0v1\n{"orders":{"0":60}}'
+
+
+def test_a_gap_that_nobody_agreed_to_is_refused_while_the_stream_still_runs(
+    project: SmallProject, orders: PipelineOnDisk
+) -> None:
+    from tidemill.errors import UsageError
+
+    asked = {"from": '{"orders": {"0": 60}}', "reason": "a gap", "dry_run": False}
+    before = orders.files
+    with pytest.raises(UsageError) as caught:
+        RunbookRun(project, "reset", asked).plan()
+    assert (caught.value.error_id, orders.files, orders.live) == ("TIDE-CKPT-104", before, "g0001")
+    assert RunbookRun(project, "reset", {**asked, "dry_run": True}).plan()["plan"]["never_read"] == 10
 
 
 def test_a_verb_that_needs_spark_says_so_where_there_is_none(

@@ -54,9 +54,9 @@ def both(offsets: Iterable[int]) -> list[tuple[int, int]]:
     return sorted((partition, offset) for offset in offsets for partition in (0, 1))
 
 
-def reset(tidemill: CommandLine, start: str) -> dict[str, Any]:
+def reset(tidemill: CommandLine, start: str, *agreed: str) -> dict[str, Any]:
     document: dict[str, Any] = tidemill.json(
-        "checkpoint", "reset", "records", "--from", start, "--reason", "test", "--apply"
+        "checkpoint", "reset", "records", "--from", start, *agreed, "--reason", "test", "--apply"
     )
     plan: dict[str, Any] = document["plan"]
     return plan
@@ -66,7 +66,7 @@ def test_named_offsets_are_where_the_next_batch_begins(
     kafka: Kafka, topic: str, lake: Lake, tidemill: CommandLine, records: LakePipeline
 ) -> None:
     send(kafka, topic, 4)
-    plan = reset(tidemill, json.dumps({topic: {"0": 5, "1": 2}}))
+    plan = reset(tidemill, json.dumps({topic: {"0": 5, "1": 2}}), "--skip-unread")
     assert (plan["never_read"], plan["read_again"]) == (2, 1)
     records.run_incremental()
     gone_and_repeated = [*both(range(3)), (0, 5), (0, 6), (1, 2), (1, 3), (1, 4), (1, 5), (1, 6)]
@@ -77,11 +77,13 @@ def test_named_offsets_are_where_the_next_batch_begins(
     assert newest.entry.sources["source"].start == {topic: {"0": 5, "1": 2}}
 
 
-def test_latest_skips_what_has_not_been_read(
+def test_latest_skips_what_has_not_been_read_only_if_somebody_says_so(
     kafka: Kafka, topic: str, lake: Lake, tidemill: CommandLine, records: LakePipeline
 ) -> None:
     send(kafka, topic, 2)
-    assert reset(tidemill, "latest")["never_read"] == 4
+    assert tidemill("checkpoint", "reset", "records", "--from", "latest", "--reason", "test", "--apply") == 2
+    assert tidemill.err.startswith("TIDE-CKPT-104")
+    assert reset(tidemill, "latest", "--skip-unread")["never_read"] == 4
     send(kafka, topic, 1)
     records.run_incremental()
     assert positions(lake) == both([0, 1, 2, 5])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,12 +13,14 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from tests.support.captured_hub import COUNTS, START, CapturedHub
+from tests.support.captured_hub import COUNTS, START, CapturedHub, at
 from tests.support.kafka import CONNECTION_STRING, Kafka, Record
 from tests.support.lake import Lake, LakePipeline
 from tidemill.checkpoint.procedure.carry_out import Request, carry_out, plan_of, procedure_of
+from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.control.procedures import parts
 from tidemill.engine.analyse import analyse
+from tidemill.engine.drain import Drain
 from tidemill.errors import UnavailableError
 from tidemill.sources.broker_records import BrokerRange, broker_rows
 
@@ -90,6 +93,27 @@ def test_state_comes_from_archive_and_hub_and_windows_are_those_of_all_events(
     entries = [commit.entry for commit in hub.lake.ledger("silver/windows") if commit.entry]
     past = next(entry for entry in entries if (entry.generation, entry.batch_id) == ("g0002", 0))
     assert (past.rows, past.sources["source"].end) == (0, {hub.hub: {"0": 34, "1": 34}})
+
+
+def test_a_stop_right_after_the_past_leaves_no_late_event_uncounted(hub: CapturedHub, kafka: Kafka) -> None:
+    """Spark has no watermark yet, by which it would tell that the event's window is in the table."""
+    event_time = {"column": "at", "watermark": "1 minute", "late": "table"}
+    pipeline = windows_of(hub, event_time=event_time)
+    hub.send(40)
+    pipeline.run_incremental()
+    reset_warm(pipeline, LONG_AGO)
+    drain = Drain()
+    pipeline.run_incremental(lambda step: drain.request() if step == "committed" else None, drain)
+    checkpoint = pipeline.checkpoint.with_name("g0002")
+    assert CheckpointBatches(hub.lake.store, str(checkpoint)).last_committed() == 0
+    (checkpoint / "offsets/1").unlink(missing_ok=True)
+
+    late = json.dumps({"id": 1_000, "at": at(5)}).encode()
+    kafka.send(hub.hub, [Record(late, b"late", 0)])
+    hub.send(40)
+    pipeline.run_incremental()
+    assert counts(hub) == whole(80)
+    assert [json.loads(row["value"])["id"] for row in hub.lake.late("windows")] == [1_000]
 
 
 def killed(step: str) -> None:

@@ -23,7 +23,7 @@ from tidemill.dev.iot_events import IotSettings
 from tidemill.dev.produce import Target
 
 # Of each driver, unless --rounds says otherwise.
-KILLS = 20
+KILLS = 50
 
 BRONZE, WINDOWS = "iot_events_bronze", "iot_device_windows"
 

@@ -40,11 +40,11 @@ def range_of(batches: CheckpointBatches, batch_id: int) -> tuple[Any, Any]:
     return start, end
 
 
-def write_planned(folder: Path, batch_id: int, *ends: Any, watermark_ms: int = 0) -> Path:
+def write_planned(folder: Path, batch_id: int, *ends: Any, watermark_ms: int = 0, at_ms: int = 1) -> Path:
     """One file of `offsets/`; a source without data is None."""
     file = folder / "offsets" / str(batch_id)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(checkpoint_files.planned(*ends, watermark_ms=watermark_ms))
+    file.write_bytes(checkpoint_files.planned(*ends, watermark_ms=watermark_ms, at_ms=at_ms))
     return file
 
 

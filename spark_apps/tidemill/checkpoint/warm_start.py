@@ -6,6 +6,8 @@
 `end` is where the generation before stood, so the tables have what batch 0 reads: rows of windows that were
 closed by then are left out, for good. All of it is one batch, because between batches Spark drops what is
 behind the watermark, and partitions of a past are not read at one pace.
+
+It lies in the checkpoint, so that every copy of that knows which windows the tables have.
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict
 
 from tidemill.capture.archive import Archive
-from tidemill.checkpoint.current import Current
 from tidemill.ledger.entry import Positions
-from tidemill.names import Layout
 from tidemill.storage.store import Store
+
+# Its file in the checkpoint, beside Spark's own.
+WARM_START = "warm_start.json"
 
 
 class WarmStart(BaseModel):
@@ -54,17 +57,15 @@ class WarmStart(BaseModel):
         return _between(self.start, self.join)
 
 
-def read_warm_start(store: Store, layout: Layout, pipeline: str, generation: str) -> WarmStart | None:
-    """The past of a generation; None for one that began without."""
-    document = store.read_json(layout.warm_start(pipeline, generation))
+def read_warm_start(store: Store, checkpoint: str) -> WarmStart | None:
+    """The past of a checkpoint; None for one that began without."""
+    document = store.read_json(f"{checkpoint}/{WARM_START}")
     return None if document is None else WarmStart.model_validate(document)
 
 
-def written_until(store: Store, layout: Layout, current: Current) -> datetime | None:
-    """Up to which end windows are left out: also in a generation that was copied from one with a past."""
-    generations = (current.generation, *sorted(current.side.limits, reverse=True))
-    found = (read_warm_start(store, layout, current.pipeline, name) for name in generations)
-    return next((warm.written_until for warm in found if warm is not None), None)
+def write_warm_start(store: Store, checkpoint: str, warm: WarmStart) -> None:
+    """Let a checkpoint that has no batch yet begin with a past."""
+    store.write_json(f"{checkpoint}/{WARM_START}", warm.model_dump(mode="json"))
 
 
 def _between(start: Positions, end: Positions) -> int:

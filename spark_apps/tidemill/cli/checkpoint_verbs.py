@@ -42,6 +42,12 @@ Start = Annotated[
 WithoutMissing = Annotated[
     bool, typer.Option("--without-missing", help="Go without files that were read before and are gone.")
 ]
+SkipUnread = Annotated[
+    bool,
+    typer.Option(
+        "--skip-unread", help="Never read records that were not read yet, where --from is behind them."
+    ),
+]
 Warm = Annotated[
     bool,
     typer.Option(
@@ -87,10 +93,14 @@ def restore(call: VerbCall, backup: Backup = "", from_environment: FromEnvironme
 
 
 def reset(
-    call: VerbCall, start: Start, warm: Warm = False, without_missing: WithoutMissing = False
+    call: VerbCall,
+    start: Start,
+    warm: Warm = False,
+    without_missing: WithoutMissing = False,
+    skip_unread: SkipUnread = False,
 ) -> VerbParts:
     """A new beginning."""
-    return parts.reset(call.resolved(), start, warm, without_missing)
+    return parts.reset(call.resolved(), start, warm, without_missing, skip_unread)
 
 
 def acknowledge(call: VerbCall) -> VerbParts:

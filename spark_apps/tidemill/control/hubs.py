@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tidemill.checkpoint.doctor.hub import HubFacts, LossClock, ReadSoFar, hub_findings, loss_clock
+from tidemill.checkpoint.doctor.hub import HubFacts, LossClock, ReadSoFar, hub_findings, loss_clock, pace_of
 from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.reading.batches import CheckpointBatches
+from tidemill.checkpoint.reading.log_files import OffsetsFile
 from tidemill.checkpoint.reading.state_folder import read_state_folder
 from tidemill.checkpoint.retention.clock import caught_up_at
 from tidemill.errors import TidemillError, UnavailableError
+from tidemill.ledger.entry import Positions
 from tidemill.spec.project import Environment, Pipeline, resolve_pipeline
 from tidemill.spec.units import format_duration
 from tidemill.storage.store import Store
 
 AskHub = Callable[[Pipeline], HubFacts]
+
+# Of what a hub keeps, the part over which the speed of reading is measured: an hour and 40 minutes of a week.
+PACE_SHARE = 0.01
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -118,10 +126,25 @@ def _with_backlog(pipeline: Pipeline, read: ReadSoFar, now: datetime) -> ReadSoF
         return read
     try:
         moment = all_read_before(pipeline, read.positions, source.kept, now)
+        if moment is None:
+            return read
+        pace = _pace(pipeline, source.hub, source.kept, (moment, now))
     except UnavailableError:
         # The hub has told the rest by another port.
         return read
-    return read if moment is None else replace(read, at=min(read.at, moment))
+    return replace(read, at=min(read.at, moment), pace=pace)
+
+
+def _pace(pipeline: Pipeline, hub: str, kept: timedelta, read: tuple[datetime, datetime]) -> float | None:
+    """Seconds of events that are read in a second, now that all before a moment is."""
+    from tidemill.sources.oldest_unread import all_read_before
+
+    moment, now = read
+    earlier = read_earlier(Store(pipeline.layout.root), pipeline, hub, now - kept * PACE_SHARE)
+    if earlier is None or earlier.at is None:
+        return None
+    before = all_read_before(pipeline, earlier.positions, kept, now)
+    return None if before is None else pace_of(before, moment, (now - earlier.at).total_seconds())
 
 
 def read_so_far(store: Store, pipeline: Pipeline, hub: str) -> ReadSoFar:
@@ -130,11 +153,34 @@ def read_so_far(store: Store, pipeline: Pipeline, hub: str) -> ReadSoFar:
     if folder.live is None or not folder.live.commits:
         return ReadSoFar({})
     found = CheckpointBatches(store, folder.live.path).offsets(folder.live.commits[-1])
+    return ReadSoFar(_positions(found, hub), caught_up_at(folder))
+
+
+def read_earlier(store: Store, pipeline: Pipeline, hub: str, until: datetime) -> ReadSoFar | None:
+    """What the newest batch had read that was planned until a moment, else the oldest one that is kept.
+
+    None if only the newest of all is kept.
+    """
+    live = read_state_folder(store, pipeline.layout, pipeline.name).live
+    kept = [] if live is None else live.commits[:-1]
+    if live is None or not kept:
+        return None
+    batches = CheckpointBatches(store, live.path)
+
+    def planned_at(number: int) -> datetime:
+        found = batches.offsets(number)
+        return _LONG_AGO if found is None or found.planned_at is None else found.planned_at
+
+    found = batches.offsets(kept[max(0, bisect_right(kept, until, key=planned_at) - 1)])
+    return None if found is None else ReadSoFar(_positions(found, hub), found.planned_at)
+
+
+def _positions(found: OffsetsFile | None, hub: str) -> Positions:
+    """Where a batch ended in a hub; the lowest of several streams."""
     ends = [
         end[hub]
         for end in ({} if found is None else found.ends).values()
         if isinstance(end, dict) and hub in end
     ]
     numbers = {number for end in ends for number in end}
-    lowest = {number: min(end.get(number, 0) for end in ends) for number in numbers}
-    return ReadSoFar({hub: lowest} if ends else {}, caught_up_at(folder))
+    return {hub: {number: min(end.get(number, 0) for end in ends) for number in numbers}} if ends else {}

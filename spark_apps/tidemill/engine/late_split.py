@@ -28,10 +28,12 @@ class LateSplit:
     Args:
         spark: The session that started it.
         window: The windows that its rows are proven to be made of, if any.
+        before: What is late whatever the watermark, in milliseconds since 1970.
     """
 
     spark: Any
     window: EventWindow | None
+    before: int = 0
 
     def begin(self, frame: DataFrame, operators: int) -> None:
         """Tell the tasks of the batch which rows are late.
@@ -42,7 +44,7 @@ class LateSplit:
         """
         before = running_execution(self.spark, frame).prevOffsetSeqMetadata()
         watermark = before.get().batchWatermarkMs() if before.isDefined() else 0
-        rule = late_rule(watermark, self.window, operators)
+        rule = late_rule(max(watermark, self.before), self.window, operators)
         frame.sparkSession.sparkContext.setLocalProperty(LATE_RULE, rule.as_text())
 
 

@@ -29,7 +29,7 @@ from tidemill.engine.tables_read import TablesRead
 from tidemill.engine.task_watch import TaskWatch, work_of
 from tidemill.engine.turn import Waiting
 from tidemill.engine.unbatched import start_unbatched
-from tidemill.engine.warm_start import past_to_read, without_written
+from tidemill.engine.warm_start import late_before, past_to_read, without_written
 from tidemill.ledger.quarantine_rows import offsets_between
 from tidemill.names import LATE_OUTPUT, QUARANTINE_OUTPUT, query_name
 from tidemill.payload.late_rows import LATE_SCHEMA, LateRows
@@ -198,5 +198,5 @@ def _batch_writer(
         output.check()
     claim_folders(spark, run, outputs)
     tables = TablesRead(spark, pipeline) if pipeline.spec.tables else None
-    late = LateSplit(spark, flow.origin.window) if pipeline.spec.keeps_late else None
+    late = LateSplit(spark, flow.origin.window, late_before(run)) if pipeline.spec.keeps_late else None
     return BatchWriter(outputs, asides, StateOperators(spark), tables, late)

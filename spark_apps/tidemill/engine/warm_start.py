@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidemill.backfill.row_origin import EventWindow
-from tidemill.checkpoint.current import read_current
 from tidemill.checkpoint.reading.batches import CheckpointBatches
-from tidemill.checkpoint.warm_start import WarmStart, read_warm_start, written_until
+from tidemill.checkpoint.warm_start import WarmStart, read_warm_start
 from tidemill.engine.flow import Flow
 from tidemill.engine.run_context import RunContext
 from tidemill.errors import SpecError
 
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
 
 def past_to_read(run: RunContext) -> WarmStart | None:
     """The past that the next query reads, as one batch; None once that batch is finished."""
-    layout, name = run.pipeline.layout, run.pipeline.name
-    warm = read_warm_start(run.store, layout, name, run.generation)
+    warm = read_warm_start(run.store, run.checkpoint)
     if warm is None or warm.start == warm.end:
         return None
     finished = CheckpointBatches(run.store, run.checkpoint).last_committed()
@@ -35,8 +35,7 @@ def without_written(run: RunContext, flow: Flow) -> Flow:
     Raises:
         SpecError: TIDE-SPEC-044, if the code was changed and its rows are of no windows any more.
     """
-    current = read_current(run.store, run.pipeline.layout, run.pipeline.name)
-    until = None if current is None else written_until(run.store, run.pipeline.layout, current)
+    until = _written_until(run)
     if until is None:
         return flow
     window = flow.origin.window
@@ -49,6 +48,21 @@ def without_written(run: RunContext, flow: Flow) -> Flow:
             runbook="reset-checkpoint",
         )
     return replace(flow, frame=flow.frame.where(ends_after(window, until)))
+
+
+def late_before(run: RunContext) -> int:
+    """What is late whatever the watermark, in milliseconds since 1970: windows that the tables have.
+
+    Spark drops their events by the watermark of the batch before. The one after the past has none yet, if the
+    driver stopped between the two.
+    """
+    until = None if past_to_read(run) is not None else _written_until(run)
+    return 0 if until is None else (until - _EPOCH) // timedelta(milliseconds=1)
+
+
+def _written_until(run: RunContext) -> datetime | None:
+    warm = read_warm_start(run.store, run.checkpoint)
+    return None if warm is None else warm.written_until
 
 
 def ends_after(window: EventWindow, moment: datetime) -> Column:

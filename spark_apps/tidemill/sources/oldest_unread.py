@@ -9,8 +9,9 @@ from tidemill.sources.kafka_clients import kafka_client
 from tidemill.sources.offsets import KafkaOffsets
 from tidemill.spec.project import Pipeline
 
-# Times that the range is halved: five tell it to a thirtieth, two hours of three days.
-HALVINGS = 5
+# Times that the range is halved: twelve tell it to a minute of three days, so that two such moments, an hour
+# apart, tell a speed.
+HALVINGS = 12
 
 
 def all_read_before(pipeline: Pipeline, read: Positions, kept: timedelta, now: datetime) -> datetime | None:

@@ -16,11 +16,13 @@ from tests.support.paper_batches import PaperBatches
 from tests.support.paper_broker import PaperBroker
 from tidemill.backfill.row_origin import EventWindow, RowOrigin, keep_origin
 from tidemill.backfill.warm_plan import first_open, plan_warm_start
-from tidemill.checkpoint.current import Base, Current, read_or_create_current
 from tidemill.checkpoint.gate import check, gather_facts
 from tidemill.checkpoint.procedure.carry_out import Request, carry_out, procedure_of
+from tidemill.checkpoint.reading.reader import CheckpointReader
+from tidemill.checkpoint.verbs.generation_copy import copy_checkpoint
 from tidemill.checkpoint.verbs.reset import Wanted, plan_reset, reset_steps
-from tidemill.checkpoint.warm_start import WarmStart, read_warm_start, written_until
+from tidemill.checkpoint.verbs.whole_copy import make_whole_copy
+from tidemill.checkpoint.warm_start import WARM_START, WarmStart, read_warm_start, write_warm_start
 from tidemill.control.procedures.plan_words import reset_lines
 from tidemill.errors import GateRefusedError, TidemillError
 from tidemill.ledger.entry import Positions
@@ -202,7 +204,7 @@ def test_a_warm_reset_begins_where_the_tables_stand_and_needs_of_the_hub_only_th
     carry_out(store, layout, procedure_of(request, plan, steps), lambda: None)
 
     assert hub.batches.generation == "g0002"
-    assert read_warm_start(store, layout, "orders", "g0002") == warm
+    assert read_warm_start(store, str(hub.batches.checkpoint)) == warm
     assert hub.batches.batches.initial_offset() == at_offset(0)
     check(with_topics(gather_facts(store, hub.pipeline, "g0002"), hub.pipeline))
     hub.broker.topics["orders"][0] = (18, 24)
@@ -249,21 +251,12 @@ def test_a_past_with_a_partition_that_is_gone_is_refused(
     assert hub.refusal().facts["gone"] == "orders-0"
 
 
-def test_a_copy_of_the_generation_leaves_the_same_windows_out_and_a_reset_does_not(hub: Hub) -> None:
+def test_every_copy_of_the_checkpoint_knows_which_windows_the_tables_have(hub: Hub) -> None:
     hub.captured(0, 17)
-    store, layout = hub.batches.store, hub.pipeline.layout
-    store.write_json(layout.warm_start("orders", "g0002"), hub.plan().model_dump(mode="json"))
-    assert read_warm_start(store, layout, "orders", "g0002") == hub.plan()
-    first = read_or_create_current(store, layout, "orders")
-    made = Current(pipeline="orders", generation="g0002", why="")
-    copied = Base(generation="g0002", batch_id=0, lineage={"g0002": 0})
-    told = [
-        written_until(store, layout, current)
-        for current in (
-            first,
-            made,
-            Current(pipeline="orders", generation="g0003", why="", base=copied),
-            Current(pipeline="orders", generation="g0004", why="", base=Base(generation="g0002")),
-        )
-    ]
-    assert told == [None, at(12), at(12), None]
+    store, live = hub.batches.store, str(hub.batches.checkpoint)
+    warm = hub.plan()
+    write_warm_start(store, live, warm)
+    copy = f"{live}-copy"
+    copy_checkpoint(CheckpointReader(store, live), 1, (copy, "another"))
+    assert read_warm_start(store, copy) == warm
+    assert WARM_START in make_whole_copy(store, live, f"{live}-backup").files

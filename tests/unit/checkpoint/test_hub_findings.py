@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,31 @@ def test_a_stream_that_stands_still_has_as_long_as_its_tier_keeps_events(
     tmp_path: Path, days: float, level: str, left: int
 ) -> None:
     assert clock(tmp_path, read(50, 50, days)) == LossClock(level, timedelta(days=left), False)
+
+
+@pytest.mark.parametrize(
+    ("days", "pace", "level", "left"),
+    [
+        (4, 0.5, "ok", timedelta(days=6)),
+        (6, 0.5, "warn", timedelta(days=2)),
+        (6, 0.0, "urgent", timedelta(days=1)),
+        (6, 1.0, "warn", None),
+        (5, 3.0, "ok", None),
+        (6, -0.1, "urgent", timedelta(days=1)),
+    ],
+    ids=[
+        "half as fast",
+        "half as fast and near",
+        "none is read",
+        "keeps up",
+        "catches up",
+        "a new partition",
+    ],
+)
+def test_a_stream_that_reads_has_as_long_as_it_falls_behind(
+    tmp_path: Path, days: float, pace: float, level: str, left: timedelta | None
+) -> None:
+    assert clock(tmp_path, replace(read(50, 50, days), pace=pace)) == LossClock(level, left, False)
 
 
 def test_what_is_read_or_kept_for_longer_is_in_no_danger(tmp_path: Path) -> None:

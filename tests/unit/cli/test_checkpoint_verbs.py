@@ -97,6 +97,22 @@ def test_a_reset_spells_out_the_overlap(tidemill: CommandLine, orders: PipelineO
     assert (live.generation, live.by, live.why) == ("g0002", "ann", "reset: test")
 
 
+def test_a_reset_leaves_out_what_was_not_read_yet_only_if_somebody_says_so(
+    tidemill: CommandLine, orders: PipelineOnDisk
+) -> None:
+    verb = ("checkpoint", "reset", "orders", "--from", '{"orders": {"0": 42}}')
+    assert tidemill(*verb) == 0, tidemill.err
+    assert "12 records are never read; someone must agree: --skip-unread" in tidemill.out
+    before = state_of(orders)
+    assert tidemill(*verb, "--apply", "--reason", "test") == 2
+    assert tidemill.err.startswith("TIDE-CKPT-104")
+    assert "orders-0 30 -> 42" in tidemill.err
+    assert (state_of(orders), orders.live) == (before, "g0001")
+    assert read_holds(orders.store, orders.resolved.layout, "orders") == []
+    assert tidemill(*verb, "--skip-unread", "--apply", "--reason", "the owner agrees") == 0, tidemill.err
+    assert orders.live == "g0002"
+
+
 @pytest.mark.parametrize(
     "start",
     ["yesterday", "{", '{"orders": {"0": -5}}', '{"orders": 3}', "[]", "../../x", "{{ 7*7 }}", "a" * 10_000],

@@ -25,7 +25,12 @@ GOOD: dict[str, dict[str, Any]] = {
     "release": {"hold": "deploy", "force": True},
     "rewind": {"to": "2026-11-20T14:00:00Z", "generation": "g0001"},
     "restore": {"backup": "20261120t140000123456z", "from_env": "prod"},
-    "reset": {"from": '{"orders": {"0": 5, "1": -2}}', "warm": False, "without_missing": True},
+    "reset": {
+        "from": '{"orders": {"0": 5, "1": -2}}',
+        "warm": False,
+        "without_missing": True,
+        "skip_unread": False,
+    },
     "acknowledge": {},
     "repair": {},
     "repartition": {"partitions": 8},

@@ -151,11 +151,19 @@ STORIES = [
         [
             FROM_LATEST,
             STOP,
-            FROM_LATEST + APPLY,
+            FROM_LATEST + " --skip-unread" + APPLY,
             START,
             "tidemill backfill plan PIPELINE --from BEGIN --to END",
         ],
         over=lambda patient: patient.ids() == [*range(40), *range(1000, 1010)],
+    ),
+    Story(
+        "reset-checkpoint",
+        "unread records would be skipped, and nobody has agreed",
+        runs,
+        (),
+        [STOP, Refused(FROM_LATEST + APPLY, CKPT + "104"), START],
+        over=rows(50),
     ),
     Story(
         "reset-checkpoint",

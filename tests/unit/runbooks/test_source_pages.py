@@ -22,6 +22,7 @@ REWIND = "tidemill checkpoint rewind PIPELINE --to BATCH --reason TEXT --apply"
 RESTORE = "tidemill checkpoint restore PIPELINE BACKUP --reason TEXT --apply"
 PLAN_FROM_EARLIEST = "tidemill checkpoint reset PIPELINE --from earliest"
 FROM_EARLIEST = PLAN_FROM_EARLIEST + " --reason TEXT --apply"
+SKIPPING = PLAN_FROM_EARLIEST + " --skip-unread --reason TEXT --apply"
 FILES = """
 description: Orders in files.
 owner: tests
@@ -114,6 +115,16 @@ def files_gone(patient: Patient) -> None:
 def entry_of_the_log_lost(patient: Patient) -> None:
     files_gone(patient)
     (patient.checkpoint / "sources/0/1").unlink()
+
+
+def archived_before_the_first_start(patient: Patient) -> None:
+    patient.declare(FILES)
+    landed(patient, 1, 2)
+    folder = patient.drivers.folder / ".data/landing"
+    archived = patient.drivers.folder / ".data/archived/landing/1.json"
+    archived.parent.mkdir(parents=True)
+    (folder / "1.json").rename(archived)
+    patient.put_back = lambda: archived.rename(folder / "1.json")
 
 
 def read_readings(patient: Patient) -> None:
@@ -222,10 +233,17 @@ STORIES = [
         "records are gone",
         retention_expired,
         (CKPT + "020",),
-        [Warned(GATE, CKPT + "020"), PLAN_FROM_EARLIEST, FROM_EARLIEST, START],
+        [Warned(GATE, CKPT + "020"), PLAN_FROM_EARLIEST, SKIPPING, START],
         over=lambda patient: patient.ids() == [*range(30), *range(70, 80)],
     ),
     Story(GONE, "a file was moved away", files_gone, (CKPT + "024",), [put_back, START]),
+    Story(
+        GONE,
+        "files were archived for another pipeline",
+        archived_before_the_first_start,
+        (CKPT + "105",),
+        [put_back, START],
+    ),
     Story(GONE, "a file is gone for good", files_gone, (CKPT + "024",), [REWIND, START]),
     Story(GONE, "an entry of the log is lost", entry_of_the_log_lost, (CKPT + "024",), [RESTORE, START]),
     Story(CHANGED, "dropped by mistake", source_dropped, (CKPT + "023",), [put_back, START]),

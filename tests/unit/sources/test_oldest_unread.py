@@ -7,17 +7,21 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.checkpoints import write_checkpoint, write_planned
 from tests.support.declared import declared
 from tests.support.paper_broker import PaperBroker
+from tidemill.checkpoint.current import read_or_create_current
 from tidemill.checkpoint.doctor.hub import HubFacts, HubPartition, ReadSoFar
 from tidemill.control import hubs
 from tidemill.control.hubs import look_at_hubs
 from tidemill.sources.oldest_unread import HALVINGS, all_read_before
 from tidemill.spec.project import Pipeline
+from tidemill.storage.store import Store
 
 NOW = datetime(2026, 3, 8, tzinfo=UTC)
 KEPT = timedelta(days=7)
 HOUR = timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
 STEP = KEPT / 2**HALVINGS
 
 
@@ -58,3 +62,31 @@ def test_a_stream_that_committed_just_now_and_is_six_days_behind_is_in_danger(
     assert view.clock.level == "urgent"
     assert view.clock.left is not None
     assert timedelta(hours=18) < view.clock.left <= timedelta(days=1)
+
+
+@pytest.mark.parametrize(("hourly", "days_left"), [(0, 3.5), (30, 7.0), (90, None)])
+def test_the_speed_is_that_since_an_earlier_batch(
+    reading: Pipeline, monkeypatch: pytest.MonkeyPatch, hourly: int, days_left: float | None
+) -> None:
+    """60 events came each hour, and so many of them were read; three and a half days of them are unread."""
+    now = datetime.now(UTC)
+    minutes = 7 * 24 * 60
+    times = [now - KEPT + minute * MINUTE for minute in range(minutes)]
+    PaperBroker({"readings": {0: (0, minutes), 1: (0, 0)}}, times={"readings": {0: times}}).stand_in(
+        monkeypatch
+    )
+    half = minutes // 2
+    store, checkpoint = Store(reading.layout.root), Path(reading.layout.checkpoint("orders", "g0001"))
+    read_or_create_current(store, reading.layout, "orders")
+    for number, hours in enumerate((8, 4, 3, 0)):
+        end = {"readings": {"0": half - hourly * hours, "1": 0}}
+        write_checkpoint(checkpoint, [], [number])
+        write_planned(checkpoint, number, end, at_ms=int((now - hours * HOUR).timestamp() * 1000))
+    told = HubFacts(now - 30 * KEPT, {"0": HubPartition(0, minutes, now), "1": HubPartition(0, 0, None)})
+    (view,) = look_at_hubs(reading, lambda _: told)
+    assert view.clock is not None
+    if days_left is None:
+        assert view.clock.left is None
+    else:
+        assert view.clock.left is not None
+        assert view.clock.left.total_seconds() == pytest.approx(days_left * 24 * 3600, rel=0.05)

@@ -51,10 +51,19 @@ def stored_files(layout: Layout, path: str) -> StoredFiles | None:
     if place is None or store is None:
         return None
     there = {name: file for file in store.list_files(place.folder) if (name := place.name_of(file.path))}
-    archived = {
-        name: file for file in store.list_files(place.archive) if (name := place.archived_name_of(file.path))
-    }
-    return StoredFiles(store, place, there, archived)
+    return StoredFiles(store, place, there, _archived(store, place))
+
+
+def archived_files(layout: Layout, path: str) -> list[str]:
+    """What a source's archive holds, by path below it; empty where only Spark can look."""
+    place = files_place(layout, path)
+    store = None if place is None else open_files(layout, place)
+    return [] if place is None or store is None else sorted(_archived(store, place))
+
+
+def _archived(store: Store, place: FilesPlace) -> dict[str, StoredFile]:
+    files = store.list_files(place.archive)
+    return {name: file for file in files if (name := place.archived_name_of(file.path))}
 
 
 def deleted_files(store: Store, pipeline: Pipeline, stream: str, stored: StoredFiles | None) -> list[str]:

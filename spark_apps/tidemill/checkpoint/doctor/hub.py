@@ -78,10 +78,12 @@ class ReadSoFar:
     Args:
         positions: Next sequence number of each partition.
         at: When all that is before them was there: the newest batch's moment; None before the first.
+        pace: Seconds of events that are read in a second, of late; None if nobody could tell.
     """
 
     positions: Positions
     at: datetime | None = None
+    pace: float | None = None
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class LossClock:
 
     Args:
         level: How urgent.
-        left: At the present state, if nothing is read from now on; None if everything is read, or kept.
+        left: At the present speed; None if everything is read, or kept, or read before it leaves.
         covered: Whether the hub's archive keeps the events.
     """
 
@@ -113,17 +115,31 @@ def hub_findings(pipeline: Pipeline, facts: HubFacts, read: ReadSoFar, now: date
 
 
 def loss_clock(source: EventHubsSource, facts: HubFacts, read: ReadSoFar, now: datetime) -> LossClock:
-    """Events that came after the newest batch are at most as old as that."""
+    """Events that came after the newest batch are at most as old as that.
+
+    The oldest unread event grows older by what is not read of each second.
+    """
     covered = source.capture is not None
     if facts.unread_since(read.positions, source.hub):
         return LossClock("lost", timedelta(), covered)
     kept = source.kept
     if read.at is None or kept is None or facts.lag(read.positions, source.hub) == 0:
         return LossClock("ok", None, covered)
-    age = now - read.at
-    left = max(timedelta(), kept - age)
-    level: Level = "urgent" if age >= kept * URGENT_SHARE else "warn" if age >= kept * WARN_SHARE else "ok"
+    unless_read = max(timedelta(), kept - (now - read.at))
+    pace = 0.0 if read.pace is None else max(0.0, read.pace)
+    if pace >= 1:
+        # It catches up; that it is this near is worth a look.
+        near = unless_read <= kept * (1 - URGENT_SHARE)
+        return LossClock("warn" if near else "ok", None, covered)
+    left = unless_read / (1 - pace)
+    gone = 1 - left / kept
+    level: Level = "urgent" if gone >= URGENT_SHARE else "warn" if gone >= WARN_SHARE else "ok"
     return LossClock(level, left, covered)
+
+
+def pace_of(read_before: datetime, read_now: datetime, seconds: float) -> float | None:
+    """Seconds of events that were read in a second, between two looks so many seconds apart."""
+    return None if seconds <= 0 else (read_now - read_before).total_seconds() / seconds
 
 
 def _made_again(
@@ -202,7 +218,7 @@ def _about_to_leave(
         {
             "hub": source.hub,
             "level": clock.level,
-            "left": format_duration(clock.left or timedelta()),
+            "left": "none at the present speed" if clock.left is None else format_duration(clock.left),
             "behind": facts.lag(read.positions, source.hub),
             "covered_by_capture": clock.covered,
         },

@@ -149,6 +149,7 @@ class SourceFacts:
         topics: What the broker says; None if nobody asked it.
         table: What the table to read says.
         missing: Files of the batch to repeat that are gone, or log entries that should name them.
+        archived: Files in the archive of a folder that the pipeline has never read.
     """
 
     log: bool = False
@@ -156,6 +157,7 @@ class SourceFacts:
     topics: TopicFacts | None = None
     table: TableSourceFacts | None = None
     missing: tuple[str, ...] = ()
+    archived: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ def _expired(facts: CheckpointFacts, topics: TopicFacts) -> Iterator[Finding]:
             "Spark would fail at every start, or skip them if it were told to.",
             facts.about(lost=lost),
             "bring the records into the table from an archive, then "
-            f"tidemill checkpoint reset {facts.pipeline} --from earliest",
+            f"tidemill checkpoint reset {facts.pipeline} --from earliest --skip-unread",
             runbook="retention-expired",
         )
 
@@ -153,6 +153,17 @@ def _files(facts: CheckpointFacts) -> Iterator[Finding]:
             "Files that must be read again are gone. Spark would fail, or go on without their rows.",
             facts.about(planned_batch=facts.planned, missing=list(missing[:5]), more=len(missing[5:])),
             "put the files back",
+            runbook="source-files-gone",
+        )
+    archived = facts.source.archived
+    if archived:
+        yield facts.error(
+            "TIDE-CKPT-105",
+            "The folder's archive has files, and the pipeline has never read any. It would begin with those "
+            "in the folder, and never read the archived ones.",
+            facts.about(archived=list(archived[:5]), more=len(archived[5:])),
+            "move them back into the folder, to read them with the others; or move the archive elsewhere, to "
+            "go without them",
             runbook="source-files-gone",
         )
 

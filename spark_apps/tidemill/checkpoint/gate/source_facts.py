@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from tidemill.checkpoint.cleaning.stored import archived_files
 from tidemill.checkpoint.gate.facts import CheckpointFacts, SourceFacts, TableSourceFacts
 from tidemill.checkpoint.reading.log_files import TornFileError
 from tidemill.checkpoint.reading.reader import CheckpointReader
@@ -91,14 +92,14 @@ def _gather_stream(
     log = facts.stream in folders if facts.stream else bool(folders)
     # Only a stream that no finished batch has read begins where the source's own log says.
     begins = not facts.has_begun and pipeline.spec.source.is_kafka
-    initial = _begins_at(facts, reader, pipeline) if begins else None
+    initial = _begins_at(facts, reader) if begins else None
     missing = _missing_files(facts, reader)
     if read_since is not None:
         missing = _missing_since(facts, reader, read_since)
         if begins and initial is None and _end_since(facts, read_since) is not None:
             # Added in another generation: it would begin as declared, perhaps after rows that are taken back.
             missing = (f"sources/{_folder(facts)}/0",)
-    source = SourceFacts(log, initial, missing=missing)
+    source = SourceFacts(log, initial, missing=missing, archived=_never_read(facts, pipeline))
     delta = pipeline.spec.source.delta
     if delta is None:
         return source
@@ -109,10 +110,17 @@ def _gather_stream(
     return replace(source, table=_table(reader.store, path, start, look))
 
 
-def _begins_at(facts: CheckpointFacts, reader: CheckpointReader, pipeline: Pipeline) -> Any:
+def _begins_at(facts: CheckpointFacts, reader: CheckpointReader) -> Any:
     """Where the broker is first needed: what is older of a past, an archive has."""
-    warm = read_warm_start(reader.store, pipeline.layout, pipeline.name, facts.generation)
+    warm = read_warm_start(reader.store, reader.path)
     return reader.batches.initial_offset(_folder(facts)) if warm is None else warm.join
+
+
+def _never_read(facts: CheckpointFacts, pipeline: Pipeline) -> tuple[str, ...]:
+    """The archive of a folder that no generation has read."""
+    files = pipeline.spec.source.files
+    is_first = facts.base is None and not facts.has_begun
+    return tuple(archived_files(pipeline.layout, files.path)) if is_first and files is not None else ()
 
 
 def _folder(facts: CheckpointFacts) -> str:

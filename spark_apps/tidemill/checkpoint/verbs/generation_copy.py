@@ -9,6 +9,7 @@ What belongs to a batch, by file (Spark 4.2):
     sources/<source>/L              files source: entry L of its log; the batch's offset names the last one
     sources/<source>/L.compact      all entries up to L
     sources/<source>/…              other sources: where they began
+    warm_start.json                 ours: the past that the checkpoint began with
 
 The files source takes every file of its log for read, so entries after the batch's must go, also those inside
 a compact file. Hidden files are left out: Hadoop's `.N.crc` is not asked for when it is missing, and is taken
@@ -29,6 +30,7 @@ from tidemill.checkpoint.reading.log_files import OffsetsFile
 from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.reading.source_logs import file_log_id, parse_log, source_names
 from tidemill.checkpoint.verbs.backup_manifest import BackedUpFile, digest_of
+from tidemill.checkpoint.warm_start import WARM_START
 from tidemill.storage.store import Store
 
 # Files copied at the same time. An object store answers in milliseconds, so a few at once hide the wait; more
@@ -41,7 +43,7 @@ COMPACT_INTERVAL = 10
 _BATCH_FILE = re.compile(r"(offsets|commits)/(\d+)|state/\d+/_metadata/v2/(\d+)")
 _STATE_FILE = re.compile(r"state/\d+/\d+/(?:[^/]+/)?(\d+)(?:_[0-9a-f-]{36})?\.[a-z.]+")
 _LOG_ENTRY = re.compile(r"(\d+)(\.compact)?")
-_COPIED_FOLDERS = ("offsets/", "commits/", "sources/", "state/")
+_COPIED = ("offsets/", "commits/", "sources/", "state/", WARM_START)
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def copy_files(
 
 
 def _is_kept(name: str, batch_id: int) -> bool:
-    if not name.startswith(_COPIED_FOLDERS) or any(part.startswith(".") for part in name.split("/")):
+    if not name.startswith(_COPIED) or any(part.startswith(".") for part in name.split("/")):
         return False
     if (numbered := _BATCH_FILE.fullmatch(name)) is not None:
         return int(numbered[2] or numbered[3]) <= batch_id

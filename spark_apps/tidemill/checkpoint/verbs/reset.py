@@ -24,7 +24,7 @@ from tidemill.checkpoint.verbs.bring_back import bring_back_step, plan_bring_bac
 from tidemill.checkpoint.verbs.go_back import NewGeneration, base_entry, closed_ids, restoring
 from tidemill.checkpoint.verbs.prospect import AskBroker, check_prospect
 from tidemill.checkpoint.verbs.tables import Table, read_tables
-from tidemill.checkpoint.warm_start import WarmStart
+from tidemill.checkpoint.warm_start import WarmStart, write_warm_start
 from tidemill.errors import UsageError
 from tidemill.ledger.entry import LedgerEntry, Positions
 from tidemill.ledger.standing import standing_commits
@@ -135,11 +135,35 @@ def reset_steps(
             offsets = json.dumps(start, separators=(",", ":"))
             store.write(f"{folder}/sources/{source}/0", b"\0v1\n" + offsets.encode())
         if plan["warm"] is not None:
-            generation = folder.rpartition("/")[2]
-            store.write_json(pipeline.layout.warm_start(pipeline.name, generation), plan["warm"])
+            write_warm_start(store, folder, WarmStart.model_validate(plan["warm"]))
 
     back = (bring_back_step(pipeline),) if plan.get("brought_back") else ()
     return (*back, *NewGeneration(store, pipeline.layout, request, plan).steps(fill, restoring(restore)))
+
+
+def check_unread(pipeline: Pipeline, plan: Mapping[str, Any]) -> None:
+    """See that a plan leaves nothing out that was not read yet, whether its source still has it or not.
+
+    Raises:
+        UsageError: TIDE-CKPT-104.
+    """
+    gaps = [row for row in plan["partitions"] if row["never_read"]]
+    if not gaps:
+        return
+    shown = (f"{row['topic']}-{row['partition']} {row['stands_at']} -> {row['begins_at']}" for row in gaps)
+    raise UsageError(
+        "TIDE-CKPT-104",
+        "Records that were not read yet would never be read. Nothing was changed.",
+        facts={
+            "pipeline": pipeline.name,
+            "never_read": plan["never_read"],
+            "tables": ", ".join(sorted({row["table"] for row in gaps})),
+            "partitions": ", ".join(sorted(set(shown))[:3]),
+        },
+        fix="begin where the tables stand: --from OFFSETS; or let the data's owner agree: --skip-unread. "
+        f"What an archive has of them comes back by tidemill backfill plan {pipeline.name}",
+        runbook="reset-checkpoint",
+    )
 
 
 def compare(beginning: Beginning, stands: Mapping[str, Positions]) -> list[dict[str, Any]]:

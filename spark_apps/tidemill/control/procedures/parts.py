@@ -36,6 +36,8 @@ class VerbParts:
         lines: The plan as a person reads it.
         forbids_starts: False for a verb that may run beside a live stream; the gate is not asked then.
         has_work: Whether a plan changes anything; one that does not is not carried out.
+        consent: Raises if the plan gives something up, and nobody has agreed to that. It is asked before
+            anything is changed; the plan can be read without.
         then: The command that comes next, without the pipeline; by default it is started.
         unsettled: Parts of the plan that may change until it is carried out.
     """
@@ -46,6 +48,7 @@ class VerbParts:
     lines: Callable[[Mapping[str, Any]], list[str]]
     forbids_starts: bool = True
     has_work: Callable[[Mapping[str, Any]], bool] = lambda _: True
+    consent: Callable[[Mapping[str, Any]], None] = lambda _: None
     then: tuple[str, ...] = ()
     unsettled: frozenset[str] = _TOLD
 
@@ -91,9 +94,15 @@ def restore(pipeline: Pipeline, backup: str, from_environment: str = "") -> Verb
     )
 
 
-def reset(pipeline: Pipeline, start: str, warm: bool = False, without_missing: bool = False) -> VerbParts:
+def reset(
+    pipeline: Pipeline,
+    start: str,
+    warm: bool = False,
+    without_missing: bool = False,
+    skip_unread: bool = False,
+) -> VerbParts:
     """A new beginning; a warm one computes its state from the past first."""
-    from tidemill.checkpoint.verbs.reset import Wanted, plan_reset, reset_steps
+    from tidemill.checkpoint.verbs.reset import Wanted, check_unread, plan_reset, reset_steps
     from tidemill.control.spark_part import restoring
     from tidemill.names import SOURCE_NAME
     from tidemill.sources.starting_positions import starting_positions
@@ -115,6 +124,7 @@ def reset(pipeline: Pipeline, start: str, warm: bool = False, without_missing: b
         plan,
         lambda request, plan: reset_steps(store, pipeline, request, plan, restoring(pipeline)),
         plan_words.reset_lines,
+        consent=lambda plan: None if skip_unread else check_unread(pipeline, plan),
         unsettled=_TOLD | _WHERE_IT_BEGINS if asked else _TOLD,
     )
 

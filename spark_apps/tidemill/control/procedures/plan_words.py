@@ -61,7 +61,7 @@ def reset_lines(plan: Mapping[str, Any]) -> list[str]:
     elif not plan["partitions"]:
         lines.append("no table says how far it has read; gap and overlap are unknown")
     if plan["never_read"]:
-        lines.append(f"{plan['never_read']} records are never read")
+        lines.append(f"{plan['never_read']} records are never read; someone must agree: --skip-unread")
     if plan["read_again"]:
         lines.append(f"{plan['read_again']} records are read again; append tables get their rows twice")
     if plan["state_is_lost"]:

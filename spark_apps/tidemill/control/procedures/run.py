@@ -108,12 +108,14 @@ def act(
 
     Raises:
         GateRefusedError: As `check_allowed`, or what the gate says of the result.
+        UsageError: If the plan gives something up, and nobody has agreed to that.
     """
     from tidemill.checkpoint.procedure.carry_out import carry_out, procedure_of
     from tidemill.storage.store import Store
 
     parts, request, plan = planned.parts, planned.request, planned.plan
     check_allowed(plane, asking, parts.pipeline, parts.forbids_starts)
+    parts.consent(plan)
     store = Store(parts.pipeline.layout.root)
     steps = parts.steps(request, plan)
     procedure = procedure_of(request, plan, steps, forbids_starts=parts.forbids_starts)

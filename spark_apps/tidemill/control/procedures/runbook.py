@@ -33,7 +33,7 @@ class Runbook:
         plan: What would be done now; plain data. Writes nothing.
         lines: A plan as a person reads it.
         has_work: Whether it changes anything.
-        check: Sees that what the plan needs can be had.
+        check: Sees that what the plan needs can be had, and that someone has agreed to what it gives up.
         settled: The part of a plan that must be the same when it is carried out.
         act: Carries a plan out, and returns what came of it; hears of each step.
     """
@@ -115,14 +115,18 @@ def _procedure(plane: ControlPlane, asked: Asked, asking: Asking, pipeline: Pipe
         following = run.next_words(plane, parts.pipeline, parts.then)
         return {"request_id": acting.request.request_id, "next": asking.command(*following)}
 
+    def check(plan: Mapping[str, Any]) -> None:
+        parts.consent(plan)
+        # Whoever makes steps that need Spark sees first that there is one.
+        parts.steps(planned().request, plan)
+
     return Runbook(
         plan=lambda: planned().plan,
         lines=parts.lines,
         settled=lambda plan: {key: value for key, value in plan.items() if key not in parts.unsettled},
         act=act,
         has_work=parts.has_work,
-        # Whoever makes steps that need Spark sees first that there is one.
-        check=lambda plan: _drop(parts.steps(planned().request, plan)),
+        check=check,
     )
 
 
@@ -198,7 +202,3 @@ def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
     """As it comes back from Airflow's database and from the journal."""
     stored: dict[str, Any] = json.loads(json.dumps(document, default=str))
     return stored
-
-
-def _drop(_: object) -> None:
-    """Forget what was only made to see whether it can be made."""

@@ -180,6 +180,12 @@ FORMS: Mapping[str, VerbForm] = {
                 default=False,
             ),
             Field(
+                "skip_unread",
+                "Never read records that were not read yet, where `from` is behind them.",
+                {"type": "boolean"},
+                default=False,
+            ),
+            Field(
                 "warm",
                 "Go on where the tables stand, with state computed from what was read since `from`: "
                 "earliest, or a moment.",
