@@ -323,7 +323,7 @@ def test_a_reset_begins_where_the_plan_says_whatever_is_latest_by_now(
     assert orders.store.read(f"{orders.state}/g0002/sources/0/0") == b'\0v1\n{"orders":{"0":60}}'
 
 
-def test_a_gap_that_nobody_agreed_to_is_refused_while_the_stream_still_runs(
+def test_a_gap_that_nobody_agreed_to_is_refused_before_anything_is_changed(
     project: SmallProject, orders: PipelineOnDisk
 ) -> None:
     from tidemill.errors import UsageError

@@ -48,6 +48,7 @@ def reset_warm(pipeline: LakePipeline, start: str) -> dict[str, Any]:
     store, layout = pipeline.lake.store, pipeline.resolved.layout
     request = Request("reset", pipeline.name, "warm", "tests", "test")
     plan = plan_of(store, layout, request, made.make_plan)
+    made.consent(plan)
     carry_out(store, layout, procedure_of(request, plan, made.steps(request, plan)), lambda: None)
     assert made.lines(plan)
     return dict(plan)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from tidemill.cli.output import print_json, say
 from tidemill.cli.verb_command import VerbCall
-from tidemill.control.procedures.run import act, next_words, plan_verb
+from tidemill.control.procedures.run import Planned, act, next_words, plan_verb
+from tidemill.errors import UsageError
 
 if TYPE_CHECKING:
     from tidemill.control.procedures.parts import VerbParts
@@ -37,7 +38,18 @@ def run_procedure(call: VerbCall, parts: VerbParts) -> None:
     elif call.apply:
         say("Nothing was done.")
     else:
-        acting = call.command_that_acts(parts.pipeline.environment)
+        _say_how(call, planned)
+
+
+def _say_how(call: VerbCall, planned: Planned) -> None:
+    """Tell what carries the plan out, or why it would be refused."""
+    try:
+        planned.check_consent()
+    except UsageError as refusal:
+        say(f"Nothing was done. It would be refused as it is: {refusal.error_id} {refusal.problem}")
+        say(f"Fix: {refusal.fix}")
+    else:
+        acting = call.command_that_acts(planned.parts.pipeline.environment)
         say(f"Nothing was done. To carry it out: {acting}")
 
 

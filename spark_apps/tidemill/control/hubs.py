@@ -26,6 +26,9 @@ AskHub = Callable[[Pipeline], HubFacts]
 # Of what a hub keeps, the part over which the speed of reading is measured: an hour and 40 minutes of a week.
 PACE_SHARE = 0.01
 
+# Steps, in which a moment is found, that two must be apart to tell a speed to a tenth.
+STEPS = 20
+
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -126,22 +129,27 @@ def _with_backlog(pipeline: Pipeline, read: ReadSoFar, now: datetime) -> ReadSoF
         return read
     try:
         moment = all_read_before(pipeline, read.positions, source.kept, now)
-        if moment is None:
-            return read
-        pace = _pace(pipeline, source.hub, source.kept, (moment, now))
     except UnavailableError:
         # The hub has told the rest by another port.
         return read
+    if moment is None:
+        return read
+    pace = None
+    with suppress(UnavailableError):
+        pace = _pace(pipeline, source.hub, source.kept, (moment, now))
     return replace(read, at=min(read.at, moment), pace=pace)
 
 
 def _pace(pipeline: Pipeline, hub: str, kept: timedelta, read: tuple[datetime, datetime]) -> float | None:
     """Seconds of events that are read in a second, now that all before a moment is."""
-    from tidemill.sources.oldest_unread import all_read_before
+    from tidemill.sources.oldest_unread import HALVINGS, all_read_before
 
     moment, now = read
-    earlier = read_earlier(Store(pipeline.layout.root), pipeline, hub, now - kept * PACE_SHARE)
-    if earlier is None or earlier.at is None:
+    newest, earlier = read_of_late(Store(pipeline.layout.root), pipeline, hub, now - kept * PACE_SHARE)
+    if newest is not None and newest < now - kept * PACE_SHARE:
+        # It stands still.
+        return 0.0
+    if earlier is None or earlier.at is None or now - earlier.at < STEPS * kept / 2**HALVINGS:
         return None
     before = all_read_before(pipeline, earlier.positions, kept, now)
     return None if before is None else pace_of(before, moment, (now - earlier.at).total_seconds())
@@ -156,23 +164,27 @@ def read_so_far(store: Store, pipeline: Pipeline, hub: str) -> ReadSoFar:
     return ReadSoFar(_positions(found, hub), caught_up_at(folder))
 
 
-def read_earlier(store: Store, pipeline: Pipeline, hub: str, until: datetime) -> ReadSoFar | None:
-    """What the newest batch had read that was planned until a moment, else the oldest one that is kept.
+def read_of_late(
+    store: Store, pipeline: Pipeline, hub: str, since: datetime
+) -> tuple[datetime | None, ReadSoFar | None]:
+    """When the newest finished batch was planned, and what one had read that was planned before `since`.
 
-    None if only the newest of all is kept.
+    That is the oldest one that is kept, if all are newer; None if only the newest is kept.
     """
     live = read_state_folder(store, pipeline.layout, pipeline.name).live
-    kept = [] if live is None else live.commits[:-1]
-    if live is None or not kept:
-        return None
+    if live is None or not live.commits:
+        return None, None
     batches = CheckpointBatches(store, live.path)
 
     def planned_at(number: int) -> datetime:
         found = batches.offsets(number)
         return _LONG_AGO if found is None or found.planned_at is None else found.planned_at
 
-    found = batches.offsets(kept[max(0, bisect_right(kept, until, key=planned_at) - 1)])
-    return None if found is None else ReadSoFar(_positions(found, hub), found.planned_at)
+    *kept, newest = live.commits
+    if not kept:
+        return planned_at(newest), None
+    found = batches.offsets(kept[max(0, bisect_right(kept, since, key=planned_at) - 1)])
+    return planned_at(newest), None if found is None else ReadSoFar(_positions(found, hub), found.planned_at)
 
 
 def _positions(found: OffsetsFile | None, hub: str) -> Positions:

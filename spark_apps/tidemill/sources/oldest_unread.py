@@ -9,9 +9,9 @@ from tidemill.sources.kafka_clients import kafka_client
 from tidemill.sources.offsets import KafkaOffsets
 from tidemill.spec.project import Pipeline
 
-# Times that the range is halved: twelve tell it to a minute of three days, so that two such moments, an hour
+# Times that the range is halved: 16 tell it to four seconds of three days, so that two such moments, minutes
 # apart, tell a speed.
-HALVINGS = 12
+HALVINGS = 16
 
 
 def all_read_before(pipeline: Pipeline, read: Positions, kept: timedelta, now: datetime) -> datetime | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from tidemill.errors import SpecError
+from tidemill.names import Layout
 from tidemill.spec.files_place import files_place, overlap
 from tidemill.spec.files_source import FilesSource
 
@@ -31,7 +32,7 @@ def check_after(pipeline: Pipeline) -> None:
             tell which file they are of.
     """
     for stream, files in cleaned_sources(pipeline).items():
-        why = _no_place(pipeline, files)
+        why = why_no_place(pipeline.layout, files.path)
         if why:
             raise SpecError(
                 "TIDE-FILE-001",
@@ -80,15 +81,13 @@ def _folders(pipeline: Pipeline) -> Iterator[tuple[tuple[str, str], list[str]]]:
             yield (pipeline.name, f"sinks[{place}]"), pipeline.layout.folder_parts(sink.files.path)
 
 
-def _no_place(pipeline: Pipeline, files: FilesSource) -> str:
-    """Why; empty if they have one."""
-    layout = pipeline.layout
-    place = files_place(layout, files.path)
-    if place is None:
+def why_no_place(layout: Layout, path: str) -> str:
+    """Why the files of a folder cannot be archived or deleted; empty if they can."""
+    if files_place(layout, path) is None:
         return "its path begins with `*`, names no folder, or is an archive itself"
-    if layout.is_own(files.path):
+    if layout.is_own(path):
         return "Tidemill's own files are there, or it holds them"
-    if "://" in files.path and not files.path.startswith(("file://", f"{layout.root}/")):
+    if "://" in path and not path.startswith(("file://", f"{layout.root}/")):
         return (
             "it is on a store, and not below the storage root as that is spelled: only there can a verb see "
             "whether a file is gone"

@@ -10,12 +10,13 @@ from tests.support.commits import TABLE
 from tests.support.pipelines_on_disk import Killed, PipelineOnDisk, killed_at
 from tests.support.stores import StorePlace
 from tidemill.checkpoint.current import BaseTable, Current, read_current, switch_generation
-from tidemill.checkpoint.gate import check, gather_facts
+from tidemill.checkpoint.gate import TopicFacts, check, gather_facts
 from tidemill.checkpoint.holds import read_holds
 from tidemill.checkpoint.procedure.carry_out import Request, carry_out, plan_of, procedure_of
 from tidemill.checkpoint.procedure.unfinished import unfinished
 from tidemill.checkpoint.reading.batches import CheckpointBatches
-from tidemill.checkpoint.verbs.reset import Beginning, Wanted, compare, plan_reset, reset_steps
+from tidemill.checkpoint.verbs.beginning import Beginning, ReadBefore, check_unread, compare, total
+from tidemill.checkpoint.verbs.reset import Wanted, plan_reset, reset_steps
 from tidemill.errors import GateRefusedError, UsageError
 from tidemill.ledger.read import transaction_version
 from tidemill.ledger.table_restore import CLOSED, restore_through_delta_rs
@@ -28,8 +29,9 @@ MOMENTS = (
 )
 
 
-def compared(start: Offsets, *ends: Offsets) -> list[dict[str, Any]]:
-    return compare(Beginning(start), {f"bronze/t{number}": end for number, end in enumerate(ends)})
+def compared(start: Offsets, *ends: Offsets, now: TopicFacts | None = None) -> list[dict[str, Any]]:
+    read = {f"bronze/t{number}": ReadBefore(end, {"orders": "old"}) for number, end in enumerate(ends)}
+    return compare(Beginning(start), read, [] if now is None else [now])
 
 
 def test_the_plan_spells_out_gap_and_overlap_of_each_partition() -> None:
@@ -47,6 +49,47 @@ def test_tables_that_stand_at_different_batches_are_told_apart() -> None:
 def test_partitions_come_in_the_order_of_their_numbers() -> None:
     offsets = {"orders": {str(number): 5 for number in range(12)}}
     assert [row["partition"] for row in compared(offsets, offsets)] == [*map(str, range(12))]
+
+
+def topic(topic_id: str, *oldest: int) -> TopicFacts:
+    """A topic that begins there, and has 60 records in each partition."""
+    first = {str(number): offset for number, offset in enumerate(oldest)}
+    return TopicFacts(
+        {"orders": first}, {"orders": {p: o + 60 for p, o in first.items()}}, {"orders": topic_id}
+    )
+
+
+@pytest.mark.parametrize(
+    ("begins", "now", "never_read"),
+    [
+        ({"0": 50, "1": 25}, topic("old", 0, 5), 20),
+        ({"0": 50, "1": 5}, topic("old", 0, 5), 0),
+        ({"0": 12, "1": 0}, topic("new", 0, 0), 12),
+        ({"0": 50, "1": 5}, topic("new", 0, 5), 0),
+        ({"0": 70, "1": 70}, topic("new", 70, 70), 0),
+    ],
+    ids=["a new partition", "from its oldest", "made again", "a mirror", "moved, from its oldest"],
+)
+def test_what_no_table_has_read_is_unread_from_the_oldest_record(
+    begins: dict[str, int], now: TopicFacts, never_read: int
+) -> None:
+    rows = compared({"orders": begins}, {"orders": {"0": 50}}, now=now)
+    assert total(rows, "never_read") == never_read
+
+
+def test_where_nothing_says_how_far_was_read_somebody_must_agree() -> None:
+    rows = compare(Beginning({"orders": {"0": 50}}), {"checkpoint g0001": ReadBefore({})})
+    with pytest.raises(UsageError) as refused:
+        check_unread("orders", {"partitions": rows, "never_read": 0})
+    assert (refused.value.error_id, refused.value.facts["partitions"]) == (
+        "TIDE-CKPT-104",
+        "orders-0 None -> 50",
+    )
+
+
+def test_a_record_that_two_tables_lack_counts_once() -> None:
+    rows = compared({"orders": {"0": 50}}, {"orders": {"0": 40}}, {"orders": {"0": 45}})
+    assert total(rows, "never_read") == 10
 
 
 def test_a_partition_without_a_beginning_is_refused() -> None:
@@ -68,7 +111,7 @@ def test_a_pipeline_that_never_ran_has_nothing_to_reset(store_place: StorePlace)
 )
 def test_a_partition_that_is_not_there_any_more_needs_no_beginning(known: dict[str, Any]) -> None:
     ends = {"orders": {"0": 10}, "old": {"0": 7}}
-    rows = compare(Beginning({"orders": {"0": 10}}, **known), {TABLE: ends})
+    rows = compare(Beginning({"orders": {"0": 10}}, **known), {TABLE: ReadBefore(ends)})
     told = {row["topic"]: (row["gone"], row["never_read"], row["read_again"]) for row in rows}
     assert told == {"old": (True, 0, 0), "orders": (False, 0, 0)}
 
@@ -94,6 +137,14 @@ def reset(orders: PipelineOnDisk, kill_at: str = "") -> None:
         check(gather_facts(orders.store, orders.resolved, orders.live))
 
     carry_out(orders.store, layout, procedure_of(request, plan, steps), verify, killed_at(kill_at))
+
+
+def test_without_a_table_the_checkpoint_says_how_far_was_read(store_place: StorePlace) -> None:
+    orders = PipelineOnDisk(store_place).ran(3)
+    for name in orders.store.list_files(orders.table):
+        orders.store.delete(name.path)
+    (row,) = plan_of_reset(orders)["partitions"]
+    assert (row["table"], row["stands_at"], row["begins_at"]) == ("checkpoint g0001", 30, 17)
 
 
 def test_the_plan_says_where_the_table_stands(orders: PipelineOnDisk) -> None:

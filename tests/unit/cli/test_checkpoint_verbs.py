@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command_line import CommandLine
+from tests.support.commits import commit_of
 from tests.support.conf_project import ENVIRONMENT, PIPELINE, ConfProject
 from tests.support.fake_driver import ROOT
 from tests.support.pipelines_on_disk import PipelineOnDisk
@@ -20,6 +21,10 @@ from tests.support.stores import StorePlace
 from tidemill.checkpoint.current import read_current
 from tidemill.checkpoint.holds import read_holds
 from tidemill.checkpoint.root_owner import RootOwner, write_owner
+from tidemill.names import QUARANTINE_OUTPUT
+from tidemill.payload.quarantine import QUARANTINE_SCHEMA
+from tidemill.sinks.batch_commit import BatchCommit
+from tidemill.sinks.table_log import TableLog
 
 WITHOUT_PAYLOAD = PIPELINE.replace("payload:\n  json: {schema: order.json}\n", "").replace(
     "event_time: {column: at, watermark: 10 minutes}\n", ""
@@ -102,7 +107,9 @@ def test_a_reset_leaves_out_what_was_not_read_yet_only_if_somebody_says_so(
 ) -> None:
     verb = ("checkpoint", "reset", "orders", "--from", '{"orders": {"0": 42}}')
     assert tidemill(*verb) == 0, tidemill.err
-    assert "12 records are never read; someone must agree: --skip-unread" in tidemill.out
+    assert "12 records are never read" in tidemill.out
+    assert "refused as it is: TIDE-CKPT-104" in tidemill.out
+    assert "To carry it out" not in tidemill.out
     before = state_of(orders)
     assert tidemill(*verb, "--apply", "--reason", "test") == 2
     assert tidemill.err.startswith("TIDE-CKPT-104")
@@ -111,6 +118,17 @@ def test_a_reset_leaves_out_what_was_not_read_yet_only_if_somebody_says_so(
     assert read_holds(orders.store, orders.resolved.layout, "orders") == []
     assert tidemill(*verb, "--skip-unread", "--apply", "--reason", "the owner agrees") == 0, tidemill.err
     assert orders.live == "g0002"
+
+
+def test_an_old_quarantine_says_nothing_of_how_far_was_read(
+    tidemill: CommandLine, orders: PipelineOnDisk
+) -> None:
+    log = TableLog(orders.resolved.layout.quarantine("orders"))
+    log.create(QUARANTINE_SCHEMA)
+    entry = commit_of(0).entry.model_copy(update={"output": QUARANTINE_OUTPUT})
+    log.commit([], BatchCommit.of(entry, QUARANTINE_OUTPUT), QUARANTINE_SCHEMA)
+    stands = ("checkpoint", "reset", "orders", "--from", '{"orders": {"0": 30}}')
+    assert tidemill(*stands, "--apply", "--reason", "anew") == 0, tidemill.err
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,34 @@ def test_a_reset_brings_archived_files_back(tidemill: CommandLine, orders: Lande
     assert orders.files("landing/orders") == ["a.json", "b.json", "c.json"]
 
 
+def test_after_a_reset_that_goes_without_files_in_the_way_the_stream_may_start(
+    tidemill: CommandLine, orders: LandedFiles
+) -> None:
+    assert tidemill("source", "clean", "orders", "--apply") == 0
+    orders.store.write(f"{orders.store.root}/landing/orders/a.json", b"another file of this name")
+    words = ("checkpoint", "reset", "orders", "--from", "earliest", "--without-missing")
+    assert tidemill(*words, "--apply", "--reason", "anew") == 0, tidemill.err
+    assert orders.files("archived/landing/orders") == ["a.json"]
+    assert tidemill("checkpoint", "gate", "orders") == 0, tidemill.out
+
+
+def test_a_first_start_beside_an_archive_is_refused_and_a_reset_brings_it_back(
+    tidemill: CommandLine, orders: LandedFiles
+) -> None:
+    assert tidemill("source", "clean", "orders", "--apply") == 0
+    for file in orders.store.list_files(f"{orders.store.root}/state/orders/g0001"):
+        orders.store.delete(file.path)
+    for file in orders.store.list_files(f"{orders.store.root}/tables"):
+        orders.store.delete(file.path)
+    assert tidemill("checkpoint", "gate", "orders") != 0
+    assert "TIDE-CKPT-105" in tidemill.out
+    assert "a.json" in tidemill.out
+    words = ("checkpoint", "reset", "orders", "--from", "earliest", "--apply", "--reason", "anew")
+    assert tidemill(*words) == 0, tidemill.err
+    assert orders.files("landing/orders") == ["a.json", "b.json", "c.json"]
+    assert tidemill("checkpoint", "gate", "orders") == 0, tidemill.out
+
+
 def test_a_reset_goes_without_deleted_files_only_if_somebody_says_so(
     tidemill: CommandLine, project: ConfProject, orders: LandedFiles
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,11 @@ from tests.support.checkpoints import write_checkpoint, write_planned
 from tests.support.declared import declared
 from tests.support.paper_broker import PaperBroker
 from tidemill.checkpoint.current import read_or_create_current
-from tidemill.checkpoint.doctor.hub import HubFacts, HubPartition, ReadSoFar
+from tidemill.checkpoint.doctor.hub import HubFacts, HubPartition, LossClock, ReadSoFar
 from tidemill.control import hubs
 from tidemill.control.hubs import look_at_hubs
+from tidemill.errors import UnavailableError
+from tidemill.sources import oldest_unread
 from tidemill.sources.oldest_unread import HALVINGS, all_read_before
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
@@ -22,6 +25,7 @@ NOW = datetime(2026, 3, 8, tzinfo=UTC)
 KEPT = timedelta(days=7)
 HOUR = timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
+MINUTES = 7 * 24 * 60
 STEP = KEPT / 2**HALVINGS
 
 
@@ -64,29 +68,69 @@ def test_a_stream_that_committed_just_now_and_is_six_days_behind_is_in_danger(
     assert timedelta(hours=18) < view.clock.left <= timedelta(days=1)
 
 
-@pytest.mark.parametrize(("hourly", "days_left"), [(0, 3.5), (30, 7.0), (90, None)])
-def test_the_speed_is_that_since_an_earlier_batch(
-    reading: Pipeline, monkeypatch: pytest.MonkeyPatch, hourly: int, days_left: float | None
-) -> None:
-    """60 events came each hour, and so many of them were read; three and a half days of them are unread."""
+@pytest.fixture
+def minutely(reading: Pipeline, monkeypatch: pytest.MonkeyPatch) -> datetime:
+    """A hub that took an event each minute of the last seven days; now."""
     now = datetime.now(UTC)
-    minutes = 7 * 24 * 60
-    times = [now - KEPT + minute * MINUTE for minute in range(minutes)]
-    PaperBroker({"readings": {0: (0, minutes), 1: (0, 0)}}, times={"readings": {0: times}}).stand_in(
+    times = [now - KEPT + minute * MINUTE for minute in range(MINUTES)]
+    PaperBroker({"readings": {0: (0, MINUTES), 1: (0, 0)}}, times={"readings": {0: times}}).stand_in(
         monkeypatch
     )
-    half = minutes // 2
+    return now
+
+
+def ran(reading: Pipeline, now: datetime, *batches: tuple[float, int]) -> LossClock:
+    """What is told of a stream whose batches were planned so many hours ago, and ended at an event."""
     store, checkpoint = Store(reading.layout.root), Path(reading.layout.checkpoint("orders", "g0001"))
     read_or_create_current(store, reading.layout, "orders")
-    for number, hours in enumerate((8, 4, 3, 0)):
-        end = {"readings": {"0": half - hourly * hours, "1": 0}}
+    for number, (hours, end) in enumerate(batches):
         write_checkpoint(checkpoint, [], [number])
-        write_planned(checkpoint, number, end, at_ms=int((now - hours * HOUR).timestamp() * 1000))
-    told = HubFacts(now - 30 * KEPT, {"0": HubPartition(0, minutes, now), "1": HubPartition(0, 0, None)})
+        at_ms = int((now - hours * HOUR).timestamp() * 1000)
+        write_planned(checkpoint, number, {"readings": {"0": end, "1": 0}}, at_ms=at_ms)
+    told = HubFacts(now - 30 * KEPT, {"0": HubPartition(0, MINUTES, now), "1": HubPartition(0, 0, None)})
     (view,) = look_at_hubs(reading, lambda _: told)
     assert view.clock is not None
+    return view.clock
+
+
+@pytest.mark.parametrize(("hourly", "days_left"), [(0, 3.5), (30, 7.0), (90, None)])
+def test_the_speed_is_that_since_an_earlier_batch(
+    reading: Pipeline, minutely: datetime, hourly: int, days_left: float | None
+) -> None:
+    """60 events came each hour, and so many of them were read; three and a half days of them are unread."""
+    batches = ((hours, MINUTES // 2 - int(hourly * hours)) for hours in (8, 4, 3, 0))
+    left = ran(reading, minutely, *batches).left
     if days_left is None:
-        assert view.clock.left is None
+        assert left is None
     else:
-        assert view.clock.left is not None
-        assert view.clock.left.total_seconds() == pytest.approx(days_left * 24 * 3600, rel=0.05)
+        assert left is not None
+        assert left.total_seconds() == pytest.approx(days_left * 24 * 3600, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [[(90, 0), (84.1, 1000), (84, MINUTES // 2)], [(0.01, 0), (0, MINUTES // 2)], [(0, MINUTES // 2)]],
+    ids=["dead after it caught up", "only just started", "its first batch"],
+)
+def test_where_no_speed_can_be_told_or_there_is_none_it_is_a_countdown(
+    reading: Pipeline, minutely: datetime, batches: list[tuple[float, int]]
+) -> None:
+    left = ran(reading, minutely, *batches).left
+    assert left is not None
+    assert left.total_seconds() == pytest.approx(3.5 * 24 * 3600, rel=0.02)
+
+
+def test_a_broker_that_is_gone_before_the_speed_is_known_hides_no_danger(
+    reading: Pipeline, minutely: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([all_read_before])
+
+    def once(*asked: Any) -> datetime | None:
+        answer = next(answers, None)
+        if answer is None:
+            raise UnavailableError("TIDE-SRC-001", "It is gone.", fix="")
+        return answer(*asked)
+
+    monkeypatch.setattr(oldest_unread, "all_read_before", once)
+    clock = ran(reading, minutely, (8, 0), (4, 0), (0, MINUTES // 8))
+    assert (clock.level, next(answers, None)) == ("urgent", None)

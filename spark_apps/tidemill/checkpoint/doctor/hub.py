@@ -127,14 +127,13 @@ def loss_clock(source: EventHubsSource, facts: HubFacts, read: ReadSoFar, now: d
         return LossClock("ok", None, covered)
     unless_read = max(timedelta(), kept - (now - read.at))
     pace = 0.0 if read.pace is None else max(0.0, read.pace)
-    if pace >= 1:
-        # It catches up; that it is this near is worth a look.
-        near = unless_read <= kept * (1 - URGENT_SHARE)
-        return LossClock("warn" if near else "ok", None, covered)
-    left = unless_read / (1 - pace)
-    gone = 1 - left / kept
-    level: Level = "urgent" if gone >= URGENT_SHARE else "warn" if gone >= WARN_SHARE else "ok"
-    return LossClock(level, left, covered)
+    left = None if pace >= 1 else unless_read / (1 - pace)
+    if left is not None and left <= kept * (1 - URGENT_SHARE):
+        return LossClock("urgent", left, covered)
+    # However fast it reads: a short stop would lose events then.
+    is_near = unless_read <= kept * (1 - URGENT_SHARE)
+    is_slow = left is not None and left <= kept * (1 - WARN_SHARE)
+    return LossClock("warn" if is_near or is_slow else "ok", left, covered)
 
 
 def pace_of(read_before: datetime, read_now: datetime, seconds: float) -> float | None:
@@ -218,12 +217,13 @@ def _about_to_leave(
         {
             "hub": source.hub,
             "level": clock.level,
-            "left": "none at the present speed" if clock.left is None else format_duration(clock.left),
+            "left": "not lost at the present speed" if clock.left is None else format_duration(clock.left),
             "behind": facts.lag(read.positions, source.hub),
             "covered_by_capture": clock.covered,
         },
         f"tidemill backfill plan {pipeline.name} --from BEGIN --to END reads them from the archive"
         if clock.covered and lost
-        else f"tidemill start {pipeline.name}, or lengthen the hub's retention now",
+        else f"let it read faster, tidemill start {pipeline.name} if it stands still, or lengthen the hub's "
+        "retention now",
         "retention-expired",
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from tidemill.checkpoint.cleaning.stored import archived_files
+from tidemill.checkpoint.cleaning.stored import only_archived
 from tidemill.checkpoint.gate.facts import CheckpointFacts, SourceFacts, TableSourceFacts
 from tidemill.checkpoint.reading.log_files import TornFileError
 from tidemill.checkpoint.reading.reader import CheckpointReader
@@ -117,10 +117,9 @@ def _begins_at(facts: CheckpointFacts, reader: CheckpointReader) -> Any:
 
 
 def _never_read(facts: CheckpointFacts, pipeline: Pipeline) -> tuple[str, ...]:
-    """The archive of a folder that no generation has read."""
+    """Archived files of a stream that has read none: of one that was reset, they are back in the folder."""
     files = pipeline.spec.source.files
-    is_first = facts.base is None and not facts.has_begun
-    return tuple(archived_files(pipeline.layout, files.path)) if is_first and files is not None else ()
+    return () if files is None or facts.has_begun else tuple(only_archived(pipeline.layout, files.path))
 
 
 def _folder(facts: CheckpointFacts) -> str:

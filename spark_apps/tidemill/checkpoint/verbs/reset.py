@@ -20,40 +20,20 @@ from tidemill.checkpoint.gate import CheckpointFacts, TopicFacts
 from tidemill.checkpoint.gate.checkpoint_facts import declared_by
 from tidemill.checkpoint.gate.facts import SourceFacts, TableFacts
 from tidemill.checkpoint.procedure.carry_out import Request, Step
+from tidemill.checkpoint.reading.batches import CheckpointBatches
+from tidemill.checkpoint.verbs.beginning import Beginning, ReadBefore, compare, total
 from tidemill.checkpoint.verbs.bring_back import bring_back_step, plan_bring_back
 from tidemill.checkpoint.verbs.go_back import NewGeneration, base_entry, closed_ids, restoring
 from tidemill.checkpoint.verbs.prospect import AskBroker, check_prospect
 from tidemill.checkpoint.verbs.tables import Table, read_tables
 from tidemill.checkpoint.warm_start import WarmStart, write_warm_start
-from tidemill.errors import UsageError
+from tidemill.errors import GateRefusedError, UsageError
 from tidemill.ledger.entry import LedgerEntry, Positions
 from tidemill.ledger.standing import standing_commits
 from tidemill.ledger.table_restore import RestoreTable
-from tidemill.names import SOURCE_NAME
+from tidemill.names import ASIDE_OUTPUTS, SOURCE_NAME
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
-
-
-@dataclass(frozen=True)
-class Beginning:
-    """Where a reset begins.
-
-    Args:
-        start: First offset to read of each partition; None for a source that is not Kafka's, which begins
-            as its declaration says.
-        asked: Whether the broker was asked for it: then it names all partitions that there are.
-        topics: That the pipeline reads now; None if a pattern says it.
-    """
-
-    start: Positions | None
-    asked: bool = False
-    topics: frozenset[str] | None = None
-
-    def is_gone(self, topic: str, partition: str) -> bool:
-        """Whether nothing more is to be read of a partition that was read before."""
-        if self.start is None or partition in self.start.get(topic, {}):
-            return False
-        return self.asked or (self.topics is not None and topic not in self.topics)
 
 
 @dataclass(frozen=True)
@@ -97,10 +77,10 @@ def plan_reset(store: Store, pipeline: Pipeline, wanted: Wanted, ask_broker: Ask
     starts, warm = wanted.start, wanted.warm
     beginning = Beginning(_together(starts), wanted.asked, _topics(pipeline))
     tables = read_tables(pipeline)
-    stands = {name: _positions(_stands(table, pipeline.name)) for name, table in tables.items()}
-    partitions = compare(beginning, stands)
     born = starts if warm is None else {SOURCE_NAME: warm.start}
     facts, unanswered = _checked_source(pipeline, wanted, tables, ask_broker)
+    now = [stream.source.topics for stream in facts.each_stream() if stream.source.topics is not None]
+    partitions = compare(beginning, _read_before(store, pipeline, live, tables), now)
     state = f"{pipeline.layout.checkpoint(pipeline.name, live.generation)}/state"
     return {
         "parent": live.generation,
@@ -116,8 +96,8 @@ def plan_reset(store: Store, pipeline: Pipeline, wanted: Wanted, ask_broker: Ask
         "tables": {name: _table(pipeline, live, table, facts) for name, table in tables.items()},
         "absent": sorted({sink.table for sink in pipeline.spec.delta_sinks} - tables.keys()),
         "partitions": partitions,
-        "never_read": sum(row["never_read"] for row in partitions),
-        "read_again": sum(row["read_again"] for row in partitions),
+        "never_read": total(partitions, "never_read"),
+        "read_again": total(partitions, "read_again"),
         "state_is_lost": warm is None and bool(store.list_files(state)),
         "brought_back": plan_bring_back(store, pipeline, without_missing=wanted.without_missing),
         "unanswered": unanswered,
@@ -141,73 +121,6 @@ def reset_steps(
     return (*back, *NewGeneration(store, pipeline.layout, request, plan).steps(fill, restoring(restore)))
 
 
-def check_unread(pipeline: Pipeline, plan: Mapping[str, Any]) -> None:
-    """See that a plan leaves nothing out that was not read yet, whether its source still has it or not.
-
-    Raises:
-        UsageError: TIDE-CKPT-104.
-    """
-    gaps = [row for row in plan["partitions"] if row["never_read"]]
-    if not gaps:
-        return
-    shown = (f"{row['topic']}-{row['partition']} {row['stands_at']} -> {row['begins_at']}" for row in gaps)
-    raise UsageError(
-        "TIDE-CKPT-104",
-        "Records that were not read yet would never be read. Nothing was changed.",
-        facts={
-            "pipeline": pipeline.name,
-            "never_read": plan["never_read"],
-            "tables": ", ".join(sorted({row["table"] for row in gaps})),
-            "partitions": ", ".join(sorted(set(shown))[:3]),
-        },
-        fix="begin where the tables stand: --from OFFSETS; or let the data's owner agree: --skip-unread. "
-        f"What an archive has of them comes back by tidemill backfill plan {pipeline.name}",
-        runbook="reset-checkpoint",
-    )
-
-
-def compare(beginning: Beginning, stands: Mapping[str, Positions]) -> list[dict[str, Any]]:
-    """One row for each table and partition: where the table stands, and where it is begun.
-
-    Raises:
-        UsageError: TIDE-CKPT-043, if a partition that was read has no beginning.
-    """
-    start = beginning.start
-    # A table that the pipeline has not written, such as an empty quarantine, says nothing.
-    known = {} if start is None else {table: ends for table, ends in stands.items() if ends}
-    rows = [row for table, ends in known.items() for row in _rows(table, ends, beginning)]
-    unnamed = (row for row in rows if row["begins_at"] is None and not row["gone"])
-    missing = sorted({f"{row['topic']}-{row['partition']}" for row in unnamed})
-    if missing:
-        raise UsageError(
-            "TIDE-CKPT-043",
-            "Partitions that the pipeline has read have no beginning. Spark would read them as new ones, "
-            "from their oldest record.",
-            facts={"missing": ", ".join(missing)},
-            fix="name an offset for each partition; -2 is earliest, -1 is latest",
-        )
-    return rows
-
-
-def _rows(table: str, ends: Positions, beginning: Beginning) -> Iterable[dict[str, Any]]:
-    start = beginning.start or {}
-    for topic in sorted({*start, *ends}):
-        known, new = ends.get(topic, {}), start.get(topic, {})
-        for partition in sorted({*known, *new}, key=int):
-            stands, begins = known.get(partition), new.get(partition)
-            ahead = 0 if stands is None or begins is None else begins - stands
-            yield {
-                "table": table,
-                "topic": topic,
-                "partition": partition,
-                "stands_at": stands,
-                "begins_at": begins,
-                "never_read": max(0, ahead),
-                "read_again": max(0, -ahead),
-                "gone": beginning.is_gone(topic, partition),
-            }
-
-
 def _stands(table: Table, pipeline: str) -> LedgerEntry | None:
     """What the newest standing batch of any generation of the pipeline says."""
     entries = (commit.entry for commit in standing_commits(table.commits))
@@ -220,11 +133,51 @@ def _read_of(pipeline: Pipeline, table: Table) -> TableFacts:
     return TableFacts() if told is None else TableFacts(topic_ids=told.topic_ids, cluster=told.cluster)
 
 
-def _positions(entry: LedgerEntry | None) -> Positions:
-    documents = [] if entry is None else [end for end in entry.ends.values() if isinstance(end, dict)]
+def _read_before(
+    store: Store, pipeline: Pipeline, live: Current, tables: Mapping[str, Table]
+) -> dict[str, ReadBefore]:
+    """How far each table has read; the checkpoint, if none tells.
+
+    Of a partition that no batch of a table has read, the checkpoint's newest finished batch tells. Tables of
+    records that were set aside say nothing: only batches that had such records are in them.
+    """
+    told = {
+        name: _stands(table, pipeline.name) for name, table in tables.items() if name not in ASIDE_OUTPUTS
+    }
+    finished = _finished(store, pipeline.layout.checkpoint(pipeline.name, live.generation))
+    found: dict[str, ReadBefore] = {}
+    for name, entry in told.items():
+        ends = {} if entry is None else _positions(entry.ends.values())
+        if entry is not None and ends:
+            clusters = {
+                topic: read.cluster
+                for read in entry.sources.values()
+                for topic in _positions([read.end])
+                if read.cluster is not None
+            }
+            whole = {
+                topic: {**finished.get(topic, {}), **ends.get(topic, {})} for topic in {*finished, *ends}
+            }
+            found[name] = ReadBefore(whole, entry.topic_ids, clusters)
+    return found or {f"checkpoint {live.generation}": ReadBefore(finished)}
+
+
+def _finished(store: Store, checkpoint: str) -> Positions:
+    """Where the newest finished batch ended; nothing if that cannot be read."""
+    batches = CheckpointBatches(store, checkpoint)
+    try:
+        last = batches.last_committed()
+        offsets = None if last is None else batches.offsets(last)
+    except GateRefusedError:
+        return {}
+    return {} if offsets is None else _positions(offsets.ends.values())
+
+
+def _positions(documents: Iterable[Any]) -> Positions:
     return {
         topic: {str(partition): int(offset) for partition, offset in partitions.items()}
         for document in documents
+        if isinstance(document, dict)
         for topic, partitions in document.items()
         if isinstance(partitions, dict)
     }

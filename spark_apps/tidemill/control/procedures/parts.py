@@ -102,7 +102,8 @@ def reset(
     skip_unread: bool = False,
 ) -> VerbParts:
     """A new beginning; a warm one computes its state from the past first."""
-    from tidemill.checkpoint.verbs.reset import Wanted, check_unread, plan_reset, reset_steps
+    from tidemill.checkpoint.verbs.beginning import check_unread
+    from tidemill.checkpoint.verbs.reset import Wanted, plan_reset, reset_steps
     from tidemill.control.spark_part import restoring
     from tidemill.names import SOURCE_NAME
     from tidemill.sources.starting_positions import starting_positions
@@ -124,7 +125,7 @@ def reset(
         plan,
         lambda request, plan: reset_steps(store, pipeline, request, plan, restoring(pipeline)),
         plan_words.reset_lines,
-        consent=lambda plan: None if skip_unread else check_unread(pipeline, plan),
+        consent=lambda plan: None if skip_unread else check_unread(pipeline.name, plan),
         unsettled=_TOLD | _WHERE_IT_BEGINS if asked else _TOLD,
     )
 

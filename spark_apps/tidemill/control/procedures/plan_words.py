@@ -58,10 +58,8 @@ def reset_lines(plan: Mapping[str, Any]) -> list[str]:
     lines += [f"{table}: there is no table; it begins with batch 0" for table in plan["absent"]]
     if plan["start"] is None:
         lines.append("all that the source still has is read again, as at a first start")
-    elif not plan["partitions"]:
-        lines.append("no table says how far it has read; gap and overlap are unknown")
     if plan["never_read"]:
-        lines.append(f"{plan['never_read']} records are never read; someone must agree: --skip-unread")
+        lines.append(f"{plan['never_read']} records are never read")
     if plan["read_again"]:
         lines.append(f"{plan['read_again']} records are read again; append tables get their rows twice")
     if plan["state_is_lost"]:
@@ -169,6 +167,10 @@ def _meaning(row: Mapping[str, Any]) -> str:
         return "not there any more: nothing of it is read"
     if row["never_read"]:
         return f"gap: {row['never_read']} records are never read"
+    if row.get("is_unknown"):
+        return "nothing says how far it was read"
+    if row.get("is_another"):
+        return "the topic was made again, or moved; none of its records is left out"
     if row["read_again"]:
         return f"overlap: {row['read_again']} records are read again"
     return "new to the table" if row["stands_at"] is None else "goes on exactly where the table stands"

@@ -62,11 +62,13 @@ class Planned:
         parts: The verb.
         request: The request, as journal and audit name it.
         plan: What it began with, or would begin with now.
+        has_begun: Whether it was carried out in part already.
     """
 
     parts: VerbParts
     request: Request
     plan: Mapping[str, Any]
+    has_begun: bool = False
 
     @property
     def has_work(self) -> bool:
@@ -77,6 +79,15 @@ class Planned:
     def lines(self) -> list[str]:
         """The plan as a person reads it."""
         return self.parts.lines(self.plan)
+
+    def check_consent(self) -> None:
+        """See that someone has agreed to what the plan gives up; of one that has begun, someone had.
+
+        Raises:
+            UsageError: If nobody has.
+        """
+        if not self.has_begun:
+            self.parts.consent(self.plan)
 
 
 def plan_verb(asking: Asking, parts: VerbParts, pipeline: str) -> Planned:
@@ -91,6 +102,7 @@ def plan_verb(asking: Asking, parts: VerbParts, pipeline: str) -> Planned:
         GateRefusedError: TIDE-CKPT-033, if another request is unfinished.
     """
     from tidemill.checkpoint.procedure.carry_out import plan_of
+    from tidemill.checkpoint.procedure.journal import read_entry
     from tidemill.checkpoint.procedure.unfinished import check_nothing_else_unfinished
     from tidemill.storage.store import Store
 
@@ -98,7 +110,10 @@ def plan_verb(asking: Asking, parts: VerbParts, pipeline: str) -> Planned:
     store = Store(changed.layout.root)
     request = _request(asking, store, changed, pipeline)
     check_nothing_else_unfinished(store, changed.layout, changed.name, request.request_id)
-    return Planned(parts, request, plan_of(store, changed.layout, request, parts.make_plan))
+    begun = read_entry(store, changed.layout, changed.name, request.request_id)
+    return Planned(
+        parts, request, plan_of(store, changed.layout, request, parts.make_plan), begun is not None
+    )
 
 
 def act(
@@ -115,7 +130,7 @@ def act(
 
     parts, request, plan = planned.parts, planned.request, planned.plan
     check_allowed(plane, asking, parts.pipeline, parts.forbids_starts)
-    parts.consent(plan)
+    planned.check_consent()
     store = Store(parts.pipeline.layout.root)
     steps = parts.steps(request, plan)
     procedure = procedure_of(request, plan, steps, forbids_starts=parts.forbids_starts)

@@ -116,7 +116,7 @@ def _procedure(plane: ControlPlane, asked: Asked, asking: Asking, pipeline: Pipe
         return {"request_id": acting.request.request_id, "next": asking.command(*following)}
 
     def check(plan: Mapping[str, Any]) -> None:
-        parts.consent(plan)
+        replace(planned(), plan=plan).check_consent()
         # Whoever makes steps that need Spark sees first that there is one.
         parts.steps(planned().request, plan)
 
