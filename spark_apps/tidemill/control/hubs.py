@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from tidemill.checkpoint.doctor.hub import HubFacts, LossClock, ReadSoFar, hub_findings, loss_clock, pace_of
@@ -135,7 +137,7 @@ def _with_backlog(pipeline: Pipeline, read: ReadSoFar, now: datetime) -> ReadSoF
     if moment is None:
         return read
     pace = None
-    with suppress(UnavailableError):
+    with suppress(TidemillError):
         pace = _pace(pipeline, source.hub, source.kept, (moment, now))
     return replace(read, at=min(read.at, moment), pace=pace)
 
@@ -145,14 +147,14 @@ def _pace(pipeline: Pipeline, hub: str, kept: timedelta, read: tuple[datetime, d
     from tidemill.sources.oldest_unread import HALVINGS, all_read_before
 
     moment, now = read
-    newest, earlier = read_of_late(Store(pipeline.layout.root), pipeline, hub, now - kept * PACE_SHARE)
-    if newest is not None and newest < now - kept * PACE_SHARE:
+    late = read_of_late(Store(pipeline.layout.root), pipeline, hub, now - kept * PACE_SHARE)
+    if late is None or late.earlier.at is None or now - late.earlier.at < STEPS * kept / 2**HALVINGS:
+        return None
+    if late.newest < now - max(kept * PACE_SHARE, 2 * late.between):
         # It stands still.
         return 0.0
-    if earlier is None or earlier.at is None or now - earlier.at < STEPS * kept / 2**HALVINGS:
-        return None
-    before = all_read_before(pipeline, earlier.positions, kept, now)
-    return None if before is None else pace_of(before, moment, (now - earlier.at).total_seconds())
+    before = all_read_before(pipeline, late.earlier.positions, kept, now)
+    return None if before is None else pace_of(before, moment, (now - late.earlier.at).total_seconds())
 
 
 def read_so_far(store: Store, pipeline: Pipeline, hub: str) -> ReadSoFar:
@@ -164,27 +166,43 @@ def read_so_far(store: Store, pipeline: Pipeline, hub: str) -> ReadSoFar:
     return ReadSoFar(_positions(found, hub), caught_up_at(folder))
 
 
-def read_of_late(
-    store: Store, pipeline: Pipeline, hub: str, since: datetime
-) -> tuple[datetime | None, ReadSoFar | None]:
-    """When the newest finished batch was planned, and what one had read that was planned before `since`.
+@dataclass(frozen=True)
+class ReadOfLate:
+    """By what one sees how fast a pipeline reads.
 
-    That is the oldest one that is kept, if all are newer; None if only the newest is kept.
+    Args:
+        newest: When the newest finished batch was planned.
+        between: From one batch to the next, lately.
+        earlier: What had been read when an earlier one was planned.
+    """
+
+    newest: datetime
+    between: timedelta
+    earlier: ReadSoFar
+
+
+def read_of_late(store: Store, pipeline: Pipeline, hub: str, since: datetime) -> ReadOfLate | None:
+    """The newest batches, and one that was planned before `since`, or the oldest one that is kept.
+
+    None if fewer than two are kept.
     """
     live = read_state_folder(store, pipeline.layout, pipeline.name).live
-    if live is None or not live.commits:
-        return None, None
+    if live is None or len(live.commits) < 2:
+        return None
     batches = CheckpointBatches(store, live.path)
 
+    @cache
     def planned_at(number: int) -> datetime:
         found = batches.offsets(number)
         return _LONG_AGO if found is None or found.planned_at is None else found.planned_at
 
-    *kept, newest = live.commits
-    if not kept:
-        return planned_at(newest), None
+    moments = [planned_at(number) for number in live.commits[-4:]]
+    between = min(after - before for before, after in pairwise(moments))
+    kept = live.commits[:-1]
     found = batches.offsets(kept[max(0, bisect_right(kept, since, key=planned_at) - 1)])
-    return planned_at(newest), None if found is None else ReadSoFar(_positions(found, hub), found.planned_at)
+    if found is None:
+        return None
+    return ReadOfLate(moments[-1], between, ReadSoFar(_positions(found, hub), found.planned_at))
 
 
 def _positions(found: OffsetsFile | None, hub: str) -> Positions:

@@ -130,7 +130,10 @@ class KafkaOffsets:
 
     def at_time(self, topics: Iterable[str], moment: datetime) -> Positions:
         """First offset of each partition whose Kafka timestamp is not before `moment`; else its end."""
-        ends = self.ends(topics)
+        return self.from_ends(self.ends(topics), moment)
+
+    def from_ends(self, ends: Positions, moment: datetime) -> Positions:
+        """The same of partitions whose ends are known."""
         milliseconds = int(moment.timestamp() * 1000)
         wanted = [TopicPartition(t, int(p), milliseconds) for t, ps in ends.items() for p in ps]
         with self._answering():

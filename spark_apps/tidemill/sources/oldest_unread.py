@@ -31,9 +31,10 @@ def all_read_before(pipeline: Pipeline, read: Positions, kept: timedelta, now: d
     """
     topics = list(read)
     with KafkaOffsets(kafka_client(pipeline)) as offsets:
+        ends = offsets.ends(topics)
 
         def is_unread_before(moment: datetime) -> bool:
-            found = offsets.at_time(topics, moment)
+            found = offsets.from_ends(ends, moment)
             return any(
                 read[topic].get(number, 0) < offset
                 for topic, partitions in found.items()

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.support.commits import TABLE
+from tests.support import pipelines_on_disk
+from tests.support.commits import TABLE, commit_of
 from tests.support.pipelines_on_disk import Killed, PipelineOnDisk, killed_at
 from tests.support.stores import StorePlace
 from tidemill.checkpoint.current import BaseTable, Current, read_current, switch_generation
-from tidemill.checkpoint.gate import TopicFacts, check, gather_facts
+from tidemill.checkpoint.gate import CheckpointFacts, TopicFacts, check, gather_facts
+from tidemill.checkpoint.gate.facts import SourceFacts
 from tidemill.checkpoint.holds import read_holds
 from tidemill.checkpoint.procedure.carry_out import Request, carry_out, plan_of, procedure_of
 from tidemill.checkpoint.procedure.unfinished import unfinished
 from tidemill.checkpoint.reading.batches import CheckpointBatches
-from tidemill.checkpoint.verbs.beginning import Beginning, ReadBefore, check_unread, compare, total
+from tidemill.checkpoint.verbs.beginning import (
+    Beginning,
+    ReadBefore,
+    check_unread,
+    compare,
+    left_and_repeated,
+)
+from tidemill.checkpoint.verbs.prospect import AskBroker
+from tidemill.checkpoint.verbs.read_before import read_before, stands
 from tidemill.checkpoint.verbs.reset import Wanted, plan_reset, reset_steps
+from tidemill.checkpoint.verbs.tables import read_tables
 from tidemill.errors import GateRefusedError, UsageError
 from tidemill.ledger.read import transaction_version
 from tidemill.ledger.table_restore import CLOSED, restore_through_delta_rs
 from tidemill.names import transaction_id
+from tidemill.sinks.batch_commit import BatchCommit
+from tidemill.spec.project import Pipeline
 
 Offsets = dict[str, dict[str, int]]
 MOMENTS = (
@@ -65,16 +79,24 @@ def topic(topic_id: str, *oldest: int) -> TopicFacts:
         ({"0": 50, "1": 25}, topic("old", 0, 5), 20),
         ({"0": 50, "1": 5}, topic("old", 0, 5), 0),
         ({"0": 12, "1": 0}, topic("new", 0, 0), 12),
-        ({"0": 50, "1": 5}, topic("new", 0, 5), 0),
+        ({"0": 50, "1": 5}, topic("new", 0, 5), 50),
         ({"0": 70, "1": 70}, topic("new", 70, 70), 0),
+        ({"0": 30, "1": 0}, TopicFacts({"orders": {"0": 0, "1": 0}}, {"orders": {"0": 30, "1": 0}}), 30),
     ],
-    ids=["a new partition", "from its oldest", "made again", "a mirror", "moved, from its oldest"],
+    ids=[
+        "a new partition",
+        "from its oldest",
+        "made again",
+        "a mirror",
+        "moved",
+        "made again, without an id",
+    ],
 )
 def test_what_no_table_has_read_is_unread_from_the_oldest_record(
     begins: dict[str, int], now: TopicFacts, never_read: int
 ) -> None:
     rows = compared({"orders": begins}, {"orders": {"0": 50}}, now=now)
-    assert total(rows, "never_read") == never_read
+    assert left_and_repeated(rows)["never_read"] == never_read
 
 
 def test_where_nothing_says_how_far_was_read_somebody_must_agree() -> None:
@@ -89,7 +111,7 @@ def test_where_nothing_says_how_far_was_read_somebody_must_agree() -> None:
 
 def test_a_record_that_two_tables_lack_counts_once() -> None:
     rows = compared({"orders": {"0": 50}}, {"orders": {"0": 40}}, {"orders": {"0": 45}})
-    assert total(rows, "never_read") == 10
+    assert left_and_repeated(rows)["never_read"] == 10
 
 
 def test_a_partition_without_a_beginning_is_refused() -> None:
@@ -121,16 +143,21 @@ def orders(store_place: StorePlace) -> PipelineOnDisk:
     return PipelineOnDisk(store_place).ran(3)
 
 
-def plan_of_reset(orders: PipelineOnDisk) -> dict[str, Any]:
+def nobody(facts: CheckpointFacts, _: Pipeline) -> tuple[CheckpointFacts, str]:
+    """No broker answers."""
+    return facts, "away"
+
+
+def plan_of_reset(orders: PipelineOnDisk, ask: AskBroker = nobody) -> dict[str, Any]:
     start = {"orders": {"0": 17}}
     begins = Wanted({"source": start})
-    return plan_reset(orders.store, orders.resolved, begins, lambda facts, _: (facts, "away"))
+    return plan_reset(orders.store, orders.resolved, begins, ask)
 
 
-def reset(orders: PipelineOnDisk, kill_at: str = "") -> None:
+def reset(orders: PipelineOnDisk, kill_at: str = "", ask: AskBroker = nobody) -> None:
     layout = orders.resolved.layout
     request = Request("reset", "orders", "reset-1", "ann", "because")
-    plan = plan_of(orders.store, layout, request, lambda: plan_of_reset(orders))
+    plan = plan_of(orders.store, layout, request, lambda: plan_of_reset(orders, ask))
     steps = reset_steps(orders.store, orders.resolved, request, plan, restore_through_delta_rs)
 
     def verify() -> None:
@@ -144,7 +171,36 @@ def test_without_a_table_the_checkpoint_says_how_far_was_read(store_place: Store
     for name in orders.store.list_files(orders.table):
         orders.store.delete(name.path)
     (row,) = plan_of_reset(orders)["partitions"]
-    assert (row["table"], row["stands_at"], row["begins_at"]) == ("checkpoint g0001", 30, 17)
+    assert (row["table"], row["stands_at"], row["begins_at"]) == (TABLE, 30, 17)
+
+
+def test_a_second_reset_before_the_first_batch_still_knows_that_the_topic_is_another(
+    store_place: StorePlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def old_topic(batch_id: int, **keys: Any) -> BatchCommit:
+        commit = commit_of(batch_id, **keys)
+        read = commit.entry.sources["source"].model_copy(update={"topic_ids": {"orders": "old"}})
+        return replace(commit, entry=commit.entry.model_copy(update={"sources": {"source": read}}))
+
+    monkeypatch.setattr(pipelines_on_disk, "commit_of", old_topic)
+    orders = PipelineOnDisk(store_place).ran(3)
+    reset(orders, ask=lambda facts, _: (replace(facts, source=SourceFacts(topics=topic("new", 0))), ""))
+    base = stands(read_tables(orders.resolved)[TABLE], "orders")
+    assert base is not None
+    assert (base.mode, base.topic_ids) == ("base", {"orders": "new"})
+    live = read_current(orders.store, orders.resolved.layout, "orders")
+    assert live is not None
+    read = read_before(orders.store, orders.resolved, live, read_tables(orders.resolved))
+    assert read[TABLE].is_of_another("orders", topic("new", 0))
+
+
+def test_without_a_finished_batch_a_generation_has_read_what_comes_before_its_beginning(
+    orders: PipelineOnDisk,
+) -> None:
+    reset(orders)
+    live = read_current(orders.store, orders.resolved.layout, "orders")
+    assert live is not None
+    assert read_before(orders.store, orders.resolved, live, {})[TABLE].ends == {"orders": {"0": 17}}
 
 
 def test_the_plan_says_where_the_table_stands(orders: PipelineOnDisk) -> None:

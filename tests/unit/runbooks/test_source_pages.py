@@ -22,6 +22,7 @@ REWIND = "tidemill checkpoint rewind PIPELINE --to BATCH --reason TEXT --apply"
 RESTORE = "tidemill checkpoint restore PIPELINE BACKUP --reason TEXT --apply"
 PLAN_FROM_EARLIEST = "tidemill checkpoint reset PIPELINE --from earliest"
 FROM_EARLIEST = PLAN_FROM_EARLIEST + " --reason TEXT --apply"
+FROM_OFFSETS = "tidemill checkpoint reset PIPELINE --from OFFSETS --skip-unread --reason TEXT --apply"
 SKIPPING = PLAN_FROM_EARLIEST + " --skip-unread --reason TEXT --apply"
 FILES = """
 description: Orders in files.
@@ -211,7 +212,7 @@ STORIES = [
         (CKPT + "021",),
         [
             "tidemill ledger PIPELINE --json",
-            "tidemill checkpoint reset PIPELINE --from OFFSETS --reason TEXT --apply",
+            FROM_OFFSETS,
             START,
         ],
         over=lambda patient: patient.ids() == list(range(40)),
@@ -222,7 +223,11 @@ STORIES = [
         "moved to other brokers",
         another_cluster,
         (CKPT + "095",),
-        ["tidemill checkpoint reset PIPELINE --from OFFSETS --reason TEXT --apply", moved, START],
+        [
+            FROM_OFFSETS,
+            moved,
+            START,
+        ],
         over=lambda patient: patient.ids() == list(range(40)),
     ),
     Story(

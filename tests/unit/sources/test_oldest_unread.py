@@ -120,6 +120,12 @@ def test_where_no_speed_can_be_told_or_there_is_none_it_is_a_countdown(
     assert left.total_seconds() == pytest.approx(3.5 * 24 * 3600, rel=0.02)
 
 
+def test_batches_that_take_long_are_no_standstill(reading: Pipeline, minutely: datetime) -> None:
+    """Two hours each, in which six hours of events are read; one has been at work for longer than usual."""
+    batches = ((hours, MINUTES // 2 - int(180 * hours)) for hours in (6.2, 4.2, 2.2))
+    assert ran(reading, minutely, *batches).left is None
+
+
 def test_a_broker_that_is_gone_before_the_speed_is_known_hides_no_danger(
     reading: Pipeline, minutely: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from tidemill.checkpoint.cleaning.deleted import deleted_sizes
 from tidemill.names import Layout
-from tidemill.spec.files_after import why_no_place
 from tidemill.spec.files_place import FilesPlace, files_place
 from tidemill.spec.project import Pipeline
 from tidemill.storage.files_store import open_files
@@ -56,12 +55,6 @@ def stored_files(layout: Layout, path: str) -> StoredFiles | None:
         name: file for file in store.list_files(place.archive) if (name := place.archived_name_of(file.path))
     }
     return StoredFiles(store, place, there, archived)
-
-
-def only_archived(layout: Layout, path: str) -> list[str]:
-    """Files that a source's archive has and its folder lacks, by path; empty where nothing is archived."""
-    stored = None if why_no_place(layout, path) else stored_files(layout, path)
-    return [] if stored is None else sorted(stored.archived.keys() - stored.there.keys())
 
 
 def deleted_files(store: Store, pipeline: Pipeline, stream: str, stored: StoredFiles | None) -> list[str]:

@@ -26,6 +26,9 @@ EVENTS_PER_SECOND_AND_UNIT = 4096
 # Part of the retention that the oldest unread event has been there, from which a person must know, or act.
 WARN_SHARE, URGENT_SHARE = 0.5, 0.75
 
+# The same, however fast it is read: a stop of minutes would lose it.
+LAST_SHARE = 0.98
+
 Level = Literal["ok", "warn", "urgent", "lost"]
 
 
@@ -127,13 +130,20 @@ def loss_clock(source: EventHubsSource, facts: HubFacts, read: ReadSoFar, now: d
         return LossClock("ok", None, covered)
     unless_read = max(timedelta(), kept - (now - read.at))
     pace = 0.0 if read.pace is None else max(0.0, read.pace)
-    left = None if pace >= 1 else unless_read / (1 - pace)
-    if left is not None and left <= kept * (1 - URGENT_SHARE):
+    left = None if pace >= 1 else _rounded(unless_read / (1 - pace))
+    is_soon = left is not None and left <= kept * (1 - URGENT_SHARE)
+    if is_soon or unless_read <= kept * (1 - LAST_SHARE):
         return LossClock("urgent", left, covered)
     # However fast it reads: a short stop would lose events then.
     is_near = unless_read <= kept * (1 - URGENT_SHARE)
     is_slow = left is not None and left <= kept * (1 - WARN_SHARE)
     return LossClock("warn" if is_near or is_slow else "ok", left, covered)
+
+
+def _rounded(left: timedelta) -> timedelta:
+    """To hours, or minutes where few are left: nobody knows it better."""
+    unit = timedelta(hours=1) if left >= timedelta(hours=12) else timedelta(minutes=1)
+    return left // unit * unit
 
 
 def pace_of(read_before: datetime, read_now: datetime, seconds: float) -> float | None:

@@ -150,6 +150,7 @@ class SourceFacts:
         table: What the table to read says.
         missing: Files of the batch to repeat that are gone, or log entries that should name them.
         archived: Files in the archive of a folder that the pipeline has never read.
+        in_the_way: Those of them in whose place something else is.
     """
 
     log: bool = False
@@ -158,6 +159,7 @@ class SourceFacts:
     table: TableSourceFacts | None = None
     missing: tuple[str, ...] = ()
     archived: tuple[str, ...] = ()
+    in_the_way: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

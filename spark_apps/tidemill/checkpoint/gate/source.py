@@ -155,7 +155,8 @@ def _files(facts: CheckpointFacts) -> Iterator[Finding]:
             "put the files back",
             runbook="source-files-gone",
         )
-    archived = facts.source.archived
+    # Whoever reset it has agreed to go without those in the way.
+    archived = facts.source.archived + (facts.source.in_the_way if facts.base is None else ())
     if archived:
         yield facts.error(
             "TIDE-CKPT-105",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from tidemill.checkpoint.cleaning.stored import only_archived
+from tidemill.checkpoint.cleaning.stored import stored_files
 from tidemill.checkpoint.gate.facts import CheckpointFacts, SourceFacts, TableSourceFacts
 from tidemill.checkpoint.reading.log_files import TornFileError
 from tidemill.checkpoint.reading.reader import CheckpointReader
@@ -27,6 +27,7 @@ from tidemill.checkpoint.reading.source_logs import (
 from tidemill.checkpoint.warm_start import read_warm_start
 from tidemill.ledger.read import open_table
 from tidemill.names import SOURCE_NAME
+from tidemill.spec.files_after import why_no_place
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
@@ -99,7 +100,7 @@ def _gather_stream(
         if begins and initial is None and _end_since(facts, read_since) is not None:
             # Added in another generation: it would begin as declared, perhaps after rows that are taken back.
             missing = (f"sources/{_folder(facts)}/0",)
-    source = SourceFacts(log, initial, missing=missing, archived=_never_read(facts, pipeline))
+    source = _with_archive(SourceFacts(log, initial, missing=missing), facts, pipeline)
     delta = pipeline.spec.source.delta
     if delta is None:
         return source
@@ -116,10 +117,16 @@ def _begins_at(facts: CheckpointFacts, reader: CheckpointReader) -> Any:
     return reader.batches.initial_offset(_folder(facts)) if warm is None else warm.join
 
 
-def _never_read(facts: CheckpointFacts, pipeline: Pipeline) -> tuple[str, ...]:
-    """Archived files of a stream that has read none: of one that was reset, they are back in the folder."""
+def _with_archive(source: SourceFacts, facts: CheckpointFacts, pipeline: Pipeline) -> SourceFacts:
+    """The same with archived files of a stream that has read none: after a reset, they are in the folder."""
     files = pipeline.spec.source.files
-    return () if files is None or facts.has_begun else tuple(only_archived(pipeline.layout, files.path))
+    if files is None or facts.has_begun or why_no_place(pipeline.layout, files.path):
+        return source
+    stored = stored_files(pipeline.layout, files.path)
+    if stored is None:
+        return source
+    only = tuple(sorted(stored.archived.keys() - stored.there.keys()))
+    return replace(source, archived=only, in_the_way=tuple(stored.in_the_way))
 
 
 def _folder(facts: CheckpointFacts) -> str:

@@ -48,12 +48,17 @@ class ReadBefore:
     cluster: Mapping[str, str] = field(default_factory=dict)
 
     def is_of_another(self, topic: str, now: TopicFacts) -> bool:
-        """Whether the offsets are known to be those of another topic of this name."""
+        """Whether the offsets are known to be those of another topic of this name.
+
+        Its id tells, or the cluster; else that it has fewer records than were read: not every broker has ids.
+        """
         pairs = (
             (self.topic_ids.get(topic), now.ids.get(topic)),
             (self.cluster.get(topic), now.cluster),
         )
-        return any(then and there and then != there for then, there in pairs)
+        ends = now.ends.get(topic, {})
+        is_beyond = any(end > ends.get(number, end) for number, end in self.ends.get(topic, {}).items())
+        return is_beyond or any(then and there and then != there for then, there in pairs)
 
 
 def compare(
@@ -84,13 +89,24 @@ def compare(
     return rows
 
 
-def total(rows: Iterable[Mapping[str, Any]], key: str) -> int:
-    """Records of all partitions, each counted once however many tables lack it."""
-    most: dict[tuple[str, str], int] = {}
-    for row in rows:
-        place = row["topic"], row["partition"]
-        most[place] = max(most.get(place, 0), row[key])
-    return sum(most.values())
+def left_and_repeated(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The rows as parts of a plan, with the records that are never read, and those that are read again.
+
+    Each record counts once, however many tables lack it, or have it.
+    """
+
+    def counted_once(key: str) -> int:
+        most: dict[tuple[str, str], int] = {}
+        for row in rows:
+            place = row["topic"], row["partition"]
+            most[place] = max(most.get(place, 0), row[key])
+        return sum(most.values())
+
+    return {
+        "partitions": rows,
+        "never_read": counted_once("never_read"),
+        "read_again": counted_once("read_again"),
+    }
 
 
 def check_unread(pipeline: str, plan: Mapping[str, Any]) -> None:
@@ -99,10 +115,17 @@ def check_unread(pipeline: str, plan: Mapping[str, Any]) -> None:
     Raises:
         UsageError: TIDE-CKPT-104.
     """
-    gaps = [row for row in plan["partitions"] if row["never_read"] or row["is_unknown"]]
+    gaps = [row for row in plan["partitions"] if row["never_read"] or row.get("is_unknown")]
     if not gaps:
         return
-    shown = {f"{row['topic']}-{row['partition']} {row['unread_from']} -> {row['begins_at']}" for row in gaps}
+    shown = {
+        f"{row['topic']}-{row['partition']} {row.get('unread_from')} -> {row['begins_at']}" for row in gaps
+    }
+    # Where the tables stand is no place in another topic.
+    is_another = any(row.get("is_another") for row in gaps)
+    earlier = (
+        "at its oldest record: --from earliest" if is_another else "where the tables stand: --from OFFSETS"
+    )
     raise UsageError(
         "TIDE-CKPT-104",
         "Records that were not read yet would never be read. Nothing was changed."
@@ -114,7 +137,7 @@ def check_unread(pipeline: str, plan: Mapping[str, Any]) -> None:
             "tables": ", ".join(sorted({row["table"] for row in gaps})),
             "partitions": ", ".join(sorted(shown)[:3]),
         },
-        fix="begin where the tables stand: --from OFFSETS; or let the data's owner agree: --skip-unread. "
+        fix=f"begin {earlier}; or let the data's owner agree: --skip-unread. "
         f"What an archive has of them comes back by tidemill backfill plan {pipeline}",
         runbook="reset-checkpoint",
     )
@@ -130,10 +153,8 @@ def _rows(
         for partition in sorted({*known, *new}, key=int):
             stands, begins = known.get(partition), new.get(partition)
             oldest = next((now.oldest[topic].get(partition) for now in topics if topic in now.oldest), None)
-            # Of another topic whose offsets go on from the old ones, as in a mirror, nothing is left out.
-            continues = stands is not None and (not is_another or stands == begins)
-            unread = stands if continues else oldest
-            again = 0 if stands is None or begins is None or is_another else stands - begins
+            unread = oldest if stands is None or is_another else stands
+            again = 0 if stands is None or begins is None else stands - begins
             yield {
                 "table": table,
                 "topic": topic,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,18 +20,17 @@ from tidemill.checkpoint.gate import CheckpointFacts, TopicFacts
 from tidemill.checkpoint.gate.checkpoint_facts import declared_by
 from tidemill.checkpoint.gate.facts import SourceFacts, TableFacts
 from tidemill.checkpoint.procedure.carry_out import Request, Step
-from tidemill.checkpoint.reading.batches import CheckpointBatches
-from tidemill.checkpoint.verbs.beginning import Beginning, ReadBefore, compare, total
+from tidemill.checkpoint.verbs.beginning import Beginning, compare, left_and_repeated
 from tidemill.checkpoint.verbs.bring_back import bring_back_step, plan_bring_back
 from tidemill.checkpoint.verbs.go_back import NewGeneration, base_entry, closed_ids, restoring
 from tidemill.checkpoint.verbs.prospect import AskBroker, check_prospect
+from tidemill.checkpoint.verbs.read_before import read_before, stands
 from tidemill.checkpoint.verbs.tables import Table, read_tables
 from tidemill.checkpoint.warm_start import WarmStart, write_warm_start
-from tidemill.errors import GateRefusedError, UsageError
-from tidemill.ledger.entry import LedgerEntry, Positions
-from tidemill.ledger.standing import standing_commits
+from tidemill.errors import UsageError
+from tidemill.ledger.entry import Positions
 from tidemill.ledger.table_restore import RestoreTable
-from tidemill.names import ASIDE_OUTPUTS, SOURCE_NAME
+from tidemill.names import SOURCE_NAME
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
@@ -80,9 +79,9 @@ def plan_reset(store: Store, pipeline: Pipeline, wanted: Wanted, ask_broker: Ask
     born = starts if warm is None else {SOURCE_NAME: warm.start}
     facts, unanswered = _checked_source(pipeline, wanted, tables, ask_broker)
     now = [stream.source.topics for stream in facts.each_stream() if stream.source.topics is not None]
-    partitions = compare(beginning, _read_before(store, pipeline, live, tables), now)
     state = f"{pipeline.layout.checkpoint(pipeline.name, live.generation)}/state"
     return {
+        **left_and_repeated(compare(beginning, read_before(store, pipeline, live, tables), now)),
         "parent": live.generation,
         "live": live.generation,
         "number": live.number + 1,
@@ -95,9 +94,6 @@ def plan_reset(store: Store, pipeline: Pipeline, wanted: Wanted, ask_broker: Ask
         "warm": None if warm is None else warm.model_dump(mode="json"),
         "tables": {name: _table(pipeline, live, table, facts) for name, table in tables.items()},
         "absent": sorted({sink.table for sink in pipeline.spec.delta_sinks} - tables.keys()),
-        "partitions": partitions,
-        "never_read": total(partitions, "never_read"),
-        "read_again": total(partitions, "read_again"),
         "state_is_lost": warm is None and bool(store.list_files(state)),
         "brought_back": plan_bring_back(store, pipeline, without_missing=wanted.without_missing),
         "unanswered": unanswered,
@@ -121,66 +117,10 @@ def reset_steps(
     return (*back, *NewGeneration(store, pipeline.layout, request, plan).steps(fill, restoring(restore)))
 
 
-def _stands(table: Table, pipeline: str) -> LedgerEntry | None:
-    """What the newest standing batch of any generation of the pipeline says."""
-    entries = (commit.entry for commit in standing_commits(table.commits))
-    return next((e for e in entries if e and e.pipeline == pipeline and e.mode != "backfill"), None)
-
-
 def _read_of(pipeline: Pipeline, table: Table) -> TableFacts:
     """Which topics a table's rows are from."""
-    told = _stands(table, pipeline.name)
+    told = stands(table, pipeline.name)
     return TableFacts() if told is None else TableFacts(topic_ids=told.topic_ids, cluster=told.cluster)
-
-
-def _read_before(
-    store: Store, pipeline: Pipeline, live: Current, tables: Mapping[str, Table]
-) -> dict[str, ReadBefore]:
-    """How far each table has read; the checkpoint, if none tells.
-
-    Of a partition that no batch of a table has read, the checkpoint's newest finished batch tells. Tables of
-    records that were set aside say nothing: only batches that had such records are in them.
-    """
-    told = {
-        name: _stands(table, pipeline.name) for name, table in tables.items() if name not in ASIDE_OUTPUTS
-    }
-    finished = _finished(store, pipeline.layout.checkpoint(pipeline.name, live.generation))
-    found: dict[str, ReadBefore] = {}
-    for name, entry in told.items():
-        ends = {} if entry is None else _positions(entry.ends.values())
-        if entry is not None and ends:
-            clusters = {
-                topic: read.cluster
-                for read in entry.sources.values()
-                for topic in _positions([read.end])
-                if read.cluster is not None
-            }
-            whole = {
-                topic: {**finished.get(topic, {}), **ends.get(topic, {})} for topic in {*finished, *ends}
-            }
-            found[name] = ReadBefore(whole, entry.topic_ids, clusters)
-    return found or {f"checkpoint {live.generation}": ReadBefore(finished)}
-
-
-def _finished(store: Store, checkpoint: str) -> Positions:
-    """Where the newest finished batch ended; nothing if that cannot be read."""
-    batches = CheckpointBatches(store, checkpoint)
-    try:
-        last = batches.last_committed()
-        offsets = None if last is None else batches.offsets(last)
-    except GateRefusedError:
-        return {}
-    return {} if offsets is None else _positions(offsets.ends.values())
-
-
-def _positions(documents: Iterable[Any]) -> Positions:
-    return {
-        topic: {str(partition): int(offset) for partition, offset in partitions.items()}
-        for document in documents
-        if isinstance(document, dict)
-        for topic, partitions in document.items()
-        if isinstance(partitions, dict)
-    }
 
 
 def _together(starts: Mapping[str, Positions | None]) -> Positions | None:
@@ -225,7 +165,7 @@ def _checked_source(
 
 
 def _table(pipeline: Pipeline, live: Current, table: Table, facts: CheckpointFacts) -> dict[str, Any]:
-    told = _stands(table, pipeline.name)
+    told = stands(table, pipeline.name)
     # Where the table stands; a topic may be another one by now.
     sources = {} if told is None else told.sources
     by_stream = {stream.stream or SOURCE_NAME: stream.source.topics for stream in facts.each_stream()}

@@ -170,7 +170,8 @@ def _meaning(row: Mapping[str, Any]) -> str:
     if row.get("is_unknown"):
         return "nothing says how far it was read"
     if row.get("is_another"):
-        return "the topic was made again, or moved; none of its records is left out"
+        twice = f"; if it is a copy, {row['read_again']} come twice" if row["read_again"] else ""
+        return f"the topic was made again, or moved; none of its records is left out{twice}"
     if row["read_again"]:
         return f"overlap: {row['read_again']} records are read again"
     return "new to the table" if row["stands_at"] is None else "goes on exactly where the table stands"

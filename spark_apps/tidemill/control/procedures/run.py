@@ -62,7 +62,7 @@ class Planned:
         parts: The verb.
         request: The request, as journal and audit name it.
         plan: What it began with, or would begin with now.
-        has_begun: Whether it was carried out in part already.
+        has_begun: Whether it is in the journal already.
     """
 
     parts: VerbParts
