@@ -21,6 +21,7 @@ from tidemill.checkpoint.procedure.unfinished import check_nothing_else_unfinish
 from tidemill.checkpoint.verbs.backup import BackupRequest, plan_backup, take_backup
 from tidemill.checkpoint.verbs.backup_manifest import Manifest, read_manifests
 from tidemill.checkpoint.verbs.prune import Keep, gather_prune, plan_prune, prune_steps
+from tidemill.control.hubs import hub_findings_of
 from tidemill.control.plane import ControlPlane
 from tidemill.control.procedures.parts import clean
 from tidemill.control.procedures.run import plan_verb
@@ -96,7 +97,7 @@ def look_after(plane: ControlPlane, name: str, by: str) -> Care:
     # One of an earlier run that died would else be an error that keeps this one from completing it.
     for what, act in care.what_was_begun.items():
         care.attempt(f"{what} that was begun", act)
-    found = examine(plane.environment, [name]).findings
+    found = (*examine(plane.environment, [name]).findings, *hub_findings_of(plane.environment, [name]))
     care.attempt("backup", care.back_up)
     wrong = any(finding.severity == "error" for finding in found)
     for what, act in care.what_takes_away.items():

@@ -7,6 +7,8 @@ import pytest
 from tests.support.command_line import CommandLine
 from tests.support.conf_project import ConfProject
 from tests.support.hub_facts_peer import HubFactsPeer, PeerPartition
+from tidemill.control.hygiene import look_after
+from tidemill.control.plane import open_control_plane
 
 READINGS = """
 description: A hub.
@@ -40,6 +42,8 @@ def test_status_plan_and_doctor_show_what_the_hub_says(
         assert (hub["lag"], hub["partitions"]["0"]["end"], hub["time_to_loss"]["level"]) == (10, 10, "ok")
         found = tidemill.json("checkpoint", "doctor", "--broker")
         assert "TIDE-HUB-021" in [finding["id"] for finding in found["findings"]]
+        care = look_after(open_control_plane(project.load(), {}), "readings", "airflow")
+        assert "TIDE-HUB-021" in [finding.finding_id for finding in care.findings]
         assert "canary" not in tidemill.out
 
     assert tidemill("status", "readings", "--broker") == 0
