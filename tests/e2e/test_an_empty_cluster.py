@@ -63,7 +63,8 @@ def test_airflow_shows_the_streams_as_reconciled(platform: Platform) -> None:
     run_id, state = found
     assert state == "success"
     decided = platform.airflow.result(STREAMS_DAG_ID, run_id, "reconcile")
-    assert set(decided) == {BRONZE, WINDOWS}
+    # The demo that reads a socket is declared as a stream, too, and may not run on a cluster.
+    assert set(decided) == {BRONZE, WINDOWS, "socket_word_count"}
 
 
 def test_a_restart_asked_for_in_airflow_ends_with_the_proof(platform: Platform) -> None:
