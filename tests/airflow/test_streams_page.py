@@ -315,3 +315,33 @@ def test_airflow_finds_the_plugin_and_its_api_server_never_loads_spark(tmp_path:
     )
     home = {"AIRFLOW_HOME": str(tmp_path), "PATH": ""}
     subprocess.run([sys.executable, "-c", program], check=True, env=home)
+
+
+HUB = """
+description: A hub.
+owner: tests
+source:
+  eventhubs: {namespace: plant, hub: readings, auth: {connection_string: hub-connection}, tier: standard}
+sinks:
+  - delta: {table: bronze/%(name)s}
+run: {mode: stream, trigger: 1 second}
+"""
+
+
+def test_no_answer_shows_a_part_of_a_hubs_secret(page: StreamsPage, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "Endpoint=sb://plant/;SharedAccessKeyName=n;SharedAccessKey=canary-key"
+    monkeypatch.setenv("TIDEMILL_SECRET_HUB_CONNECTION", key)
+    page.project.declare("secretive", HUB)
+    plane = page.project.plane()
+    reconcile_streams(plane)
+    eventually(
+        lambda: (status := read_status(plane.store, plane.layout, "secretive")) and status.batch_id == 0,
+        "the stream commits",
+    )
+    page.look()
+    parts = ("", "/explanation", "/ledger", "/log", "/checkpoints", "/history")
+    paths = ["/api/pipelines", "/api/graph", *(f"/api/pipelines/secretive{part}" for part in parts)]
+    shown = {path: page.get(path) for path in paths}
+    assert {path: answer.status_code for path, answer in shown.items()} == dict.fromkeys(paths, 200)
+    assert "secretive" in shown["/api/pipelines"].text
+    assert [path for path, answer in shown.items() if "canary" in answer.text] == []
