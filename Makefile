@@ -134,10 +134,10 @@ e2e: images ## images, chart and faults on a real cluster; ROUNDS=10 does fewer 
 e2e-core: setup ## what CI runs of e2e, after `make images`: install, kill, drain, attack, verb, query, page, uninstall
 	@$(PYTEST) tests/e2e -m core
 
-.PHONY: check fix
 # Tiers that CI runs late, in part or not at all.
 BY_HAND := tests/soak tests/e2e tests/azure tests/mlflow tests/demo tests/browser
 
+.PHONY: check fix
 check: setup ## lint, format, types, import directions, generated files, fixtures of the late tiers; changes nothing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

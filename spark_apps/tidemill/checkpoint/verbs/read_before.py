@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tidemill.checkpoint.current import Current
@@ -19,8 +19,7 @@ from tidemill.storage.store import Store
 
 def stands(table: Table, pipeline: str) -> LedgerEntry | None:
     """What the newest standing entry of any generation of the pipeline says."""
-    entries = (commit.entry for commit in standing_commits(table.commits))
-    return next((e for e in entries if e and e.pipeline == pipeline and e.mode != "backfill"), None)
+    return next(_entries(table, pipeline), None)
 
 
 def read_before(
@@ -42,9 +41,14 @@ def read_before(
 
 def _newest_batch(table: Table, pipeline: str) -> LedgerEntry | None:
     """As `stands`, but for what a reset wrote: it has read nothing, and names topics that came later."""
+    read = (e for e in _entries(table, pipeline) if not (e.mode == "base" and e.batch_id is None))
+    return next(read, None)
+
+
+def _entries(table: Table, pipeline: str) -> Iterator[LedgerEntry]:
+    """Of the stream, newest first; without its backfills."""
     entries = (commit.entry for commit in standing_commits(table.commits))
-    read = (e for e in entries if e is not None and not (e.mode == "base" and e.batch_id is None))
-    return next((e for e in read if e.pipeline == pipeline and e.mode != "backfill"), None)
+    return (e for e in entries if e and e.pipeline == pipeline and e.mode != "backfill")
 
 
 def _by_entry(entry: LedgerEntry, known: Positions) -> ReadBefore:
