@@ -78,13 +78,20 @@ def at_work(platform: Platform) -> dict[str, dict[str, Any]] | None:
 
 
 def see_the_ledger(platform: Platform) -> None:
-    """Batches of the table as it is in storage, newest first."""
+    """Batches of the live generation as the table in storage has them, newest first; a rewind's are older."""
     lines = answer(platform, f"/pipelines/{WINDOWS}/ledger?limit=50")
-    shown = [[line["version"], line["batch_id"]] for line in lines if line["table"] == TABLES[WINDOWS]]
+    live = platform.agent.ask("generation", pipeline=WINDOWS)
+    shown = [
+        [line["version"], line["batch_id"]]
+        for line in lines
+        if (line["table"], line["generation"]) == (TABLES[WINDOWS], live) and line["mode"] != "base"
+    ]
     own = platform.agent.ask("ledger", pipeline=WINDOWS, table=TABLES[WINDOWS])
     assert shown
-    # Another batch may have been committed between the two looks.
-    assert all(entry in [[version, batch] for version, _, batch in own] for entry in shown[:3])
+    newest_first = [[version, batch] for version, _, batch in reversed(own)]
+    # Others may have been committed between the two looks.
+    begin = newest_first.index(shown[0])
+    assert shown == newest_first[begin : begin + len(shown)]
 
 
 def see_that_it_cannot_write(platform: Platform) -> None:
