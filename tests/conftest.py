@@ -86,7 +86,7 @@ def is_only_for_soak(config: pytest.Config, item: pytest.Item) -> bool:
 
 @pytest.fixture(scope="session")
 def spark(tidemill_spark: SparkSession) -> SparkSession:
-    """One session for the run, configured as a driver's."""
+    """One session for the run: a driver's, without compiled plans."""
     return tidemill_spark
 
 

@@ -15,6 +15,7 @@ STREAM_ASSETS_DAG_ID = "stream_assets"
 CHECKPOINT_HYGIENE_DAG_ID = "checkpoint_hygiene"
 TABLE_MAINTENANCE_DAG_ID = "table_maintenance"
 GAME_DAY_DAG_ID = "game_day"
+SHADOW_RUN_DAG_ID = "shadow_run"
 
 # Airflow's pool of the tasks that run drivers, and the variable by which whoever made it says so.
 DRIVER_POOL = "tidemill_drivers"

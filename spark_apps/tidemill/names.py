@@ -47,7 +47,7 @@ ARCHIVED = "archived"
 
 # Folders below the root that only Tidemill writes.
 OWN_FOLDERS = frozenset(
-    {"tables", *ASIDE_OUTPUTS, "state", "audit", "backfills", "control", "game_days", ARCHIVED}
+    {"tables", *ASIDE_OUTPUTS, "state", "audit", "backfills", "control", "game_days", "shadows", ARCHIVED}
 )
 
 # The table with what game days have measured; in no zone that a pipeline can write.
@@ -174,6 +174,10 @@ class Layout:
     def game_day(self, pipeline: str) -> str:
         """Root of the copy of a pipeline on which drills are done; gone when they are."""
         return f"{self.root}/game_days/{pipeline}"
+
+    def shadow(self, pipeline: str) -> str:
+        """Root of the copy of a pipeline on which a new version repeats batches; gone when it has."""
+        return f"{self.root}/shadows/{pipeline}"
 
     @property
     def states(self) -> str:

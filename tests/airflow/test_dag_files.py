@@ -21,7 +21,7 @@ from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.project import Project
 
 # Tasks that run a driver and wait for its end: 50 of them at once would be 50 JVMs.
-RUN_DRIVERS = {"IncrementalRun", "BackfillRun", "PlayGameDay"}
+RUN_DRIVERS = {"IncrementalRun", "BackfillRun", "PlayGameDay", "RunShadow"}
 
 # Their tasks.
 DAILY = {
@@ -30,7 +30,7 @@ DAILY = {
 }
 
 # One for all streams together, and one for any of them.
-SINGLE = {"tidemill_streams", "game_day"}
+SINGLE = {"tidemill_streams", "game_day", "shadow_run"}
 
 # A DAG for each verb of `tidemill checkpoint` that changes something.
 RUNBOOKS = {
@@ -259,6 +259,18 @@ def test_a_game_day_is_played_every_week_with_a_stream_of_choice(parsed: Mapping
     streams = [name for name, _, mode in pipelines() if mode == "stream"]
     assert dag["params"]["pipeline"]["enum"] == [None, *sorted(streams)]
     assert dag["defaults"]["pipeline"] is None
+
+
+def test_a_shadow_run_asks_for_a_pipeline_and_a_bounded_number_of_batches(parsed: Mapping[str, Any]) -> None:
+    dag = parsed["dags"]["shadow_run"]
+    assert dag["schedule"] is None
+    assert "iot_events_bronze" in dag["params"]["pipeline"]["enum"]
+    assert dag["params"]["batches"] | {"description": ""} == {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": 100,
+        "description": "",
+    }
 
 
 def test_a_verb_is_a_dry_run_unless_told_otherwise_and_its_stream_stands_still(

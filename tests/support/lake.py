@@ -21,7 +21,6 @@ from pyspark.sql import SparkSession
 from tidemill.backfill.bounds import parse_bounds
 from tidemill.backfill.chunks import parse_chunk
 from tidemill.backfill.compared import compared_now
-from tidemill.backfill.difference import Difference
 from tidemill.backfill.manner import Manner
 from tidemill.backfill.plan import BackfillPlan, Publish
 from tidemill.backfill.planning import plan_backfill
@@ -46,6 +45,7 @@ from tidemill.engine.run_context import RunContext
 from tidemill.engine.streaming import Ending
 from tidemill.engine.verify import verify
 from tidemill.ledger.code import code_of
+from tidemill.ledger.difference import Difference
 from tidemill.ledger.read import Commit, read_ledger
 from tidemill.names import LATE_OUTPUT, QUARANTINE_OUTPUT
 from tidemill.sinks.batch_commit import StepDone, nothing_more

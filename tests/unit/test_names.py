@@ -86,6 +86,7 @@ LAYOUT = Layout("/lake")
         (airflow_names.CHECKPOINT_HYGIENE_DAG_ID, "checkpoint_hygiene"),
         (airflow_names.TABLE_MAINTENANCE_DAG_ID, "table_maintenance"),
         (airflow_names.GAME_DAY_DAG_ID, "game_day"),
+        (airflow_names.SHADOW_RUN_DAG_ID, "shadow_run"),
         (names.GAME_DAYS_TABLE, "platform/game_days"),
         (names.FIRST_GENERATION, "g0001"),
         (names.QUARANTINE_OUTPUT, "quarantine"),

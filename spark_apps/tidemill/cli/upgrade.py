@@ -1,7 +1,8 @@
-"""`tidemill upgrade check`: whether a new version can take over, asked before the old one stops."""
+"""`tidemill upgrade`: whether a new version can take over, and what it makes of the same records."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from tidemill.checkpoint.upgrade.verdict import Verdict
 
 Name = Annotated[str, typer.Argument(help="Name of the pipeline.")]
+Batches = Annotated[
+    int, typer.Option("--batches", min=1, max=100, help="How many; fewer if others wrote between them.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -22,7 +26,8 @@ def add_to(app: typer.Typer) -> None:
     """Register the group."""
     group = typer.Typer(help="New versions of a pipeline.", no_args_is_help=True, rich_markup_mode=None)
     group.callback()(_group)
-    group.command()(check)
+    for verb in (check, shadow):
+        group.command()(verb)
     app.add_typer(group, name="upgrade")
 
 
@@ -49,6 +54,31 @@ def check(context: typer.Context, pipeline: Name, as_json: AsJson = False) -> No
         for line in _lines(pipeline, verdict):
             say(invocation.completed(line))
     if verdict.objection is not None:
+        raise typer.Exit(1)
+
+
+def shadow(context: typer.Context, pipeline: Name, batches: Batches = 5, as_json: AsJson = False) -> None:
+    """Have the declared version make newest batches again, aside, and compare; exit code 1 for a difference.
+
+    Each batch with its offsets, watermark and clock, on a copy that is gone in the end. The live tables are
+    only read, and the stream goes on meanwhile.
+    """
+    from tidemill.control.shadow_run import run_shadow, stretch_of
+
+    invocation = invocation_of(context)
+    plane, resolved = invocation.control_plane(), invocation.pipeline(pipeline)
+    stretch = stretch_of(plane, resolved, batches)
+    if not as_json:
+        again = f"{len(stretch.batches)} of {batches} wanted" if len(stretch.batches) < batches else ""
+        told = f"{stretch.batches[0]}-{stretch.last} of {stretch.generation}{again and f', {again}'}"
+        sys.stderr.write(f"{pipeline}: Spark makes the batches {told} again\n")
+    found = run_shadow(plane, resolved, stretch)
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+    else:
+        for line in found.lines():
+            say(line)
+    if not found.is_same:
         raise typer.Exit(1)
 
 

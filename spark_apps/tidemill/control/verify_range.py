@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 from tidemill.backfill.compared import compared_now
-from tidemill.backfill.difference import Difference
 from tidemill.backfill.plan import BackfillPlan
 from tidemill.control.plane import ControlPlane
 from tidemill.control.spark_part import run_part
+from tidemill.ledger.difference import Difference
 from tidemill.spec.project import Pipeline
 
 

@@ -37,12 +37,14 @@ class TableCopy:
         version: Of it.
         target: Path of the new table.
         base: First ledger entry of the new table; its query id is this request's own.
+        with_rows: False for columns and partitions alone.
     """
 
     origin: str
     version: int
     target: str
     base: LedgerEntry
+    with_rows: bool = True
 
 
 def copy_table(store: Store, wanted: TableCopy) -> str:
@@ -57,7 +59,7 @@ def copy_table(store: Store, wanted: TableCopy) -> str:
     from deltalake.transaction import AddAction
 
     origin = _open(wanted.origin, wanted.version)
-    actions = _actions(origin)
+    actions = _actions(origin) if wanted.with_rows else []
     names = [unquote(str(action["path"])) for action in actions]
     _copy_files(store, wanted, names)
     target = DeltaTable.create(

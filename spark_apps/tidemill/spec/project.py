@@ -105,16 +105,27 @@ class Project:
 
 @dataclass(frozen=True)
 class Environment:
-    """One environment of a project, with its paths made absolute."""
+    """One environment of a project, with its paths made absolute.
+
+    Args:
+        name: Its name.
+        file: That declares it.
+        spec: Its declaration.
+        project: Whose.
+        own_layout: Of a copy of a pipeline that lies aside in the same storage; None for what is declared.
+    """
 
     name: str
     file: Path
     spec: EnvironmentSpec
     project: Project
+    own_layout: Layout | None = None
 
     @cached_property
     def layout(self) -> Layout:
         """Paths below the storage root."""
+        if self.own_layout is not None:
+            return self.own_layout
         root = root_of_clients(self.spec.root)
         absolute = root if "://" in root else str((self.project.folder / root).resolve())
         return Layout(absolute.rstrip("/"))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def tidemill_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One session for the run, configured as a driver's."""
+    """One session for the run: a driver's, without compiled plans."""
     from tidemill.testing.session import shared_session
 
     session = shared_session(tmp_path_factory.mktemp("session"))

@@ -1,4 +1,8 @@
-"""The one Spark session of a test run, configured as a driver's."""
+"""The one Spark session of a test run: a driver's, but that Spark interprets its plans.
+
+Compiling Java for a query that runs once, on a few rows, takes longer than the query: a sixth of a test run.
+Drivers, which tests start as processes of their own, compile.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,10 @@ from tidemill.spec.project import Environment, Pipeline, Project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+# Spark's names: no code for whole stages, and none for single expressions.
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 def shared_session(folder: Path) -> SparkSession:
@@ -31,4 +39,7 @@ def shared_session(folder: Path) -> SparkSession:
         }
     )
     where = Environment("tests", folder / "tests.yaml", environment, Project(folder))
-    return start_session(Pipeline("tests", spec, where))
+    session = start_session(Pipeline("tests", spec, where))
+    for name, value in INTERPRETED.items():
+        session.conf.set(name, value)
+    return session

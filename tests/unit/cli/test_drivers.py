@@ -17,13 +17,13 @@ from tests.support.command_line import CommandLine
 from tests.support.eventually import eventually
 from tests.support.fake_driver import ROOT
 from tests.support.small_project import INCREMENTAL, SmallProject, small_project
-from tidemill.backfill.difference import Difference
 from tidemill.backfill.plan import load_plan
 from tidemill.backfill.progress import ChunkDone, Found, ProgressFile
 from tidemill.checkpoint.desired import Desired, read_desired, write_desired
 from tidemill.cli import foreground
 from tidemill.control.backfills import estimate
 from tidemill.control.bounded_run import backfill_run, start_bounded
+from tidemill.ledger.difference import Difference
 
 
 @pytest.fixture

@@ -1,28 +1,38 @@
-"""The page on new versions that cannot take over; Spark's part has prepared answers, the state is real."""
+"""The pages on new versions; Spark's part has prepared answers, checkpoint and tables are real."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
+from pydantic import BaseModel
 
 from tests.support.golden_patient import NAME, ran_windowed
-from tests.support.patient import Patient
+from tests.support.patient import TABLE, Patient
 from tests.support.runbook_pages import runbook_pages
-from tests.support.runbook_story import Story, Told, Warned
+from tests.support.runbook_story import Refused, Story, Told, Warned
 from tidemill.checkpoint.reading.reader import CheckpointReader
+from tidemill.checkpoint.upgrade.shadow import ShadowResult
 from tidemill.checkpoint.upgrade.version import KeptState, PlannedVersion, kept_in
 from tidemill.control.plane import COMMAND_VARIABLE
+from tidemill.ledger.difference import Difference
 
 CHECK = "tidemill upgrade check PIPELINE"
 
 
+SHADOW = "tidemill upgrade shadow PIPELINE"
+
+
 def answers(patient: Patient, operators: tuple[KeptState, ...]) -> None:
     """What Spark says of the version that is declared."""
+    part_answers(patient, PlannedVersion(operators=operators))
+
+
+def part_answers(patient: Patient, answer: BaseModel) -> None:
+    patient.patch.setenv(COMMAND_VARIABLE, "tests.support.fake_part:fake_part_command")
     folder = patient.drivers.folder / "behaviour"
     folder.mkdir(exist_ok=True)
-    version = PlannedVersion(operators=operators)
-    (folder / "part.json").write_text(json.dumps(version.model_dump(mode="json")))
+    (folder / "part.json").write_text(json.dumps(answer.model_dump(mode="json")))
     # An answer is kept for a definition, and the definition stays as it is here.
     for part in (patient.state / "parts").glob("*"):
         part.unlink()
@@ -34,7 +44,6 @@ def kept(patient: Patient) -> tuple[KeptState, ...]:
 
 def has_another_key(patient: Patient) -> None:
     ran_windowed(patient)
-    patient.patch.setenv(COMMAND_VARIABLE, "tests.support.fake_part:fake_part_command")
     (state,) = kept(patient)
     (table,) = state.tables
     shorter = table.model_copy(update={"key": table.key[:1]})
@@ -51,7 +60,55 @@ def goes_on_from_what_there_is(patient: Patient) -> None:
     assert (found["verdict"], found["must_be_accepted"]) == ("compatible", False)
 
 
+def has_one_batch(patient: Patient) -> None:
+    patient.ran(1)
+    differs(patient, missing=2, surplus=1, rows=('{"id":7}',))
+
+
+def goes_on(patient: Patient) -> None:
+    patient.went_on(2)
+
+
+def writes_no_table(patient: Patient) -> None:
+    patient.redeclare("delta: {table: bronze/orders}", "console: {}")
+
+
+def is_as_it_was(patient: Patient) -> None:
+    patient.redeclare("console: {}", "delta: {table: bronze/orders}")
+
+
+def differs(patient: Patient, missing: int = 0, surplus: int = 0, rows: tuple[str, ...] = ()) -> None:
+    table = Difference(
+        name=TABLE, version=3, rows=20, missing=missing, surplus=surplus, missing_rows=rows, surplus_rows=rows
+    )
+    found = ShadowResult(pipeline="orders", generation="g0001", first=1, last=2, differences=(table,))
+    part_answers(patient, found)
+
+
+def is_the_same(patient: Patient) -> bool:
+    return patient.tidemill.json("upgrade", "shadow", "orders")["differences"][0]["missing"] == 0
+
+
 STORIES = [
+    Story(
+        "shadow-run",
+        "a version that makes other rows is corrected",
+        has_one_batch,
+        (),
+        [
+            Refused(SHADOW, "TIDE-CTRL-095"),
+            goes_on,
+            writes_no_table,
+            Refused(SHADOW, "TIDE-CTRL-096"),
+            is_as_it_was,
+            Warned(SHADOW, "differs"),
+            differs,
+            SHADOW + " --batches 20",
+            "tidemill upgrade check PIPELINE",
+        ],
+        over=is_the_same,
+        goes_on=False,
+    ),
     Story(
         "upgrade",
         "the windows are counted by another key",

@@ -88,7 +88,8 @@ def fork_steps(
         copy_checkpoint(CheckpointReader(store, parent), plan["batch_id"], (folder, query_id))
 
     def copy(table: Mapping[str, Any], base: LedgerEntry) -> str:
-        return copy_table(store, TableCopy(table["from"], table["from_version"], table["path"], base))
+        where = (table["from"], table["from_version"], table["path"])
+        return copy_table(store, TableCopy(*where, base, table["with_rows"]))
 
     return NewGeneration(store, fork.layout, request, plan).steps(fill, copy)
 
@@ -105,6 +106,7 @@ def _table(prospect: Prospect, fork: Pipeline, names: tuple[str, str]) -> dict[s
         "to": _COPIED_VERSION,
         "files": files,
         "bytes": size,
+        "with_rows": True,
         "base": base_entry(fork, new, prospect.batch_id, carried_over(way.told) if way.told else {}),
     }
 

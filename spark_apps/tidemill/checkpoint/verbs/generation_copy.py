@@ -91,6 +91,22 @@ def copy_checkpoint(reader: CheckpointReader, batch_id: int, target: tuple[str, 
         raise FileNotFoundError(f"{reader.path}/{gone[0]}")
 
 
+def plan_batch_again(reader: CheckpointReader, batch_id: int, folder: str) -> None:
+    """Give a copy that ends before a batch this one, too: planned, and not committed, so that Spark makes it.
+
+    Raises:
+        LookupError: If the checkpoint does not hold the batch.
+        TornFileError: If the log of a files source is torn.
+    """
+    offsets, planned = reader.offsets(batch_id), reader.store.read(f"{reader.path}/offsets/{batch_id}")
+    if offsets is None or planned is None:
+        raise LookupError(f"offsets/{batch_id}")
+    for source, last in _file_logs(reader, offsets).items():
+        for name, content in _log_until(reader, source, last).items():
+            reader.store.write(f"{folder}/{name}", content)
+    reader.store.write(f"{folder}/offsets/{batch_id}", planned)
+
+
 def copy_files(
     reader: CheckpointReader, plan: CopyPlan, store: Store, target: str
 ) -> dict[str, BackedUpFile]:

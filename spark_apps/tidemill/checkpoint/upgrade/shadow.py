@@ -1,0 +1,242 @@
+"""A shadow: the declared version makes newest batches of a pipeline again, on a copy that lies aside.
+
+Each with its offsets, its watermark and its clock, from the state that it began with. So what the tables have
+of these batches is what the version in use made of the same records, and rows that differ are the change.
+Decided here; `engine/shadow.py` acts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pydantic import BaseModel, ConfigDict
+
+from tidemill.errors import GateRefusedError, UsageError
+from tidemill.ledger.difference import Difference
+from tidemill.ledger.read import Commit, open_table
+from tidemill.names import Layout
+from tidemill.spec.project import Pipeline
+from tidemill.spec.trigger import Trigger
+
+PAGE = "shadow-run"
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Batches of a generation that are made again.
+
+    Args:
+        generation: Whose.
+        after: Batch that the copy begins after.
+        last: The last one.
+    """
+
+    generation: str
+    after: int
+    last: int
+
+    @property
+    def batches(self) -> range:
+        """Their numbers."""
+        return range(self.after + 1, self.last + 1)
+
+
+class ShadowResult(BaseModel):
+    """What came of it.
+
+    Args:
+        pipeline: Whose batches.
+        generation: Whose batches.
+        first: Number of the first one.
+        last: Number of the last one.
+        differences: One for each table, and for each that takes records set aside. Missing rows are those
+            that only the declared version makes, surplus rows those that only the table has.
+        added: Columns that only the declared version writes, by table.
+        dropped: Columns that it does not write any more, by table.
+        left_out: What is not compared, and why.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    pipeline: str
+    generation: str
+    first: int
+    last: int
+    differences: tuple[Difference, ...]
+    added: Mapping[str, tuple[str, ...]] = {}
+    dropped: Mapping[str, tuple[str, ...]] = {}
+    left_out: Mapping[str, str] = {}
+
+    @property
+    def is_same(self) -> bool:
+        """Whether the declared version makes the same rows in the same columns."""
+        return all(found.is_none for found in self.differences) and not self.added and not self.dropped
+
+    def lines(self) -> Iterator[str]:
+        """As a person reads it."""
+        batches = f"batch {self.first}" if self.first == self.last else f"batches {self.first}-{self.last}"
+        yield f"{self.pipeline}: {batches} of {self.generation}, made again by the declared version"
+        for found in self.differences:
+            if found.is_none:
+                yield f"  same      {found.name}: {found.rows} rows"
+                continue
+            only = f"{found.missing} of them not in the table, {found.surplus} in the table alone"
+            yield f"  differs   {found.name}: {found.rows} rows made, {only}"
+            yield from (f"    now   {row}" for row in found.missing_rows)
+            yield from (f"    table {row}" for row in found.surplus_rows)
+        yield from (f"  new       {table}: {', '.join(names)}" for table, names in self.added.items())
+        yield from (f"  gone      {table}: {', '.join(names)}" for table, names in self.dropped.items())
+        yield from (f"  left out  {name}: {reason}" for name, reason in self.left_out.items())
+
+
+@dataclass(frozen=True)
+class ShadowLayout(Layout):
+    """A root of its own for what a shadow writes; what it reads lies where it always does.
+
+    Args:
+        live: Of the pipeline that is copied.
+        own_tables: Tables that the shadow writes.
+    """
+
+    live: Layout
+    own_tables: frozenset[str]
+
+    def table(self, table: str) -> str:
+        """Delta table `<zone>/<table>`."""
+        return super().table(table) if table in self.own_tables else self.live.table(table)
+
+    def folder(self, path: str) -> str:
+        """Folder that a pipeline file names."""
+        return self.live.folder(path)
+
+
+def tables_there(pipeline: Pipeline) -> list[str]:
+    """Tables of the pipeline that there are."""
+    tables = (sink.table for sink in pipeline.spec.delta_sinks)
+    return [table for table in tables if open_table(pipeline.layout.table(table)) is not None]
+
+
+def shadow_of(pipeline: Pipeline, tables: Iterable[str]) -> Pipeline:
+    """The pipeline with a place of its own, some of its tables and no other sink; one batch at each start."""
+    own = frozenset(tables)
+    layout = ShadowLayout(pipeline.layout.shadow(pipeline.name), pipeline.layout, own)
+    run = pipeline.spec.run.model_copy(update={"mode": "stream", "trigger_": Trigger("once")})
+    sinks = [sink for sink in pipeline.spec.sinks if sink.delta is not None and sink.delta.table in own]
+    return replace(
+        pipeline,
+        spec=pipeline.spec.model_copy(update={"sinks": sinks, "run": run}),
+        environment=replace(pipeline.environment, own_layout=layout),
+    )
+
+
+def without_others(pipeline: Pipeline, tables: Iterable[str]) -> Pipeline:
+    """The pipeline as it is, with no sink but these tables."""
+    own = frozenset(tables)
+    sinks = [sink for sink in pipeline.spec.sinks if sink.delta is not None and sink.delta.table in own]
+    return replace(pipeline, spec=pipeline.spec.model_copy(update={"sinks": sinks}))
+
+
+def left_out_of(pipeline: Pipeline, tables: Iterable[str]) -> dict[str, str]:
+    """Sinks that are not compared, and why."""
+    there, found = set(tables), {}
+    for place, sink in enumerate(pipeline.spec.sinks):
+        if sink.delta is None:
+            found[f"sinks[{place}] ({sink.kind})"] = "a shadow writes tables alone"
+        elif sink.delta.table not in there:
+            found[sink.delta.table] = "there is no table yet"
+    return found
+
+
+def check_can_be_shadowed(pipeline: Pipeline, tables: Iterable[str]) -> None:
+    """See that its batches can be made again aside, without touching what is not the shadow's own.
+
+    Raises:
+        UsageError: TIDE-CTRL-096.
+    """
+    spec = pipeline.spec
+    reasons = [] if spec.is_replayable else ["its source cannot be read again"]
+    unbatched = spec.run.is_without_batches(spec.run.mode)
+    reasons += ["it writes rows as they come, without batches"] if unbatched else []
+    reasons += [] if list(tables) else ["none of its sinks is a table that is there"]
+    for stream in spec.streams.values():
+        options = stream.source.chosen.options if stream.source.is_kafka else {}
+        if any(name.endswith("group.id") for name in options):
+            reasons.append("its shadow would be in the same consumer group")
+    if reasons:
+        raise UsageError(
+            "TIDE-CTRL-096",
+            "This pipeline can have no shadow. Nothing was changed.",
+            facts={"pipeline": pipeline.name, "because": "; ".join(reasons)},
+            fix="compare a range of it instead, where it can be backfilled: tidemill backfill verify",
+            runbook=PAGE,
+        )
+
+
+def choose_stretch(
+    pipeline: str,
+    generation: str,
+    held: Sequence[int],
+    tables: Mapping[str, Iterable[Commit]],
+    wanted: int,
+) -> Stretch:
+    """The newest batches that can be made again and compared: as many as are wanted, or fewer.
+
+    A commit of anyone else, such as a backfill's, between them would be taken for a difference.
+
+    Args:
+        pipeline: Whose.
+        generation: The live one.
+        held: Finished batches that its checkpoint holds, with the offsets of the one before, rising.
+        tables: Commits of each table, newest first.
+        wanted: How many.
+
+    Raises:
+        GateRefusedError: TIDE-CTRL-095, if there is none.
+    """
+    last = held[-1] if held else -1
+    limits = {"it has no batch before": held[0]} if held else {}
+    for name, commits in tables.items():
+        if (number := _uninterrupted(commits, generation, last, last - wanted)) is not None:
+            limits[f"another commit came before batch {number} in {name}"] = number
+    after = max([last - wanted, *limits.values()])
+    if not held or after >= last:
+        reason = next((why for why, number in limits.items() if number >= last), "none is finished")
+        raise GateRefusedError(
+            "TIDE-CTRL-095",
+            "No batch can be made again and compared. Nothing was changed.",
+            facts={
+                "pipeline": pipeline,
+                "generation": generation,
+                "last_batch": last,
+                "because": reason,
+            },
+            fix="wait for the next batch, and ask again",
+            runbook=PAGE,
+        )
+    return Stretch(generation, after, last)
+
+
+def own_batch(commit: Commit, generation: str) -> int | None:
+    """Number of the batch that a commit is, of a generation; None if it is something else."""
+    entry = commit.entry
+    if entry is None or commit.is_by_verb or entry.generation != generation:
+        return None
+    return entry.batch_id
+
+
+def _uninterrupted(commits: Iterable[Commit], generation: str, last: int, enough: int) -> int | None:
+    """The oldest batch up to `last` with nothing but later ones of the generation after it.
+
+    None if nothing stands in the way of beginning after `enough`.
+    """
+    oldest: int | None = None
+    for commit in commits:
+        number = own_batch(commit, generation)
+        if number is not None and number <= enough:
+            return None
+        if number is not None and number <= last:
+            oldest = number
+        elif number is None and oldest is not None:
+            return oldest
+    return oldest

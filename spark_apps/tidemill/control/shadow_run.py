@@ -1,0 +1,59 @@
+"""A shadow run, as command line and Airflow ask for it: which batches; Spark makes them where Spark is."""
+
+from __future__ import annotations
+
+from tidemill.checkpoint.current import read_current
+from tidemill.checkpoint.reading.reader import CheckpointReader
+from tidemill.checkpoint.upgrade.shadow import (
+    ShadowResult,
+    Stretch,
+    check_can_be_shadowed,
+    choose_stretch,
+    tables_there,
+)
+from tidemill.checkpoint.verbs.prospect import never_ran
+from tidemill.control.plane import ControlPlane
+from tidemill.control.spark_part import run_part
+from tidemill.control.upgrade_check import plan_arguments
+from tidemill.ledger.read import History, open_table
+from tidemill.names import ASIDE_OUTPUTS
+from tidemill.spec.project import Pipeline
+
+# A batch takes a query's start, a few seconds, beside its own time.
+DEFAULT_BATCHES = 5
+
+
+def stretch_of(plane: ControlPlane, pipeline: Pipeline, batches: int = DEFAULT_BATCHES) -> Stretch:
+    """The batches that a shadow would make again.
+
+    Raises:
+        UsageError: TIDE-CKPT-076, if the pipeline has never run; TIDE-CTRL-096, if it can have no shadow.
+        GateRefusedError: TIDE-CTRL-095, if no batch can be compared.
+    """
+    live = read_current(plane.store, pipeline.layout, pipeline.name)
+    if live is None:
+        raise never_ran(pipeline.name)
+    there = tables_there(pipeline)
+    check_can_be_shadowed(pipeline, there)
+    checkpoint = pipeline.layout.checkpoint(pipeline.name, live.generation)
+    reader = CheckpointReader(plane.store, checkpoint)
+    planned = set(reader.offset_ids)
+    held = [number for number in reader.commit_ids if {number, max(0, number - 1)} <= planned]
+    paths = {table: pipeline.layout.table(table) for table in there}
+    paths |= {output: pipeline.layout.aside(output, pipeline.name) for output in ASIDE_OUTPUTS}
+    tables = {name: History(path, open_table(path)) for name, path in paths.items()}
+    return choose_stretch(pipeline.name, live.generation, held, tables, batches)
+
+
+def run_shadow(plane: ControlPlane, pipeline: Pipeline, stretch: Stretch) -> ShadowResult:
+    """Have the declared version make these batches again, aside, and compare; the stream goes on meanwhile.
+
+    Asked again for the same batches of the same version, the answer is the one that is kept.
+
+    Raises:
+        TidemillError: What the part could not do; see `run_part` and `engine/shadow.py`.
+    """
+    which = {"generation": stretch.generation, "after": stretch.after, "last": stretch.last}
+    words = [word for name, value in which.items() for word in (f"--{name}", str(value))]
+    answer = run_part(plane, pipeline, "shadow", [*plan_arguments(pipeline), *words])
+    return ShadowResult.model_validate(answer)

@@ -1,0 +1,199 @@
+"""A shadow run: newest batches made again by the declared version, beside tables that are only read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import SparkRuntimeException
+
+from tests.support.lake import Lake, LakePipeline
+from tests.support.rewinds import TRANSFORMS, declare, event, land_events, newest_batch, rows_of
+from tidemill.checkpoint.upgrade.shadow import ShadowResult, shadow_of
+from tidemill.control.plane import ControlPlane, open_control_plane
+from tidemill.control.shadow_run import stretch_of
+from tidemill.engine.classify import classify
+from tidemill.engine.shadow import shadow
+from tidemill.errors import GateRefusedError
+
+WITH_A_COLUMN = """
+windows = transform
+
+def transform(events):
+    return windows(events).withColumn("mean", F.col("ids") / F.col("events"))
+"""
+
+# A partition's folder has characters that mean something in patterns, paths and URIs.
+BY_DAY = """
+from pyspark.sql import functions as F
+
+def transform(events):
+    day = F.concat(F.lit("a b/{[*%"), F.minute("at").cast("string"))
+    return events.select("id", "at", "kind").withColumn("day", day)
+"""
+ONE_MORE = """
+right = transform
+
+def transform(events):
+    rows = right(events)
+    return rows.withColumn("id", rows.id + 100)
+"""
+FAILING = """
+from pyspark.sql import functions as F
+
+def transform(events):
+    return events.select("id", "at", F.raise_error(F.lit("not as it should be")).cast("string").alias("kind"))
+"""
+
+
+def plane_of(pipeline: LakePipeline) -> ControlPlane:
+    return open_control_plane(pipeline.resolved.environment)
+
+
+def shadowed(pipeline: LakePipeline, batches: int = 5) -> ShadowResult:
+    """As the command does, in the test's session."""
+    stretch = stretch_of(plane_of(pipeline), pipeline.resolved, batches)
+    return shadow(pipeline.lake.spark, pipeline.resolved, stretch)
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def with_batches(lake: Lake, kind: str, **sink: Any) -> LakePipeline:
+    """A pipeline with six batches, each of a file."""
+    land_events(lake, 0, 6)
+    pipeline = declare(lake, kind, kind, **sink)
+    pipeline.run_incremental()
+    return pipeline
+
+
+def assert_untouched(lake: Lake, before: dict[str, bytes]) -> None:
+    assert files_below(lake.root) == before
+    assert not (lake.root / "shadows").exists() or not any((lake.root / "shadows").rglob("*"))
+
+
+@pytest.mark.parametrize("kind", ["stateless", "windows", "joined"])
+def test_the_version_in_use_makes_the_same_rows_and_nothing_of_the_pipeline_changes(
+    lake: Lake, kind: str
+) -> None:
+    pipeline = with_batches(lake, kind)
+    before, last = files_below(lake.root), newest_batch(pipeline)
+    found = shadowed(pipeline, 3)
+    assert (found.first, found.last) == (last - 2, last)
+    [table] = found.differences
+    assert found.is_same
+    assert 0 < table.rows <= len(rows_of(pipeline))
+    assert_untouched(lake, before)
+    # It goes on as if nobody had looked.
+    land_events(lake, 6, 8)
+    pipeline.run_incremental()
+    control = declare(lake, "control", kind)
+    control.run_incremental()
+    assert rows_of(pipeline) == rows_of(control)
+
+
+def test_another_version_differs_in_what_it_makes_of_the_same_records(lake: Lake) -> None:
+    pipeline = with_batches(lake, "stateless")
+    before = files_below(lake.root)
+    # Not accepted, and not started: a question that changes nothing.
+    lake.transform("stateless", TRANSFORMS["stateless"] + ONE_MORE)
+    found = shadowed(pipeline, 2)
+    [table] = found.differences
+    assert (table.rows, table.missing, table.surplus) == (8, 8, 8)
+    assert json.loads(table.missing_rows[0])["id"] == json.loads(table.surplus_rows[0])["id"] + 100
+    assert list(found.lines())[:2] == [
+        "stateless: batches 4-5 of g0001, made again by the declared version",
+        "  differs   silver/stateless: 8 rows made, 8 of them not in the table, 8 in the table alone",
+    ]
+    assert_untouched(lake, before)
+
+
+def test_new_columns_are_told_and_the_others_compared(lake: Lake) -> None:
+    pipeline = with_batches(lake, "windows", schema_evolution="add_columns")
+    lake.transform("windows", TRANSFORMS["windows"] + WITH_A_COLUMN)
+    found = shadowed(pipeline, 3)
+    assert (found.added, found.dropped) == ({"silver/windows": ("mean",)}, {})
+    assert [(table.missing, table.surplus) for table in found.differences] == [(0, 0)]
+    assert not found.is_same
+
+
+@pytest.mark.parametrize(("more", "missing", "surplus"), [("", 0, 0), (ONE_MORE, 9, 6)])
+def test_rows_that_replace_others_are_compared_with_the_tables_own(
+    lake: Lake, more: str, missing: int, surplus: int
+) -> None:
+    for number in range(6):
+        rows = [event(number % 3, "a", number), event(10 + number, "b", number)]
+        lake.land_rows(f"landing/events/{number}.json", rows)
+    declare(lake, "by_day", "stateless", mode="merge", key=["id"], partition_by=["day"])
+    lake.transform("by_day", BY_DAY)
+    pipeline = LakePipeline(lake, "by_day")
+    pipeline.run_incremental()
+    lake.transform("by_day", BY_DAY + more)
+    before = files_below(lake.root)
+    [table] = shadowed(pipeline, 3).differences
+    # The other version leaves three old rows as they were, and adds six of its own.
+    assert (table.missing, table.surplus) == (missing, surplus)
+    assert_untouched(lake, before)
+
+
+def test_rejected_records_are_compared_by_place_and_reason(lake: Lake) -> None:
+    schema = lake.schema("order.json", {"id": {"type": "integer"}, "at": {"type": "string"}})
+    source = {"path": "landing/orders", "format": "json", "schema": "id long, at string"}
+    assert schema
+    for number in range(4):
+        lines = [json.dumps({"id": number, "at": "now"}), "{broken"]
+        lake.land(f"landing/orders/{number}.json", "\n".join(lines) + "\n")
+    pipeline = lake.pipeline(
+        "orders",
+        source={"files": {**source, "max_files_per_batch": 1}},
+        sinks=[{"delta": {"table": "bronze/orders"}}],
+        run={"mode": "incremental"},
+    )
+    pipeline.run_incremental()
+    found = shadowed(pipeline, 2)
+    assert [(d.name, d.rows, d.is_none) for d in found.differences] == [
+        ("bronze/orders", 2, True),
+        ("quarantine", 2, True),
+    ]
+
+
+def test_a_version_that_fails_says_why_and_leaves_nothing(lake: Lake) -> None:
+    pipeline = with_batches(lake, "stateless")
+    before = files_below(lake.root)
+    lake.transform("stateless", FAILING)
+    with pytest.raises(SparkRuntimeException) as failed:
+        shadowed(pipeline, 2)
+    error = classify(failed.value)
+    assert error.error_id == "TIDE-DATA-003"
+    assert "not as it should be" in error.facts["reason"]
+    assert_untouched(lake, before)
+
+
+def test_what_a_killed_one_has_left_is_gone_after_the_next(lake: Lake) -> None:
+    pipeline = with_batches(lake, "windows")
+    before = files_below(lake.root)
+    layout = shadow_of(pipeline.resolved, ["silver/windows"]).layout
+    place = lake.store
+    place.write_json(layout.current("windows") + "/00000001.json", {"v": 1, "pipeline": "windows"})
+    place.write_json(layout.table("silver/windows") + "/_delta_log/00000000000000000000.json", {})
+    assert shadowed(pipeline, 3).is_same
+    assert_untouched(lake, before)
+
+
+def test_batches_before_a_commit_of_someone_else_are_not_compared(lake: Lake) -> None:
+    pipeline = with_batches(lake, "stateless")
+    lake.spark.sql(f"DELETE FROM delta.`{lake.root}/tables/silver/stateless` WHERE id = 0")
+    # The batches before it are as they were.
+    assert shadowed(pipeline).is_same
+    land_events(lake, 6, 7)
+    pipeline.run_incremental()
+    with pytest.raises(GateRefusedError) as refused:
+        shadowed(pipeline)
+    assert refused.value.error_id == "TIDE-CTRL-095"
+    land_events(lake, 7, 8)
+    pipeline.run_incremental()
+    found = shadowed(pipeline)
+    assert (found.first, found.last, found.is_same) == (7, 7, True)
