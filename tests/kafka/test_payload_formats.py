@@ -82,6 +82,9 @@ class Format:
     event_time: str | None = None
 
 
+# Their decoders' own tests are in tests/unit/payload; here are the two whose records name their schema.
+IN_SOAK = ("text", "csv")
+
 FORMATS = {
     "text": Format(
         {"text": {"max_record_bytes": 10}},
@@ -205,7 +208,9 @@ def orders(lake: Lake, name: str, topic: str, told: Format, **sink: Any) -> Lake
     )
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.soak if name in IN_SOAK else ()) for name in FORMATS]
+)
 def test_good_records_become_rows_and_broken_ones_go_to_the_quarantine_in_every_mode(
     kafka: Kafka, lake: Lake, name: str
 ) -> None:

@@ -75,7 +75,7 @@ def assert_untouched(lake: Lake, before: dict[str, bytes]) -> None:
     assert not (lake.root / "shadows").exists() or not any((lake.root / "shadows").rglob("*"))
 
 
-@pytest.mark.parametrize("kind", ["stateless", "windows", "joined"])
+@pytest.mark.parametrize("kind", ["windows", pytest.param("joined", marks=pytest.mark.soak)])
 def test_the_version_in_use_makes_the_same_rows_and_nothing_of_the_pipeline_changes(
     lake: Lake, kind: str
 ) -> None:

@@ -30,7 +30,11 @@ def test_a_batch_is_appended_once(case: WriterCase) -> None:
 
 
 @pytest.mark.parametrize(
-    "left", ["", ".00000000000000000000.json.8f2c.tmp"], ids=["nothing", "a hidden file"]
+    "left",
+    [
+        pytest.param("", id="nothing", marks=pytest.mark.soak),
+        pytest.param(".00000000000000000000.json.8f2c.tmp", id="a hidden file"),
+    ],
 )
 def test_a_driver_that_was_killed_while_it_made_the_table_leaves_nothing_in_the_way(
     case: WriterCase, left: str
@@ -144,7 +148,10 @@ def test_a_crash_after_the_commit_and_a_repeat_write_the_batch_once(case: Writer
     assert case.ids() == [1, 2]
 
 
-@pytest.mark.parametrize("made_again", [False, True], ids=["gone", "made again"])
+@pytest.mark.parametrize(
+    "made_again",
+    [pytest.param(False, id="gone", marks=pytest.mark.soak), pytest.param(True, id="made again")],
+)
 def test_a_table_dropped_between_two_batches_gets_no_further_one(case: WriterCase, made_again: bool) -> None:
     writer = case.writer()
     for batch_id in range(3):

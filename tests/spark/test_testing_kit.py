@@ -142,6 +142,7 @@ def test_late_rows_and_runs_that_crash_leave_one_result(lake: Lake) -> None:
     testing.assert_same_result(file, READINGS, lake.folder / "runs", lake.spark, splits=1, with_crashes=True)
 
 
+@pytest.mark.soak
 def test_a_result_that_a_backfill_changes_is_told_without_what_is_not_to_blame(lake: Lake) -> None:
     file, rows = windows(lake, "windows", "where('false')"), [READINGS[0], READINGS[2]]
     with pytest.raises(AssertionError) as failed:
