@@ -99,6 +99,8 @@ def test_an_incremental_run_is_one_job_also_when_its_task_is_cleared(platform: P
     assert platform.airflow.end(dag_id, run_id) == "success"
     # The way to the driver's log stands in the task's own; both tries name the same.
     told = platform.airflow.log_of(dag_id, run_id, "run")
+    # And so does what the driver said.
+    assert f"{DAILY} | " in told
     (name,) = set(re.findall(rf"kubectl logs -n \S+ (?:job/)?({kubernetes_name(DAILY)}-[0-9a-f]{{8}})", told))
     job = platform.streams.get("job", name)
     assert job is not None

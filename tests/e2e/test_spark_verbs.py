@@ -1,4 +1,4 @@
-"""Verbs of an operator that need Spark, typed in the scheduler's pod, where there is none."""
+"""What needs Spark and is no driver: asked for in Airflow, or typed in the scheduler, which has none."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pytest
 
 from tests.support.cluster import Document, until
 from tests.support.other_project import declared, with_declaration, with_run
-from tests.support.platform import TABLES, WINDOWS, Platform
+from tests.support.platform import BRONZE, TABLES, WINDOWS, Platform
+from tidemill.airflow_names import SHADOW_RUN_DAG_ID, TABLE_MAINTENANCE_DAG_ID, checkpoint_dag_id
 
 PARTS = f"tidemill/pipeline={WINDOWS},tidemill/mode=verb"
 
@@ -40,24 +41,49 @@ def windows(platform: Platform) -> int:
 
 
 @pytest.mark.core
-def test_a_clustered_table_is_rewound_and_what_follows_is_computed_again(platform: Platform) -> None:
+def test_a_clustered_table_is_rewound_by_form_and_what_follows_is_computed_again(platform: Platform) -> None:
+    """The DAG stops the stream, has Spark restore the table, and starts the stream again."""
+    dag_id = checkpoint_dag_id("rewind")
     platform.feed(500)
     platform.assert_exact()
     good, rows = platform.committed(WINDOWS), windows(platform)
     platform.feed(500)
     platform.assert_exact()
     assert windows(platform) > rows
-    platform.tidemill("stop", WINDOWS, "--reason", "e2e")
     generation = platform.agent.ask("generation", pipeline=WINDOWS)
-    done = platform.tidemill(*checkpoint("rewind", "--to", str(good)))
-    assert (done["applied"], done["plan"]["parent"]) == (True, generation)
-    assert windows(platform) == rows
+    asked = {"pipeline": WINDOWS, "to": str(good), "reason": "e2e", "dry_run": False}
+    run_id, state = platform.airflow.run(dag_id, asked)
+    assert state == "success", platform.airflow.log_of(dag_id, run_id, "apply")
+    assert platform.agent.ask("generation", pipeline=WINDOWS) > generation
+    assert platform.airflow.result(dag_id, run_id, "start")["epoch"] == platform.epochs(WINDOWS)
     (job,) = parts(platform)
     assert job["status"]["succeeded"] == 1
-    assert platform.agent.ask("generation", pipeline=WINDOWS) > generation
-    platform.tidemill("start", WINDOWS, "--reason", "e2e")
     platform.assert_exact()
     platform.until_healthy(WINDOWS)
+
+
+def test_a_version_is_run_in_the_shadow_of_its_stream(platform: Platform) -> None:
+    with platform.events_flow():
+        platform.until_batch(WINDOWS)
+        run_id, state = platform.airflow.run(SHADOW_RUN_DAG_ID, {"pipeline": WINDOWS, "batches": 3})
+    assert state == "success", platform.airflow.log_of(SHADOW_RUN_DAG_ID, run_id, "run")
+    found = platform.airflow.result(SHADOW_RUN_DAG_ID, run_id, "run")
+    told = {table["name"]: (table["missing"], table["surplus"]) for table in found["differences"]}
+    assert told[TABLES[WINDOWS]] == (0, 0)
+    assert list(found["left_out"]) == ["sinks[2] (kafka)"]
+    platform.assert_exact()
+
+
+def test_a_table_is_maintained_beside_its_stream(platform: Platform) -> None:
+    dag_id = TABLE_MAINTENANCE_DAG_ID
+    with platform.events_flow():
+        before = platform.committed(BRONZE)
+        run_id, state = platform.airflow.run(dag_id)
+        platform.until_batch(BRONZE, after=before)
+    assert state == "success", platform.airflow.log_of(dag_id, run_id, "report")
+    done = platform.airflow.result(dag_id, run_id, "report")["done"]
+    assert {line.partition(":")[0] for line in done} >= {TABLES[BRONZE], TABLES[WINDOWS]}
+    platform.assert_exact()
 
 
 def test_a_restore_that_was_killed_while_spark_works_is_completed_by_the_same_command(
