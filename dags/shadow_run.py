@@ -39,7 +39,7 @@ if PIPELINES:
         params={
             "pipeline": Param(type="string", enum=PIPELINES, description="Whose declared version to run."),
             "batches": Param(
-                5, type="integer", minimum=1, maximum=100, description="How many of its newest batches."
+                5, type="integer", minimum=1, maximum=50, description="How many of its newest batches."
             ),
         },
     ):

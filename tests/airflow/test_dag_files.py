@@ -268,7 +268,7 @@ def test_a_shadow_run_asks_for_a_pipeline_and_a_bounded_number_of_batches(parsed
     assert dag["params"]["batches"] | {"description": ""} == {
         "type": "integer",
         "minimum": 1,
-        "maximum": 100,
+        "maximum": 50,
         "description": "",
     }
 

@@ -114,7 +114,7 @@ def test_a_row_keeps_what_explains_it(lake: Lake) -> None:
     assert {row["reason"] for row in found} == {"expectation:bronze/readings:a,b"}
     assert min(row["value"] for row in found) == b'{"id":12,"device":"a","temperature":200.0}'
     assert {(row["batch_id"], row["topic"], row["file"]) for row in found} == {(0, None, None)}
-    assert all(row["run_id"].startswith("test-") and row["quarantined_at"] for row in found)
+    assert all(row["run_id"].startswith("in-session-") and row["quarantined_at"] for row in found)
 
 
 def test_a_violation_that_is_not_allowed_writes_nothing_and_names_the_expectation(lake: Lake) -> None:

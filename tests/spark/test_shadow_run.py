@@ -7,22 +7,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from pyspark.errors import SparkRuntimeException
 
 from tests.support.lake import Lake, LakePipeline
 from tests.support.rewinds import TRANSFORMS, declare, event, land_events, newest_batch, rows_of
-from tidemill.checkpoint.upgrade.shadow import ShadowResult, shadow_of
+from tidemill.checkpoint.upgrade.shadow import ShadowResult, Stretch, shadow_of
 from tidemill.control.plane import ControlPlane, open_control_plane
 from tidemill.control.shadow_run import stretch_of
 from tidemill.engine.classify import classify
 from tidemill.engine.shadow import shadow
-from tidemill.errors import GateRefusedError
+from tidemill.errors import GateRefusedError, UsageError
 
-WITH_A_COLUMN = """
-windows = transform
+NESTED = """
+from pyspark.sql import functions as F
 
 def transform(events):
-    return windows(events).withColumn("mean", F.col("ids") / F.col("events"))
+    return events.select("id", F.struct("kind").alias("of"))
+"""
+WITH_COLUMNS = """
+def transform(events):
+    return events.select("id", F.struct("kind", "at").alias("of"), F.lit(1).alias("new"))
+"""
+WITH_PLACES = """
+def transform(events, places):
+    return events.join(places, "kind", "left")
 """
 
 # A partition's folder has characters that mean something in patterns, paths and URIs.
@@ -111,13 +120,101 @@ def test_another_version_differs_in_what_it_makes_of_the_same_records(lake: Lake
     assert_untouched(lake, before)
 
 
-def test_new_columns_are_told_and_the_others_compared(lake: Lake) -> None:
-    pipeline = with_batches(lake, "windows", schema_evolution="add_columns")
-    lake.transform("windows", TRANSFORMS["windows"] + WITH_A_COLUMN)
+def test_new_columns_are_told_also_in_structs_and_the_others_compared(lake: Lake) -> None:
+    land_events(lake, 0, 5)
+    declare(lake, "nested", "stateless", schema_evolution="add_columns")
+    lake.transform("nested", NESTED)
+    pipeline = LakePipeline(lake, "nested")
+    pipeline.run_incremental()
+    lake.transform("nested", NESTED + WITH_COLUMNS)
     found = shadowed(pipeline, 3)
-    assert (found.added, found.dropped) == ({"silver/windows": ("mean",)}, {})
-    assert [(table.missing, table.surplus) for table in found.differences] == [(0, 0)]
+    of = "silver/nested"
+    assert found.added == {of: ("of struct<kind:string,at:timestamp>", "new")}
+    assert found.dropped == {of: ("of struct<kind:string>",)}
+    assert [(table.rows, table.missing, table.surplus) for table in found.differences] == [(12, 0, 0)]
     assert not found.is_same
+
+
+def test_a_table_that_one_of_the_versions_alone_writes_is_a_difference(lake: Lake) -> None:
+    land_events(lake, 0, 4)
+    declare(lake, "orders", "stateless")
+    file = lake.folder / "conf/pipelines/orders.yaml"
+    one = file.read_text()
+    both = yaml.safe_load(one)
+    both["sinks"].append({"delta": {"table": "silver/copy"}})
+    file.write_text(yaml.safe_dump(both))
+    pipeline = LakePipeline(lake, "orders")
+    pipeline.run_incremental()
+    file.write_text(one)
+    found = shadowed(pipeline, 2)
+    assert (found.added, found.dropped, found.is_same) == ({}, {"silver/copy": ("the whole table",)}, False)
+    both["sinks"].append({"delta": {"table": "silver/third"}})
+    file.write_text(yaml.safe_dump(both))
+    found = shadowed(pipeline, 2)
+    assert (found.added, found.dropped, found.is_same) == ({"silver/third": ("the whole table",)}, {}, False)
+
+
+def test_a_batch_is_joined_with_the_rows_that_it_was_joined_with(lake: Lake) -> None:
+    """The table has others by now."""
+    places = {"path": "landing/places", "format": "json", "schema": "kind string, place string"}
+    dimension = lake.pipeline(
+        "places",
+        source={"files": places},
+        sinks=[{"delta": {"table": "silver/places", "mode": "merge", "key": ["kind"]}}],
+        run={"mode": "incremental"},
+    )
+    lake.land_rows("landing/places/1.json", [{"kind": "a", "place": "Kiel"}, {"kind": "b", "place": "Rom"}])
+    dimension.run_incremental()
+    land_events(lake, 0, 4)
+    events = {
+        "files": {
+            "path": "landing/events",
+            "format": "json",
+            "schema": "id long, at timestamp, kind string",
+            "max_files_per_batch": 1,
+        }
+    }
+    pipeline = lake.pipeline(
+        "joined",
+        sources={"events": events, "places": {"delta": {"table": "silver/places"}, "as": "table"}},
+        transform=lake.transform("joined", WITH_PLACES),
+        sinks=[{"delta": {"table": "silver/joined"}}],
+        run={"mode": "incremental"},
+    )
+    pipeline.run_incremental()
+    lake.land_rows("landing/places/2.json", [{"kind": "a", "place": "Wien"}])
+    dimension.run_incremental()
+    found = shadowed(pipeline, 2)
+    assert [(table.name, table.rows) for table in found.differences] == [("silver/joined", 8)]
+    assert found.is_same, list(found.lines())
+
+
+def test_a_link_in_its_place_is_refused_and_nothing_behind_it_deleted(lake: Lake) -> None:
+    pipeline = with_batches(lake, "stateless")
+    before = files_below(lake.root)
+    for link in ("shadows", "shadows/stateless", "shadows/stateless/tables"):
+        place = lake.root / link
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(lake.root / "tables")
+        with pytest.raises(GateRefusedError) as refused:
+            stretch_of(plane_of(pipeline), pipeline.resolved)
+        assert refused.value.error_id == "TIDE-CTRL-094"
+        # And where Spark is, should it come there by then.
+        with pytest.raises(GateRefusedError) as refused:
+            shadow(lake.spark, pipeline.resolved, Stretch("g0001", 3, 5))
+        assert refused.value.error_id == "TIDE-CTRL-094"
+        place.unlink()
+        assert files_below(lake.root) == before
+
+
+def test_files_that_lie_where_it_would_are_not_touched(lake: Lake) -> None:
+    pipeline = with_batches(lake, "stateless")
+    document = yaml.safe_load((lake.folder / "conf/pipelines/stateless.yaml").read_text())
+    document["source"]["files"]["path"] = "shadows/stateless"
+    pipeline = lake.pipeline("stateless", **document)
+    with pytest.raises(UsageError) as refused:
+        stretch_of(plane_of(pipeline), pipeline.resolved)
+    assert refused.value.error_id == "TIDE-CTRL-096"
 
 
 @pytest.mark.parametrize(("more", "missing", "surplus"), [("", 0, 0), (ONE_MORE, 9, 6)])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Name = Annotated[str, typer.Argument(help="Name of the pipeline.")]
 Batches = Annotated[
-    int, typer.Option("--batches", min=1, max=100, help="How many; fewer if others wrote between them.")
+    int, typer.Option("--batches", min=1, max=50, help="How many; fewer if others wrote between them.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

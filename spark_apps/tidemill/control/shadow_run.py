@@ -13,7 +13,7 @@ from tidemill.checkpoint.upgrade.shadow import (
 )
 from tidemill.checkpoint.verbs.prospect import never_ran
 from tidemill.control.plane import ControlPlane
-from tidemill.control.spark_part import run_part
+from tidemill.control.spark_part import forget_part, run_part
 from tidemill.control.upgrade_check import plan_arguments
 from tidemill.ledger.read import History, open_table
 from tidemill.names import ASIDE_OUTPUTS
@@ -42,18 +42,20 @@ def stretch_of(plane: ControlPlane, pipeline: Pipeline, batches: int = DEFAULT_B
     paths = {table: pipeline.layout.table(table) for table in there}
     paths |= {output: pipeline.layout.aside(output, pipeline.name) for output in ASIDE_OUTPUTS}
     tables = {name: History(path, open_table(path)) for name, path in paths.items()}
-    return choose_stretch(pipeline.name, live.generation, held, tables, batches)
+    return choose_stretch(live, held, tables, batches)
 
 
 def run_shadow(plane: ControlPlane, pipeline: Pipeline, stretch: Stretch) -> ShadowResult:
     """Have the declared version make these batches again, aside, and compare; the stream goes on meanwhile.
 
-    Asked again for the same batches of the same version, the answer is the one that is kept.
+    Computed anew each time: a model's alias may lead elsewhere by now. One that is at work is joined.
 
     Raises:
         TidemillError: What the part could not do; see `run_part` and `engine/shadow.py`.
     """
     which = {"generation": stretch.generation, "after": stretch.after, "last": stretch.last}
     words = [word for name, value in which.items() for word in (f"--{name}", str(value))]
-    answer = run_part(plane, pipeline, "shadow", [*plan_arguments(pipeline), *words])
+    arguments = [*plan_arguments(pipeline), *words]
+    forget_part(plane, pipeline, "shadow", arguments)
+    answer = run_part(plane, pipeline, "shadow", arguments)
     return ShadowResult.model_validate(answer)

@@ -133,6 +133,13 @@ def begin_part(plane: ControlPlane, pipeline: Pipeline, module: str, arguments: 
     plane.runtime.start(run, pipeline.definition_digest)
 
 
+def forget_part(plane: ControlPlane, pipeline: Pipeline, module: str, arguments: Sequence[str]) -> None:
+    """Forget what a part has come to, so that it runs again; not while one of the pipeline is at work."""
+    if plane.running(pipeline.name, "verb") is None:
+        run = _run_of(pipeline, module, arguments)
+        drop_part_result(plane.store, plane.layout, pipeline.name, run.run_id)
+
+
 def result_of_part(
     plane: ControlPlane, pipeline: Pipeline, module: str, arguments: Sequence[str]
 ) -> PartResult | None:

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from tidemill.checkpoint.upgrade.shadow import own_batch
 from tidemill.ledger.commit_files import files_of, files_touched
-from tidemill.ledger.read import History, open_table
+from tidemill.ledger.read import Commit, History, open_table
 
 
 @dataclass(frozen=True)
@@ -25,25 +25,31 @@ class BatchesOf:
 
     Args:
         path: The table; perhaps there is none.
-        generation: Whose batches.
+        pipeline: Whose batches.
+        generation: Of which generation.
         batches: Which.
         before: Version of the table before the first one, if it has rows that the copy has, too.
     """
 
     path: str
+    pipeline: str
     generation: str
     batches: range
     before: int | None = None
 
-    def versions(self) -> list[int]:
-        """Of the table after each of these batches that changed it, falling."""
-        commits = [
-            (commit.version, number)
+    def commits(self) -> list[tuple[int, Commit]]:
+        """Number and commit of each of these batches that changed the table, falling."""
+        found = (
+            (number, commit)
             for commit in History(self.path, open_table(self.path))
-            if (number := own_batch(commit, self.generation)) is not None
-        ]
-        recent = takewhile(lambda found: found[1] >= self.batches.start, commits)
-        return [version for version, number in recent if number in self.batches]
+            if (number := own_batch(commit, self.pipeline, self.generation)) is not None
+        )
+        recent = takewhile(lambda one: one[0] >= self.batches.start, found)
+        return [(number, commit) for number, commit in recent if number in self.batches]
+
+    def versions(self) -> list[int]:
+        """Of the table after each of them, falling."""
+        return [commit.version for _, commit in self.commits()]
 
 
 def rows_touched(

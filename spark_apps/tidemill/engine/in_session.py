@@ -1,6 +1,6 @@
 """A run of a pipeline in a session that exists: what a driver does, without a process of its own.
 
-For tests, of this repository and of a user's pipelines (`tidemill.testing`).
+For shadow runs, and for tests, of this repository and of a user's pipelines (`tidemill.testing`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tidemill.checkpoint.status import Status
 from tidemill.engine.admission import admit, generation_to_run
 from tidemill.engine.backfill import run_backfill
 from tidemill.engine.drain import Drain
+from tidemill.engine.half_written import Begun
 from tidemill.engine.models import with_models
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
@@ -34,7 +35,7 @@ _RUN_NUMBERS = itertools.count(1)
 
 def new_run_id() -> str:
     """A run's name; no two runs of a process share one, as names of quarantine files depend on it."""
-    return f"test-{next(_RUN_NUMBERS)}"
+    return f"in-session-{next(_RUN_NUMBERS)}"
 
 
 def new_reporter(store: Store, path: str, pipeline: str, mode: str, run_id: str) -> Reporter:
@@ -49,19 +50,21 @@ def new_reporter(store: Store, path: str, pipeline: str, mode: str, run_id: str)
 
 @dataclass(frozen=True)
 class Meanwhile:
-    """What a test does while a pipeline runs.
+    """What happens while a pipeline runs.
 
     Args:
         drain: Asked before each batch; requested by another thread, or by a step.
         step_done: Called after each step of a batch.
         admitted: Called before the query starts: what others do between the gate and the first batch.
         begins: Given what keeps the run's status, before its first event.
+        begun: The batch to finish with the tables that it was begun with.
     """
 
     drain: Drain = field(default_factory=Drain)
     step_done: StepDone = nothing_more
     admitted: Callable[[], object] = lambda: None
     begins: Callable[[Reporter], object] = lambda _: None
+    begun: Begun | None = None
 
 
 def run_in_session(
@@ -89,7 +92,7 @@ def run_in_session(
     generation = generation_to_run(store, pipeline)
     check_holds(store, pipeline.layout, pipeline.name)
     check(gather_facts(store, pipeline, generation))
-    epoch = claim_epoch(store, pipeline.layout, pipeline.name, "test")
+    epoch = claim_epoch(store, pipeline.layout, pipeline.name, run_id)
     code = code_of(pipeline)
     run = admit(RunContext(pipeline, mode, run_id, store, beside.drain, code, generation, epoch))
     beside.admitted()
@@ -97,7 +100,7 @@ def run_in_session(
     beside.begins(reporter)
     spark.streams.addListener(reporter)
     try:
-        return run_query(spark, run, reporter, beside.step_done), reporter
+        return run_query(spark, run, reporter, beside.step_done, beside.begun), reporter
     finally:
         # As when a driver stops Spark: what the query still had to say is heard first.
         spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()

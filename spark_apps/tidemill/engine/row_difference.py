@@ -5,6 +5,8 @@ So a row that stands twice counts as often as it stands.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -31,9 +33,9 @@ def difference(name: str, wanted: DataFrame, stored: DataFrame | None, version: 
     """
     signed = _comparable(wanted).withColumn(_SIGN, F.lit(1))
     if stored is not None:
-        there = _comparable(stored.select(*wanted.columns)).withColumn(_SIGN, F.lit(-1))
+        there = _comparable(stored.select(*quoted(wanted.columns))).withColumn(_SIGN, F.lit(-1))
         signed = signed.unionByName(there)
-    columns = [F.col(f"`{column}`") for column in wanted.columns]
+    columns = quoted(wanted.columns)
     sums = signed.groupBy(*columns).agg(
         F.sum(_SIGN).alias(_SIGN), F.sum(F.when(F.col(_SIGN) == 1, 1).otherwise(0)).alias("__wanted")
     )
@@ -56,6 +58,11 @@ def difference(name: str, wanted: DataFrame, stored: DataFrame | None, version: 
         )
     finally:
         sums.unpersist()
+
+
+def quoted(names: Iterable[str]) -> list[Column]:
+    """Columns by their names, whatever is in these."""
+    return [F.col(f"`{name}`") for name in names]
 
 
 def _shown(rows: DataFrame, columns: list[Column]) -> tuple[str, ...]:

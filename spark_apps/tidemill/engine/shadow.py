@@ -9,37 +9,41 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import structlog
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 
 from tidemill.checkpoint.current import read_or_create_current
 from tidemill.checkpoint.procedure.carry_out import Request, carry_out, procedure_of
 from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.upgrade.shadow import (
+    PAGE,
+    WHOLE,
     ShadowResult,
     Stretch,
     check_can_be_shadowed,
-    left_out_of,
     shadow_of,
+    sinks_left_out,
     tables_there,
-    without_others,
+    with_tables_alone,
 )
 from tidemill.checkpoint.verbs.fork import fork_steps, plan_fork
-from tidemill.checkpoint.verbs.generation_copy import plan_batch_again
+from tidemill.checkpoint.verbs.generation_copy import files_of_batch
 from tidemill.engine.analyse import check_same_definition
 from tidemill.engine.batch_rows import BatchesOf, columns_of, rows_touched
-from tidemill.engine.in_session import run_in_session
+from tidemill.engine.half_written import Begun
+from tidemill.engine.in_session import Meanwhile, run_in_session
 from tidemill.engine.models import with_models
 from tidemill.engine.quarantine_range import KEY
-from tidemill.engine.row_difference import comparable_reason, difference
+from tidemill.engine.row_difference import comparable_reason, difference, quoted
 from tidemill.engine.verb_process import run_part
-from tidemill.errors import InternalError
+from tidemill.errors import GateRefusedError, InternalError
 from tidemill.ledger.difference import Difference
+from tidemill.ledger.entry import LedgerEntry
 from tidemill.ledger.read import open_table
 from tidemill.names import ASIDE_OUTPUTS
 from tidemill.sources.topic_facts import with_topics_if_told
@@ -57,39 +61,67 @@ def shadow(spark: SparkSession, pipeline: Pipeline, stretch: Stretch) -> ShadowR
 
     Raises:
         UsageError: TIDE-CTRL-096, if there can be no shadow.
+        GateRefusedError: TIDE-CTRL-095, if another generation is live by now; -094, as `check_own_place`.
         Exception: Why there can be no fork, as of the verb; or what a driver of this version would end with.
     """
     store, tables = Store(pipeline.layout.root), tables_there(pipeline)
     check_can_be_shadowed(pipeline, tables)
-    origin = with_models(without_others(pipeline, tables), store)
+    origin = with_models(with_tables_alone(pipeline, tables), store)
     copy = shadow_of(origin, tables)
     # 1.
     store.delete_folder(copy.layout.root)
     try:
         # 2.
-        versions = _fork(store, origin, copy, stretch)
-        made = Shadow(spark, store, origin, copy, stretch)
+        made = _fork(spark, store, (origin, copy), stretch)
         # 3.
         made.make_again()
         # 4.
-        return made.compared(versions, left_out_of(pipeline, tables))
+        found = made.compared()
     finally:
         # 5.
         store.delete_folder(copy.layout.root)
+    return found.model_copy(update=_beside(pipeline, tables, made, found))
 
 
-def _fork(store: Store, origin: Pipeline, copy: Pipeline, stretch: Stretch) -> dict[str, int]:
-    """Make the copy; the version of each table that it begins with.
-
-    Tables that rows are only added to begin empty: what is in them decides nothing.
-    """
-    plan = plan_fork(store, (origin, copy), stretch.after, with_topics_if_told)
-    for sink in copy.spec.delta_sinks:
-        plan["tables"][sink.table]["with_rows"] = sink.mode != "append"
+def _fork(
+    spark: SparkSession, store: Store, pipelines: tuple[Pipeline, Pipeline], stretch: Stretch
+) -> Shadow:
+    """Make the copy. Tables that rows are only added to begin empty: what is in them decides nothing."""
+    origin, copy = pipelines
+    live = CheckpointReader(store, origin.layout.checkpoint(origin.name, stretch.generation))
+    # Read at once: the stream goes on, and old batches are purged.
+    batches = {batch_id: files_of_batch(live, batch_id) for batch_id in stretch.batches}
+    appended = [sink.table for sink in copy.spec.delta_sinks if sink.mode == "append"]
+    plan = plan_fork(store, pipelines, stretch.after, with_topics_if_told, appended)
+    if plan["parent"] != stretch.generation:
+        raise GateRefusedError(
+            "TIDE-CTRL-095",
+            "Another generation is live by now. Nothing was changed.",
+            facts={"pipeline": origin.name, "generation": stretch.generation, "live": plan["parent"]},
+            fix="ask again",
+            runbook=PAGE,
+        )
     request = Request("fork", copy.name, f"shadow-{stretch.after}", "tidemill", "a shadow run")
-    steps = fork_steps(store, (origin, copy), request, plan)
-    carry_out(store, copy.layout, procedure_of(request, plan, steps), lambda: None)
-    return {name: table["from_version"] for name, table in plan["tables"].items()}
+    carry_out(
+        store,
+        copy.layout,
+        procedure_of(request, plan, fork_steps(store, pipelines, request, plan)),
+        lambda: None,
+    )
+    generation = read_or_create_current(store, copy.layout, copy.name).generation
+    begun = {name: (table["from_version"], table["to"]) for name, table in plan["tables"].items()}
+    return Shadow(spark, store, origin, copy, stretch, generation, batches, begun)
+
+
+def _beside(pipeline: Pipeline, tables: Collection[str], made: Shadow, found: ShadowResult) -> dict[str, Any]:
+    """What is not compared: other sinks, and tables that only one of the versions writes."""
+    new = {sink.table: (WHOLE,) for sink in pipeline.spec.delta_sinks if sink.table not in tables}
+    gone = {name: (WHOLE,) for name in made.tables_written() if name not in {*tables, *new}}
+    return {
+        "added": {**found.added, **new},
+        "dropped": {**found.dropped, **gone},
+        "left_out": sinks_left_out(pipeline),
+    }
 
 
 @dataclass(frozen=True)
@@ -102,6 +134,9 @@ class Shadow:
         origin: The pipeline, with the tables that are compared and no other sink.
         copy: The same in its own place.
         stretch: Which batches.
+        generation: Of the copy.
+        planned: Files that plan each batch, by its number.
+        begun: The version that the copy of each table was made of, and the copy's own.
     """
 
     spark: SparkSession
@@ -109,16 +144,20 @@ class Shadow:
     origin: Pipeline
     copy: Pipeline
     stretch: Stretch
+    generation: str
+    planned: Mapping[int, Mapping[str, bytes]]
+    begun: Mapping[str, tuple[int, int]]
 
     def make_again(self) -> None:
-        """Make each batch."""
-        live = CheckpointReader(
-            self.store, self.origin.layout.checkpoint(self.origin.name, self.stretch.generation)
-        )
-        folder = self.copy.layout.checkpoint(self.copy.name, self._generation)
-        for batch_id in self.stretch.batches:
-            plan_batch_again(live, batch_id, folder)
-            _, reporter = run_in_session(self.spark, self.copy, self.store, "stream")
+        """Make each batch, with the tables that it was joined with."""
+        folder = self.copy.layout.checkpoint(self.copy.name, self.generation)
+        entries = self._entries()
+        for batch_id, files in self.planned.items():
+            for name, content in files.items():
+                self.store.write(f"{folder}/{name}", content)
+            told = entries.get(batch_id)
+            begun = Begun(batch_id, told.tables_read) if told is not None and told.tables_read else None
+            _, reporter = run_in_session(self.spark, self.copy, self.store, "stream", Meanwhile(begun=begun))
             reporter.state("stopped")
             made = CheckpointBatches(self.store, folder)
             if (made.last_planned(), made.last_committed()) != (batch_id, batch_id):
@@ -130,17 +169,18 @@ class Shadow:
                 )
             log.info("shadow", pipeline=self.copy.name, batch_id=batch_id, last=self.stretch.last)
 
-    def compared(self, versions: Mapping[str, int], left_out: Mapping[str, str]) -> ShadowResult:
+    def compared(self) -> ShadowResult:
         """How what was made differs from what the tables have of these batches."""
         added, dropped, found = {}, {}, []
-        for name, version in versions.items():
+        for name, (version, own) in self.begun.items():
             paths = (self.origin.layout.table(name), self.copy.layout.table(name))
-            table, made = rows_touched(self.spark, self._batches(paths, version))
-            common = [f"`{column}`" for column in made.columns if column in table.columns]
-            if new := tuple(column for column in made.columns if column not in table.columns):
+            table, made = rows_touched(self.spark, self._batches(paths, version, own))
+            there, now = _types(table), _types(made)
+            if new := _only(now, there):
                 added[name] = new
-            if gone := tuple(column for column in table.columns if column not in made.columns):
+            if gone := _only(there, now):
                 dropped[name] = gone
+            common = quoted(column for column in now if now[column] == there.get(column))
             found.append(difference(name, made.select(*common), table, version))
         found += [aside for output in ASIDE_OUTPUTS for aside in self._aside(output)]
         return ShadowResult(
@@ -151,8 +191,12 @@ class Shadow:
             differences=tuple(found),
             added=added,
             dropped=dropped,
-            left_out=left_out,
         )
+
+    def tables_written(self) -> Collection[str]:
+        """Tables of the version that has made the last batch."""
+        newest = max(self._entries().items(), default=None, key=lambda found: found[0])
+        return () if newest is None or newest[1].shape is None else newest[1].shape.tables
 
     def _aside(self, output: str) -> list[Difference]:
         """Which records were set aside, and why; when, and by which run, is told by no record."""
@@ -162,23 +206,34 @@ class Shadow:
         if not there:
             return []
         columns = columns_of(self.spark, there[0])
-        table, made = rows_touched(self.spark, self._batches(paths, None), columns)
-        told: list[Column | str] = [*KEY, "file", "line", comparable_reason()]
+        table, made = rows_touched(self.spark, self._batches(paths), columns)
+        told: list[Column | str] = [*KEY, "file", "line", "value", comparable_reason()]
         return [difference(output, made.select(*told), table.select(*told), None)]
 
-    def _batches(self, paths: tuple[str, str], before: int | None) -> tuple[BatchesOf, BatchesOf]:
-        batches, (table, copy) = self.stretch.batches, paths
-        # The first version of a copy has its columns, the second one its rows.
-        begun = None if before is None else 1
+    def _entries(self) -> dict[int, LedgerEntry]:
+        """What the live tables tell of the batches."""
+        tables = (self._batches((self.origin.layout.table(name), ""))[0] for name in self.begun)
+        commits = (found for table in tables for found in table.commits())
+        return {number: commit.entry for number, commit in commits if commit.entry is not None}
+
+    def _batches(
+        self, paths: tuple[str, str], before: int | None = None, own: int | None = None
+    ) -> tuple[BatchesOf, BatchesOf]:
+        name, batches, (table, copy) = self.origin.name, self.stretch.batches, paths
         return (
-            BatchesOf(table, self.stretch.generation, batches, before),
-            BatchesOf(copy, self._generation, batches, begun),
+            BatchesOf(table, name, self.stretch.generation, batches, before),
+            BatchesOf(copy, name, self.generation, batches, own),
         )
 
-    @property
-    def _generation(self) -> str:
-        """Of the copy."""
-        return read_or_create_current(self.store, self.copy.layout, self.copy.name).generation
+
+def _types(rows: DataFrame) -> dict[str, str]:
+    return {field.name: field.dataType.simpleString() for field in rows.schema}
+
+
+def _only(here: Mapping[str, str], there: Mapping[str, str]) -> tuple[str, ...]:
+    """Columns of one side; with its type, where the other side has another one."""
+    differing = (name for name in here if here[name] != there.get(name))
+    return tuple(f"{name} {here[name]}" if name in there else name for name in differing)
 
 
 def _act(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:

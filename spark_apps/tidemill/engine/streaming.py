@@ -47,7 +47,11 @@ Ending = Literal["finished", "drained", "forced"]
 
 
 def run_query(
-    spark: SparkSession, run: RunContext, reporter: Reporter, step_done: StepDone = nothing_more
+    spark: SparkSession,
+    run: RunContext,
+    reporter: Reporter,
+    step_done: StepDone = nothing_more,
+    begun: Begun | None = None,
 ) -> Ending:
     """Run until the source is read (incremental), a drain, or an error.
 
@@ -60,7 +64,6 @@ def run_query(
     Raises:
         BaseException: What ended the query: our own error where one caused it, else Spark's.
     """
-    begun: Begun | None = None
     while True:
         past = past_to_read(run)
         try:

@@ -103,7 +103,11 @@ def _open(path: str, version: int) -> DeltaTable:
     from deltalake import DeltaTable
 
     table = DeltaTable(path, version=version, storage_options=access_to(path).delta_options())
-    if features := table.protocol().reader_features:
+    features = set(table.protocol().reader_features or ())
+    # Older protocols name no features.
+    if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
+        features.add("columnMapping")
+    if features:
         raise GateRefusedError(
             "TIDE-CKPT-078",
             "This table has features that keep a part of its rows outside of its data files, or name its "

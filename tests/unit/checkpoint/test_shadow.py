@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tidemill.checkpoint.current import Base, Current
 from tidemill.checkpoint.upgrade.shadow import ShadowResult, Stretch, choose_stretch
 from tidemill.errors import GateRefusedError
 from tidemill.ledger.difference import Difference
@@ -16,9 +17,11 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 LIVE = "g0002"
 
 
-def batch(number: int, generation: str | None = LIVE, mode: str = "stream") -> LedgerEntry:
+def batch(
+    number: int, generation: str | None = LIVE, mode: str = "stream", pipeline: str = "orders"
+) -> LedgerEntry:
     return LedgerEntry(
-        pipeline="orders",
+        pipeline=pipeline,
         output="bronze/orders",
         mode=mode,  # type: ignore[arg-type]
         generation=generation,
@@ -35,8 +38,12 @@ def table(*entries: LedgerEntry | None, operation: str = "WRITE") -> list[Commit
     return commits[::-1]
 
 
-def chosen(tables: dict[str, list[Commit]], wanted: int = 3, held: range = range(10)) -> Stretch:
-    return choose_stretch("orders", LIVE, list(held), tables, wanted)
+def chosen(
+    tables: dict[str, list[Commit]], wanted: int = 3, held: range = range(10), began_after: int | None = None
+) -> Stretch:
+    base = None if began_after is None else Base(generation="g0001", batch_id=began_after)
+    live = Current(pipeline="orders", generation=LIVE, why="a test", base=base)
+    return choose_stretch(live, list(held), tables, wanted)
 
 
 OWN = [batch(number) for number in range(10)]
@@ -61,6 +68,7 @@ def test_no_more_than_the_checkpoint_holds() -> None:
         pytest.param(None, id="somebody else's"),
         pytest.param(batch(4, None, "backfill"), id="a backfill's"),
         pytest.param(batch(7, "g0001"), id="an older generation's"),
+        pytest.param(batch(2, LIVE, pipeline="others"), id="another pipeline's"),
         pytest.param(batch(7, LIVE, "base"), id="a verb's"),
     ],
 )
@@ -72,6 +80,15 @@ def test_only_those_after_another_commit_but_the_first_of_them(other: LedgerEntr
 
 def test_another_commit_after_the_last_one_is_in_nobodys_way() -> None:
     assert chosen({"a": table(None, *OWN, None)}) == Stretch(LIVE, 6, 9)
+
+
+def test_none_that_the_generation_was_begun_with() -> None:
+    """Batches up to the sixth are a parent's, as after a rewind: the tables have them by its name."""
+    copied = [*(batch(number, "g0001") for number in range(7)), batch(6, LIVE, "base")]
+    assert chosen({"a": table(None, *copied, *OWN[7:])}, 9, began_after=6) == Stretch(LIVE, 7, 9)
+    with pytest.raises(GateRefusedError) as refused:
+        chosen({"a": table(None, *copied)}, held=range(7), began_after=6)
+    assert str(refused.value.facts["because"]).startswith("the generation has made no batch of its own")
 
 
 def test_a_table_that_few_batches_write_to_limits_nothing() -> None:

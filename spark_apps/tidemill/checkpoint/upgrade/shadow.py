@@ -7,19 +7,29 @@ Decided here; `engine/shadow.py` acts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pydantic import BaseModel, ConfigDict
 
+from tidemill.checkpoint.current import Current
+from tidemill.checkpoint.own_place import check_own_place
 from tidemill.errors import GateRefusedError, UsageError
 from tidemill.ledger.difference import Difference
 from tidemill.ledger.read import Commit, open_table
-from tidemill.names import Layout
+from tidemill.names import Layout, plain_parts
+from tidemill.spec.files_place import overlap
 from tidemill.spec.project import Pipeline
+from tidemill.spec.sources import Source
 from tidemill.spec.trigger import Trigger
 
 PAGE = "shadow-run"
+
+# Why no batch can be compared, of a checkpoint without any.
+NOTHING = "none is finished"
+
+# In the place of columns, of a table that only one of the versions writes.
+WHOLE = "the whole table"
 
 
 @dataclass(frozen=True)
@@ -52,7 +62,7 @@ class ShadowResult(BaseModel):
         last: Number of the last one.
         differences: One for each table, and for each that takes records set aside. Missing rows are those
             that only the declared version makes, surplus rows those that only the table has.
-        added: Columns that only the declared version writes, by table.
+        added: Columns that only the declared version writes, by table; with a type, if that is what changed.
         dropped: Columns that it does not write any more, by table.
         left_out: What is not compared, and why.
     """
@@ -117,52 +127,52 @@ def tables_there(pipeline: Pipeline) -> list[str]:
     return [table for table in tables if open_table(pipeline.layout.table(table)) is not None]
 
 
-def shadow_of(pipeline: Pipeline, tables: Iterable[str]) -> Pipeline:
+def shadow_of(pipeline: Pipeline, tables: Collection[str]) -> Pipeline:
     """The pipeline with a place of its own, some of its tables and no other sink; one batch at each start."""
-    own = frozenset(tables)
-    layout = ShadowLayout(pipeline.layout.shadow(pipeline.name), pipeline.layout, own)
+    layout = ShadowLayout(pipeline.layout.shadow(pipeline.name), pipeline.layout, frozenset(tables))
+    alone = with_tables_alone(pipeline, tables)
     run = pipeline.spec.run.model_copy(update={"mode": "stream", "trigger_": Trigger("once")})
-    sinks = [sink for sink in pipeline.spec.sinks if sink.delta is not None and sink.delta.table in own]
     return replace(
-        pipeline,
-        spec=pipeline.spec.model_copy(update={"sinks": sinks, "run": run}),
+        alone,
+        spec=alone.spec.model_copy(update={"run": run}),
         environment=replace(pipeline.environment, own_layout=layout),
     )
 
 
-def without_others(pipeline: Pipeline, tables: Iterable[str]) -> Pipeline:
+def with_tables_alone(pipeline: Pipeline, tables: Collection[str]) -> Pipeline:
     """The pipeline as it is, with no sink but these tables."""
-    own = frozenset(tables)
-    sinks = [sink for sink in pipeline.spec.sinks if sink.delta is not None and sink.delta.table in own]
+    sinks = [sink for sink in pipeline.spec.sinks if sink.delta is not None and sink.delta.table in tables]
     return replace(pipeline, spec=pipeline.spec.model_copy(update={"sinks": sinks}))
 
 
-def left_out_of(pipeline: Pipeline, tables: Iterable[str]) -> dict[str, str]:
+def sinks_left_out(pipeline: Pipeline) -> dict[str, str]:
     """Sinks that are not compared, and why."""
-    there, found = set(tables), {}
-    for place, sink in enumerate(pipeline.spec.sinks):
-        if sink.delta is None:
-            found[f"sinks[{place}] ({sink.kind})"] = "a shadow writes tables alone"
-        elif sink.delta.table not in there:
-            found[sink.delta.table] = "there is no table yet"
-    return found
+    return {
+        f"sinks[{place}] ({sink.kind})": "a shadow writes tables alone"
+        for place, sink in enumerate(pipeline.spec.sinks)
+        if sink.delta is None
+    }
 
 
-def check_can_be_shadowed(pipeline: Pipeline, tables: Iterable[str]) -> None:
+def check_can_be_shadowed(pipeline: Pipeline, tables: Collection[str]) -> None:
     """See that its batches can be made again aside, without touching what is not the shadow's own.
+
+    Args:
+        pipeline: Whose.
+        tables: Those of its tables that there are.
 
     Raises:
         UsageError: TIDE-CTRL-096.
+        GateRefusedError: TIDE-CTRL-094, if a link is in the shadow's place.
     """
+    check_own_place(pipeline.layout.shadow(pipeline.name), PAGE)
     spec = pipeline.spec
     reasons = [] if spec.is_replayable else ["its source cannot be read again"]
     unbatched = spec.run.is_without_batches(spec.run.mode)
     reasons += ["it writes rows as they come, without batches"] if unbatched else []
-    reasons += [] if list(tables) else ["none of its sinks is a table that is there"]
+    reasons += [] if tables else ["none of its sinks is a table that is there"]
     for stream in spec.streams.values():
-        options = stream.source.chosen.options if stream.source.is_kafka else {}
-        if any(name.endswith("group.id") for name in options):
-            reasons.append("its shadow would be in the same consumer group")
+        reasons += _why_not_read(pipeline, stream.source)
     if reasons:
         raise UsageError(
             "TIDE-CTRL-096",
@@ -173,20 +183,26 @@ def check_can_be_shadowed(pipeline: Pipeline, tables: Iterable[str]) -> None:
         )
 
 
+def _why_not_read(pipeline: Pipeline, source: Source) -> list[str]:
+    if source.is_kafka:
+        grouped = any(name.endswith("group.id") for name in source.chosen.options)
+        return ["its shadow would be in the same consumer group"] if grouped else []
+    if source.files is None:
+        return []
+    here = plain_parts(pipeline.layout.shadow(pipeline.name))
+    lies_there = overlap(pipeline.layout.folder_parts(source.files.path), here)
+    return ["its files lie where its shadow would"] if lies_there else []
+
+
 def choose_stretch(
-    pipeline: str,
-    generation: str,
-    held: Sequence[int],
-    tables: Mapping[str, Iterable[Commit]],
-    wanted: int,
+    live: Current, held: Sequence[int], tables: Mapping[str, Iterable[Commit]], wanted: int
 ) -> Stretch:
     """The newest batches that can be made again and compared: as many as are wanted, or fewer.
 
     A commit of anyone else, such as a backfill's, between them would be taken for a difference.
 
     Args:
-        pipeline: Whose.
-        generation: The live one.
+        live: Of whose generation.
         held: Finished batches that its checkpoint holds, with the offsets of the one before, rising.
         tables: Commits of each table, newest first.
         wanted: How many.
@@ -196,43 +212,44 @@ def choose_stretch(
     """
     last = held[-1] if held else -1
     limits = {"it has no batch before": held[0]} if held else {}
+    if live.base is not None and live.base.batch_id is not None:
+        limits["the generation has made no batch of its own since it began"] = live.base.batch_id
     for name, commits in tables.items():
-        if (number := _uninterrupted(commits, generation, last, last - wanted)) is not None:
+        if (number := _uninterrupted(commits, live, last, last - wanted)) is not None:
             limits[f"another commit came before batch {number} in {name}"] = number
     after = max([last - wanted, *limits.values()])
     if not held or after >= last:
-        reason = next((why for why, number in limits.items() if number >= last), "none is finished")
         raise GateRefusedError(
             "TIDE-CTRL-095",
             "No batch can be made again and compared. Nothing was changed.",
             facts={
-                "pipeline": pipeline,
-                "generation": generation,
+                "pipeline": live.pipeline,
+                "generation": live.generation,
                 "last_batch": last,
-                "because": reason,
+                "because": next((why for why, number in limits.items() if number >= last), NOTHING),
             },
             fix="wait for the next batch, and ask again",
             runbook=PAGE,
         )
-    return Stretch(generation, after, last)
+    return Stretch(live.generation, after, last)
 
 
-def own_batch(commit: Commit, generation: str) -> int | None:
-    """Number of the batch that a commit is, of a generation; None if it is something else."""
+def own_batch(commit: Commit, pipeline: str, generation: str) -> int | None:
+    """Number of the batch that a commit is, of a generation of a pipeline; None if it is something else."""
     entry = commit.entry
-    if entry is None or commit.is_by_verb or entry.generation != generation:
+    if entry is None or commit.is_by_verb:
         return None
-    return entry.batch_id
+    return entry.batch_id if (entry.pipeline, entry.generation) == (pipeline, generation) else None
 
 
-def _uninterrupted(commits: Iterable[Commit], generation: str, last: int, enough: int) -> int | None:
+def _uninterrupted(commits: Iterable[Commit], live: Current, last: int, enough: int) -> int | None:
     """The oldest batch up to `last` with nothing but later ones of the generation after it.
 
     None if nothing stands in the way of beginning after `enough`.
     """
     oldest: int | None = None
     for commit in commits:
-        number = own_batch(commit, generation)
+        number = own_batch(commit, live.pipeline, live.generation)
         if number is not None and number <= enough:
             return None
         if number is not None and number <= last:

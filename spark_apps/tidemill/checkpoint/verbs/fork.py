@@ -7,7 +7,7 @@ tables; or it is the same pipeline with a root of its own inside this one, as fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -40,7 +40,11 @@ _COPIED_VERSION = 1
 
 
 def plan_fork(
-    store: Store, pipelines: tuple[Pipeline, Pipeline], batch_id: int | None, ask_broker: AskBroker
+    store: Store,
+    pipelines: tuple[Pipeline, Pipeline],
+    batch_id: int | None,
+    ask_broker: AskBroker,
+    without_rows: Collection[str] = (),
 ) -> dict[str, Any]:
     """Which table becomes which.
 
@@ -49,6 +53,7 @@ def plan_fork(
         pipelines: The original, and the fork.
         batch_id: Last batch that both share; by default the newest finished one.
         ask_broker: What the source still has.
+        without_rows: Tables of the fork that begin empty.
 
     Raises:
         UsageError: TIDE-CKPT-076 if the original has never run, -079 if the declarations do not fit each
@@ -66,13 +71,16 @@ def plan_fork(
     prospect = look_ahead(origin, source, None, last, ask_broker)
     declared = replace(prospect.facts.declared, shape=shape_of(fork.spec))
     check_prospect(replace(prospect.facts, declared=declared), last)
-    pairs = zip(origin.spec.delta_sinks, fork.spec.delta_sinks, strict=True)
+    pairs = [
+        (old.table, new.table)
+        for old, new in zip(origin.spec.delta_sinks, fork.spec.delta_sinks, strict=True)
+    ]
     return {
         **plan_without_tables(prospect),
         "origin": origin.name,
         "above": "",
         "lineage": {},
-        "tables": {new.table: _table(prospect, fork, (old.table, new.table)) for old, new in pairs},
+        "tables": {new: _table(prospect, fork, (old, new), new not in without_rows) for old, new in pairs},
     }
 
 
@@ -94,7 +102,7 @@ def fork_steps(
     return NewGeneration(store, fork.layout, request, plan).steps(fill, copy)
 
 
-def _table(prospect: Prospect, fork: Pipeline, names: tuple[str, str]) -> dict[str, Any]:
+def _table(prospect: Prospect, fork: Pipeline, names: tuple[str, str], with_rows: bool) -> dict[str, Any]:
     old, new = names
     way = prospect.ways[old]
     files, size = size_of(way.table.path, way.undo.to)
@@ -106,7 +114,7 @@ def _table(prospect: Prospect, fork: Pipeline, names: tuple[str, str]) -> dict[s
         "to": _COPIED_VERSION,
         "files": files,
         "bytes": size,
-        "with_rows": True,
+        "with_rows": with_rows,
         "base": base_entry(fork, new, prospect.batch_id, carried_over(way.told) if way.told else {}),
     }
 

@@ -91,8 +91,8 @@ def copy_checkpoint(reader: CheckpointReader, batch_id: int, target: tuple[str, 
         raise FileNotFoundError(f"{reader.path}/{gone[0]}")
 
 
-def plan_batch_again(reader: CheckpointReader, batch_id: int, folder: str) -> None:
-    """Give a copy that ends before a batch this one, too: planned, and not committed, so that Spark makes it.
+def files_of_batch(reader: CheckpointReader, batch_id: int) -> dict[str, bytes]:
+    """What a copy that ends before a batch lacks to have it planned and not committed; `offsets/` comes last.
 
     Raises:
         LookupError: If the checkpoint does not hold the batch.
@@ -101,10 +101,9 @@ def plan_batch_again(reader: CheckpointReader, batch_id: int, folder: str) -> No
     offsets, planned = reader.offsets(batch_id), reader.store.read(f"{reader.path}/offsets/{batch_id}")
     if offsets is None or planned is None:
         raise LookupError(f"offsets/{batch_id}")
-    for source, last in _file_logs(reader, offsets).items():
-        for name, content in _log_until(reader, source, last).items():
-            reader.store.write(f"{folder}/{name}", content)
-    reader.store.write(f"{folder}/offsets/{batch_id}", planned)
+    logs = (_log_until(reader, source, last) for source, last in _file_logs(reader, offsets).items())
+    files = {name: content for log in logs for name, content in log.items()}
+    return {**files, f"offsets/{batch_id}": planned}
 
 
 def copy_files(
