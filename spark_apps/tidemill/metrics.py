@@ -169,6 +169,12 @@ DATA_LOSS = Metric(
     "read. Below 0 they may be gone.",
     _PIPELINE,
 )
+DATA_LOSS_LEVEL = Metric(
+    "tidemill_data_loss_level",
+    "1 for how urgent it is that the pipeline reads on: ok; warn, when half of the time that its source "
+    "keeps records is over; urgent, when three quarters are.",
+    ("pipeline", "level"),
+)
 AIRFLOW_HEALTHY = Metric(
     "tidemill_airflow_component_healthy",
     "1 if Airflow calls its component healthy, 0 if not, or if it does not answer (`api_server`).",
@@ -180,7 +186,7 @@ AIRFLOW_HEARTBEAT = Metric(
 
 CONTROL_METRICS = (
     *(SNAPSHOT_AT, SNAPSHOT_SECONDS, UNREADABLE, RECONCILED_AT, RECONCILE_SECONDS, DECISIONS, STREAMS),
-    *(WANTED, RUNNING, DECISION, STALLED, BUDGET_LEFT, CRASHES, HOLDS, RETENTION, DATA_LOSS),
+    *(WANTED, RUNNING, DECISION, STALLED, BUDGET_LEFT, CRASHES, HOLDS, RETENTION, DATA_LOSS, DATA_LOSS_LEVEL),
     *(AIRFLOW_HEALTHY, AIRFLOW_HEARTBEAT),
 )
 

@@ -22,11 +22,13 @@ start_timestamp_seconds state_memory_bytes{operator} state_rows{operator} trigge
 watermark_delay_seconds watermark_timestamp_seconds
 """
 CONTROL = """
-airflow_component_healthy{component} airflow_heartbeat_timestamp_seconds{component} drivers{state}
-holds{pipeline} reconcile_decisions{action} reconcile_duration_seconds reconcile_timestamp_seconds
-restart_budget_left{pipeline} restarts{pipeline} snapshot_duration_seconds snapshot_timestamp_seconds
+airflow_component_healthy{component} airflow_heartbeat_timestamp_seconds{component}
+data_loss_level{pipeline,level} drivers{state} holds{pipeline} reconcile_decisions{action}
+reconcile_duration_seconds reconcile_timestamp_seconds restart_budget_left{pipeline}
+restarts{pipeline} snapshot_duration_seconds snapshot_timestamp_seconds
 source_retention_seconds{pipeline} stream_decision{pipeline,action} stream_running{pipeline}
-stream_stalled{pipeline} stream_wanted{pipeline} time_to_data_loss_seconds{pipeline} unreadable_pipelines
+stream_stalled{pipeline} stream_wanted{pipeline} time_to_data_loss_seconds{pipeline}
+unreadable_pipelines
 """
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from tidemill import metrics
-from tidemill.checkpoint.retention.clock import time_to_data_loss
+from tidemill.checkpoint.retention.clock import level_of, time_to_data_loss
 from tidemill.checkpoint.status import Status
 from tidemill.control.reconcile_record import ReconcileRecord, StreamRecord
 from tidemill.engine.driver_metrics import DriverFacts, driver_samples
@@ -60,12 +60,12 @@ def _pipeline(seen: PipelineSeen, now: datetime) -> Iterator[Sample]:
         yield Sample(metrics.HOLDS, seen.holds, of_pipeline)
     if seen.status is None:
         return
-    for metric, value in (
-        (metrics.RETENTION, seen.status.source_retention_seconds),
-        (metrics.DATA_LOSS, time_to_data_loss(seen.status, now)),
-    ):
-        if value is not None:
-            yield Sample(metric, value, of_pipeline)
+    kept, left = seen.status.source_retention_seconds, time_to_data_loss(seen.status, now)
+    if kept is not None:
+        yield Sample(metrics.RETENTION, kept, of_pipeline)
+    if kept is not None and left is not None:
+        yield Sample(metrics.DATA_LOSS, left, of_pipeline)
+        yield Sample(metrics.DATA_LOSS_LEVEL, 1, (seen.pipeline, level_of(left, kept)))
 
 
 def _reconciliation(record: ReconcileRecord) -> Iterator[Sample]:

@@ -61,6 +61,16 @@ def test_time_to_data_loss_runs_also_while_the_pipeline_is_stopped() -> None:
     assert values["tidemill_source_retention_seconds", "orders"] == 6 * 3600
 
 
+@pytest.mark.parametrize(
+    ("hours", "level"), [(0, "ok"), (2.9, "ok"), (3, "warn"), (4.4, "warn"), (4.5, "urgent"), (7, "urgent")]
+)
+def test_how_urgent_it_is_goes_by_what_the_source_keeps(hours: float, level: str) -> None:
+    seen = status(caught_up_at=NOW - hours * HOUR, source_retention_seconds=6 * 3600)
+    values = told(PipelineSeen("orders", seen))
+    levels = {key: value for key, value in values.items() if key[0] == "tidemill_data_loss_level"}
+    assert levels == {("tidemill_data_loss_level", "orders", level): 1}
+
+
 @pytest.mark.parametrize("known", [{"caught_up_at": NOW}, {"source_retention_seconds": 3600.0}])
 def test_time_to_data_loss_is_not_guessed(known: dict[str, Any]) -> None:
     values = told(PipelineSeen("orders", status(**known)))

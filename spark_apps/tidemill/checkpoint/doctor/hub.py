@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
 
 from tidemill.checkpoint.findings import Finding, Severity
+from tidemill.checkpoint.retention.clock import URGENT_SHARE, WARN_SHARE, Level
 from tidemill.ledger.entry import Positions
 from tidemill.spec.eventhubs_source import EventHubsSource
 from tidemill.spec.project import Pipeline
@@ -23,13 +23,8 @@ from tidemill.spec.units import format_duration
 # What a throughput unit lets consumers read, by Azure's quotas.
 EVENTS_PER_SECOND_AND_UNIT = 4096
 
-# Part of the retention that the oldest unread event has been there, from which a person must know, or act.
-WARN_SHARE, URGENT_SHARE = 0.5, 0.75
-
 # The same, however fast it is read: a stop of minutes would lose it.
 LAST_SHARE = 0.98
-
-Level = Literal["ok", "warn", "urgent", "lost"]
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Literal
 
 from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.reading.state_folder import StateFolder
@@ -18,8 +19,12 @@ from tidemill.spec.units import format_duration
 # long as nobody asked the broker.
 ASSUMED_BROKER_RETENTION = timedelta(days=7)
 
-# Part of a source's retention after which a person must know: with 7 days, some 42 hours are left.
-ALARM_SHARE = 0.75
+# Parts of a source's retention after which a person should know, and must act: with 7 days, some 42 hours are
+# left then.
+WARN_SHARE, URGENT_SHARE = 0.5, 0.75
+
+# How urgent it is that a pipeline reads on.
+Level = Literal["ok", "warn", "urgent", "lost"]
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ def of_table(table: TableRetention) -> SourceRetention:
 def clock_findings(folder: StateFolder, source: SourceRetention, now: datetime) -> list[Finding]:
     """TIDE-CKPT-057, if the pipeline has stood still for most of what its source keeps."""
     seen = caught_up_at(folder)
-    if seen is None or source.keeps is None or now - seen < source.keeps * ALARM_SHARE:
+    if seen is None or source.keeps is None or now - seen < source.keeps * URGENT_SHARE:
         return []
     gone = now - seen >= source.keeps
     return [
@@ -122,6 +127,13 @@ def time_to_data_loss(status: Status, now: datetime) -> float | None:
     if status.source_retention_seconds is None or status.caught_up_at is None:
         return None
     return status.source_retention_seconds - (now - status.caught_up_at).total_seconds()
+
+
+def level_of(left: float, kept: float) -> Level:
+    """How urgent it is with so many seconds left of those that the source keeps; none: they may be gone."""
+    if left <= kept * (1 - URGENT_SHARE):
+        return "urgent"
+    return "warn" if left <= kept * (1 - WARN_SHARE) else "ok"
 
 
 def caught_up_at(folder: StateFolder) -> datetime | None:
