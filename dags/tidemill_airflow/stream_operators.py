@@ -41,7 +41,10 @@ class StreamAction(BaseOperator):
         return self._step(context, self.place.open())
 
     def go_on(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """The old driver is gone: take the step after that. If it has to be killed, wait on for its end."""
+        """Its version is planned, or the old driver gone: take the step after that.
+
+        If the old driver has to be killed, wait on for its end.
+        """
         wait_for_overdue(self, self.place, event, "go_on")
         evidence_or_raise(event)
         return self._step(context, self.place.open(), event)
@@ -49,16 +52,19 @@ class StreamAction(BaseOperator):
     def _step(
         self, context: Context, plane: ControlPlane, event: dict[str, Any] | None = None
     ) -> dict[str, Any]:
+        from tidemill.control.goal import Goal
         from tidemill.control.stream_request import begin
 
         request = request_of(context, self.pipeline)
-        goal = begin(plane, request, self.log.info)
+        before = None if event is None else Goal.model_validate(event["goal"])
+        goal = begin(plane, request, self.log.info, before)
         self.log.info("%s %s: next, %s", request.verb, request.pipeline, goal.kind)
         driver = plane.runtime.last_start(request.pipeline)
         if driver is not None:
             self.log.info("Driver %s: %s; its log: %s", driver.run_id, driver.process, driver.log)
         if not goal.final:
-            wait_for(self, self.place, goal, "go_on", event)
+            is_same = before is not None and before.kind == goal.kind
+            wait_for(self, self.place, goal, "go_on", event if is_same else None)
         return goal.model_dump(mode="json")
 
 

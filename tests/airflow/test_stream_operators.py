@@ -15,7 +15,10 @@ from tests.support.lost_node import PlaceOfALostNode, asked_to_stop
 from tests.support.small_project import small_project
 from tests.support.stream_requests import by_name, settled
 from tidemill.checkpoint.desired import read_desired
+from tidemill.checkpoint.upgrade.verdict import Verdict
+from tidemill.control import stream_request
 from tidemill.control.goal import Goal
+from tidemill.control.stream_request import StreamRequest, carry_out
 from tidemill.control.streams import reconcile_streams
 from tidemill.errors import UsageError
 
@@ -151,3 +154,39 @@ def test_a_form_that_makes_no_sense_is_refused_once(plane: ControlPlane, changes
     with pytest.raises(UsageError, match="TIDE-CTRL-020"):
         task.execute(context)
     assert read_desired(plane.store, plane.layout, "orders") is None
+
+
+def test_a_restart_gives_its_worker_back_while_spark_plans_the_version(
+    plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each wait has its own deadline. Spark is asked in tests/unit/control/test_upgrade_visits.py."""
+    from airflow.sdk.exceptions import TaskDeferred
+
+    from tidemill_airflow.stream_operators import StreamAction
+
+    task = StreamAction(task_id="act", place=place_of(plane), pipeline="orders")
+    carry_out(plane, StreamRequest("orders", "start", "old", datetime.now(UTC), "ann"), 60, lambda _: None)
+    file = plane.environment.project.pipeline_file("orders")
+    file.write_text(file.read_text() + "run: {trigger: 7 seconds}\n")
+    monkeypatch.setattr(stream_request, "verdict_so_far", lambda *_: None)
+    monkeypatch.setattr(stream_request, "begin_planning", lambda *_, again: None)
+    context = asked("restart")
+    with pytest.raises(TaskDeferred) as planning:
+        task.execute(context)
+    assert planning.value.trigger.goal["kind"] == "planned"
+    driver = plane.running("orders")
+    assert driver is not None
+    assert (driver.run_id, driver.drain_requested_at) == ("old", None)
+    monkeypatch.setattr(stream_request, "verdict_so_far", lambda *_: Verdict("compatible", ()))
+    goal = planning.value.trigger.goal
+    event = {
+        "state": "done",
+        "message": "",
+        "evidence": {},
+        "goal": goal,
+        "deadline": "2026-01-01T00:00:00+00:00",
+    }
+    with pytest.raises(TaskDeferred) as draining:
+        task.go_on(context, event)
+    assert draining.value.trigger.goal["kind"] == "stopped"
+    assert datetime.fromisoformat(draining.value.trigger.deadline) > datetime.now(UTC)

@@ -54,6 +54,14 @@ def prove_progress(plane: ControlPlane, pipeline: str, started_after: datetime |
     return _judge_status(plane, start, status)
 
 
+def prove_part_ended(plane: ControlPlane, pipeline: str) -> Proof:
+    """Whether no part of a verb is at work, but for one that is stuck; who goes on sees what came of it."""
+    part = plane.running(pipeline, "verb")
+    if part is None or part.stuck:
+        return Proof("done", "no part is at work")
+    return Proof("pending", f"Spark is at work ({part.process}, {part.run_id}); the old version runs on")
+
+
 def prove_stopped(
     plane: ControlPlane,
     pipeline: str,

@@ -115,22 +115,50 @@ def run_part(plane: ControlPlane, pipeline: Pipeline, module: str, arguments: Se
     return (read() or _left_nothing(plane, run)).answer_or_raise()
 
 
-def begin_part(plane: ControlPlane, pipeline: Pipeline, module: str, arguments: Sequence[str]) -> None:
+def begin_part(
+    plane: ControlPlane, pipeline: Pipeline, module: str, arguments: Sequence[str], *, again: bool = False
+) -> None:
     """Start `tidemill.engine.<module>` unless a part of the pipeline is at work; nobody waits for it.
 
+    Args:
+        plane: Where.
+        pipeline: Whose.
+        module: What of the engine.
+        arguments: Its words.
+        again: Whether somebody asks anew: then it is tried again, however it failed of late.
+
     Raises:
-        TidemillError: TIDE-CKPT-077, if it was cut short a short while ago; its own error, if it failed then.
+        TidemillError: TIDE-CKPT-077, if it was cut short a short while ago; its own error, if it failed then;
+            TIDE-CTRL-032, if it cannot start.
     """
     run = _run_of(pipeline, module, arguments)
     last = plane.runtime.last_start(pipeline.name, "verb")
     if last is not None and last.alive:
+        end_stuck(plane, last)
         return
     result = read_part_result(plane.store, plane.layout, pipeline.name, run.run_id)
-    if last is not None and last.run_id == run.run_id and _age(last) < PAUSE_AFTER_FAILURE:
+    if last is not None and last.run_id == run.run_id and not again and _age(last) < PAUSE_AFTER_FAILURE:
         (result or _left_nothing(plane, run)).answer_or_raise()
     if result is not None and result.error is not None:
         drop_part_result(plane.store, plane.layout, pipeline.name, run.run_id)
     plane.runtime.start(run, pipeline.definition_digest)
+
+
+def end_stuck(plane: ControlPlane, part: StartedDriver) -> None:
+    """End a part that cannot start.
+
+    Raises:
+        UnavailableError: TIDE-CTRL-032; it was ended then.
+    """
+    if part.stuck:
+        plane.runtime.kill(part)
+        raise UnavailableError(
+            "TIDE-CTRL-032",
+            "The part of this verb that needs Spark cannot start. The same command goes on with it.",
+            facts={"pipeline": part.pipeline, "run_id": part.run_id, "reason": part.stuck},
+            fix="see to what the reason names, then run the same command again",
+            runbook="spark-part-failed",
+        )
 
 
 def forget_part(plane: ControlPlane, pipeline: Pipeline, module: str, arguments: Sequence[str]) -> None:
@@ -177,15 +205,7 @@ def _wait(plane: ControlPlane, driver: StartedDriver) -> None:
         UnavailableError: TIDE-CTRL-032; it was ended then.
     """
     while (now := plane.running(driver.pipeline, "verb")) is not None and now.run_id == driver.run_id:
-        if now.stuck:
-            plane.runtime.kill(now)
-            raise UnavailableError(
-                "TIDE-CTRL-032",
-                "The part of this verb that needs Spark cannot start. The same command goes on with it.",
-                facts={"pipeline": driver.pipeline, "run_id": driver.run_id, "reason": now.stuck},
-                fix="see to what the reason names, then run the same command again",
-                runbook="spark-part-failed",
-            )
+        end_stuck(plane, now)
         time.sleep(POLL_SECONDS)
 
 

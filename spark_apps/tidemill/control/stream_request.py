@@ -19,7 +19,7 @@ from tidemill.control.plane import ControlPlane
 from tidemill.control.proof import Proof
 from tidemill.control.runtime import StartedDriver
 from tidemill.control.suspension import check_suspendable, check_until
-from tidemill.control.upgrade_check import check_upgrade
+from tidemill.control.upgrade_check import begin_planning, renew_planning, verdict_so_far
 from tidemill.control.visit import start_stream
 from tidemill.errors import GateRefusedError, UsageError
 from tidemill.spec.project import Pipeline, resolve_pipeline
@@ -64,12 +64,23 @@ class StreamRequest:
 def _tell_nobody(_: str) -> None: ...
 
 
-def begin(plane: ControlPlane, request: StreamRequest, tell: Callable[[str], None] = _tell_nobody) -> Goal:
+def begin(
+    plane: ControlPlane,
+    request: StreamRequest,
+    tell: Callable[[str], None] = _tell_nobody,
+    after: Goal | None = None,
+) -> Goal:
     """Do the next step of a request; `tell` hears what takes long.
 
-    1. If a driver must go for another version, ask the upgrade gate: some 15 seconds where Spark plans it.
-    2. Write the wish, unless a later one stands. 3. Drain a driver that must go. 4. Start one if none runs
-    and one should.
+    1. If a driver must go for another version, ask the upgrade gate. Where Spark must plan it first, that is
+    begun and is to be waited for, and nothing else is done. 2. Write the wish, unless a later one stands. 3.
+    Drain a driver that must go. 4. Start one if none runs and one should.
+
+    Args:
+        plane: Where.
+        request: What is asked.
+        tell: Hears of it.
+        after: The goal of the step before, proven; None at the beginning of a try.
 
     Raises:
         GateRefusedError: If the storage root is another control plane's; if the new version cannot take
@@ -83,8 +94,10 @@ def begin(plane: ControlPlane, request: StreamRequest, tell: Callable[[str], Non
     check_until(request.verb, request.until, datetime.now(UTC))
     pipeline = None if request.verb == "stop" else _stream(plane, request)
     plane.own()
-    if request.verb == "restart" and pipeline is not None:
-        _check_successor(plane, pipeline, request, tell)
+    anew = after is None or after.kind != "planned"
+    if pipeline is not None and not _may_take_over(plane, pipeline, request, anew=anew):
+        tell("asking the upgrade gate whether the new version can take over; the old one runs meanwhile")
+        return Goal(pipeline=request.pipeline, kind="planned", final=False, slot="verb")
     _write_wish(plane, request, pipeline)
     driver = plane.running(request.pipeline)
     if request.state != "running":
@@ -120,7 +133,7 @@ def carry_out(
         if proof.state == "overdue":
             goal = end_overdue(plane, goal)
         elif proof.state == "done" and not goal.final:
-            goal = begin(plane, request)
+            goal = begin(plane, request, tell, goal)
         elif proof.state != "pending":
             return proof
         if time.monotonic() >= deadline:
@@ -132,18 +145,37 @@ def carry_out(
         time.sleep(POLL_SECONDS)
 
 
-def _check_successor(
-    plane: ControlPlane, pipeline: Pipeline, request: StreamRequest, tell: Callable[[str], None]
-) -> None:
-    """Let no driver go for a version that would then be refused; one that drains is on its way out."""
+def _may_take_over(plane: ControlPlane, pipeline: Pipeline, request: StreamRequest, *, anew: bool) -> bool:
+    """Let no driver go for a version that would then be refused; one that drains is on its way out.
+
+    Args:
+        plane: Where.
+        pipeline: The version that is declared.
+        request: What is asked.
+        anew: Whether Spark is asked once more for a plan that it could not make before.
+
+    Returns:
+        False if it is not known yet: Spark plans the version.
+
+    Raises:
+        GateRefusedError: The finding that speaks against it.
+        TidemillError: Why Spark could not plan it.
+    """
     driver = plane.running(request.pipeline)
-    if driver is None or driver.drain_requested_at is not None or not _must_go(driver, request):
-        return
+    if request.verb != "restart" or driver is None or driver.drain_requested_at is not None:
+        return True
+    if not _must_go(driver, request):
+        return True
     if driver.digest == pipeline.version_digest:
-        return
-    tell("asking the upgrade gate whether the new version can take over; the old one runs meanwhile")
-    objection = check_upgrade(plane, pipeline).objection
-    if objection is not None:
+        return True
+    if anew:
+        renew_planning(plane, pipeline)
+    verdict = verdict_so_far(plane, pipeline)
+    if verdict is None:
+        begin_planning(plane, pipeline, again=anew)
+        return False
+    if verdict.objection is not None:
+        objection = verdict.objection
         raise GateRefusedError(
             objection.finding_id,
             f"{objection.problem} The old version runs on; nothing was changed.",
@@ -151,6 +183,7 @@ def _check_successor(
             fix=objection.fix,
             runbook=objection.runbook or "upgrade",
         )
+    return True
 
 
 def _stop(plane: ControlPlane, pipeline: str, driver: StartedDriver | None) -> None:

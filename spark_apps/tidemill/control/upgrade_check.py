@@ -21,7 +21,7 @@ from tidemill.checkpoint.upgrade.compare import UpgradeFacts, compare
 from tidemill.checkpoint.upgrade.verdict import Verdict, verdict_of
 from tidemill.checkpoint.upgrade.version import KeptState, PlannedVersion, kept_in, read_meanings
 from tidemill.control.plane import ControlPlane
-from tidemill.control.spark_part import begin_part, result_of_part, run_part
+from tidemill.control.spark_part import begin_part, forget_part, result_of_part, run_part
 from tidemill.errors import GateRefusedError, TidemillError, UnavailableError
 from tidemill.ledger.code import code_of
 from tidemill.names import FIRST_GENERATION
@@ -102,13 +102,21 @@ def verdict_so_far(plane: ControlPlane, pipeline: Pipeline) -> Verdict | None:
     return judge(plane.store, pipeline, standing, planned)
 
 
-def begin_planning(plane: ControlPlane, pipeline: Pipeline) -> None:
-    """Have Spark plan the version, where drivers run; nobody waits for it.
+def begin_planning(plane: ControlPlane, pipeline: Pipeline, *, again: bool = False) -> None:
+    """Have Spark plan the version, where drivers run; nobody waits for it. `again` as of `begin_part`.
 
     Raises:
         TidemillError: Why it could not be begun, or was cut short.
     """
-    begin_part(plane, pipeline, PART, plan_arguments(pipeline))
+    begin_part(plane, pipeline, PART, plan_arguments(pipeline), again=again)
+
+
+def renew_planning(plane: ControlPlane, pipeline: Pipeline) -> None:
+    """Forget that Spark could not plan the version: somebody asks anew."""
+    arguments = plan_arguments(pipeline)
+    result = result_of_part(plane, pipeline, PART, arguments)
+    if result is not None and result.error is not None:
+        forget_part(plane, pipeline, PART, arguments)
 
 
 def _needs_plan(pipeline: Pipeline, standing: Standing) -> bool:

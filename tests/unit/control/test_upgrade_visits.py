@@ -17,13 +17,15 @@ from tests.support.small_project import ENVIRONMENT
 from tidemill.checkpoint.desired import read_desired
 from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.upgrade.version import KeptState, PlannedVersion, kept_in
+from tidemill.control.goal import prove
 from tidemill.control.local_runtime import LocalRuntime
 from tidemill.control.plane import ControlPlane
 from tidemill.control.proof import Proof
-from tidemill.control.stream_request import StreamRequest, carry_out
+from tidemill.control.spark_part import begin_part
+from tidemill.control.stream_request import StreamRequest, begin, carry_out
 from tidemill.control.streams import reconcile_streams
 from tidemill.control.visit import Outcome
-from tidemill.errors import GateRefusedError
+from tidemill.errors import GateRefusedError, UnavailableError
 
 __all__ = ["patient"]
 
@@ -60,8 +62,7 @@ class Upgraded:
 
     def restart(self, run_id: str) -> Proof:
         """As a person asks for it."""
-        request = StreamRequest(NAME, "restart", run_id, datetime.now(UTC), "somebody")
-        return carry_out(self.plane(), request, 60, self.told.append)
+        return carry_out(self.plane(), restart_request(run_id), 60, self.told.append)
 
     def parts(self) -> int:
         """How often Spark was asked."""
@@ -77,6 +78,10 @@ class Upgraded:
         assert self.visit().decision.action == "plan"
         eventually(lambda: self.plane().running(NAME, "verb") is None, "the part ends")
         return self.visit()
+
+
+def restart_request(run_id: str) -> StreamRequest:
+    return StreamRequest(NAME, "restart", run_id, datetime.now(UTC), "somebody")
 
 
 @pytest.fixture
@@ -149,3 +154,49 @@ def test_a_restart_with_a_version_that_can_go_on_is_carried_out_and_the_next_ask
     assert upgraded.driver() == "again"
     assert "asking" not in " ".join(upgraded.told)
     assert upgraded.parts() == 1
+
+
+def test_a_restart_waits_for_spark_without_a_worker_and_has_changed_nothing_by_then(
+    upgraded: Upgraded,
+) -> None:
+    upgraded.spark_says(upgraded.state)
+    upgraded.patient.drivers.hold_back("part")
+    plane, request = upgraded.plane(), restart_request("restarted")
+    wished = read_desired(plane.store, plane.layout, NAME)
+    for _ in range(2):
+        goal = begin(plane, request)
+        assert (goal.kind, goal.final, prove(plane, goal).state) == ("planned", False, "pending")
+    assert (upgraded.driver(), read_desired(plane.store, plane.layout, NAME)) == (upgraded.old, wished)
+    upgraded.patient.drivers.let_go("part")
+    eventually(lambda: prove(plane, goal).state == "done", "Spark has planned it")
+    assert upgraded.parts() == 1
+    assert begin(plane, request, after=goal).kind == "stopped"
+    assert carry_out(plane, request, 60, upgraded.told.append).state == "done"
+    assert upgraded.driver() == "restarted"
+
+
+def test_a_restart_whose_plan_is_cut_short_fails_and_the_next_try_asks_spark_again(
+    upgraded: Upgraded,
+) -> None:
+    upgraded.patient.drivers.behave("part", "die")
+    plane, request = upgraded.plane(), restart_request("restarted")
+    with pytest.raises(UnavailableError) as cut_short:
+        carry_out(plane, request, 60, upgraded.told.append)
+    assert cut_short.value.error_id == "TIDE-CKPT-077"
+    assert upgraded.driver() == upgraded.old
+    upgraded.patient.drivers.behave("part", "answer")
+    upgraded.spark_says(upgraded.state)
+    assert carry_out(plane, request, 60, upgraded.told.append).state == "done"
+    assert (upgraded.driver(), upgraded.parts()) == ("restarted", 2)
+
+
+def test_a_restart_waits_for_another_part_of_the_pipeline(upgraded: Upgraded) -> None:
+    upgraded.spark_says(upgraded.state)
+    upgraded.patient.drivers.hold_back("part")
+    plane, request = upgraded.plane(), restart_request("restarted")
+    begin_part(plane, upgraded.patient.pipeline, "shadow", ["--last", "7"])
+    goal = begin(plane, request)
+    assert (goal.kind, prove(plane, goal).state) == ("planned", "pending")
+    upgraded.patient.drivers.let_go("part")
+    assert carry_out(plane, request, 60, upgraded.told.append).state == "done"
+    assert (upgraded.driver(), upgraded.parts()) == ("restarted", 2)
