@@ -40,7 +40,7 @@ SETTINGS = IotSettings(
     broken_rate=0.02,
 )
 NAME = "iot_device_windows"
-BATCHES = 3
+BATCHES = 2
 
 # Seconds for Spark's part, which takes about 30 beside a driver on two cores.
 PART_TIMEOUT_SECONDS = 300.0
