@@ -18,11 +18,12 @@ def check_own_place(place: str, runbook: str) -> None:
     Raises:
         GateRefusedError: TIDE-CTRL-094.
     """
-    if "://" in place:
+    local = place.removeprefix("file://")
+    if "://" in local:
         return
-    real = os.path.realpath(place)
-    link = next((path for path in Path(place).rglob("*") if path.is_symlink()), None)
-    if real != place or link is not None:
+    real = os.path.realpath(local)
+    link = next((path for path in Path(local).rglob("*") if path.is_symlink()), None)
+    if real != local or link is not None:
         raise GateRefusedError(
             "TIDE-CTRL-094",
             "The place of a copy leads elsewhere. Nothing was changed.",

@@ -59,7 +59,9 @@ def prove_part_ended(plane: ControlPlane, pipeline: str) -> Proof:
     part = plane.running(pipeline, "verb")
     if part is None or part.stuck:
         return Proof("done", "no part is at work")
-    return Proof("pending", f"Spark is at work ({part.process}, {part.run_id}); the old version runs on")
+    told = f"Spark is at work ({part.process}, {part.run_id}); the old version runs on"
+    # A long one may be another's.
+    return Proof("pending", told, {"retry": True})
 
 
 def prove_stopped(

@@ -9,7 +9,7 @@ from tidemill.checkpoint.upgrade.shadow import (
     Stretch,
     check_can_be_shadowed,
     choose_stretch,
-    tables_there,
+    tables_to_compare,
 )
 from tidemill.checkpoint.verbs.prospect import never_ran
 from tidemill.control.plane import ControlPlane
@@ -33,7 +33,7 @@ def stretch_of(plane: ControlPlane, pipeline: Pipeline, batches: int = DEFAULT_B
     live = read_current(plane.store, pipeline.layout, pipeline.name)
     if live is None:
         raise never_ran(pipeline.name)
-    there = tables_there(pipeline)
+    there = tables_to_compare(pipeline, live.generation)
     check_can_be_shadowed(pipeline, there)
     checkpoint = pipeline.layout.checkpoint(pipeline.name, live.generation)
     reader = CheckpointReader(plane.store, checkpoint)

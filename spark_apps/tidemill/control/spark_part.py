@@ -162,9 +162,9 @@ def end_stuck(plane: ControlPlane, part: StartedDriver) -> None:
 
 
 def forget_part(plane: ControlPlane, pipeline: Pipeline, module: str, arguments: Sequence[str]) -> None:
-    """Forget what a part has come to, so that it runs again; not while one of the pipeline is at work."""
-    if plane.running(pipeline.name, "verb") is None:
-        run = _run_of(pipeline, module, arguments)
+    """Forget what a part has come to, so that it runs again; not while it is at work."""
+    run, at_work = _run_of(pipeline, module, arguments), plane.running(pipeline.name, "verb")
+    if at_work is None or at_work.run_id != run.run_id:
         drop_part_result(plane.store, plane.layout, pipeline.name, run.run_id)
 
 

@@ -125,24 +125,38 @@ def end_overdue(plane: ControlPlane, goal: Goal) -> Goal:
 def carry_out(
     plane: ControlPlane, request: StreamRequest, timeout_seconds: float, tell: Callable[[str], None]
 ) -> Proof:
-    """Carry out a request and wait for its proof; `tell` hears each new state once."""
-    deadline = time.monotonic() + timeout_seconds
+    """Carry out a request and wait for its proof; `tell` hears each new state once.
+
+    The time begins once Spark has planned the version that is to take over, which has a time of its own.
+    """
     goal, told = begin(plane, request, tell), ""
+    deadline = _deadline(plane, goal, timeout_seconds)
     while True:
         proof = prove(plane, goal)
         if proof.state == "overdue":
             goal = end_overdue(plane, goal)
         elif proof.state == "done" and not goal.final:
-            goal = begin(plane, request, tell, goal)
+            before, goal = goal, begin(plane, request, tell, goal)
+            if before.kind == "planned":
+                deadline = _deadline(plane, goal, timeout_seconds)
         elif proof.state != "pending":
             return proof
         if time.monotonic() >= deadline:
-            return Proof(
-                "failed", f"no proof within {timeout_seconds:.0f} s: {proof.message}", proof.evidence
-            )
+            seconds = _seconds(plane, goal, timeout_seconds)
+            return Proof("failed", f"no proof within {seconds:.0f} s: {proof.message}", proof.evidence)
         if proof.message != told:
             tell(told := proof.message)
         time.sleep(POLL_SECONDS)
+
+
+def _deadline(plane: ControlPlane, goal: Goal, timeout_seconds: float) -> float:
+    return time.monotonic() + _seconds(plane, goal, timeout_seconds)
+
+
+def _seconds(plane: ControlPlane, goal: Goal, timeout_seconds: float) -> float:
+    """A part that cannot start is known as such, and ended, after minutes."""
+    patience = goal.patience(plane) if goal.kind == "planned" else None
+    return timeout_seconds if patience is None else max(timeout_seconds, patience.total_seconds())
 
 
 def _may_take_over(plane: ControlPlane, pipeline: Pipeline, request: StreamRequest, *, anew: bool) -> bool:

@@ -19,6 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from tidemill.checkpoint.current import read_or_create_current
 from tidemill.checkpoint.procedure.carry_out import Request, carry_out, procedure_of
 from tidemill.checkpoint.reading.batches import CheckpointBatches
+from tidemill.checkpoint.reading.log_files import parse_offsets
 from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.upgrade.shadow import (
     PAGE,
@@ -28,11 +29,11 @@ from tidemill.checkpoint.upgrade.shadow import (
     check_can_be_shadowed,
     shadow_of,
     sinks_left_out,
-    tables_there,
+    tables_to_compare,
     with_tables_alone,
 )
 from tidemill.checkpoint.verbs.fork import fork_steps, plan_fork
-from tidemill.checkpoint.verbs.generation_copy import files_of_batch
+from tidemill.checkpoint.verbs.generation_copy import logs_of_batch
 from tidemill.engine.analyse import check_same_definition
 from tidemill.engine.batch_rows import BatchesOf, columns_of, rows_touched
 from tidemill.engine.half_written import Begun
@@ -42,12 +43,14 @@ from tidemill.engine.quarantine_range import KEY
 from tidemill.engine.row_difference import comparable_reason, difference, quoted
 from tidemill.engine.verb_process import run_part
 from tidemill.errors import GateRefusedError, InternalError
+from tidemill.ledger.commit_files import files_touched
 from tidemill.ledger.difference import Difference
 from tidemill.ledger.entry import LedgerEntry
 from tidemill.ledger.read import open_table
 from tidemill.names import ASIDE_OUTPUTS
 from tidemill.sources.topic_facts import with_topics_if_told
 from tidemill.spec.project import Pipeline
+from tidemill.spec.sinks import DeltaSink
 from tidemill.storage.store import Store
 
 log = structlog.get_logger()
@@ -64,7 +67,7 @@ def shadow(spark: SparkSession, pipeline: Pipeline, stretch: Stretch) -> ShadowR
         GateRefusedError: TIDE-CTRL-095, if another generation is live by now; -094, as `check_own_place`.
         Exception: Why there can be no fork, as of the verb; or what a driver of this version would end with.
     """
-    store, tables = Store(pipeline.layout.root), tables_there(pipeline)
+    store, tables = Store(pipeline.layout.root), tables_to_compare(pipeline, stretch.generation)
     check_can_be_shadowed(pipeline, tables)
     origin = with_models(with_tables_alone(pipeline, tables), store)
     copy = shadow_of(origin, tables)
@@ -90,15 +93,15 @@ def _fork(
     origin, copy = pipelines
     live = CheckpointReader(store, origin.layout.checkpoint(origin.name, stretch.generation))
     # Read at once: the stream goes on, and old batches are purged.
-    batches = {batch_id: files_of_batch(live, batch_id) for batch_id in stretch.batches}
-    appended = [sink.table for sink in copy.spec.delta_sinks if sink.mode == "append"]
+    planned = {batch_id: store.read(f"{live.path}/offsets/{batch_id}") for batch_id in stretch.batches}
+    appended = [sink.table for sink in copy.spec.delta_sinks if _only_adds(origin, sink, stretch)]
     plan = plan_fork(store, pipelines, stretch.after, with_topics_if_told, appended)
-    if plan["parent"] != stretch.generation:
+    if plan["parent"] != stretch.generation or None in planned.values():
         raise GateRefusedError(
             "TIDE-CTRL-095",
-            "Another generation is live by now. Nothing was changed.",
+            "Another generation is live by now, or these batches are purged. Nothing was changed.",
             facts={"pipeline": origin.name, "generation": stretch.generation, "live": plan["parent"]},
-            fix="ask again",
+            fix="ask again, perhaps for fewer batches",
             runbook=PAGE,
         )
     request = Request("fork", copy.name, f"shadow-{stretch.after}", "tidemill", "a shadow run")
@@ -110,7 +113,13 @@ def _fork(
     )
     generation = read_or_create_current(store, copy.layout, copy.name).generation
     begun = {name: (table["from_version"], table["to"]) for name, table in plan["tables"].items()}
-    return Shadow(spark, store, origin, copy, stretch, generation, batches, begun)
+    return Shadow(spark, store, origin, copy, stretch, generation, live, planned, begun)
+
+
+def _only_adds(origin: Pipeline, sink: DeltaSink, stretch: Stretch) -> bool:
+    """Whether neither version changes rows that were there: the declared one may append what was merged."""
+    table = BatchesOf(origin.layout.table(sink.table), origin.name, stretch.generation, stretch.batches)
+    return sink.mode == "append" and not files_touched(table.path, table.versions(), ["remove"])
 
 
 def _beside(pipeline: Pipeline, tables: Collection[str], made: Shadow, found: ShadowResult) -> dict[str, Any]:
@@ -135,7 +144,8 @@ class Shadow:
         copy: The same in its own place.
         stretch: Which batches.
         generation: Of the copy.
-        planned: Files that plan each batch, by its number.
+        live: The checkpoint that has the batches.
+        planned: What `offsets/` has of each batch, by its number.
         begun: The version that the copy of each table was made of, and the copy's own.
     """
 
@@ -145,16 +155,16 @@ class Shadow:
     copy: Pipeline
     stretch: Stretch
     generation: str
-    planned: Mapping[int, Mapping[str, bytes]]
+    live: CheckpointReader
+    planned: Mapping[int, bytes | None]
     begun: Mapping[str, tuple[int, int]]
 
     def make_again(self) -> None:
         """Make each batch, with the tables that it was joined with."""
         folder = self.copy.layout.checkpoint(self.copy.name, self.generation)
         entries = self._entries()
-        for batch_id, files in self.planned.items():
-            for name, content in files.items():
-                self.store.write(f"{folder}/{name}", content)
+        for batch_id, offsets in self.planned.items():
+            self._plan(folder, batch_id, offsets or b"")
             told = entries.get(batch_id)
             begun = Begun(batch_id, told.tables_read) if told is not None and told.tables_read else None
             _, reporter = run_in_session(self.spark, self.copy, self.store, "stream", Meanwhile(begun=begun))
@@ -168,6 +178,12 @@ class Shadow:
                     fix="report this with the part's log",
                 )
             log.info("shadow", pipeline=self.copy.name, batch_id=batch_id, last=self.stretch.last)
+
+    def _plan(self, folder: str, batch_id: int, offsets: bytes) -> None:
+        """Give the copy a batch that is planned and not committed; what it needs first."""
+        for name, content in logs_of_batch(self.live, parse_offsets(batch_id, offsets)).items():
+            self.store.write(f"{folder}/{name}", content)
+        self.store.write(f"{folder}/offsets/{batch_id}", offsets)
 
     def compared(self) -> ShadowResult:
         """How what was made differs from what the tables have of these batches."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from tidemill.ledger.read import open_table, unreadable_log
 from tidemill.storage.store import Store
 
 
-def files_touched(path: str, versions: Iterable[int]) -> frozenset[str]:
+def files_touched(
+    path: str, versions: Iterable[int], kinds: Collection[str] = ("add", "remove")
+) -> frozenset[str]:
     """Files that these commits have added or removed.
 
     Args:
         path: The table.
         versions: Of the commits.
+        kinds: Which of both.
 
     Raises:
         DataError: TIDE-LEDG-001, if the log does not have one of them any more.
@@ -26,7 +29,7 @@ def files_touched(path: str, versions: Iterable[int]) -> frozenset[str]:
             raise unreadable_log(path, f"version {version} is gone from its log")
         for line in content.splitlines():
             action = json.loads(line)
-            files |= {action[kind]["path"] for kind in ("add", "remove") if kind in action}
+            files |= {action[kind]["path"] for kind in kinds if kind in action}
     return frozenset(files)
 
 

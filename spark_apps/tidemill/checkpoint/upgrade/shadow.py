@@ -16,7 +16,7 @@ from tidemill.checkpoint.current import Current
 from tidemill.checkpoint.own_place import check_own_place
 from tidemill.errors import GateRefusedError, UsageError
 from tidemill.ledger.difference import Difference
-from tidemill.ledger.read import Commit, open_table
+from tidemill.ledger.read import Commit, History, open_table
 from tidemill.names import Layout, plain_parts
 from tidemill.spec.files_place import overlap
 from tidemill.spec.project import Pipeline
@@ -121,10 +121,18 @@ class ShadowLayout(Layout):
         return self.live.folder(path)
 
 
-def tables_there(pipeline: Pipeline) -> list[str]:
-    """Tables of the pipeline that there are."""
-    tables = (sink.table for sink in pipeline.spec.delta_sinks)
-    return [table for table in tables if open_table(pipeline.layout.table(table)) is not None]
+def tables_to_compare(pipeline: Pipeline, generation: str) -> list[str]:
+    """Tables that are declared, are there, and are written by the version that made the newest batch."""
+    tables = [sink.table for sink in pipeline.spec.delta_sinks]
+    opened = {table: open_table(pipeline.layout.table(table)) for table in tables}
+    there = {table: found for table, found in opened.items() if found is not None}
+    for table, found in there.items():
+        for commit in History(pipeline.layout.table(table), found):
+            if own_batch(commit, pipeline.name, generation) is None or commit.entry is None:
+                continue
+            shape = commit.entry.shape
+            return [table for table in there if shape is None or table in shape.tables]
+    return list(there)
 
 
 def shadow_of(pipeline: Pipeline, tables: Collection[str]) -> Pipeline:

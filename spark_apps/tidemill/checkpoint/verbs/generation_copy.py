@@ -91,19 +91,15 @@ def copy_checkpoint(reader: CheckpointReader, batch_id: int, target: tuple[str, 
         raise FileNotFoundError(f"{reader.path}/{gone[0]}")
 
 
-def files_of_batch(reader: CheckpointReader, batch_id: int) -> dict[str, bytes]:
-    """What a copy that ends before a batch lacks to have it planned and not committed; `offsets/` comes last.
+def logs_of_batch(reader: CheckpointReader, offsets: OffsetsFile) -> dict[str, bytes]:
+    """The logs of the files sources as a batch needs them: all entries up to those that it reads.
 
     Raises:
-        LookupError: If the checkpoint does not hold the batch.
-        TornFileError: If the log of a files source is torn.
+        LookupError: If an entry is gone.
+        TornFileError: If a log is torn.
     """
-    offsets, planned = reader.offsets(batch_id), reader.store.read(f"{reader.path}/offsets/{batch_id}")
-    if offsets is None or planned is None:
-        raise LookupError(f"offsets/{batch_id}")
     logs = (_log_until(reader, source, last) for source, last in _file_logs(reader, offsets).items())
-    files = {name: content for log in logs for name, content in log.items()}
-    return {**files, f"offsets/{batch_id}": planned}
+    return {name: content for log in logs for name, content in log.items()}
 
 
 def copy_files(
