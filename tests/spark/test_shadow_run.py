@@ -293,6 +293,13 @@ def test_what_a_killed_one_has_left_is_gone_after_the_next(stateless: LakePipeli
     assert shadowed(stateless, 1).is_same
 
 
+def test_batches_that_are_purged_or_another_generations_by_then_are_refused(stateless: LakePipeline) -> None:
+    for stretch in (Stretch("g0001", 3, 9), Stretch("g0002", 2, 4)):
+        with pytest.raises(GateRefusedError) as refused:
+            shadow(stateless.lake.spark, stateless.resolved, stretch)
+        assert refused.value.error_id == "TIDE-CTRL-095"
+
+
 def test_batches_before_a_commit_of_someone_else_are_not_compared(lake: Lake) -> None:
     pipeline = with_batches(lake, "stateless")
     lake.spark.sql(f"DELETE FROM delta.`{lake.root}/tables/silver/stateless` WHERE id = 0")

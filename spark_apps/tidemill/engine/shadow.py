@@ -93,17 +93,14 @@ def _fork(
     origin, copy = pipelines
     live = CheckpointReader(store, origin.layout.checkpoint(origin.name, stretch.generation))
     # Read at once: the stream goes on, and old batches are purged.
-    planned = {batch_id: store.read(f"{live.path}/offsets/{batch_id}") for batch_id in stretch.batches}
+    read = {n: store.read(f"{live.path}/offsets/{n}") for n in (stretch.after, *stretch.batches)}
+    planned = {number: content for number, content in read.items() if content is not None}
+    if planned.keys() != read.keys():
+        raise _ask_again(origin, stretch, "batches were purged meanwhile")
     appended = [sink.table for sink in copy.spec.delta_sinks if _only_adds(origin, sink, stretch)]
     plan = plan_fork(store, pipelines, stretch.after, with_topics_if_told, appended)
-    if plan["parent"] != stretch.generation or None in planned.values():
-        raise GateRefusedError(
-            "TIDE-CTRL-095",
-            "Another generation is live by now, or these batches are purged. Nothing was changed.",
-            facts={"pipeline": origin.name, "generation": stretch.generation, "live": plan["parent"]},
-            fix="ask again, perhaps for fewer batches",
-            runbook=PAGE,
-        )
+    if plan["parent"] != stretch.generation:
+        raise _ask_again(origin, stretch, f"{plan['parent']} is live by now")
     request = Request("fork", copy.name, f"shadow-{stretch.after}", "tidemill", "a shadow run")
     carry_out(
         store,
@@ -114,6 +111,21 @@ def _fork(
     generation = read_or_create_current(store, copy.layout, copy.name).generation
     begun = {name: (table["from_version"], table["to"]) for name, table in plan["tables"].items()}
     return Shadow(spark, store, origin, copy, stretch, generation, live, planned, begun)
+
+
+def _ask_again(origin: Pipeline, stretch: Stretch, because: str) -> GateRefusedError:
+    return GateRefusedError(
+        "TIDE-CTRL-095",
+        "These batches cannot be made again and compared any more. Nothing was changed.",
+        facts={
+            "pipeline": origin.name,
+            "generation": stretch.generation,
+            "batches": f"{stretch.batches[0]}-{stretch.last}",
+            "because": because,
+        },
+        fix="ask again, perhaps for fewer batches",
+        runbook=PAGE,
+    )
 
 
 def _only_adds(origin: Pipeline, sink: DeltaSink, stretch: Stretch) -> bool:
@@ -145,7 +157,7 @@ class Shadow:
         stretch: Which batches.
         generation: Of the copy.
         live: The checkpoint that has the batches.
-        planned: What `offsets/` has of each batch, by its number.
+        planned: What `offsets/` has of each batch, and of the one before, by number.
         begun: The version that the copy of each table was made of, and the copy's own.
     """
 
@@ -156,15 +168,15 @@ class Shadow:
     stretch: Stretch
     generation: str
     live: CheckpointReader
-    planned: Mapping[int, bytes | None]
+    planned: Mapping[int, bytes]
     begun: Mapping[str, tuple[int, int]]
 
     def make_again(self) -> None:
         """Make each batch, with the tables that it was joined with."""
         folder = self.copy.layout.checkpoint(self.copy.name, self.generation)
         entries = self._entries()
-        for batch_id, offsets in self.planned.items():
-            self._plan(folder, batch_id, offsets or b"")
+        for batch_id in self.stretch.batches:
+            self._plan(folder, batch_id, self.planned[batch_id])
             told = entries.get(batch_id)
             begun = Begun(batch_id, told.tables_read) if told is not None and told.tables_read else None
             _, reporter = run_in_session(self.spark, self.copy, self.store, "stream", Meanwhile(begun=begun))
