@@ -5,7 +5,12 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from pyspark.sql import SparkSession
 
 from tests.support.lake import Lake
 from tidemill.ledger.table_query import run_query
@@ -85,3 +90,30 @@ def test_a_reader_beside_a_stream_sees_whole_batches_only(lake: Lake) -> None:
         assert all(counts[0] == 1 for counts in reader.seen)
         # It looked while batches were written, not only before and after.
         assert len({len(counts) for counts in reader.seen}) > 2
+
+
+def test_a_reader_without_spark_never_meets_half_a_checkpoint(tmp_path: Path, spark: SparkSession) -> None:
+    """Delta writes a checkpoint of the log after each batch here, and a file that names the newest."""
+    path, batches = str(tmp_path / "table"), 15
+    every = spark.range(1000).write.format("delta").option("delta.checkpointInterval", "1")
+    every.save(path)
+    stop, failed, looks = threading.Event(), [], Counter[int]()
+
+    def read() -> None:
+        while not stop.is_set():
+            try:
+                looks[DeltaTable(path).version()] += 1
+            except DeltaError as error:
+                failed.append(str(error))
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for _ in range(batches):
+        spark.range(10).write.format("delta").mode("append").save(path)
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert failed == []
+    assert len(looks) > batches / 2
+    assert len(list((tmp_path / "table/_delta_log").glob("*.checkpoint.parquet"))) == batches

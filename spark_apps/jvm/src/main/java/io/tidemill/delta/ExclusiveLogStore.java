@@ -10,6 +10,7 @@ import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
+import java.nio.file.StandardCopyOption;
 import java.util.Iterator;
 import java.util.UUID;
 import org.apache.hadoop.conf.Configuration;
@@ -47,20 +48,28 @@ public class ExclusiveLogStore extends HadoopFileSystemLogStore {
       throws IOException {
     FileSystem fileSystem = path.getFileSystem(conf);
     String scheme = fileSystem.getUri().getScheme();
-    if (!overwrite && scheme.equals("file")) {
-      linkCommit(new File(fileSystem.makeQualified(path).toUri().getPath()), actions);
+    if (scheme.equals("file")) {
+      File file = new File(fileSystem.makeQualified(path).toUri().getPath());
+      if (overwrite) {
+        replace(file, actions);
+      } else {
+        linkCommit(file, actions);
+      }
     } else if (!overwrite && scheme.equals("s3a")) {
       createConditionally(fileSystem, path, actions);
     } else {
-      // Overwriting needs no winner (_last_checkpoint); and abfs renames exclusively by itself.
+      // Overwriting needs no winner, and abfs renames exclusively by itself.
       writeWithRename(path, actions, overwrite, conf);
     }
   }
 
+  /**
+   * Delta asks for checkpoints, which it writes itself: where a part of one could be read, it writes
+   * another file and renames that. On {@code s3a:} nothing is there before it is whole.
+   */
   @Override
   public Boolean isPartialWriteVisible(Path path, Configuration conf) throws IOException {
-    String scheme = path.getFileSystem(conf).getUri().getScheme();
-    return !scheme.equals("file") && !scheme.equals("s3a");
+    return !path.getFileSystem(conf).getUri().getScheme().equals("s3a");
   }
 
   /**
@@ -74,19 +83,40 @@ public class ExclusiveLogStore extends HadoopFileSystemLogStore {
    * </ol>
    */
   private static void linkCommit(File commit, Iterator<String> actions) throws IOException {
-    File log = commit.getParentFile();
-    if (!log.isDirectory()) {
-      throw new FileNotFoundException("No such directory: " + log);
-    }
-    File hidden = new File(log, "." + commit.getName() + "." + UUID.randomUUID() + ".tmp");
+    File hidden = hiddenBeside(commit);
     try {
-      try (FileOutputStream out = new FileOutputStream(hidden)) {
-        writeLines(actions, out); // 1
-        out.getFD().sync(); // 2
-      }
+      writeToDisk(hidden, actions); // 1, 2
       Files.createLink(commit.toPath(), hidden.toPath()); // 3
     } finally {
       Files.deleteIfExists(hidden.toPath()); // 4
+    }
+  }
+
+  /** Replaces a file that readers may have open, such as {@code _last_checkpoint}: as a whole. */
+  private static void replace(File file, Iterator<String> actions) throws IOException {
+    File hidden = hiddenBeside(file);
+    try {
+      writeToDisk(hidden, actions);
+      // Hadoop's checksum of the content before; without one nothing is verified.
+      Files.deleteIfExists(new File(file.getParentFile(), "." + file.getName() + ".crc").toPath());
+      Files.move(hidden.toPath(), file.toPath(), StandardCopyOption.ATOMIC_MOVE);
+    } finally {
+      Files.deleteIfExists(hidden.toPath());
+    }
+  }
+
+  private static File hiddenBeside(File file) throws FileNotFoundException {
+    File log = file.getParentFile();
+    if (!log.isDirectory()) {
+      throw new FileNotFoundException("No such directory: " + log);
+    }
+    return new File(log, "." + file.getName() + "." + UUID.randomUUID() + ".tmp");
+  }
+
+  private static void writeToDisk(File file, Iterator<String> actions) throws IOException {
+    try (FileOutputStream out = new FileOutputStream(file)) {
+      writeLines(actions, out);
+      out.getFD().sync();
     }
   }
 
