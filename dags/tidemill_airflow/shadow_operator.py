@@ -38,10 +38,9 @@ class RunShadow(BaseOperator):
         stretch = stretch_of(plane, pipeline, int(params["batches"]))
         self.log.info("batches %d-%d of %s", stretch.batches[0], stretch.last, stretch.generation)
         found = run_shadow(plane, pipeline, stretch)
-        told = found.model_dump(mode="json")
-        for line in found.lines():
-            self.log.info("%s", line)
+        told, text = found.model_dump(mode="json"), "\n".join(found.lines())
         if not found.is_same:
             context["ti"].xcom_push(key="return_value", value=told)
-            raise AirflowFailException("\n".join(found.lines()))
+            raise AirflowFailException(text)
+        self.log.info("%s", text)
         return told

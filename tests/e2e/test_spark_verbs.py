@@ -41,23 +41,43 @@ def windows(platform: Platform) -> int:
 
 
 @pytest.mark.core
-def test_a_clustered_table_is_rewound_by_form_and_what_follows_is_computed_again(platform: Platform) -> None:
-    """The DAG stops the stream, has Spark restore the table, and starts the stream again."""
-    dag_id = checkpoint_dag_id("rewind")
+def test_a_clustered_table_is_rewound_and_what_follows_is_computed_again(platform: Platform) -> None:
     platform.feed(500)
     platform.assert_exact()
     good, rows = platform.committed(WINDOWS), windows(platform)
     platform.feed(500)
     platform.assert_exact()
     assert windows(platform) > rows
+    platform.tidemill("stop", WINDOWS, "--reason", "e2e")
+    generation = platform.agent.ask("generation", pipeline=WINDOWS)
+    done = platform.tidemill(*checkpoint("rewind", "--to", str(good)))
+    assert (done["applied"], done["plan"]["parent"]) == (True, generation)
+    assert windows(platform) == rows
+    (job,) = parts(platform)
+    assert job["status"]["succeeded"] == 1
+    assert platform.agent.ask("generation", pipeline=WINDOWS) > generation
+    platform.tidemill("start", WINDOWS, "--reason", "e2e")
+    platform.assert_exact()
+    platform.until_healthy(WINDOWS)
+
+
+def test_a_form_rewinds_a_clustered_table_and_what_follows_is_computed_again(platform: Platform) -> None:
+    """The DAG stops the stream, has Spark restore the table, and starts the stream again."""
+    dag_id = checkpoint_dag_id("rewind")
+    platform.feed(500)
+    platform.assert_exact()
+    good, before = platform.committed(WINDOWS), len(parts(platform))
+    platform.feed(500)
+    platform.assert_exact()
     generation = platform.agent.ask("generation", pipeline=WINDOWS)
     asked = {"pipeline": WINDOWS, "to": str(good), "reason": "e2e", "dry_run": False}
     run_id, state = platform.airflow.run(dag_id, asked)
     assert state == "success", platform.airflow.log_of(dag_id, run_id, "apply")
     assert platform.agent.ask("generation", pipeline=WINDOWS) > generation
     assert platform.airflow.result(dag_id, run_id, "start")["epoch"] == platform.epochs(WINDOWS)
-    (job,) = parts(platform)
-    assert job["status"]["succeeded"] == 1
+    jobs = parts(platform)
+    assert len(jobs) == before + 1
+    assert jobs[-1]["status"]["succeeded"] == 1
     platform.assert_exact()
     platform.until_healthy(WINDOWS)
 

@@ -74,7 +74,7 @@ class Visitors:
         window = self.browser.new_context(color_scheme=theme, viewport={"width": width, "height": 860})
         window.add_cookies([{"name": "_token", "value": token, "url": self.server.url}])
         page = window.new_page()
-        # Ten times what two quiet cores need: a busy machine passes, too.
+        # For what is clicked on to be there: 30 s were too few once, beside a `helm install`.
         page.set_default_timeout(90_000)
         troubles: list[str] = []
         page.on("pageerror", lambda error: troubles.append(str(error)))

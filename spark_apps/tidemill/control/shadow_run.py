@@ -19,11 +19,8 @@ from tidemill.ledger.read import History, open_table
 from tidemill.names import ASIDE_OUTPUTS
 from tidemill.spec.project import Pipeline
 
-# A batch takes a query's start, a few seconds, beside its own time.
-DEFAULT_BATCHES = 5
 
-
-def stretch_of(plane: ControlPlane, pipeline: Pipeline, batches: int = DEFAULT_BATCHES) -> Stretch:
+def stretch_of(plane: ControlPlane, pipeline: Pipeline, batches: int) -> Stretch:
     """The batches that a shadow would make again.
 
     Raises:

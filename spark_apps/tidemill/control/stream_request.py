@@ -99,6 +99,11 @@ def begin(
         tell("asking the upgrade gate whether the new version can take over; the old one runs meanwhile")
         return Goal(pipeline=request.pipeline, kind="planned", final=False, slot="verb")
     _write_wish(plane, request, pipeline)
+    return _bring_about(plane, request, pipeline)
+
+
+def _bring_about(plane: ControlPlane, request: StreamRequest, pipeline: Pipeline | None) -> Goal:
+    """Drain a driver that must go; start one if none runs and one should."""
     driver = plane.running(request.pipeline)
     if request.state != "running":
         _stop(plane, request.pipeline, driver)

@@ -11,6 +11,7 @@ import argparse
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import structlog
@@ -174,10 +175,9 @@ class Shadow:
     def make_again(self) -> None:
         """Make each batch, with the tables that it was joined with."""
         folder = self.copy.layout.checkpoint(self.copy.name, self.generation)
-        entries = self._entries()
         for batch_id in self.stretch.batches:
             self._plan(folder, batch_id, self.planned[batch_id])
-            told = entries.get(batch_id)
+            told = self._entries.get(batch_id)
             begun = Begun(batch_id, told.tables_read) if told is not None and told.tables_read else None
             _, reporter = run_in_session(self.spark, self.copy, self.store, "stream", Meanwhile(begun=begun))
             reporter.state("stopped")
@@ -223,7 +223,7 @@ class Shadow:
 
     def tables_written(self) -> Collection[str]:
         """Tables of the version that has made the last batch."""
-        newest = max(self._entries().items(), default=None, key=lambda found: found[0])
+        newest = max(self._entries.items(), default=None, key=lambda found: found[0])
         return () if newest is None or newest[1].shape is None else newest[1].shape.tables
 
     def _aside(self, output: str) -> list[Difference]:
@@ -238,6 +238,7 @@ class Shadow:
         told: list[Column | str] = [*KEY, "file", "line", "value", comparable_reason()]
         return [difference(output, made.select(*told), table.select(*told), None)]
 
+    @cached_property
     def _entries(self) -> dict[int, LedgerEntry]:
         """What the live tables tell of the batches."""
         tables = (self._batches((self.origin.layout.table(name), ""))[0] for name in self.begun)

@@ -1,7 +1,7 @@
 """The one Spark session of a test run: a driver's, but that Spark interprets its plans.
 
-Compiling Java for a query that runs once, on a few rows, takes longer than the query: a sixth of a test run.
-Drivers, which tests start as processes of their own, compile.
+Compiling Java for a query that runs once, on a few rows, takes longer than the query: about an eighth of a
+test run. Drivers, which tests start as processes of their own, compile.
 """
 
 from __future__ import annotations

@@ -71,16 +71,12 @@ def plan_fork(
     prospect = look_ahead(origin, source, None, last, ask_broker)
     declared = replace(prospect.facts.declared, shape=shape_of(fork.spec))
     check_prospect(replace(prospect.facts, declared=declared), last)
-    pairs = [
-        (old.table, new.table)
-        for old, new in zip(origin.spec.delta_sinks, fork.spec.delta_sinks, strict=True)
-    ]
     return {
         **plan_without_tables(prospect),
         "origin": origin.name,
         "above": "",
         "lineage": {},
-        "tables": {new: _table(prospect, fork, (old, new), new not in without_rows) for old, new in pairs},
+        "tables": _tables(prospect, pipelines, without_rows),
     }
 
 
@@ -100,6 +96,15 @@ def fork_steps(
         return copy_table(store, TableCopy(*where, base, table["with_rows"]))
 
     return NewGeneration(store, fork.layout, request, plan).steps(fill, copy)
+
+
+def _tables(
+    prospect: Prospect, pipelines: tuple[Pipeline, Pipeline], without_rows: Collection[str]
+) -> dict[str, Any]:
+    origin, fork = pipelines
+    pairs = zip(origin.spec.delta_sinks, fork.spec.delta_sinks, strict=True)
+    names = [(old.table, new.table) for old, new in pairs]
+    return {new: _table(prospect, fork, (old, new), new not in without_rows) for old, new in names}
 
 
 def _table(prospect: Prospect, fork: Pipeline, names: tuple[str, str], with_rows: bool) -> dict[str, Any]:
