@@ -3,8 +3,8 @@
 **Does:** copies one stream where it stands, and on the copy kills the driver, drains it, rewinds, restores
 from a backup and backfills. After each the copy must make progress again; how long that took is kept in the
 table `platform/game_days`. Without a pipeline in the form, the first stream that can be copied is taken. The
-live stream is only read. The same as `tidemill gameday run`. Protected environments have no such DAG, nor
-have those whose drivers are pods.
+live stream is only read. The same as `tidemill gameday run`. Where drivers are pods, it is played in a pod of
+their image. Protected environments have no such DAG.
 
 **Healthy:** green; the log has a line for each drill, with its seconds. Skipped if no stream can be copied.
 
@@ -30,8 +30,7 @@ PLACE = place_of(__file__)
 STREAMS = sorted(choices(PLACE, is_stream))
 ENVIRONMENT = PLACE.declared()
 
-# Airflow's image has no Spark, so that drivers in pods cannot be rehearsed from a task.
-if STREAMS and ENVIRONMENT is not None and ENVIRONMENT.runtime == "local" and not ENVIRONMENT.protected:
+if STREAMS and ENVIRONMENT is not None and not ENVIRONMENT.protected:
     with DAG(
         PLACE.dag_id(GAME_DAY_DAG_ID),
         schedule="@weekly",

@@ -37,11 +37,21 @@ class PlayGameDay(BaseOperator):
         """Play; returns what was measured. Fails for good if a drill did."""
         from tidemill.control.game_day.play import play
         from tidemill.control.procedures.run import Asking
+        from tidemill.control.run_id import run_id_of
         from tidemill.spec.project import resolve_pipeline
 
         plane = self.place.open()
         name = context["params"].get("pipeline") or self._first(plane)
-        asking = Asking("fork", (), asked_by(context), partial(command, self.place), reason="game day")
+        # A task that is repeated finds the pod in which its game day is played.
+        request = run_id_of(f"{context['dag_run'].run_id} {name}")
+        asking = Asking(
+            "fork",
+            (),
+            asked_by(context),
+            partial(command, self.place),
+            reason="game day",
+            request_id=request,
+        )
         day = play(plane, resolve_pipeline(plane.environment, name), asking, tell=self.log.info)
         told = {**asdict(day), "at": day.at.isoformat()}
         if day.failed:

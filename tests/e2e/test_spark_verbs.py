@@ -9,7 +9,12 @@ import pytest
 from tests.support.cluster import Document, until
 from tests.support.other_project import declared, with_declaration, with_run
 from tests.support.platform import BRONZE, TABLES, WINDOWS, Platform
-from tidemill.airflow_names import SHADOW_RUN_DAG_ID, TABLE_MAINTENANCE_DAG_ID, checkpoint_dag_id
+from tidemill.airflow_names import (
+    GAME_DAY_DAG_ID,
+    SHADOW_RUN_DAG_ID,
+    TABLE_MAINTENANCE_DAG_ID,
+    checkpoint_dag_id,
+)
 
 PARTS = f"tidemill/pipeline={WINDOWS},tidemill/mode=verb"
 
@@ -92,6 +97,22 @@ def test_a_version_is_run_in_the_shadow_of_its_stream(platform: Platform) -> Non
     assert told[TABLES[WINDOWS]] == (0, 0)
     assert list(found["left_out"]) == ["sinks[2] (kafka)"]
     platform.assert_exact()
+
+
+def test_a_game_day_is_played_in_a_pod_of_the_drivers_image(platform: Platform) -> None:
+    with platform.events_flow():
+        platform.until_batch(BRONZE)
+        run_id, state = platform.airflow.run(GAME_DAY_DAG_ID, {"pipeline": BRONZE})
+    log = platform.airflow.log_of(GAME_DAY_DAG_ID, run_id, "play")
+    assert state == "success", log
+    day = platform.airflow.result(GAME_DAY_DAG_ID, run_id, "play")
+    outcomes = {result["drill"]: result["outcome"] for result in day["results"]}
+    assert outcomes == dict.fromkeys(("start", "kill", "drain", "rewind", "restore", "backfill"), "recovered")
+    # Each step of it is in the task's log.
+    assert "restore: recovered after" in log
+    # The live stream has heard nothing of it, and what it wrote is its own.
+    platform.assert_exact()
+    platform.until_healthy(BRONZE)
 
 
 def test_a_table_is_maintained_beside_its_stream(platform: Platform) -> None:

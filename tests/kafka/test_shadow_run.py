@@ -144,7 +144,7 @@ def kill_after(plane: ControlPlane, iot: IotLake, batches: int) -> None:
         "the copy has made them",
         PART_TIMEOUT_SECONDS,
     )
-    part = plane.running(NAME, "verb")
+    part = plane.running(NAME, "aside")
     assert part is not None
     plane.runtime.kill(part)
     asking.join()

@@ -11,8 +11,20 @@ if TYPE_CHECKING:
     # files it starts a tenth of a second sooner.
     from tidemill.spec.project import Environment
 
-# `verb`: a part of a verb that only Spark can do (spark_part.py).
-Mode = Literal["stream", "incremental", "backfill", "verb"]
+# Parts (spark_part.py) are what no driver does and needs the drivers' place. `verb`: of a verb, which changes
+# the pipeline. `aside`: what works on a copy, and keeps no verb waiting.
+Mode = Literal["stream", "incremental", "backfill", "verb", "aside"]
+
+# Parts that work on a copy.
+_ASIDE = ("shadow", "game_day")
+
+# Where a part is not `tidemill.engine.<part>`.
+_PROGRAMS = {"game_day": "tidemill.control.game_day.part"}
+
+
+def mode_of_part(module: str) -> Mode:
+    """In which slot a part runs."""
+    return "aside" if module in _ASIDE else "verb"
 
 
 @dataclass(frozen=True)
@@ -21,10 +33,10 @@ class DriverRun:
 
     Args:
         pipeline: Its name.
-        mode: stream, incremental, backfill, or verb.
+        mode: stream, incremental, backfill, or that of a part.
         run_id: Names this run in status, receipts and logs; the same id never runs twice at once.
         arguments: Further arguments, such as a backfill's `--from` and `--to`.
-        module: What of the engine the process runs.
+        module: The part that the process runs, or `driver`.
     """
 
     pipeline: str
@@ -34,16 +46,31 @@ class DriverRun:
     module: str = "driver"
 
     @property
+    def is_part(self) -> bool:
+        """Whether it is no driver."""
+        return self.mode in ("verb", "aside")
+
+    @property
+    def program(self) -> str:
+        """The Python module that the process runs."""
+        return _PROGRAMS.get(self.module, f"tidemill.engine.{self.module}")
+
+    @property
+    def drivers_within(self) -> int:
+        """How many drivers it starts in its own place, at most at once: a copy's stream, and its backfill."""
+        return 2 if self.module == "game_day" else 0
+
+    @property
     def words(self) -> tuple[str, ...]:
         """What its command line says beside project and environment."""
-        mode = () if self.mode == "verb" else ("--mode", self.mode)
+        mode = () if self.is_part else ("--mode", self.mode)
         return ("--pipeline", self.pipeline, *mode, "--run-id", self.run_id, *self.arguments)
 
 
 def driver_command(environment: Environment, run: DriverRun) -> list[str]:
     """Arguments that start the driver on this machine with this interpreter."""
     return [
-        *(sys.executable, "-m", f"tidemill.engine.{run.module}"),
+        *(sys.executable, "-m", run.program),
         *("--project", str(environment.project.folder)),
         *("--env", str(environment.file)),
         *run.words,

@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from tidemill.control.driver_log import LogNews, LogPosition
 
 # A stream and an incremental run of one pipeline exclude each other: both move its checkpoint. A
-# backfill has a slot of its own, so that it can run beside the stream; and so has a part of a verb.
-Slot = Literal["main", "backfill", "verb"]
+# backfill has a slot of its own, so that it can run beside the stream; and so have parts, of either mode.
+Slot = Literal["main", "backfill", "verb", "aside"]
 _SLOTS: dict[Mode, Slot] = {
     "stream": "main",
     "incremental": "main",
     "backfill": "backfill",
     "verb": "verb",
+    "aside": "aside",
 }
 
 

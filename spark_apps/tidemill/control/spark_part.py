@@ -1,8 +1,9 @@
-"""Parts of a verb that only Spark can do, where Spark is: a process beside local drivers, else a Job.
+"""Parts: what only Spark can do of a verb, where Spark is: a process beside local drivers, else a Job.
 
 The command line and Airflow have no Spark. A part is a run like a bounded one: claimed, so that it runs once,
 and proven by what it leaves on storage. Its name is made of what it is to do: a verb that was killed while a
-part ran finds it again when it is repeated, at work or done.
+part ran finds it again when it is repeated, at work or done. What works on a copy is a part, too, in a
+slot of its own (`driver_command.py`).
 """
 
 from __future__ import annotations
@@ -16,20 +17,24 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidemill import __version__
-from tidemill.control.driver_command import DriverRun
+from tidemill.control.driver_command import DriverRun, mode_of_part
 from tidemill.control.plane import ControlPlane, open_control_plane
-from tidemill.control.runtime import StartedDriver
+from tidemill.control.runtime import StartedDriver, slot_of
 from tidemill.engine.part_result import PartResult, drop_part_result, read_part_result
-from tidemill.errors import UnavailableError
+from tidemill.errors import TidemillError, UnavailableError
 from tidemill.names import ASIDE_OUTPUTS
 from tidemill.spec.project import Pipeline
 
 if TYPE_CHECKING:
     from tidemill.checkpoint.verbs.repartition import RepartitionState
+    from tidemill.control.driver_log import LogPosition
     from tidemill.ledger.table_restore import RestoreTable, TableRestore
 
 # Seconds between two looks at a part: it takes ten at least, the start of Spark.
 POLL_SECONDS = 0.5
+
+# Seconds between two looks at the log of a part whose lines are told.
+LOG_SECONDS = 5.0
 
 # How long a part that nobody waits for is not started again after it was cut short: what kills it, such as
 # too little memory, does so each time, and each try takes a core for half a minute.
@@ -87,11 +92,24 @@ def analysing(plane: ControlPlane, pipeline: Pipeline) -> Callable[[], list[dict
     return partial(run_part, plane, pipeline, "analyse", named)
 
 
-def run_part(plane: ControlPlane, pipeline: Pipeline, module: str, arguments: Sequence[str]) -> Any:
-    """Run `tidemill.engine.<module>` to its end, or find it again; what it answers.
+def run_part(
+    plane: ControlPlane,
+    pipeline: Pipeline,
+    module: str,
+    arguments: Sequence[str],
+    tell: Callable[[str], None] | None = None,
+) -> Any:
+    """Run a part to its end, or find it again; what it answers.
 
     1. Done before: its result is the answer. 2. Forget what a failed attempt left. 3. Start, or join the very
     same part. 4. Wait for its end. 5. Its result, which it wrote before it ended.
+
+    Args:
+        plane: Where.
+        pipeline: Whose.
+        module: Which part.
+        arguments: Its words.
+        tell: Hears each line of its log meanwhile.
 
     Raises:
         TidemillError: The part's own error; TIDE-CTRL-031, if another part of the pipeline is at work;
@@ -104,13 +122,13 @@ def run_part(plane: ControlPlane, pipeline: Pipeline, module: str, arguments: Se
     if done is not None and done.error is None:
         return done.answer
     # 2. and 3., but not under a part that is at work.
-    if plane.running(pipeline.name, "verb") is None:
+    if plane.running(pipeline.name, slot_of(run.mode)) is None:
         drop_part_result(plane.store, plane.layout, pipeline.name, run.run_id)
     driver = plane.runtime.start(run, pipeline.definition_digest).driver
     if driver.run_id != run.run_id:
         raise _another(driver)
     # 4.
-    _wait(plane, driver)
+    _wait(plane, driver, tell)
     # 5.
     return (read() or _left_nothing(plane, run)).answer_or_raise()
 
@@ -118,12 +136,12 @@ def run_part(plane: ControlPlane, pipeline: Pipeline, module: str, arguments: Se
 def begin_part(
     plane: ControlPlane, pipeline: Pipeline, module: str, arguments: Sequence[str], *, again: bool = False
 ) -> None:
-    """Start `tidemill.engine.<module>` unless a part of the pipeline is at work; nobody waits for it.
+    """Start a part unless another one in its slot is at work; nobody waits for it.
 
     Args:
         plane: Where.
         pipeline: Whose.
-        module: What of the engine.
+        module: Which part.
         arguments: Its words.
         again: Whether somebody asks anew: then it is tried again, however it failed of late.
 
@@ -132,7 +150,7 @@ def begin_part(
             TIDE-CTRL-032, if it cannot start.
     """
     run = _run_of(pipeline, module, arguments)
-    last = plane.runtime.last_start(pipeline.name, "verb")
+    last = plane.runtime.last_start(pipeline.name, slot_of(run.mode))
     if last is not None and last.alive:
         end_stuck(plane, last)
         return
@@ -163,7 +181,8 @@ def end_stuck(plane: ControlPlane, part: StartedDriver) -> None:
 
 def forget_part(plane: ControlPlane, pipeline: Pipeline, module: str, arguments: Sequence[str]) -> None:
     """Forget what a part has come to, so that it runs again; not while it is at work."""
-    run, at_work = _run_of(pipeline, module, arguments), plane.running(pipeline.name, "verb")
+    run = _run_of(pipeline, module, arguments)
+    at_work = plane.running(pipeline.name, slot_of(run.mode))
     if at_work is None or at_work.run_id != run.run_id:
         drop_part_result(plane.store, plane.layout, pipeline.name, run.run_id)
 
@@ -182,7 +201,7 @@ def _age(driver: StartedDriver) -> timedelta:
 
 def _run_of(pipeline: Pipeline, module: str, arguments: Sequence[str]) -> DriverRun:
     digest = hashlib.sha256(json.dumps([module, *arguments]).encode()).hexdigest()[:16]
-    return DriverRun(pipeline.name, "verb", f"{module}-{digest}", tuple(arguments), module)
+    return DriverRun(pipeline.name, mode_of_part(module), f"{module}-{digest}", tuple(arguments), module)
 
 
 def _tables(pipeline: Pipeline) -> list[str]:
@@ -198,15 +217,34 @@ def _needs_spark(path: str) -> bool:
     return table is not None and bool(spark_needed(table))
 
 
-def _wait(plane: ControlPlane, driver: StartedDriver) -> None:
+def _wait(plane: ControlPlane, driver: StartedDriver, tell: Callable[[str], None] | None) -> None:
     """Until the part has ended.
 
     Raises:
         UnavailableError: TIDE-CTRL-032; it was ended then.
     """
-    while (now := plane.running(driver.pipeline, "verb")) is not None and now.run_id == driver.run_id:
+    slot, position, next_look = slot_of(driver.mode), None, time.monotonic()
+    while (now := plane.running(driver.pipeline, slot)) is not None and now.run_id == driver.run_id:
         end_stuck(plane, now)
+        if tell is not None and time.monotonic() >= next_look:
+            position = _tell_news(plane, now, position, tell)
+            next_look = time.monotonic() + LOG_SECONDS
         time.sleep(POLL_SECONDS)
+    if tell is not None:
+        _tell_news(plane, driver, position, tell)
+
+
+def _tell_news(
+    plane: ControlPlane, driver: StartedDriver, since: LogPosition | None, tell: Callable[[str], None]
+) -> LogPosition | None:
+    """What its log has that was not told yet. One that cannot be read now is no reason to fail."""
+    try:
+        news = plane.runtime.read_log(driver, since)
+    except (TidemillError, OSError):
+        return since
+    for line in news.lines:
+        tell(line)
+    return news.position
 
 
 def _another(driver: StartedDriver) -> UnavailableError:
@@ -221,7 +259,7 @@ def _another(driver: StartedDriver) -> UnavailableError:
 
 def _left_nothing(plane: ControlPlane, run: DriverRun) -> PartResult:
     """Raises what is known of a part that was killed."""
-    ended = plane.runtime.last_start(run.pipeline, "verb")
+    ended = plane.runtime.last_start(run.pipeline, slot_of(run.mode))
     traces = [] if ended is None else plane.runtime.read_log(ended).lines[-SHOWN_LINES:]
     raise UnavailableError(
         "TIDE-CKPT-077",

@@ -194,14 +194,16 @@ def memory_overhead(resources: Resources) -> int:
     return max(round(resources.memory * OVERHEAD_FACTOR), LEAST_OVERHEAD)
 
 
-def container_resources(resources: Resources) -> Part:
-    """Requests and limits of a container.
+def container_resources(resources: Resources, drivers_within: int = 0) -> Part:
+    """Requests and limits of a container: of a driver, or of a process that starts some within.
 
     Memory is requested in full, so that a node is never overbooked and a driver not killed for another's
     sake. Processor time has no limit: a throttled driver misses its trigger while the node idles.
     """
     # Whole mebibytes; Kubernetes takes fractions of a byte for a mistake.
-    memory = f"{-(-(resources.memory + memory_overhead(resources)) // 2**20)}Mi"
+    driver = resources.memory + memory_overhead(resources)
+    needed = drivers_within * driver + LEAST_OVERHEAD if drivers_within else driver
+    memory = f"{-(-needed // 2**20)}Mi"
     return {
         "requests": {"cpu": resources.cpu_request or str(resources.cores), "memory": memory},
         "limits": {"memory": memory},

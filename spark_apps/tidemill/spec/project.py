@@ -113,6 +113,7 @@ class Environment:
         spec: Its declaration.
         project: Whose.
         own_layout: Of a copy of a pipeline that lies aside in the same storage; None for what is declared.
+        run_root: Where the folders of local runtimes are, if not in the project.
     """
 
     name: str
@@ -120,6 +121,7 @@ class Environment:
     spec: EnvironmentSpec
     project: Project
     own_layout: Layout | None = None
+    run_root: Path | None = None
 
     @cached_property
     def layout(self) -> Layout:
@@ -140,7 +142,7 @@ class Environment:
     @property
     def run_folder(self) -> Path:
         """Folder on this machine with locks, process records and logs of the local runtime."""
-        return self.project.folder / ".tidemill" / self.name
+        return (self.run_root or self.project.folder / ".tidemill") / self.name
 
     @property
     def kafka(self) -> KafkaConnection:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from tests.support.declared import declared
 from tests.support.patient import ORDERS, Patient
 from tests.support.patient_fixtures import patient as patient  # a fixture
+from tidemill.control.driver_command import DriverRun, driver_command
 from tidemill.control.game_day.copy import copied
-from tidemill.control.game_day.rule import check_drills, why_not
+from tidemill.control.game_day.rule import GameDay, check_drills, why_not
 from tidemill.control.procedures.run import Asking
+from tidemill.engine.part_result import read_part_result
 from tidemill.errors import GateRefusedError, UnavailableError, UsageError
 
 PLAYED = ("gameday", "run", "orders")
@@ -73,9 +77,33 @@ def test_each_drill_recovers_is_measured_and_leaves_nothing_but_its_row(patient:
     assert patient.ids() == list(range(40))
 
 
+def test_in_a_pod_it_leaves_its_answer_on_storage_and_nothing_in_the_project(patient: Patient) -> None:
+    """Its program, as a pod runs it: the project is not its own to write to."""
+    patient.ran(2).has_broker()
+    before, ids = files_of(patient), patient.ids()
+    drivers, pipeline = patient.drivers, patient.pipeline
+    words = ("--request", "day-1", "--by", "ann", "--drill", "kill")
+    run = DriverRun("orders", "aside", "game_day-1", words, "game_day")
+    command = driver_command(drivers.environment, run)
+    done = subprocess.run(command, env=drivers.variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "kill: recovered after" in done.stdout
+    found = read_part_result(patient.plane.store, pipeline.layout, "orders", "game_day-1")
+    assert found is not None
+    day = TypeAdapter(GameDay).validate_python(found.answer)
+    assert (day.run_id, day.by) == ("day-1", "ann")
+    assert [(result.drill, result.outcome) for result in day.results] == [
+        ("start", "recovered"),
+        ("kill", "recovered"),
+    ]
+    Path(pipeline.layout.parts("orders"), "game_day-1.json").unlink()
+    assert (files_of(patient), patient.ids()) == (before, ids)
+    assert (left_over(patient), list(drivers_of(patient))) == ([], [])
+
+
 def test_what_a_killed_game_day_has_left_goes_before_the_next_copy_is_made(patient: Patient) -> None:
     patient.ran(2).has_broker()
-    killed = copied(patient.plane, patient.pipeline, asking())
+    killed = copied(patient.pipeline, asking())
     copy = killed.__enter__()
     # Its block never ends, but its lock goes with its process.
     lock = copy.pipeline.environment.run_folder / "game_day.lock"
@@ -88,9 +116,9 @@ def test_what_a_killed_game_day_has_left_goes_before_the_next_copy_is_made(patie
 
 def test_two_game_days_of_one_pipeline_are_not_played_at_once(patient: Patient) -> None:
     patient.ran(2).has_broker()
-    with copied(patient.plane, patient.pipeline, asking()) as copy:
+    with copied(patient.pipeline, asking()) as copy:
         with pytest.raises(UnavailableError) as refused:
-            copied(patient.plane, patient.pipeline, asking()).__enter__()
+            copied(patient.pipeline, asking()).__enter__()
         assert refused.value.error_id == "TIDE-CTRL-092"
         assert Path(copy.pipeline.layout.table("bronze/orders")).exists()
 
@@ -109,7 +137,7 @@ def test_nothing_is_played_in_a_protected_environment(patient: Patient) -> None:
     patient.ran(2)
     patient.drivers.environ('root: .data\nprotected: true\nkafka: {bootstrap_servers: "localhost:1"}\n')
     with pytest.raises(GateRefusedError) as refused:
-        copied(patient.plane, patient.pipeline, asking()).__enter__()
+        copied(patient.pipeline, asking()).__enter__()
     assert refused.value.error_id == "TIDE-CTRL-090"
     assert patient.tidemill(*PLAYED) == 1
     assert "TIDE-CTRL-090" in patient.tidemill.err
@@ -173,7 +201,7 @@ def test_a_link_in_the_place_of_the_copy_deletes_nothing_live(patient: Patient, 
     link.parent.mkdir(parents=True)
     link.symlink_to(root / inside if inside else root)
     with pytest.raises(GateRefusedError) as refused:
-        copied(patient.plane, patient.pipeline, asking()).__enter__()
+        copied(patient.pipeline, asking()).__enter__()
     assert refused.value.error_id == "TIDE-CTRL-094"
     assert files_of(patient) == before
 
@@ -182,6 +210,6 @@ def test_a_pipeline_that_cannot_be_copied_is_refused_and_nothing_is_written(pati
     patient.ran(2, ORDERS + "  - kafka: {topic: alerts, key: id}\n")
     before = files_of(patient)
     with pytest.raises(UsageError) as refused:
-        copied(patient.plane, patient.pipeline, asking()).__enter__()
+        copied(patient.pipeline, asking()).__enter__()
     assert refused.value.error_id == "TIDE-CTRL-091"
     assert (files_of(patient), left_over(patient)) == (before, [])

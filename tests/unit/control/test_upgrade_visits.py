@@ -194,7 +194,7 @@ def test_a_restart_waits_for_another_part_of_the_pipeline(upgraded: Upgraded) ->
     upgraded.spark_says(upgraded.state)
     upgraded.patient.drivers.hold_back("part")
     plane, request = upgraded.plane(), restart_request("restarted")
-    begin_part(plane, upgraded.patient.pipeline, "shadow", ["--last", "7"])
+    begin_part(plane, upgraded.patient.pipeline, "verify", ["--last", "7"])
     goal = begin(plane, request)
     assert (goal.kind, prove(plane, goal).state) == ("planned", "pending")
     upgraded.patient.drivers.let_go("part")

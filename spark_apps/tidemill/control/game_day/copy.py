@@ -2,7 +2,7 @@
 
 Its root lies inside the live one, so its checkpoint, tables, epochs, holds and audit are its own, and nothing
 that it does has a path to the live ones. Its environment is a file beside the locks of its drivers, which are
-processes of this machine, whatever the live ones are.
+processes of this machine, or of the pod in which the game day is played.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import yaml
 
@@ -23,6 +23,7 @@ from tidemill.control.procedures.run import Asking, act, plan_verb
 from tidemill.control.slot_lock import try_lock
 from tidemill.errors import GateRefusedError, UnavailableError, UsageError
 from tidemill.spec.project import Environment, Pipeline, load_environment, resolve_pipeline
+from tidemill.storage.store import Store
 
 # Of the live environment, what the copy must not have: it tells nobody of its runs, and nobody has to approve
 # what happens to it.
@@ -69,7 +70,7 @@ def check_playable(pipeline: Pipeline) -> None:
 
 
 @contextmanager
-def copied(plane: ControlPlane, pipeline: Pipeline, asking: Asking) -> Iterator[Copy]:
+def copied(pipeline: Pipeline, asking: Asking) -> Iterator[Copy]:
     """Copy a pipeline where it stands; the copy is gone at the end of the block.
 
     1. One game day for each pipeline at a time. 2. What one that was killed has left goes first. 3. The fork,
@@ -81,8 +82,7 @@ def copied(plane: ControlPlane, pipeline: Pipeline, asking: Asking) -> Iterator[
         TidemillError: Why there can be no fork, as of the verb.
     """
     check_playable(pipeline)
-    plane.own()
-    environment = _environment_of(pipeline)
+    store, environment = Store(pipeline.layout.root), _environment_of(pipeline)
     environment.run_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     # 1.
     with try_lock(environment.run_folder / "game_day.lock") as descriptor:
@@ -96,8 +96,8 @@ def copied(plane: ControlPlane, pipeline: Pipeline, asking: Asking) -> Iterator[
             )
         copy = Copy(resolve_pipeline(environment, pipeline.name), open_control_plane(environment))
         # 2.
-        check_own_place(pipeline.environment.layout.game_day(pipeline.name), "game-day")
-        _remove(plane, copy)
+        check_own_place(pipeline.layout.game_day(pipeline.name), "game-day")
+        _remove(store, copy)
         try:
             # 3.
             planned = plan_verb(asking, fork_into(pipeline, copy.pipeline), pipeline.name)
@@ -105,7 +105,7 @@ def copied(plane: ControlPlane, pipeline: Pipeline, asking: Asking) -> Iterator[
             yield copy
         finally:
             # 4.
-            _remove(plane, copy)
+            _remove(store, copy)
             environment.file.unlink(missing_ok=True)
             # Last, because the lock is in it: from then on the next game day may begin.
             shutil.rmtree(environment.run_folder, ignore_errors=True)
@@ -126,13 +126,13 @@ def _environment_of(pipeline: Pipeline) -> Environment:
     if live.secrets_folder is not None:
         told["secrets"] = {"folder": str(live.secrets_folder)}
     file.write_text(yaml.safe_dump({**told, "runtime": "local", "root": root}))
-    return load_environment(live.project, str(file))
+    return replace(load_environment(live.project, str(file)), run_root=live.run_root)
 
 
-def _remove(plane: ControlPlane, copy: Copy) -> None:
+def _remove(store: Store, copy: Copy) -> None:
     """End the copy's drivers, then delete what is below its root."""
     name, root = copy.pipeline.name, copy.pipeline.layout.root
     for driver in (copy.plane.running(name), copy.plane.running(name, "backfill")):
         if driver is not None:
             copy.plane.runtime.kill(driver)
-    plane.store.delete_folder(root)
+    store.delete_folder(root)

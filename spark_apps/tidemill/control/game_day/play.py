@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
+from pydantic import TypeAdapter
+
 from tidemill.control.driver_command import DriverRun
-from tidemill.control.game_day.copy import Copy, copied
+from tidemill.control.game_day.copy import Copy, check_playable, copied
 from tidemill.control.game_day.drills import Drills
 from tidemill.control.game_day.results import keep
 from tidemill.control.game_day.rule import DrillResult, GameDay, check_drills, playable
 from tidemill.control.plane import ControlPlane
 from tidemill.control.procedures.run import Asking
 from tidemill.control.run_id import new_run_id
+from tidemill.control.spark_part import run_part
 from tidemill.errors import TidemillError
 from tidemill.spec.project import Pipeline, resolve_pipeline
 
@@ -24,10 +28,10 @@ def play(
     drills: Sequence[str] = (),
     tell: Callable[[str], None] = lambda _: None,
 ) -> GameDay:
-    """Copy a pipeline, do the drills on the copy, and keep what was measured.
+    """Copy a pipeline, do the drills on the copy, and keep what was measured: where its drivers run.
 
-    The live pipeline is only read. A drill that fails ends the game day: those after it would begin with a
-    broken copy.
+    The live pipeline is only read. In this process beside local drivers, else in a pod, where a request that
+    is made again finds the very same game day.
 
     Args:
         plane: Of the live pipeline.
@@ -39,15 +43,39 @@ def play(
     Raises:
         GateRefusedError: TIDE-CTRL-090.
         UsageError: TIDE-CTRL-091, TIDE-CTRL-093.
-        UnavailableError: TIDE-CTRL-092, or TIDE-CTRL-030 where there is no Spark.
+        UnavailableError: TIDE-CTRL-092, or TIDE-CTRL-030 where there is no Spark; in a pod, as `run_part`.
     """
     wanted = check_drills(drills)
+    check_playable(pipeline)
+    plane.own()
+    run_id = asking.request_id or new_run_id("game-day", datetime.now(UTC))
+    if plane.environment.spec.runtime == "local":
+        return rehearse(pipeline, replace(asking, request_id=run_id), wanted, tell)
+    chosen = [word for drill in wanted for word in ("--drill", drill)]
+    words = ["--request", run_id, "--by", asking.asker, *chosen]
+    return TypeAdapter(GameDay).validate_python(run_part(plane, pipeline, "game_day", words, tell))
+
+
+def rehearse(
+    pipeline: Pipeline, asking: Asking, drills: Sequence[str], tell: Callable[[str], None]
+) -> GameDay:
+    """Play in this place. A drill that fails ends the game day: the next would begin with a broken copy.
+
+    Args:
+        pipeline: The live pipeline.
+        asking: Who asks; its request names the game day.
+        drills: Which, in their order.
+        tell: Hears of each step.
+
+    Raises:
+        TidemillError: As `play`.
+    """
     at = datetime.now(UTC)
-    with copied(plane, pipeline, asking) as copy:
+    with copied(pipeline, replace(asking, request_id="")) as copy:
         copy.plane.runtime.check(DriverRun(pipeline.name, "stream", "game-day"))
-        results = tuple(_results(copy, asking, wanted, tell))
-    day = GameDay(pipeline.name, new_run_id("game-day", at), at, asking.asker, results)
-    keep(plane.layout, day)
+        results = tuple(_results(copy, asking, drills, tell))
+    day = GameDay(pipeline.name, asking.request_id, at, asking.asker, results)
+    keep(pipeline.layout, day)
     return day
 
 

@@ -34,7 +34,7 @@ PROBE_TIMEOUT_SECONDS = 5
 
 def driver_arguments(pipeline: Pipeline, run: DriverRun) -> list[str]:
     """What the image's entry point gets: a driver of this run, or a part of a verb."""
-    program = ["driver"] if run.module == "driver" else ["python", "-m", f"tidemill.engine.{run.module}"]
+    program = ["python", "-m", run.program] if run.is_part else ["driver"]
     place = ("--project", pod.PROJECT_FOLDER, "--env", _environment_file(pipeline))
     return [*program, *place, *run.words]
 
@@ -122,8 +122,8 @@ def pod_template(start: Start, restart_policy: str) -> Part:
         "spec": {
             **pod.placement(settings),
             "serviceAccountName": settings.service_accounts.driver,
-            # A driver makes and removes its executors; a part of a verb works alone.
-            "automountServiceAccountToken": start.run.mode != "verb"
+            # A driver makes and removes its executors; a part works alone.
+            "automountServiceAccountToken": not start.run.is_part
             and start.pipeline.size.executors is not None,
             "enableServiceLinks": False,
             "restartPolicy": restart_policy,
@@ -149,7 +149,7 @@ def _container(start: Start) -> Part:
             {"name": "block-manager", "containerPort": pod.BLOCK_MANAGER_PORT},
             {"name": "http", "containerPort": pod.HTTP_PORT},
         ],
-        "resources": pod.container_resources(start.pipeline.size.driver),
+        "resources": pod.container_resources(start.pipeline.size.driver, start.run.drivers_within),
         "securityContext": pod.container_security(),
         # What a driver that could not log wrote to its console, if it wrote no message of its own.
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -194,7 +194,7 @@ def _environment_file(pipeline: Pipeline) -> str:
 
 
 def _probes(run: DriverRun) -> Part:
-    if run.mode == "verb":
+    if run.is_part:
         # It answers nobody; whoever started it waits for its result.
         return {}
     alive = {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from datetime import timedelta
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,15 +14,26 @@ from tests.support.api_server import ApiServerInMemory, away
 from tests.support.cluster_project import OWNER, Clock, ClusterProject
 from tests.support.eventually import eventually
 from tidemill.control.driver_command import DriverRun
+from tidemill.control.game_day.play import play
+from tidemill.control.game_day.rule import DrillResult, GameDay
 from tidemill.control.kubernetes import slot_objects
 from tidemill.control.kubernetes.api import CONFIG_MAPS, JOBS, PODS, Document
 from tidemill.control.kubernetes.stuck import LONGEST_BEFORE_START
 from tidemill.control.plane import ControlPlane
+from tidemill.control.procedures.run import Asking
 from tidemill.control.spark_part import run_part
 from tidemill.engine.part_result import PartResult, write_part_result
 from tidemill.errors import SpecError, UnavailableError
+from tidemill.spec.project import resolve_pipeline
 from tidemill.storage.store import Store
 
+FILES_TO_TABLE = """
+description: Orders.
+owner: tests
+source: {files: {path: "s3a://landing/orders", format: text}}
+sinks:
+  - delta: {table: bronze/orders}
+"""
 PART = DriverRun("orders", "verb", "table_restore-1", ("--restore", "{}"), "table_restore")
 
 
@@ -42,6 +55,23 @@ def test_a_part_is_a_job_of_one_pod_that_works_alone(cluster_project: ClusterPro
     assert job["spec"]["ttlSecondsAfterFinished"] == 36 * 3600
 
 
+def test_a_game_day_is_a_pod_with_memory_for_two_drivers_and_keeps_no_verb_waiting(
+    cluster_project: ClusterProject,
+) -> None:
+    day = DriverRun("orders", "aside", "game_day-1", ("--request", "r"), "game_day")
+    start, verb = cluster_project.start(day), cluster_project.start(PART)
+    (container,) = slot_objects.job(start)["spec"]["template"]["spec"]["containers"]
+    assert container["args"][:3] == ["python", "-m", "tidemill.control.game_day.part"]
+    assert container["args"][-4:] == ["--run-id", "game_day-1", "--request", "r"]
+    assert (start.slot_name, verb.slot_name) == ("tidemill-orders.aside", "tidemill-orders.verb")
+    (other,) = slot_objects.job(verb)["spec"]["template"]["spec"]["containers"]
+    of_one = int(other["resources"]["limits"]["memory"].removesuffix("Mi"))
+    # And for whoever plays.
+    assert container["resources"]["limits"]["memory"] == f"{2 * of_one + 512}Mi"
+    assert container["resources"]["requests"]["cpu"] == other["resources"]["requests"]["cpu"]
+    assert container.keys() == other.keys()
+
+
 class Parts:
     """A verb on a cluster, and what the pods of its parts do."""
 
@@ -52,11 +82,21 @@ class Parts:
         runtime = project.runtime(api, clock=self.clock)
         self.plane = ControlPlane(self.pipeline.environment, Store(self.pipeline.layout.root), runtime)
         self.came_to: list[Any] = []
+        self.told: list[str] = []
         patch.setattr("tidemill.control.spark_part.POLL_SECONDS", 0.01)
 
     def begin(self) -> threading.Thread:
         """Somebody types the verb, and waits for its part."""
         thread = threading.Thread(target=self._run)
+        thread.start()
+        return thread
+
+    def play(self) -> threading.Thread:
+        """Somebody, or a task that is repeated, asks for a game day."""
+        asking = Asking("fork", (), "ann", lambda *words: " ".join(words), request_id="day-1")
+        pipeline = resolve_pipeline(self.plane.environment, "orders")
+        act = partial(play, self.plane, pipeline, asking, ["kill"], self.told.append)
+        thread = threading.Thread(target=lambda: self.came_to.append(act()))
         thread.start()
         return thread
 
@@ -98,6 +138,26 @@ def test_a_verb_waits_for_its_part_and_two_of_the_same_share_one(parts: Parts) -
     second.join()
     assert parts.came_to == [["done"], ["done"]]
     assert len(parts.api.list(JOBS, {})) == 1
+
+
+def test_a_game_day_that_is_asked_for_again_is_the_one_that_is_played(
+    cluster_project: ClusterProject, parts: Parts
+) -> None:
+    cluster_project.declare("orders", FILES_TO_TABLE)
+    first, again = parts.play(), parts.play()
+    parts.api.logs[parts.pod()["metadata"]["name"]] = "kill: recovered after 9.5 s"
+    killed = DrillResult("kill", "recovered", 9.5, "batch 7")
+    day = GameDay("orders", "day-1", datetime.now(UTC), "ann", (killed,))
+    parts.finish({**asdict(day), "at": day.at.isoformat()})
+    for thread in (first, again):
+        thread.join()
+    # Whoever comes later, too.
+    parts.play().join()
+    assert parts.came_to == [day, day, day]
+    (job,) = parts.api.list(JOBS, {})
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["args"][-6:] == ["--request", "day-1", "--by", "ann", "--drill", "kill"]
+    assert set(parts.told) == {"kill: recovered after 9.5 s"}
 
 
 def test_a_part_whose_pod_cannot_start_is_removed_and_told(parts: Parts) -> None:

@@ -1,0 +1,45 @@
+"""`python -m tidemill.control.game_day.part --pipeline NAME …`: a game day in a pod of the drivers' image.
+
+The copy's drivers are processes of this pod: nothing of the cluster is asked, and all goes with the pod.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import tempfile
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from tidemill.control.game_day.play import rehearse
+from tidemill.control.procedures.run import Asking
+from tidemill.engine.part_process import run_process
+from tidemill.spec.project import Pipeline
+
+
+def main() -> int:
+    """Play the game day that the arguments name; its answer is the `GameDay`."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--request", required=True)
+    parser.add_argument("--by", required=True)
+    parser.add_argument("--drill", action="append", required=True)
+    return run_process(parser, _play)
+
+
+def _play(pipeline: Pipeline, arguments: argparse.Namespace) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        environment = replace(pipeline.environment, run_root=Path(folder))
+        here = replace(pipeline, environment=environment)
+        asking = Asking("fork", (), arguments.by, _command, reason="game day", request_id=arguments.request)
+        day = rehearse(here, asking, arguments.drill, lambda step: print(step, flush=True))  # noqa: T201
+    return {**asdict(day), "at": day.at.isoformat()}
+
+
+def _command(*words: str) -> str:
+    return shlex.join(["tidemill", *words])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
