@@ -39,8 +39,9 @@ from tidemill.checkpoint.root_owner import CONTROL_PLANE_VARIABLE, check_started
 from tidemill.checkpoint.status import Status, read_status, write_status
 from tidemill.control.driver_command import DriverRun, driver_command
 from tidemill.engine.arguments import parse_arguments
+from tidemill.engine.driver_pod import check_first_pod, this_pod
 from tidemill.engine.heartbeat import Heartbeat
-from tidemill.errors import FencedError
+from tidemill.errors import FencedError, GateRefusedError
 from tidemill.ledger.entry import Code, LedgerEntry
 from tidemill.spec.project import Environment, find_project, load_environment
 from tidemill.storage.store import Store
@@ -68,7 +69,7 @@ class FakeDriver:
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.run = arguments
-        project = find_project(arguments.project)
+        project = find_project(arguments.project, own_sources=arguments.sources)
         self.environment = load_environment(project, arguments.env)
         self.store = Store(self.environment.layout.root)
         self.behaviour_file = project.folder / "behaviour" / arguments.pipeline
@@ -86,10 +87,11 @@ class FakeDriver:
         sys.stdout.write(f"fake driver {self.run.run_id}: {behaviour}\n")
         sys.stdout.flush()
         try:
+            check_first_pod(this_pod(), self.run.mode)
             check_started_by_owner(
                 self.store, self.environment.layout, os.environ.get(CONTROL_PLANE_VARIABLE)
             )
-        except FencedError as displaced:
+        except (FencedError, GateRefusedError) as displaced:
             self.error = {"id": displaced.error_id, "problem": displaced.problem}
             return self.receipt("failed", displaced.exit_code)
         self.status("starting")

@@ -69,9 +69,11 @@ class DriverRun:
 
 def driver_command(environment: Environment, run: DriverRun) -> list[str]:
     """Arguments that start the driver on this machine with this interpreter."""
+    sources = environment.project.own_sources
     return [
         *(sys.executable, "-m", run.program),
         *("--project", str(environment.project.folder)),
         *("--env", str(environment.file)),
+        *(() if sources is None else ("--sources", str(sources))),
         *run.words,
     ]

@@ -11,6 +11,7 @@ from tidemill.checkpoint.holds import Hold
 from tidemill.checkpoint.receipts import Receipt
 from tidemill.checkpoint.status import Status
 from tidemill.control.endings import Ending
+from tidemill.control.rollback import Rollback
 from tidemill.control.runtime import StartedDriver
 from tidemill.errors import TidemillError
 
@@ -22,7 +23,11 @@ class Facts:
     Args:
         pipeline: Its name.
         mode: Mode that conf declares; None if its file is gone.
-        digest: Digest of the definition; None without one.
+        digest: Digest of the version that should run: as defined, or the one before it if the defined one
+            was given up; None without a definition.
+        kept: Digest of the newest version that made progress and could be started again.
+        rollback: That the defined version was given up.
+        back_to: Digest of the version to go back to, if the defined one makes no progress; None for none.
         problem: Why the declaration cannot be used.
         by_hand: Whether it runs only when someone has asked for it: it is for trying out, or not for here.
         grace_period: How long a driver may drain before it is killed.
@@ -46,6 +51,9 @@ class Facts:
     now: datetime
     mode: Literal["stream", "incremental"] | None = "stream"
     digest: str | None = None
+    kept: str | None = None
+    rollback: Rollback | None = None
+    back_to: str | None = None
     problem: TidemillError | None = None
     by_hand: bool = False
     grace_period: timedelta = timedelta(seconds=120)

@@ -63,6 +63,10 @@ class LocalRuntime:
     command: CommandBuilder = driver_command
     variables: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
+    def of(self, environment: Environment) -> LocalRuntime:
+        """The same for a version that is not the declared one."""
+        return replace(self, environment=environment)
+
     def identity(self) -> Identity:
         """Which control plane this folder's processes are."""
         return local_identity(self._folder)

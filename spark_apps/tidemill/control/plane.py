@@ -13,7 +13,7 @@ from tidemill.control.driver_command import driver_command
 from tidemill.control.endings import Ending, ending_of
 from tidemill.control.local_runtime import CommandBuilder, LocalRuntime
 from tidemill.control.ownership import as_owner, own_root
-from tidemill.control.restart_history import RestartHistory
+from tidemill.control.remembered import History
 from tidemill.control.runtime import MainSlot, Runtime, Slot, StartedDriver, is_held
 from tidemill.errors import TidemillError, UsageError
 from tidemill.names import Layout
@@ -73,9 +73,9 @@ class ControlPlane:
         start = self.runtime.last_start(pipeline, slot)
         return start if start is not None and start.alive else None
 
-    def history(self, pipeline: str) -> RestartHistory:
-        """How the pipeline's drivers ended."""
-        return RestartHistory(self.runtime.memory(pipeline))
+    def history(self, pipeline: str) -> History:
+        """How the pipeline's drivers ended, and which version may come back."""
+        return History(self.runtime.memory(pipeline))
 
     def last_ending(self, pipeline: str, slot: Slot = "main") -> Ending | None:
         """How the newest driver of a slot ended; None if it runs or there never was one."""

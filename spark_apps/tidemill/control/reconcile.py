@@ -12,6 +12,7 @@ from tidemill.control.endings import Ending
 from tidemill.control.facts import Facts
 from tidemill.control.hung import NO_PROGRESS_PAGE, why_hung
 from tidemill.control.restart_policy import class_of, judge_crashes
+from tidemill.control.rollback import Rollback, why_given_up
 from tidemill.control.runtime import StartedDriver
 from tidemill.control.suspension import words_of
 from tidemill.spec.restarts import RestartPolicy
@@ -21,7 +22,9 @@ from tidemill.spec.restarts import RestartPolicy
 # new driver fences off the other, which gives way before its next batch.
 LONGEST_SILENCE_OF_NEWER = timedelta(minutes=20)
 
-Action = Literal["start", "stop", "kill", "leave", "plan", "wait", "hold", "refused", "failed", "unseen"]
+Action = Literal[
+    "start", "stop", "kill", "leave", "plan", "wait", "return", "hold", "refused", "failed", "unseen"
+]
 
 
 @dataclass(frozen=True)
@@ -29,8 +32,9 @@ class Decision:
     """What to do about a pipeline, and why.
 
     `plan`: Spark says what state a changed definition would keep, before the old one stops.
-    `hold`: restarts are used up. `refused`: the declaration or the driver said no. `failed`: the decision
-    could not be made or carried out. `unseen`: storage or API server did not answer; it is tried again.
+    `return`: the version is given up, and the one before takes its place. `hold`: restarts are used up.
+    `refused`: the declaration or the driver said no. `failed`: the decision could not be made or carried out.
+    `unseen`: storage or API server did not answer; it is tried again.
     `replaces`: the driver would be replaced by one of a new version, if it is its turn.
     `alarm`: a person should know, though it is tried again.
     """
@@ -45,7 +49,7 @@ class Decision:
     @property
     def needs_human(self) -> bool:
         """Whether a person should know: the pipeline is down, or wrong, perhaps until an operator acts."""
-        return self.alarm or self.action in ("hold", "refused", "failed")
+        return self.alarm or self.action in ("return", "hold", "refused", "failed")
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,14 @@ class Reconciler:
 
     def decide(self, facts: Facts) -> Decision:
         """What to do now."""
+        decision = self._decide(facts)
+        why = why_given_up(facts, decision)
+        if not why:
+            return decision
+        reason = f"its new version made no progress, and is given up for the one before: {why}"
+        return Decision("return", reason, runbook="rollback")
+
+    def _decide(self, facts: Facts) -> Decision:
         if facts.running is not None:
             return _unless_stuck(facts.running, self._about_running(facts, facts.running))
         if facts.problem is not None and (facts.is_wanted or not facts.by_hand):
@@ -82,6 +94,8 @@ class Reconciler:
             return Decision("leave", f"incremental run {driver.run_id} is at work")
         if not facts.is_wanted:
             return Decision("stop", _why_not_wanted(facts))
+        if facts.rollback is not None:
+            return _about_given_up(driver, facts.rollback)
         if driver.digest != facts.digest:
             return _about_changed(facts)
         return Decision("leave", "runs")
@@ -144,6 +158,18 @@ def _unless_stuck(driver: StartedDriver, decision: Decision) -> Decision:
     if driver.stuck and decision.action in ("leave", "kill"):
         return Decision("failed", driver.stuck, runbook="kubernetes-object-refused")
     return decision
+
+
+def _about_given_up(driver: StartedDriver, rollback: Rollback) -> Decision:
+    """The version before runs, and a person should know, until they deploy another one or start this anew."""
+    if driver.digest != rollback.to:
+        reason = "its version was given up: it drains, and the next visit starts the one before"
+        return Decision("stop", reason)
+    reason = (
+        f"it runs the version before: the new one made no progress ({rollback.why}) and was given up at "
+        f"{rollback.at:%Y-%m-%d %H:%M} UTC"
+    )
+    return Decision("refused", reason, runbook="rollback")
 
 
 def _about_changed(facts: Facts) -> Decision:

@@ -12,6 +12,7 @@ from tidemill.errors import TidemillError
 
 if TYPE_CHECKING:
     from tidemill.control.driver_log import LogNews, LogPosition
+    from tidemill.spec.project import Environment
 
 # A stream and an incremental run of one pipeline exclude each other: both move its checkpoint. A
 # backfill has a slot of its own, so that it can run beside the stream; and so have parts, of either mode.
@@ -126,6 +127,9 @@ class Memory(Protocol):
 
 class Runtime(Protocol):
     """A place where drivers run. Every method returns at once; nothing waits for a driver."""
+
+    def of(self, environment: Environment) -> Runtime:
+        """The same place, where drivers are started as another version declares them."""
 
     def identity(self) -> Identity:
         """Which control plane starts drivers here: who shares its slots shares its identity."""

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal
 
-from tidemill.checkpoint.desired import read_desired
+from tidemill.checkpoint.desired import Desired, read_desired
 from tidemill.checkpoint.holds import Hold, read_holds
 from tidemill.checkpoint.receipts import newest_receipt
 from tidemill.checkpoint.status import read_status
 from tidemill.control.endings import Ending
 from tidemill.control.facts import Facts
 from tidemill.control.plane import ControlPlane
-from tidemill.control.restart_history import endings_in, with_ending
+from tidemill.control.remembered import Remembered, remembered_in, with_ending
+from tidemill.control.rollback import version_before
 from tidemill.control.runtime import MainSlot, StartedDriver
 from tidemill.control.upgrade_check import verdict_so_far
 from tidemill.errors import TidemillError
@@ -39,17 +40,19 @@ def gather_facts(plane: ControlPlane, name: str, now: datetime, slot: MainSlot |
     running = slot.start if slot.start is not None and slot.start.alive else None
     ended = slot.start if running is None else None
     ending = None if ended is None else plane.ending_of(ended)
-    endings = with_ending(endings_in(slot.memory), ending)
+    known = remembered_in(slot.memory)
+    endings = with_ending(known.endings, ending)
+    desired = read_desired(plane.store, plane.layout, name)
+    version = _version(pipeline, known.with_ending(ending), desired)
     return Facts(
         pipeline=name,
         now=now,
         mode=_mode_of(pipeline, problem),
-        digest=None if pipeline is None else pipeline.version_digest,
         problem=problem,
         by_hand=_by_hand(pipeline, problem),
         grace_period=plane.environment.spec.grace_period,
         on_change=plane.environment.spec.on_change,
-        desired=read_desired(plane.store, plane.layout, name),
+        desired=desired,
         running=running,
         ended=ended,
         endings=tuple(endings),
@@ -57,8 +60,22 @@ def gather_facts(plane: ControlPlane, name: str, now: datetime, slot: MainSlot |
         newest_receipt=None if running else newest_receipt(plane.store, plane.layout, name),
         newest_status=read_status(plane.store, plane.layout, name),
         **_patience(plane, pipeline),
-        **_successor(plane, pipeline, running),
+        kept=None if known.kept is None else known.kept.digest,
+        **version,
+        **({} if version.get("rollback") else _successor(plane, pipeline, running)),
     )
+
+
+def _version(pipeline: Pipeline | None, known: Remembered, desired: Desired | None) -> dict[str, Any]:
+    """Which version should run, and which one could take its place."""
+    if pipeline is None:
+        return {}
+    declared, rollback, spec = pipeline.version_digest, known.rollback, pipeline.environment.spec
+    if rollback is not None and rollback.holds(declared, known.kept, desired):
+        return {"digest": rollback.to, "rollback": rollback}
+    if spec.on_change == "leave" or not spec.upgrade.rollback:
+        return {"digest": declared}
+    return {"digest": declared, "back_to": version_before(declared, known.kept, known.endings)}
 
 
 def _patience(plane: ControlPlane, pipeline: Pipeline | None) -> dict[str, Any]:

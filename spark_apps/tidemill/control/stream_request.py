@@ -112,7 +112,7 @@ def _bring_about(plane: ControlPlane, request: StreamRequest, pipeline: Pipeline
         plane.runtime.drain(driver)
         return Goal(pipeline=request.pipeline, kind="stopped", final=False)
     if driver is None and pipeline is not None:
-        start_stream(plane, request.pipeline, pipeline.version_digest, request.run_id)
+        start_stream(plane, pipeline, request.run_id)
     started_after = request.at if request.verb == "restart" else None
     return Goal(pipeline=request.pipeline, kind="progress", started_after=started_after)
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from tidemill.checkpoint.desired import read_desired
 from tidemill.checkpoint.status import read_status
 from tidemill.control.plane import ControlPlane
-from tidemill.control.restart_history import endings_in, with_ending
+from tidemill.control.remembered import Remembered, remembered_in, with_ending
 from tidemill.control.runtime import MainSlot
 from tidemill.control.side_by_side import Limits, side_by_side
 from tidemill.control.waves import Stage, Standing, Wave, is_in_question, stage_of, wave_of
@@ -65,7 +65,11 @@ def _stage_or_unknown(plane: ControlPlane, name: str, slot: MainSlot, now: datet
 
 def _stage(plane: ControlPlane, name: str, slot: MainSlot, now: datetime) -> Stage:
     running = slot.start if slot.start is not None and slot.start.alive else None
-    endings = endings_in(slot.memory)
+    known = remembered_in(slot.memory)
+    if known.rollback is not None and _went_back(plane, name, known):
+        # What is wrong for one is not tried on the next.
+        return "failed"
+    endings = known.endings
     if slot.start is None or slot.start.mode != "stream" or not is_in_question(running, endings):
         return "settled"
     pipeline = _wanted(plane, name, now)
@@ -81,6 +85,16 @@ def _stage(plane: ControlPlane, name: str, slot: MainSlot, now: datetime) -> Sta
         pipeline.progress_within,
     )
     return stage_of(standing, now)
+
+
+def _went_back(plane: ControlPlane, name: str, known: Remembered) -> bool:
+    """Whether the stream runs the version before the declared one, which was given up."""
+    try:
+        declared = resolve_pipeline(plane.environment, name).version_digest
+    except TidemillError:
+        return False
+    desired = read_desired(plane.store, plane.layout, name)
+    return known.rollback is not None and known.rollback.holds(declared, known.kept, desired)
 
 
 def _wanted(plane: ControlPlane, name: str, now: datetime) -> Pipeline | None:

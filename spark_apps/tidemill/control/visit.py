@@ -13,20 +13,24 @@ from tidemill.control.driver_command import DriverRun
 from tidemill.control.driver_record import machine_trouble
 from tidemill.control.endings import Ending
 from tidemill.control.facts import Facts
+from tidemill.control.kept_version import packed, unpacked
 from tidemill.control.plane import ControlPlane
 from tidemill.control.planning_room import PlanningRoom
 from tidemill.control.progress import Stall, stall_of
 from tidemill.control.reconcile import Action, Decision, Reconciler
+from tidemill.control.remembered import remembered_in
 from tidemill.control.restart_policy import RestartBudget, budget_of
+from tidemill.control.rollback import Rollback
 from tidemill.control.run_id import new_run_id
 from tidemill.control.runtime import MainSlot, StartedDriver
 from tidemill.control.side_by_side import IsLate
 from tidemill.control.stream_facts import gather_facts
 from tidemill.control.turn_of_streams import WaveOnDemand
 from tidemill.control.upgrade_check import begin_planning
+from tidemill.control.waves import has_progressed
 from tidemill.engine.classify import classify
 from tidemill.errors import InternalError, TidemillError, UnavailableError
-from tidemill.spec.project import resolve_pipeline
+from tidemill.spec.project import Pipeline, resolve_pipeline
 
 # Looks at storage and API server that may fail before a visit is put off, and the pause between two, in
 # seconds: most failures are over by then.
@@ -86,6 +90,7 @@ class Visitor:
             if is_late():
                 return []
             done = self._do(facts, decision)
+            _keep_version(self.plane, facts)
             return [replace(done, stall=stall_of(facts), wanted=facts.is_wanted, budget=self._budget(facts))]
         except Exception as error:  # noqa: BLE001  # an entry point: the other pipelines must be visited
             return [Outcome(name, undecided(problem_of(error)))]
@@ -137,21 +142,23 @@ def undecided(error: TidemillError) -> Decision:
     return Decision(action, str(error), runbook=error.runbook)
 
 
-def start_stream(plane: ControlPlane, pipeline: str, digest: str, run_id: str) -> StartedDriver:
+def start_stream(plane: ControlPlane, pipeline: Pipeline, run_id: str) -> StartedDriver:
     """Start the driver of a stream unless one runs; remember first how the one before ended.
 
     Raises:
         TidemillError: Why it could not be made; that is remembered, too.
     """
-    ending = plane.last_ending(pipeline)
+    name, digest = pipeline.name, pipeline.version_digest
+    ending = plane.last_ending(name)
     if ending is not None:
-        plane.history(pipeline).note(ending)
+        plane.history(name).note(ending)
     try:
-        return plane.runtime.start(DriverRun(pipeline, "stream", run_id), digest).driver
+        runtime = plane.runtime.of(pipeline.environment)
+        return runtime.start(DriverRun(name, "stream", run_id), digest).driver
     except TidemillError as error:
         # What cannot be noted now is known by what it left: a claim without a driver.
         with contextlib.suppress(TidemillError, OSError):
-            plane.history(pipeline).note(_not_made(plane, pipeline, run_id, digest, error))
+            plane.history(name).note(_not_made(plane, name, run_id, digest, error))
         raise
 
 
@@ -173,15 +180,39 @@ def _not_made(plane: ControlPlane, pipeline: str, run_id: str, digest: str, erro
 def _carry_out(plane: ControlPlane, facts: Facts, decision: Decision) -> Outcome:
     if decision.action != "start":
         return Outcome(facts.pipeline, decision, _act_on_driver(plane, facts, decision))
-    if facts.digest is None:
-        raise InternalError("TIDE-CTRL-005", "A start was decided without a declaration.")
     try:
-        driver = start_stream(plane, facts.pipeline, facts.digest, new_run_id("stream", facts.now))
+        driver = _start(plane, facts)
     except Exception as error:  # noqa: BLE001  # whatever it is, the driver could not be made
         problem = problem_of(error)
         failed = replace(decision, action="failed", reason=str(problem), runbook=problem.runbook)
         return Outcome(facts.pipeline, failed)
     return Outcome(facts.pipeline, decision, driver)
+
+
+def _start(plane: ControlPlane, facts: Facts) -> StartedDriver:
+    """A driver of the declared version, or of the one before it."""
+    name, run_id = facts.pipeline, new_run_id("stream", facts.now)
+    if facts.rollback is None:
+        return start_stream(plane, resolve_pipeline(plane.environment, name), run_id)
+    kept = remembered_in(plane.runtime.memory(name).read()).kept
+    if kept is None or kept.digest != facts.digest:
+        raise InternalError("TIDE-CTRL-005", "A start was decided of a version that is not kept.")
+    with unpacked(plane.environment, name, kept) as pipeline:
+        return start_stream(plane, pipeline, run_id)
+
+
+def _keep_version(plane: ControlPlane, facts: Facts) -> None:
+    """Keep the declared version once it has made progress; where it cannot be kept, there is no way back."""
+    driver, name = facts.running, facts.pipeline
+    if driver is None or driver.mode != "stream" or facts.digest in (None, facts.kept):
+        return
+    if driver.digest != facts.digest or not has_progressed(facts.newest_status, driver):
+        return
+    with contextlib.suppress(TidemillError, OSError):
+        pipeline = resolve_pipeline(plane.environment, name)
+        version = packed(pipeline, facts.now) if pipeline.version_digest == driver.digest else None
+        if version is not None:
+            plane.history(name).keep(version)
 
 
 def _have_planned(plane: ControlPlane, room: PlanningRoom, facts: Facts, decision: Decision) -> Outcome:
@@ -199,8 +230,10 @@ def _have_planned(plane: ControlPlane, room: PlanningRoom, facts: Facts, decisio
 
 def _act_on_driver(plane: ControlPlane, facts: Facts, decision: Decision) -> StartedDriver | None:
     driver = facts.running
+    if decision.action == "return":
+        _give_up(plane, facts, decision)
     match decision.action:
-        case "stop" if driver is not None:
+        case "stop" | "return" if driver is not None:
             plane.runtime.drain(driver)
         case "kill" if driver is not None:
             plane.runtime.kill(driver)
@@ -208,8 +241,16 @@ def _act_on_driver(plane: ControlPlane, facts: Facts, decision: Decision) -> Sta
         case "leave" | "failed" if driver is not None and driver.drain_requested_at is not None:
             # Asking may have failed half-way, with the request noted and the driver not told.
             plane.runtime.drain(driver)
-        case "leave" | "refused" | "hold" if facts.ended is not None:
+        case "leave" | "refused" | "hold" | "return" if facts.ended is not None:
             plane.runtime.put_away(facts.ended)
         case "wait" if facts.ended is not None and facts.holds:
             plane.runtime.put_away(facts.ended)
     return driver
+
+
+def _give_up(plane: ControlPlane, facts: Facts, decision: Decision) -> None:
+    """Note it first: whoever visits next starts the version before, whatever becomes of this visit."""
+    if facts.digest is None or facts.back_to is None:
+        raise InternalError("TIDE-CTRL-005", "A version was given up, and there is none before it.")
+    note = Rollback(version=facts.digest, to=facts.back_to, at=facts.now, why=decision.reason)
+    plane.history(facts.pipeline).note_rollback(note)

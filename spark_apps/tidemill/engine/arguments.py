@@ -12,6 +12,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tidemill.engine.driver", description="One run of one pipeline.")
     parser.add_argument("--project", help="folder that holds conf/ and spark_apps/transforms/")
     parser.add_argument("--env", help="name or file of the environment")
+    parser.add_argument("--sources", help="folder that holds both of a version that was kept")
     parser.add_argument("--pipeline", required=True)
     parser.add_argument("--mode", required=True, choices=["stream", "incremental", "backfill"])
     parser.add_argument("--run-id", default=f"manual-{datetime.now(UTC):%Y%m%dT%H%M%S}")

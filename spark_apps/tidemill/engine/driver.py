@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     log_json_lines(run={"pipeline": arguments.pipeline, "run_id": arguments.run_id})
     heartbeat = Heartbeat.of_this_process()
     try:
-        project: Project = find_project(arguments.project)
+        project: Project = find_project(arguments.project, own_sources=arguments.sources)
         pipeline = resolve_pipeline(load_environment(project, arguments.env), arguments.pipeline)
         if arguments.mode != "backfill":
             check_here(pipeline, arguments.mode)

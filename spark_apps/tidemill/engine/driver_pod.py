@@ -12,13 +12,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from tidemill.errors import FencedError, GateRefusedError
-from tidemill.spec.pod import (
-    NAMESPACE_VARIABLE,
-    POD_IP_VARIABLE,
-    POD_NAME_VARIABLE,
-    POD_UID_VARIABLE,
-    SCRATCH_FOLDER,
-)
+from tidemill.spec.pod import POD_VARIABLES, SCRATCH_FOLDER
 from tidemill.spec.project import Pipeline
 
 LOOPBACK = "127.0.0.1"
@@ -78,8 +72,7 @@ class DriverPod:
 
 def this_pod(variables: Mapping[str, str] = os.environ) -> DriverPod | None:
     """The pod of this process; None outside of one."""
-    needed = (POD_NAME_VARIABLE, POD_UID_VARIABLE, POD_IP_VARIABLE, NAMESPACE_VARIABLE)
-    name, uid, ip, namespace = (variables.get(variable) for variable in needed)
+    name, uid, ip, namespace = (variables.get(variable) for variable in POD_VARIABLES)
     if name and uid and ip and namespace:
         return DriverPod(name, uid, ip, namespace, uuid.uuid4().hex[:8])
     return None

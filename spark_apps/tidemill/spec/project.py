@@ -33,14 +33,25 @@ ENVIRONMENT_VARIABLE = "TIDEMILL_ENV"
 
 @dataclass(frozen=True)
 class Project:
-    """A folder that holds `conf/` and `spark_apps/transforms/`."""
+    """A folder that holds `conf/` and `spark_apps/transforms/`.
+
+    Args:
+        folder: The folder; relative paths in its files begin there.
+        own_sources: Folder with both of a version that is not the one in `folder`.
+    """
 
     folder: Path
+    own_sources: Path | None = None
+
+    @property
+    def sources(self) -> Path:
+        """Folder that holds `conf/` and `spark_apps/transforms/`."""
+        return self.own_sources or self.folder
 
     @property
     def transforms(self) -> Path:
         """Folder with one file per transform."""
-        return self.folder / "spark_apps" / "transforms"
+        return self.sources / "spark_apps" / "transforms"
 
     def transform_file(self, transform: str) -> Path:
         """File of a transform, `file:function` or `file.sql`."""
@@ -50,17 +61,17 @@ class Project:
     @property
     def schemas(self) -> Path:
         """Folder with the payload schemas."""
-        return self.folder / "conf" / "schemas"
+        return self.sources / "conf" / "schemas"
 
     @property
     def pipelines(self) -> Path:
         """Folder with one file per pipeline."""
-        return self.folder / "conf" / "pipelines"
+        return self.sources / "conf" / "pipelines"
 
     @property
     def environments(self) -> Path:
         """Folder with one file per environment."""
-        return self.folder / "conf" / "environments"
+        return self.sources / "conf" / "environments"
 
     def pipeline_names(self) -> list[str]:
         """Names of all pipelines, sorted.
@@ -300,8 +311,15 @@ def _is_pipeline_file(file: Path) -> bool:
     return file.suffix == ".yaml" and re.fullmatch(PIPELINE_PATTERN, file.stem) is not None and file.is_file()
 
 
-def find_project(folder: str | None = None, variables: Mapping[str, str] = os.environ) -> Project:
+def find_project(
+    folder: str | None = None, variables: Mapping[str, str] = os.environ, own_sources: str | None = None
+) -> Project:
     """Find the project folder: named, by TIDEMILL_PROJECT, or upwards from the working directory.
+
+    Args:
+        folder: Its name.
+        variables: Environment variables.
+        own_sources: As `Project.own_sources`.
 
     Raises:
         UsageError: TIDE-USE-001, naming where was looked.
@@ -310,7 +328,7 @@ def find_project(folder: str | None = None, variables: Mapping[str, str] = os.en
     candidates = [Path(named)] if named else [Path.cwd(), *Path.cwd().parents]
     for candidate in candidates:
         if os.path.isdir(candidate / "conf" / "pipelines"):  # noqa: PTH112  # False for an impossible path
-            return Project(candidate.resolve())
+            return Project(candidate.resolve(), None if own_sources is None else Path(own_sources))
     raise UsageError(
         "TIDE-USE-001",
         "No project folder was found.",

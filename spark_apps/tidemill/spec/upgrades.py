@@ -36,6 +36,12 @@ class UpgradePolicy(Strict):
         "The next is replaced when a new driver has committed a batch, or found its source empty, and none "
         "if one has not within `progress_within`.",
     )
+    rollback: bool = Field(
+        True,
+        description="Whether a stream goes back to the version before if the new one has not made a batch "
+        "when its restarts are used up, when it is refused, or when it has not begun its first within "
+        "`progress_within`.",
+    )
 
     def size(self, streams: int) -> int:
         """Streams of a wave, of so many."""

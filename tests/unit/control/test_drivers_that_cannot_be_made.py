@@ -17,7 +17,7 @@ from tidemill.control.driver_command import DriverRun
 from tidemill.control.driver_record import START_GRACE, read_record, write_record
 from tidemill.control.local_runtime import LocalRuntime
 from tidemill.control.plane import ControlPlane
-from tidemill.control.restart_history import with_ending
+from tidemill.control.remembered import with_ending
 from tidemill.control.restart_policy import backoff
 from tidemill.control.stream_request import carry_out
 from tidemill.control.streams import reconcile_streams

@@ -20,6 +20,7 @@ from tidemill.control.game_day.rule import GameDay, check_drills, why_not
 from tidemill.control.procedures.run import Asking
 from tidemill.engine.part_result import read_part_result
 from tidemill.errors import GateRefusedError, UnavailableError, UsageError
+from tidemill.spec.pod import POD_VARIABLES
 
 PLAYED = ("gameday", "run", "orders")
 
@@ -85,7 +86,9 @@ def test_in_a_pod_it_leaves_its_answer_on_storage_and_nothing_in_the_project(pat
     words = ("--request", "day-1", "--by", "ann", "--drill", "kill")
     run = DriverRun("orders", "aside", "game_day-1", words, "game_day")
     command = driver_command(drivers.environment, run)
-    done = subprocess.run(command, env=drivers.variables, capture_output=True, text=True, check=False)
+    pod = dict.fromkeys(POD_VARIABLES, "orders-1f2e3d4c-x")
+    variables = {**drivers.variables, **pod}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "kill: recovered after" in done.stdout
     found = read_part_result(patient.plane.store, pipeline.layout, "orders", "game_day-1")

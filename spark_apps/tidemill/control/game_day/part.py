@@ -6,6 +6,7 @@ The copy's drivers are processes of this pod: nothing of the cluster is asked, a
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from typing import Any
 from tidemill.control.game_day.play import rehearse
 from tidemill.control.procedures.run import Asking
 from tidemill.engine.part_process import run_process
+from tidemill.spec.pod import POD_VARIABLES
 from tidemill.spec.project import Pipeline
 
 
@@ -29,6 +31,9 @@ def main() -> int:
 
 
 def _play(pipeline: Pipeline, arguments: argparse.Namespace) -> dict[str, Any]:
+    for name in POD_VARIABLES:
+        # The copy's drivers are not what this pod is for.
+        os.environ.pop(name, None)
     with tempfile.TemporaryDirectory() as folder:
         environment = replace(pipeline.environment, run_root=Path(folder))
         here = replace(pipeline, environment=environment)

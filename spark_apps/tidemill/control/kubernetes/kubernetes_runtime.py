@@ -59,6 +59,10 @@ class KubernetesRuntime:
     program: DriverProgram = ENGINE
     clock: Callable[[], datetime] = field(default=utc_now)
 
+    def of(self, environment: Environment) -> KubernetesRuntime:
+        """The same for a version that is not the declared one."""
+        return replace(self, environment=environment)
+
     def identity(self) -> Identity:
         """Which control plane this is: the namespace's own, whoever works in it, from wherever."""
         metadata = self.api.namespace()["metadata"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,13 +12,15 @@ from tests.support.api_server import ApiServerInMemory, running
 from tests.support.cluster_project import ClusterProject
 from tests.support.drivers_as_pods import POD
 from tidemill.checkpoint.desired import Desired, write_desired
+from tidemill.checkpoint.status import Status, write_status
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.goal import prove
-from tidemill.control.kubernetes.api import PODS, STATEFUL_SETS, Document, Kind
+from tidemill.control.kubernetes.api import CONFIG_MAPS, PODS, STATEFUL_SETS, Document, Kind
 from tidemill.control.plane import ControlPlane
 from tidemill.control.stream_request import StreamRequest, begin
 from tidemill.control.streams import reconcile_streams
 from tidemill.errors import UnavailableError
+from tidemill.spec.pod import PIPELINE_LABEL
 from tidemill.storage.store import Store
 
 
@@ -93,30 +97,90 @@ def test_a_drain_that_failed_half_way_is_completed_and_kills_nothing(
     assert ("delete", PODS) not in acts
 
 
-def test_a_new_image_reaches_a_running_stream(
-    cluster_project: ClusterProject, api: ApiServerInMemory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def plane_with(image: str) -> ControlPlane:
-        cluster_project.on_a_volume(monkeypatch)
-        file = cluster_project.folder / "conf/environments/plant.yaml"
-        text = file.read_text().replace(cluster_project.image, image)
-        file.write_text(f"{text}on_change: restart\n")
-        environment = cluster_project.environment
-        return ControlPlane(environment, Store(environment.layout.root), cluster_project.runtime(api))
+@dataclass(frozen=True)
+class Images:
+    """A stream `orders` whose environment names one image after the other."""
 
-    old = plane_with("docker.io/tidemill/spark:0.1.0")
+    project: ClusterProject
+    api: ApiServerInMemory
+    patch: pytest.MonkeyPatch
+
+    def plane_with(self, tag: str) -> ControlPlane:
+        """The control plane once this image was deployed."""
+        self.project.on_a_volume(self.patch)
+        file = self.project.folder / "conf/environments/plant.yaml"
+        text = file.read_text().replace(self.project.image, f"docker.io/tidemill/spark:{tag}")
+        file.write_text(f"{text}on_change: restart\n")
+        environment = self.project.environment
+        return ControlPlane(environment, Store(environment.layout.root), self.project.runtime(self.api))
+
+    @property
+    def of_the_pod(self) -> str:
+        (made,) = self.api.list(STATEFUL_SETS, {})
+        (container,) = made["spec"]["template"]["spec"]["containers"]
+        return str(container["image"]).rpartition(":")[2]
+
+    def reconcile(self, plane: ControlPlane, later: timedelta = timedelta(0)) -> str:
+        """One reconciliation, and what the cluster does then."""
+        now = datetime.now(UTC) + later
+        action = reconcile_streams(plane, clock=lambda: now)[0].decision.action
+        self.api.settle()
+        return action
+
+
+@pytest.fixture
+def images(
+    cluster_project: ClusterProject, api: ApiServerInMemory, monkeypatch: pytest.MonkeyPatch
+) -> Images:
+    return Images(cluster_project, api, monkeypatch)
+
+
+def test_a_new_image_reaches_a_running_stream(images: Images) -> None:
+    old = images.plane_with("0.1.0")
     begin(old, StreamRequest("orders", "start", "run-1", datetime.now(UTC), by="ann"))
-    api.settle()
-    assert reconcile_streams(old)[0].decision.action == "leave"
-    new = plane_with("docker.io/tidemill/spark:0.2.0")
-    assert reconcile_streams(new)[0].decision.action == "stop"
-    api.settle()
-    assert reconcile_streams(new)[0].decision.action == "start"
-    (made,) = api.list(STATEFUL_SETS, {})
-    (container,) = made["spec"]["template"]["spec"]["containers"]
-    assert container["image"] == "docker.io/tidemill/spark:0.2.0"
-    api.settle()
-    assert reconcile_streams(new)[0].decision.action == "leave"
+    images.api.settle()
+    assert images.reconcile(old) == "leave"
+    new = images.plane_with("0.2.0")
+    assert [images.reconcile(new), images.reconcile(new)] == ["stop", "start"]
+    assert images.of_the_pod == "0.2.0"
+    assert images.reconcile(new) == "leave"
+
+
+def test_a_new_image_that_makes_no_batch_gives_way_to_the_one_before(images: Images) -> None:
+    old = images.plane_with("0.1.0")
+    begin(old, StreamRequest("orders", "start", "run-1", datetime.now(UTC), by="ann"))
+    images.api.settle()
+    commits(old, "run-1")
+    assert images.reconcile(old) == "leave"
+    new = images.plane_with("0.2.0")
+    assert [images.reconcile(new), images.reconcile(new)] == ["stop", "start"]
+    later = timedelta(minutes=11)
+    assert [images.reconcile(new, later), images.reconcile(new, later)] == ["return", "start"]
+    assert images.of_the_pod == "0.1.0"
+    # All that was decided then, for its driver and for a person.
+    (slot,) = images.api.list(CONFIG_MAPS, {PIPELINE_LABEL: "orders"})
+    assert "spark:0.1.0" in slot["data"]["environment.yaml"]
+    assert json.loads(slot["data"]["resolved.json"])["image"].endswith(":0.1.0")
+    assert images.reconcile(new) == "refused"
+    # Another one is tried.
+    fixed = images.plane_with("0.3.0")
+    assert [images.reconcile(fixed), images.reconcile(fixed)] == ["stop", "start"]
+    assert images.of_the_pod == "0.3.0"
+
+
+def commits(plane: ControlPlane, run_id: str) -> None:
+    """The driver of a run says that it has committed a batch."""
+    now = datetime.now(UTC) + timedelta(seconds=1)
+    status = Status(
+        pipeline="orders",
+        mode="stream",
+        state="running",
+        run_id=run_id,
+        started_at=now,
+        updated_at=now,
+        batch_committed_at=now,
+    )
+    write_status(plane.store, plane.layout.status("orders"), status)
 
 
 def test_a_suspended_stream_is_scaled_to_zero_and_back_when_its_moment_has_passed(
