@@ -43,9 +43,11 @@ class KeptVersion(BaseModel):
 
 
 def packed(pipeline: Pipeline, now: datetime) -> KeptVersion | None:
-    """The version of a resolved pipeline; None if its files are too many to be kept."""
+    """The version of a resolved pipeline; None if its files are too many to be kept, or not the project's."""
     environment, project = pipeline.environment, pipeline.environment.project
     found = [project.pipeline_file(pipeline.name), *pipeline.named_files]
+    if not all(file.is_relative_to(project.sources) for file in found):
+        return None
     contents = {str(file.relative_to(project.sources)): file.read_bytes() for file in found}
     contents[f"conf/environments/{environment.name}.yaml"] = environment.file.read_bytes()
     files = {name: base64.b64encode(zlib.compress(text)).decode() for name, text in contents.items()}

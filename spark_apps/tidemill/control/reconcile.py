@@ -165,10 +165,7 @@ def _about_given_up(driver: StartedDriver, rollback: Rollback) -> Decision:
     if driver.digest != rollback.to:
         reason = "its version was given up: it drains, and the next visit starts the one before"
         return Decision("stop", reason)
-    reason = (
-        f"it runs the version before: the new one made no progress ({rollback.why}) and was given up at "
-        f"{rollback.at:%Y-%m-%d %H:%M} UTC"
-    )
+    reason = f"it runs the version before, since {rollback.at:%Y-%m-%d %H:%M} UTC: {rollback.why}"
     return Decision("refused", reason, runbook="rollback")
 
 

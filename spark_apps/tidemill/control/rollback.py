@@ -49,14 +49,11 @@ class Rollback(BaseModel):
 
 
 def version_before(declared: str, kept: KeptVersion | None, endings: Iterable[Ending]) -> str | None:
-    """Digest of the version to go back to; None if there is none, or if the declared one made progress."""
+    """Digest of the version to go back to; None if there is none, or if a later one made progress."""
     if kept is None or kept.digest == declared:
         return None
-    progressed = any(
-        ending.progressed and ending.digest == declared and ending.ended_at > kept.kept_at
-        for ending in endings
-    )
-    return None if progressed else kept.digest
+    later = (ending for ending in endings if ending.digest != kept.digest and ending.ended_at > kept.kept_at)
+    return None if any(ending.progressed for ending in later) else kept.digest
 
 
 def why_given_up(facts: Facts, decision: Decision) -> str:

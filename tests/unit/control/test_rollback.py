@@ -15,10 +15,11 @@ from tidemill.checkpoint.desired import Desired
 from tidemill.checkpoint.status import DriverState, Status, read_status
 from tidemill.control.endings import Ending
 from tidemill.control.facts import Facts
-from tidemill.control.kept_version import LARGEST
+from tidemill.control.kept_version import LARGEST, KeptVersion
 from tidemill.control.reconcile import Reconciler
 from tidemill.control.remembered import Remembered, remembered_in
 from tidemill.control.report import Report, report_of
+from tidemill.control.rollback import version_before
 from tidemill.control.runtime import StartedDriver
 from tidemill.control.stream_request import carry_out
 from tidemill.control.streams import reconcile_streams
@@ -240,6 +241,27 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         "start",
     ),
 }
+
+
+KEPT = KeptVersion(digest="old", kept_at=STARTED - timedelta(hours=2), environment="local", files={})
+
+
+@pytest.mark.parametrize(
+    ("kept", "endings", "before"),
+    [
+        (None, (OLD,), None),
+        (KEPT, (OLD,), "old"),
+        (KEPT, (OLD, ended("new", None)), "old"),
+        (KEPT, (OLD, ended("new", None, progressed=True)), None),
+        # What came between made progress and was not kept: nobody knows whether `old` goes on from there.
+        (KEPT, (OLD, ended("between", 0, progressed=True)), None),
+        (KEPT.model_copy(update={"digest": "new"}), (OLD,), None),
+    ],
+)
+def test_only_the_version_directly_before_is_gone_back_to(
+    kept: KeptVersion | None, endings: tuple[Ending, ...], before: str | None
+) -> None:
+    assert version_before("new", kept, endings) == before
 
 
 @pytest.mark.parametrize(("facts", "action"), CASES.values(), ids=CASES)
