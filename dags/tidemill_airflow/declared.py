@@ -13,7 +13,8 @@ from airflow.sdk import get_parsing_context
 
 from tidemill.errors import SpecError
 from tidemill.spec.pipeline import PipelineSpec
-from tidemill.spec.project import Project, load_environment
+from tidemill.spec.project import load_environment
+from tidemill.spec.project_folder import Project
 from tidemill_airflow.place import Place
 from tidemill_airflow.workers import refuse_remote_workers
 

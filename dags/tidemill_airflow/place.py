@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from tidemill.airflow_names import name_beside
 from tidemill.errors import SpecError
 from tidemill.names import ENVIRONMENT_PATTERN
-from tidemill.spec.project import ENVIRONMENT_VARIABLE, PROJECT_VARIABLE, Project, load_environment
+from tidemill.spec.project import ENVIRONMENT_VARIABLE, load_environment
+from tidemill.spec.project_folder import PROJECT_VARIABLE, Project
 from tidemill_airflow.workers import refuse_remote_workers
 
 if TYPE_CHECKING:

@@ -27,7 +27,8 @@ from tidemill.cli.pipeline_check import check_pipeline
 from tidemill.dev.topics import create_topic
 from tidemill.errors import SpecError, TidemillError
 from tidemill.sources.stream_names import CONF_OF_NAMES
-from tidemill.spec.project import Project, load_environment
+from tidemill.spec.project import load_environment
+from tidemill.spec.project_folder import Project
 
 EXAMPLES = Path(__file__).parents[1]
 

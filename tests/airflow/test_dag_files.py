@@ -18,7 +18,7 @@ from tests.support.small_project import ENVIRONMENT, INCREMENTAL, STREAM, SmallP
 from tidemill.airflow_names import DRIVER_POOL
 from tidemill.errors import SpecError
 from tidemill.spec.pipeline import PipelineSpec
-from tidemill.spec.project import Project
+from tidemill.spec.project_folder import Project
 
 # Tasks that run a driver and wait for its end: 50 of them at once would be 50 JVMs.
 RUN_DRIVERS = {"IncrementalRun", "BackfillRun", "PlayGameDay", "RunShadow"}

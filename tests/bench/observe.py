@@ -26,7 +26,8 @@ from tidemill.metrics import exposition
 from tidemill.names import Layout
 from tidemill.observe.exporter import Exporter, Watched
 from tidemill.spec.environment import EnvironmentSpec
-from tidemill.spec.project import Environment, Project
+from tidemill.spec.project import Environment
+from tidemill.spec.project_folder import Project
 from tidemill.storage.store import Store
 
 PIPELINES = 1000

@@ -18,7 +18,7 @@ from tidemill.dev.airflow_api import log_in
 from tidemill.dev.broker import find_broker
 from tidemill.dev.demo import STREAMS, Demo
 from tidemill.dev.demo_view import look
-from tidemill.spec.project import Project
+from tidemill.spec.project_folder import Project
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEMO = Demo(Project(REPOSITORY))

@@ -53,6 +53,35 @@ def test_an_upgrade_and_a_rollback_leave_the_streams_alone(platform: Platform) -
     platform.assert_exact()
 
 
+# The new pod never runs, which is known after two minutes; then each step takes a look of the reconciliation.
+@pytest.mark.timeout(2_400)
+def test_an_image_that_no_node_has_is_given_up_for_the_one_before(platform: Platform) -> None:
+    """A stream without a transform, because nothing has to be planned with the new image first."""
+    pod, good = platform.until_healthy(BRONZE), platform.release.image("spark")
+    platform.until_reconciled()
+    missing = {"images__spark__tag": "nobody-made-this", "environment__file__progress_within": "2 minutes"}
+    with platform.events_flow():
+        platform.release.upgrade(**missing)
+        until(lambda: image_of(platform) not in (good, None), "the new image is tried", REPLACED_SECONDS)
+        until(lambda: image_of(platform) == good, "the stream went back", 2 * REPLACED_SECONDS)
+        back = platform.until_healthy(BRONZE)
+        assert uid_of(back) != uid_of(pod)
+        platform.until_batch(BRONZE)
+        assert "it runs the version before" in platform.until_reconciled()
+        # As if nothing had been: what is declared again is what runs.
+        platform.release.rollback()
+        platform.until_reconciled()
+        assert uid_of(platform.driver(BRONZE)) == uid_of(back)
+    platform.release.wait_until_ready()
+    platform.assert_exact()
+
+
+def image_of(platform: Platform) -> str | None:
+    """The image of the stream's pod, whether it runs or not."""
+    driver = platform.driver(BRONZE)
+    return None if driver is None else str(driver["spec"]["containers"][0]["image"])
+
+
 # Two images are built and loaded, and a stream is replaced twice.
 @pytest.mark.timeout(2_400)
 def test_a_changed_pipeline_is_drained_gated_and_replaced_and_a_refused_one_goes_on(

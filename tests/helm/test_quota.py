@@ -11,7 +11,7 @@ import yaml
 from tests.support.chart import CHART, STREAMS, environment_file, namespace_of, of_kind, render
 from tidemill.spec.environment import DriverSize, EnvironmentSpec, Resources
 from tidemill.spec.pod import memory_overhead
-from tidemill.spec.project import Project
+from tidemill.spec.project_folder import Project
 
 PROJECT = Project(Path(__file__).parents[2])
 

@@ -28,7 +28,8 @@ from tidemill.control.stream_request import StreamRequest, Verb, carry_out
 from tidemill.control.streams import reconcile_streams
 from tidemill.control.takeover import plan_takeover, take_over
 from tidemill.errors import FencedError, GateRefusedError
-from tidemill.spec.project import Project, load_environment
+from tidemill.spec.project import load_environment
+from tidemill.spec.project_folder import Project
 
 # A driver's first batch takes 20 s on two busy cores.
 TIMEOUT_SECONDS = 180.0

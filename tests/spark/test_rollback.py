@@ -12,7 +12,8 @@ from tests.support.stream_requests import AT_ONCE
 from tidemill.control.plane import ControlPlane, open_control_plane
 from tidemill.control.streams import reconcile_streams
 from tidemill.control.visit import Outcome
-from tidemill.spec.project import Project, load_environment
+from tidemill.spec.project import load_environment
+from tidemill.spec.project_folder import Project
 
 # Each driver, and Spark's plan of a version, takes 20 s on two busy cores.
 TIMEOUT_SECONDS = 300.0

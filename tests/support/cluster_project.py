@@ -15,7 +15,8 @@ from tidemill.control.kubernetes.api import CONFIG_MAPS, KubernetesApi
 from tidemill.control.kubernetes.driver_pod import ENGINE, DriverProgram, Start, owner_reference
 from tidemill.control.kubernetes.kubernetes_runtime import KubernetesRuntime
 from tidemill.control.kubernetes.slot_record import SlotRecord
-from tidemill.spec.project import Environment, Pipeline, Project, load_environment, resolve_pipeline
+from tidemill.spec.project import Environment, Pipeline, load_environment, resolve_pipeline
+from tidemill.spec.project_folder import Project
 
 ENVIRONMENT = """
 runtime: kubernetes

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tidemill.errors import SpecError, TidemillError
-from tidemill.spec.project import Environment, Pipeline, Project, load_environment, resolve_pipeline
+from tidemill.spec.project import Environment, Pipeline, load_environment, resolve_pipeline
+from tidemill.spec.project_folder import Project
 
 ENVIRONMENT = """
 root: .data

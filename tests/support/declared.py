@@ -7,7 +7,8 @@ from typing import Any
 
 from tidemill.spec.environment import EnvironmentSpec
 from tidemill.spec.pipeline import PipelineSpec
-from tidemill.spec.project import Environment, Pipeline, Project
+from tidemill.spec.project import Environment, Pipeline
+from tidemill.spec.project_folder import Project
 
 
 def declared(

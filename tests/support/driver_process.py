@@ -17,7 +17,8 @@ from tidemill.checkpoint.receipts import Receipt, newest_receipt
 from tidemill.checkpoint.status import Status, read_status
 from tidemill.control.driver_command import DriverRun, Mode, driver_command
 from tidemill.names import FIRST_GENERATION
-from tidemill.spec.project import Environment, Project, load_environment
+from tidemill.spec.project import Environment, load_environment
+from tidemill.spec.project_folder import Project
 from tidemill.storage.store import Store
 
 REPOSITORY = Path(__file__).resolve().parents[2]

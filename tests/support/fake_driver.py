@@ -43,7 +43,8 @@ from tidemill.engine.driver_pod import check_first_pod, this_pod
 from tidemill.engine.heartbeat import Heartbeat
 from tidemill.errors import FencedError, GateRefusedError
 from tidemill.ledger.entry import Code, LedgerEntry
-from tidemill.spec.project import Environment, find_project, load_environment
+from tidemill.spec.project import Environment, load_environment
+from tidemill.spec.project_folder import find_project
 from tidemill.storage.store import Store
 
 # Seconds between two signs of life.

@@ -19,7 +19,8 @@ from tests.support.eventually import eventually
 from tidemill.control.driver_command import DriverRun, driver_command
 from tidemill.engine.part_result import PartResult, document_of, write_part_result
 from tidemill.errors import GateRefusedError
-from tidemill.spec.project import Environment, find_project, load_environment
+from tidemill.spec.project import Environment, load_environment
+from tidemill.spec.project_folder import find_project
 from tidemill.storage.store import Store
 
 REFUSAL = GateRefusedError(

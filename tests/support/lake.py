@@ -50,7 +50,8 @@ from tidemill.ledger.read import Commit, read_ledger
 from tidemill.names import LATE_OUTPUT, QUARANTINE_OUTPUT
 from tidemill.sinks.batch_commit import StepDone, nothing_more
 from tidemill.spec.location import root_of_clients
-from tidemill.spec.project import Pipeline, Project, load_environment, resolve_pipeline
+from tidemill.spec.project import Pipeline, load_environment, resolve_pipeline
+from tidemill.spec.project_folder import Project
 from tidemill.storage.store import Store
 
 REPOSITORY = Path(__file__).resolve().parents[2]

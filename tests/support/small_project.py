@@ -15,7 +15,8 @@ from tests.support.fake_driver import ROOT, fake_driver_command
 from tidemill.control.local_runtime import LocalRuntime
 from tidemill.control.plane import ControlPlane
 from tidemill.control.runtime import Slot, StartedDriver
-from tidemill.spec.project import Environment, Project, load_environment
+from tidemill.spec.project import Environment, load_environment
+from tidemill.spec.project_folder import Project
 from tidemill.storage.store import Store
 
 ENVIRONMENT = """

@@ -30,7 +30,8 @@ from tests.support.store_servers import (
 )
 from tidemill.ledger.read import open_table
 from tidemill.spec.environment import EnvironmentSpec
-from tidemill.spec.project import Environment, Project
+from tidemill.spec.project import Environment
+from tidemill.spec.project_folder import Project
 from tidemill.storage.access import open_storage
 from tidemill.storage.store import Store
 

@@ -8,7 +8,8 @@ from examples.proofs.catalogue import EXAMPLES
 from examples.proofs.example import REPOSITORY
 from examples.proofs.page import PAGE, with_table
 from tidemill.cli.pipeline_check import check_all
-from tidemill.spec.project import Project, load_environment
+from tidemill.spec.project import load_environment
+from tidemill.spec.project_folder import Project
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     import typer
 
     from tidemill.control.plane import ControlPlane
-    from tidemill.spec.project import Environment, Pipeline, Project
+    from tidemill.spec.project import Environment, Pipeline
+    from tidemill.spec.project_folder import Project
 
 
 # The beginning of a command without global options.
@@ -49,7 +50,7 @@ class Invocation:
 
     def project(self) -> Project:
         """The project folder."""
-        from tidemill.spec.project import find_project
+        from tidemill.spec.project_folder import find_project
 
         return find_project(self.project_folder)
 

@@ -18,7 +18,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from tidemill.errors import DataError, TidemillError
-from tidemill.spec.project import Environment, Pipeline, Project, load_environment, resolve_pipeline
+from tidemill.spec.project import Environment, Pipeline, load_environment, resolve_pipeline
+from tidemill.spec.project_folder import Project
 
 # Most characters of all files, packed: beside 100 endings they must fit into a ConfigMap of 1 MiB.
 LARGEST = 300_000

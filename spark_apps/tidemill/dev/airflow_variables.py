@@ -9,7 +9,8 @@ from pathlib import Path
 
 from tidemill.airflow_names import DRIVER_POOL, DRIVER_POOL_VARIABLE
 from tidemill.dev.ports import LOOPBACK
-from tidemill.spec.project import ENVIRONMENT_VARIABLE, PROJECT_VARIABLE
+from tidemill.spec.project import ENVIRONMENT_VARIABLE
+from tidemill.spec.project_folder import PROJECT_VARIABLE
 
 # Marks every process of one Airflow; drivers do not get it.
 HOME_VARIABLE = "AIRFLOW_HOME"

@@ -46,7 +46,8 @@ from tidemill.dev.broker_process import BrokerProcess, find_broker
 from tidemill.dev.ports import is_free
 from tidemill.dev.topics import create_topic
 from tidemill.errors import UnavailableError
-from tidemill.spec.project import Project, load_environment
+from tidemill.spec.project import load_environment
+from tidemill.spec.project_folder import Project
 
 USUAL_BROKER_PORT = 9092
 

@@ -21,7 +21,8 @@ from tidemill.engine.verb_process import run_part
 from tidemill.errors import SpecError
 from tidemill.payload.quarantine import Quarantine
 from tidemill.sources.read import read_streams
-from tidemill.spec.project import Pipeline, find_project, load_environment, resolve_pipeline
+from tidemill.spec.project import Pipeline, load_environment, resolve_pipeline
+from tidemill.spec.project_folder import find_project
 from tidemill.storage.store import Store
 
 

@@ -56,7 +56,8 @@ from tidemill.errors import FencedError, TidemillError, UnavailableError
 from tidemill.ledger.code import code_of
 from tidemill.spec.combinations import check_here
 from tidemill.spec.pod import HTTP_PORT
-from tidemill.spec.project import Pipeline, Project, find_project, load_environment, resolve_pipeline
+from tidemill.spec.project import Pipeline, load_environment, resolve_pipeline
+from tidemill.spec.project_folder import Project, find_project
 from tidemill.storage.access import open_storage
 from tidemill.storage.store import Store
 

@@ -10,7 +10,8 @@ from typing import Any
 from tidemill.engine.classify import classify
 from tidemill.engine.part_result import PartResult, document_of, write_part_result
 from tidemill.errors import InternalError, TidemillError
-from tidemill.spec.project import Pipeline, find_project, load_environment, resolve_pipeline
+from tidemill.spec.project import Pipeline, load_environment, resolve_pipeline
+from tidemill.spec.project_folder import find_project
 from tidemill.storage.access import open_storage
 from tidemill.storage.store import Store
 

@@ -29,7 +29,8 @@ from tidemill.ledger.difference import Difference
 from tidemill.names import QUARANTINE_OUTPUT
 from tidemill.payload.quarantine import Quarantine
 from tidemill.sources.joined_tables import newest_versions
-from tidemill.spec.project import Pipeline, find_project, load_environment, resolve_pipeline
+from tidemill.spec.project import Pipeline, load_environment, resolve_pipeline
+from tidemill.spec.project_folder import find_project
 from tidemill.storage.store import Store
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tidemill.errors import UsageError
 from tidemill.spec.pipeline import PipelineSpec
-from tidemill.spec.project import Project
+from tidemill.spec.project_folder import Project
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from tidemill.spec.environment import DriverSize, EnvironmentSpec, Resources
 from tidemill.spec.pipeline import PipelineSpec
-from tidemill.spec.project import Environment, Pipeline, Project
+from tidemill.spec.project import Environment, Pipeline
+from tidemill.spec.project_folder import Project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

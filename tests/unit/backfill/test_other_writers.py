@@ -14,7 +14,8 @@ from tidemill.backfill.other_writers import OtherWriter, other_writers
 from tidemill.ledger.entry import OffsetRange
 from tidemill.sinks.batch_commit import BatchCommit
 from tidemill.sinks.table_log import TableLog
-from tidemill.spec.project import Pipeline, Project, load_environment, resolve_pipeline
+from tidemill.spec.project import Pipeline, load_environment, resolve_pipeline
+from tidemill.spec.project_folder import Project
 
 COLUMNS = pa.schema([("id", pa.int64())])
 

@@ -14,7 +14,8 @@ from tests.support.runbook_acts import has_backup, put_back, ran, rows
 from tests.support.runbook_pages import runbook_pages
 from tests.support.runbook_story import Refused, Story, Told
 from tests.support.small_project import ENVIRONMENT
-from tidemill.spec.project import Project, load_environment, resolve_pipeline
+from tidemill.spec.project import load_environment, resolve_pipeline
+from tidemill.spec.project_folder import Project
 
 STOP = "tidemill stop PIPELINE"
 START = "tidemill start PIPELINE"

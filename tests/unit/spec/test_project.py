@@ -7,7 +7,8 @@ import pytest
 
 from tests.support.conf_project import ENVIRONMENT, ConfProject
 from tidemill.errors import SpecError, UsageError
-from tidemill.spec.project import Project, describe, find_project, load_environment
+from tidemill.spec.project import describe, load_environment
+from tidemill.spec.project_folder import Project, find_project
 
 
 def test_a_project_is_found_upwards_from_the_working_directory(

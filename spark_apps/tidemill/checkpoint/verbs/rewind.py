@@ -19,7 +19,8 @@ from tidemill.ledger.proof import Side
 from tidemill.ledger.read import Commit
 from tidemill.ledger.standing import standing_commits
 from tidemill.ledger.table_restore import RestoreTable
-from tidemill.spec.project import Pipeline, Project
+from tidemill.spec.project import Pipeline
+from tidemill.spec.project_folder import Project
 from tidemill.storage.store import Store
 
 
