@@ -14,10 +14,10 @@ from tidemill_airflow.task_state import state_of_task
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from tidemill.control.ask.waiting_task import WaitingTask
     from tidemill.control.driver_command import DriverRun
     from tidemill.control.plane import ControlPlane
     from tidemill.control.runtime import StartedDriver
-    from tidemill.control.waiting_task import WaitingTask
 
 # Why such a run is stopped.
 TASK_FAILED = "its task has failed in Airflow, and nobody waits for it"
@@ -28,8 +28,8 @@ _OVER = (TaskInstanceState.SUCCESS, TaskInstanceState.SKIPPED, TaskInstanceState
 
 def waiting_task_of(context: Context, run: DriverRun | StartedDriver) -> WaitingTask:
     """The task of a context, as the one that waits for a run."""
+    from tidemill.control.ask.waiting_task import WaitingTask
     from tidemill.control.runtime import slot_of
-    from tidemill.control.waiting_task import WaitingTask
 
     task: Any = context["ti"]
     return WaitingTask(
@@ -54,7 +54,7 @@ def stop_abandoned(plane: ControlPlane, ask: Callable[[WaitingTask], str | None]
     A cleared task has no state, or one on the way to its next try: its run goes on. A failed one is looked at
     again as long as its worker may still be about to start the driver.
     """
-    from tidemill.control.waiting_task import waiting_tasks
+    from tidemill.control.ask.waiting_task import waiting_tasks
 
     for task in waiting_tasks(plane):
         try:
@@ -65,8 +65,8 @@ def stop_abandoned(plane: ControlPlane, ask: Callable[[WaitingTask], str | None]
 
 
 def _settle(plane: ControlPlane, task: WaitingTask, state: str | None) -> Iterator[str]:
-    from tidemill.control.bounded_run import stop_waited_for
-    from tidemill.control.waiting_task import forget_waiting
+    from tidemill.control.ask.bounded_run import stop_waited_for
+    from tidemill.control.ask.waiting_task import forget_waiting
 
     has_failed = state == TaskInstanceState.FAILED
     driver = stop_waited_for(plane, task, "airflow", TASK_FAILED) if has_failed else None

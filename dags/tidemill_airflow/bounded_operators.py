@@ -49,8 +49,8 @@ class IncrementalRun(BaseOperator):
 
     def run_of(self, context: Context, request: str) -> DriverRun:  # noqa: ARG002  # it has no plan
         """The run of one request."""
+        from tidemill.control.ask.run_id import run_id_of
         from tidemill.control.driver_command import DriverRun
-        from tidemill.control.run_id import run_id_of
 
         return DriverRun(self.pipeline, "incremental", run_id_of(request))
 
@@ -134,7 +134,7 @@ class BackfillRun(BaseOperator):
 
     def run_of(self, context: Context, request: str) -> DriverRun:
         """The run of one request."""
-        from tidemill.control.bounded_run import backfill_run
+        from tidemill.control.ask.bounded_run import backfill_run
 
         plan = context["ti"].xcom_pull(task_ids="plan")["digest"]
         return backfill_run(context["params"]["pipeline"], plan, request)
@@ -170,8 +170,8 @@ def table_asset(table: str, beside: str = "") -> Asset:
 
 def start_and_wait(operator: IncrementalRun | BackfillRun, context: Context) -> None:
     """Start the driver of this DAG run, or find it again, and defer until it has ended."""
-    from tidemill.control.bounded_run import finish_of, start_bounded
-    from tidemill.control.waiting_task import note_waiting
+    from tidemill.control.ask.bounded_run import finish_of, start_bounded
+    from tidemill.control.ask.waiting_task import note_waiting
 
     *earlier, run = runs_of(operator, context)
     plane = operator.place.open()
@@ -195,9 +195,9 @@ def runs_of(operator: IncrementalRun | BackfillRun, context: Context) -> list[Dr
 
 def settle(operator: IncrementalRun | BackfillRun, event: dict[str, Any]) -> None:
     """The wait is over: tell why, and end a driver that cannot start: a retry can start another one then."""
-    from tidemill.control.bounded_run import end_stuck_driver
-    from tidemill.control.goal import Goal
-    from tidemill.control.waiting_task import forget_waiting
+    from tidemill.control.ask.bounded_run import end_stuck_driver
+    from tidemill.control.ask.goal import Goal
+    from tidemill.control.ask.waiting_task import forget_waiting
 
     if event["state"] != "done":
         show_rest(operator, operator.place, event)
@@ -212,7 +212,7 @@ def conclude(
     operator: IncrementalRun | BackfillRun, context: Context, pipeline: str, event: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """What was committed, table by table, also by a run before the task was cleared, whose end nobody saw."""
-    from tidemill.control.bounded_run import as_document, tables_written
+    from tidemill.control.ask.bounded_run import as_document, tables_written
 
     run_ids = {evidence_or_raise(event)["run_id"], *(run.run_id for run in runs_of(operator, context))}
     results = tables_written(operator.place.open(), pipeline, run_ids)

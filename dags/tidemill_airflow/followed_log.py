@@ -14,7 +14,7 @@ class FollowedLog:
     """Reads on where it stopped, over drivers, triggers and tasks.
 
     Args:
-        goal: A `tidemill.control.goal.Goal`, as plain data: it says whose driver.
+        goal: A `tidemill.control.ask.goal.Goal`, as plain data: it says whose driver.
         position: How far its log was read before, as plain data.
     """
 
@@ -37,8 +37,8 @@ class FollowedLog:
         return lines
 
     def _read(self, plane: ControlPlane) -> list[str]:
+        from tidemill.control.ask.goal import Goal, driver_of
         from tidemill.control.driver_log import LogPosition
-        from tidemill.control.goal import Goal, driver_of
 
         goal = Goal.model_validate(self._goal)
         driver = driver_of(plane, goal)

@@ -35,9 +35,9 @@ class PlayGameDay(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Play; returns what was measured. Fails for good if a drill did."""
+        from tidemill.control.ask.run_id import run_id_of
         from tidemill.control.game_day.play import play
         from tidemill.control.procedures.run import Asking
-        from tidemill.control.run_id import run_id_of
         from tidemill.spec.project import resolve_pipeline
 
         plane = self.place.open()

@@ -97,7 +97,7 @@ def tell_all(channels: Channels, notices: Mapping[str, Notice], context: Mapping
         notices: By name of the channel.
         context: Of the task.
     """
-    from tidemill.control.side_by_side import IsLate, Limits, side_by_side
+    from tidemill.control.decide.side_by_side import IsLate, Limits, side_by_side
 
     def tell(name: str, _is_late: IsLate) -> bool:
         try:

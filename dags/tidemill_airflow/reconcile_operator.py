@@ -17,9 +17,9 @@ from tidemill_airflow.place import Place
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from tidemill.control.decide.report import Report
+    from tidemill.control.decide.visit import Outcome
     from tidemill.control.news import Memory
-    from tidemill.control.report import Report
-    from tidemill.control.visit import Outcome
 
 REPORT_KEY = "report"
 
@@ -47,7 +47,7 @@ class ReconcileStreams(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, str]:
         """Reconcile; returns the action by pipeline."""
-        from tidemill.control.report import report_of
+        from tidemill.control.decide.report import report_of
 
         outcomes = self._reconcile()
         summary: dict[str, str] = {outcome.pipeline: outcome.decision.action for outcome in outcomes}
@@ -65,8 +65,8 @@ class ReconcileStreams(BaseOperator):
 
     def _tell(self, context: Context, channels: Channels, memory: Memory, report: Report) -> None:
         """Tell each channel what it does not know, and remember who was not told."""
+        from tidemill.control.decide.report import changes
         from tidemill.control.news import after_telling, news_for, notice_of
-        from tidemill.control.report import changes
 
         news = changes(memory, report)
         if news:
@@ -79,8 +79,8 @@ class ReconcileStreams(BaseOperator):
         self._remember(context, after_telling(memory, report, tell_all(channels, notices, context)))
 
     def _reconcile(self) -> list[Outcome]:
-        from tidemill.control.streams import reconcile_streams
-        from tidemill.control.visit import Outcome, undecided
+        from tidemill.control.decide.streams import reconcile_streams
+        from tidemill.control.decide.visit import Outcome, undecided
 
         try:
             return reconcile_streams(

@@ -20,8 +20,8 @@ from tidemill_airflow.waiting import evidence_or_raise, proven, wait_for, wait_f
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from tidemill.control.ask.stream_request import StreamRequest
     from tidemill.control.procedures.run import Asking
-    from tidemill.control.stream_request import StreamRequest
 
 # Task ids that other tasks read from.
 PLAN, APPROVE = "plan", "approve"
@@ -210,8 +210,8 @@ def asking_of(context: Context, place: Place, asked: Asked) -> Asking:
 
 def stop_request_of(context: Context, asked: Asked) -> StreamRequest:
     """The stop that this DAG run asks for; its start goes by it, too."""
-    from tidemill.control.run_id import run_id_of
-    from tidemill.control.stream_request import StreamRequest
+    from tidemill.control.ask.run_id import run_id_of
+    from tidemill.control.ask.stream_request import StreamRequest
 
     run = context["dag_run"]
     return StreamRequest(

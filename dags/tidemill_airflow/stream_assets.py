@@ -84,7 +84,7 @@ class TellStreamAssets(BaseOperator):
 
     def _look(self, due: Sequence[StreamTable], told: Mapping[str, Told | None]) -> list[StreamEvent]:
         """What each has to tell. One that cannot be read is told later, and holds up no other."""
-        from tidemill.control.side_by_side import Limits, side_by_side
+        from tidemill.control.decide.side_by_side import Limits, side_by_side
         from tidemill.control.stream_events import look
 
         layout = self.place.open().layout

@@ -14,8 +14,8 @@ from tidemill_airflow.waiting import evidence_or_raise, proven, wait_for, wait_f
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from tidemill.control.ask.stream_request import StreamRequest
     from tidemill.control.plane import ControlPlane
-    from tidemill.control.stream_request import StreamRequest
 
 
 class StreamAction(BaseOperator):
@@ -52,8 +52,8 @@ class StreamAction(BaseOperator):
     def _step(
         self, context: Context, plane: ControlPlane, event: dict[str, Any] | None = None
     ) -> dict[str, Any]:
-        from tidemill.control.goal import Goal
-        from tidemill.control.stream_request import begin
+        from tidemill.control.ask.goal import Goal
+        from tidemill.control.ask.stream_request import begin
 
         request = request_of(context, self.pipeline)
         before = None if event is None else Goal.model_validate(event["goal"])
@@ -88,7 +88,7 @@ class ProveStream(BaseOperator):
 
     def execute(self, context: Context) -> None:  # noqa: ARG002  # Airflow's signature
         """Wait."""
-        from tidemill.control.goal import Goal
+        from tidemill.control.ask.goal import Goal
 
         wait_for(self, self.place, Goal.model_validate(self.goal), "conclude")
 
@@ -104,9 +104,9 @@ def request_of(context: Context, pipeline: str) -> StreamRequest:
     Raises:
         UsageError: If its moment is none.
     """
-    from tidemill.control.run_id import run_id_of
-    from tidemill.control.stream_request import StreamRequest
-    from tidemill.control.suspension import parse_until
+    from tidemill.control.ask.run_id import run_id_of
+    from tidemill.control.ask.stream_request import StreamRequest
+    from tidemill.control.decide.suspension import parse_until
 
     run = context["dag_run"]
     # `run_after` stays as it is when the run is cleared: an old request does not become a new one.

@@ -38,7 +38,7 @@ class GoalTrigger(BaseTrigger):
 
     Args:
         place: Project and environment, as plain data: only what the triggerer's own variables may not say.
-        goal: A `tidemill.control.goal.Goal`, as plain data.
+        goal: A `tidemill.control.ask.goal.Goal`, as plain data.
         deadline: When to stop waiting (ISO 8601); None waits as long as the driver runs.
         shown: How much of the driver's log an earlier trigger has shown, as plain data.
         poll_seconds: Time between two looks.
@@ -133,13 +133,13 @@ class GoalTrigger(BaseTrigger):
         return await sync_to_async(state_of_task)(task.dag_id, task.run_id, task.task_id, task.map_index)
 
     def _stop(self) -> None:
-        from tidemill.control.bounded_run import stop_run
-        from tidemill.control.goal import Goal
+        from tidemill.control.ask.bounded_run import stop_run
+        from tidemill.control.ask.goal import Goal
 
         stop_run(place_from(self.place).open(), Goal.model_validate(self.goal), "airflow", MARKED_AS_FAILED)
 
     def _look(self) -> dict[str, Any]:
-        from tidemill.control.goal import Goal, prove
+        from tidemill.control.ask.goal import Goal, prove
 
         if self._plane is None:
             self._plane = place_from(self.place).open()

@@ -14,7 +14,7 @@ from tidemill_airflow.place import Place
 from tidemill_airflow.triggers import GoalTrigger
 
 if TYPE_CHECKING:
-    from tidemill.control.goal import Goal
+    from tidemill.control.ask.goal import Goal
 
 
 def wait_for(
@@ -35,8 +35,8 @@ def wait_for(
 
 def wait_for_overdue(operator: BaseOperator, place: Place, event: Mapping[str, Any], then: str) -> None:
     """Kill a driver that does not drain, and wait on for its end; nothing for one that has ended."""
-    from tidemill.control.goal import Goal
-    from tidemill.control.stream_request import end_overdue
+    from tidemill.control.ask.goal import Goal
+    from tidemill.control.ask.stream_request import end_overdue
 
     if event["state"] == "overdue":
         goal = end_overdue(place.open(), Goal.model_validate(event["goal"]))

@@ -12,17 +12,17 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.support.small_project import INCREMENTAL, STREAM, SmallProject, small_project
-from tidemill.control.bounded_run import finish_of
-from tidemill.control.driver_command import DriverRun
-from tidemill.control.goal import prove
-from tidemill.control.plane import ControlPlane
-from tidemill.control.waiting_task import (
+from tidemill.control.ask.bounded_run import finish_of
+from tidemill.control.ask.goal import prove
+from tidemill.control.ask.waiting_task import (
     LONGEST_START,
     WaitingTask,
     forget_waiting,
     note_waiting,
     waiting_tasks,
 )
+from tidemill.control.driver_command import DriverRun
+from tidemill.control.plane import ControlPlane
 
 # As `tidemill_airflow.abandoned_runs` has it, which loads Airflow.
 TASK_FAILED = "its task has failed in Airflow, and nobody waits for it"

@@ -16,11 +16,11 @@ from tests.support.eventually import eventually
 from tidemill.airflow_names import BACKFILL_DAG_ID, DRIVER_POOL
 from tidemill.checkpoint.holds import Hold, read_holds, take_hold
 from tidemill.checkpoint.procedure.audit import read_audit
-from tidemill.control.bounded_run import finish_of
+from tidemill.control.ask.bounded_run import finish_of
+from tidemill.control.ask.goal import prove
+from tidemill.control.ask.waiting_task import WaitingTask, note_waiting
 from tidemill.control.driver_command import DriverRun
-from tidemill.control.goal import prove
-from tidemill.control.process_session import session_members
-from tidemill.control.waiting_task import WaitingTask, note_waiting
+from tidemill.control.local.process_session import session_members
 from tidemill.errors import UnavailableError
 from tidemill.observe.airflow_health import ask_airflow
 

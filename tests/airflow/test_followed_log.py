@@ -12,9 +12,9 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.support.small_project import INCREMENTAL, STREAM, SmallProject, small_project
-from tidemill.control.bounded_run import finish_of
+from tidemill.control.ask.bounded_run import finish_of
+from tidemill.control.ask.goal import Goal
 from tidemill.control.driver_command import DriverRun
-from tidemill.control.goal import Goal
 from tidemill.control.plane import ControlPlane
 from tidemill.control.runtime import StartedDriver
 from tidemill.errors import UnavailableError

@@ -19,7 +19,7 @@ from tidemill.checkpoint.current import read_current
 from tidemill.checkpoint.desired import Desired, read_desired, write_desired
 from tidemill.checkpoint.holds import read_holds
 from tidemill.checkpoint.procedure.audit import AuditEntry, read_audit
-from tidemill.control.stream_request import StreamRequest, carry_out
+from tidemill.control.ask.stream_request import StreamRequest, carry_out
 from tidemill.errors import DataError, GateRefusedError, SpecError, UsageError
 
 ORDERS = PIPELINE.replace("payload:\n  json: {schema: order.json}\n", "").replace(

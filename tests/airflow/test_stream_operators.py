@@ -16,10 +16,10 @@ from tests.support.small_project import small_project
 from tests.support.stream_requests import by_name, settled
 from tidemill.checkpoint.desired import read_desired
 from tidemill.checkpoint.upgrade.verdict import Verdict
-from tidemill.control import stream_request
-from tidemill.control.goal import Goal
-from tidemill.control.stream_request import StreamRequest, carry_out
-from tidemill.control.streams import reconcile_streams
+from tidemill.control.ask import stream_request
+from tidemill.control.ask.goal import Goal
+from tidemill.control.ask.stream_request import StreamRequest, carry_out
+from tidemill.control.decide.streams import reconcile_streams
 from tidemill.errors import UsageError
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from tests.support.streams_page import StreamsPage, streams_page
 from tidemill.checkpoint.desired import Desired, write_desired
 from tidemill.checkpoint.holds import Hold, drop_hold, take_hold
 from tidemill.checkpoint.status import read_status
-from tidemill.control.streams import reconcile_streams
+from tidemill.control.decide.streams import reconcile_streams
 
 STATIC = ROOT / "dags/tidemill_airflow/plugin/static"
 

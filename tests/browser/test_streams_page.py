@@ -16,7 +16,7 @@ from tests.support.streams_browser import Theme, Visitors, visitors
 from tidemill.checkpoint.desired import Desired, write_desired
 from tidemill.checkpoint.holds import Hold, drop_hold, take_hold
 from tidemill.checkpoint.status import read_status
-from tidemill.control.streams import reconcile_streams
+from tidemill.control.decide.streams import reconcile_streams
 from tidemill.dev.airflow_api import AirflowApi
 
 # What would run if any text of ours became a part of the page.

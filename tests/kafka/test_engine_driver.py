@@ -22,8 +22,8 @@ from tests.support.iot_lake import (
 from tests.support.kafka import Kafka
 from tests.support.kill_story import flowing
 from tidemill.checkpoint.status import Status
-from tidemill.control.facts import Facts
-from tidemill.control.progress import Stall, stall_of
+from tidemill.control.decide.facts import Facts
+from tidemill.control.decide.progress import Stall, stall_of
 from tidemill.control.runtime import StartedDriver
 from tidemill.dev.broker import kill_broker, start_broker, stop_broker
 from tidemill.dev.broker_config import BrokerConfig

@@ -16,17 +16,17 @@ from tests.support.eventually import eventually
 from tests.support.lake import Lake
 from tests.support.stream_requests import AT_ONCE, by_name, impatient, settled
 from tidemill.checkpoint.receipts import newest_receipt
-from tidemill.control.bounded_run import finish_of, start_bounded, tables_written
+from tidemill.control.ask.bounded_run import finish_of, start_bounded, tables_written
+from tidemill.control.ask.goal import Goal, prove
+from tidemill.control.ask.proof import Proof
+from tidemill.control.ask.stream_request import StreamRequest, Verb, carry_out
+from tidemill.control.ask.takeover import plan_takeover, take_over
+from tidemill.control.decide.streams import reconcile_streams
 from tidemill.control.driver_command import DriverRun
-from tidemill.control.goal import Goal, prove
+from tidemill.control.local.process_identity import ProcessIdentity
+from tidemill.control.local.process_session import session_members
 from tidemill.control.plane import ControlPlane, open_control_plane
-from tidemill.control.process_identity import ProcessIdentity
-from tidemill.control.process_session import session_members
-from tidemill.control.proof import Proof
 from tidemill.control.runtime import StartedDriver
-from tidemill.control.stream_request import StreamRequest, Verb, carry_out
-from tidemill.control.streams import reconcile_streams
-from tidemill.control.takeover import plan_takeover, take_over
 from tidemill.errors import FencedError, GateRefusedError
 from tidemill.spec.project import load_environment
 from tidemill.spec.project_folder import Project

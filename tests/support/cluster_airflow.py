@@ -87,7 +87,7 @@ class ClusterAirflow:
         ]
         return found
 
-    def end(self, dag_id: str, run_id: str) -> str:
+    def end(self, dag_id: str, run_id: str, timeout_seconds: float = RUN_TIMEOUT_SECONDS) -> str:
         """Wait for the end of a run; its state."""
 
         def ended() -> str | None:
@@ -95,7 +95,7 @@ class ClusterAirflow:
             return state if state in ENDED else None
 
         try:
-            state = until(ended, f"{dag_id} {run_id} ends", RUN_TIMEOUT_SECONDS)
+            state = until(ended, f"{dag_id} {run_id} ends", timeout_seconds)
         except AssertionError as error:
             for task in self.tasks(dag_id, run_id):
                 log = self.log_of(dag_id, run_id, task["task_id"])[-SHOWN_CHARACTERS:]

@@ -35,7 +35,7 @@ REFUSAL = GateRefusedError(
 def fake_part_command(environment: Environment, run: DriverRun) -> list[str]:
     """The real command line, with this module for the engine's parts; drivers are fakes, too."""
     program, flag, _, *arguments = driver_command(environment, run)
-    module = "fake_part" if run.mode == "verb" else "fake_driver"
+    module = "fake_part" if run.is_part else "fake_driver"
     return [program, flag, f"tests.support.{module}", *arguments]
 
 

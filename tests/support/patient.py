@@ -24,8 +24,8 @@ from tests.support.fake_driver import ROOT
 from tests.support.paper_batches import PaperBatches
 from tests.support.paper_broker import PaperBroker
 from tests.support.small_project import SmallProject, small_project, write_at_once
+from tidemill.control.ask.stream_request import StreamRequest, begin
 from tidemill.control.plane import ControlPlane, open_control_plane
-from tidemill.control.stream_request import StreamRequest, begin
 from tidemill.spec.project import Pipeline, resolve_pipeline
 from tidemill.storage.store import Store
 

@@ -12,7 +12,7 @@ from typing import cast
 
 from tests.support.eventually import eventually
 from tests.support.fake_driver import ROOT, fake_driver_command
-from tidemill.control.local_runtime import LocalRuntime
+from tidemill.control.local.local_runtime import LocalRuntime
 from tidemill.control.plane import ControlPlane
 from tidemill.control.runtime import Slot, StartedDriver
 from tidemill.spec.project import Environment, load_environment

@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.support.eventually import eventually
-from tidemill.control.goal import Goal, prove
+from tidemill.control.ask.goal import Goal, prove
+from tidemill.control.ask.proof import Proof
+from tidemill.control.ask.stream_request import StreamRequest
+from tidemill.control.decide.reconcile import Reconciler
+from tidemill.control.decide.visit import Outcome
 from tidemill.control.plane import ControlPlane
-from tidemill.control.proof import Proof
-from tidemill.control.reconcile import Reconciler
-from tidemill.control.stream_request import StreamRequest
-from tidemill.control.visit import Outcome
 from tidemill.spec.restarts import RestartPolicy
 
 # Restarts without waiting, so that a test sees several in a second.

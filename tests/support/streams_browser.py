@@ -17,8 +17,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.support.eventually import eventually
 from tests.support.fake_driver import ROOT
 from tests.support.small_project import SmallProject
+from tidemill.control.local.process_identity import start_detached
 from tidemill.control.plane import COMMAND_VARIABLE
-from tidemill.control.process_identity import start_detached
 from tidemill.dev.airflow_api import log_in
 from tidemill.dev.airflow_standalone import AirflowConfig, AirflowServer, stop_airflow
 from tidemill.dev.airflow_variables import airflow_variables

@@ -90,7 +90,7 @@ def test_reading_conf_loads_nothing_heavy() -> None:
 
 def test_a_process_becomes_a_driver_without_the_models_of_the_conf_files() -> None:
     """It is made for each start, and the driver loads them anyway."""
-    module = "tidemill.control.become_driver"
+    module = "tidemill.control.local.become_driver"
     assert failure_of_loading([module], without="tidemill.spec.project,tidemill.spec.pipeline") == []
 
 

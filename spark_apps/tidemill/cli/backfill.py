@@ -175,7 +175,7 @@ def stop(
     reason: Annotated[str, typer.Option(help="Why; kept with the request.")] = "",
 ) -> None:
     """Stop a backfill; what it has committed stays, and `apply --plan` goes on later."""
-    from tidemill.control.bounded_run import stop_backfill
+    from tidemill.control.ask.bounded_run import stop_backfill
 
     driver = stop_backfill(invocation_of(context).control_plane(), pipeline, getpass.getuser(), reason)
     if driver is None:
@@ -248,7 +248,7 @@ def _plan(invocation: Invocation, name: str, bounds: Bounds, manner: Manner | No
 def _under_way(invocation: Invocation, name: str, bounds: Bounds) -> str | None:
     """Digest of the plan that is carried out now, if it is of the same range."""
     from tidemill.backfill.plan import load_plan
-    from tidemill.control.bounded_run import plan_of
+    from tidemill.control.ask.bounded_run import plan_of
 
     plane = invocation.control_plane()
     running = plane.running(name, "backfill")
@@ -262,7 +262,7 @@ def _carry_out(invocation: Invocation, name: str, digest: str, *, anew: bool = F
     from tidemill.backfill.plan import load_plan
     from tidemill.backfill.progress import forget_progress
     from tidemill.cli.foreground import run_in_foreground
-    from tidemill.control.bounded_run import backfill_run
+    from tidemill.control.ask.bounded_run import backfill_run
 
     plane = invocation.control_plane()
     # A wrong digest is told here, not by a driver.

@@ -25,7 +25,7 @@ Reason = Annotated[str, typer.Option(help="Why; kept in the audit.")]
 def publish(context: typer.Context, pipeline: Name, digest: Digest, reason: Reason = "") -> None:
     """Bring staged rows into the tables, one commit each, beside the stream; repeated, it changes nothing."""
     from tidemill.cli.foreground import run_in_foreground
-    from tidemill.control.bounded_run import backfill_run
+    from tidemill.control.ask.bounded_run import backfill_run
     from tidemill.control.publishing import asked_of, request_publishing
 
     plane, plan = plan_of_digest(invocation_of(context), pipeline, digest)

@@ -41,10 +41,10 @@ def _stands(plane: ControlPlane, stream: str) -> str:
 
 def _runner(plane: ControlPlane) -> Callable[[str], Link]:
     from tidemill.cli.foreground import follow
-    from tidemill.control.bounded_run import start_bounded, tables_written
+    from tidemill.control.ask.bounded_run import start_bounded, tables_written
+    from tidemill.control.ask.run_id import new_run_id
     from tidemill.control.chain import Link
     from tidemill.control.driver_command import DriverRun
-    from tidemill.control.run_id import new_run_id
     from tidemill.errors import TidemillError
 
     def run(name: str) -> Link:

@@ -13,7 +13,7 @@ from tidemill.cli.verb_command import Apply, ApprovedBy, AsJson, By, Reason
 from tidemill.control.procedures.run import Asking, check_approval
 
 if TYPE_CHECKING:
-    from tidemill.control.takeover import Takeover
+    from tidemill.control.ask.takeover import Takeover
 
 
 def add_to(app: typer.Typer) -> None:
@@ -52,7 +52,7 @@ def takeover(  # noqa: PLR0913  # the options of a command line
     as_json: AsJson = False,
 ) -> None:
     """Make the storage root this control plane's."""
-    from tidemill.control.takeover import plan_takeover, take_over
+    from tidemill.control.ask.takeover import plan_takeover, take_over
 
     invocation = invocation_of(context)
     plane = invocation.control_plane()

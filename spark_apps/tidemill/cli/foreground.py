@@ -17,8 +17,8 @@ from tidemill.cli.output import say
 if TYPE_CHECKING:
     from typing import BinaryIO
 
+    from tidemill.control.decide.endings import Ending
     from tidemill.control.driver_command import DriverRun
-    from tidemill.control.endings import Ending
     from tidemill.control.plane import ControlPlane
     from tidemill.control.runtime import StartedDriver
 
@@ -35,7 +35,7 @@ def run_in_foreground(plane: ControlPlane, run: DriverRun) -> bool:
         SpecError: If the declaration is wrong; nothing was started.
         UnavailableError: If another driver of the pipeline is at work.
     """
-    from tidemill.control.bounded_run import same_work, start_bounded
+    from tidemill.control.ask.bounded_run import same_work, start_bounded
 
     driver = start_bounded(plane, run, same_work(plane, run))
     ending = follow(plane, driver)
@@ -100,7 +100,7 @@ def _copy(log: BinaryIO) -> None:
 
 
 def _tell_tables(plane: ControlPlane, pipeline: str, run_id: str) -> None:
-    from tidemill.control.bounded_run import tables_written
+    from tidemill.control.ask.bounded_run import tables_written
 
     for result in tables_written(plane, pipeline, {run_id}):
         say(f"{result.table}: {result.rows} rows, now at version {result.version}")

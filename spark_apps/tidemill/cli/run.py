@@ -50,8 +50,8 @@ def run(  # noqa: PLR0913  # the options of a command line
     alone.
     """
     from tidemill.cli.foreground import run_in_foreground
+    from tidemill.control.ask.run_id import new_run_id
     from tidemill.control.driver_command import DriverRun
-    from tidemill.control.run_id import new_run_id
 
     invocation = invocation_of(context)
     ranges = (start, end, start_offsets, end_offsets)

@@ -14,8 +14,8 @@ from tidemill.cli.invocation import Invocation, invocation_of
 from tidemill.cli.output import say
 
 if TYPE_CHECKING:
+    from tidemill.control.ask.stream_request import Verb
     from tidemill.control.plane import ControlPlane
-    from tidemill.control.stream_request import Verb
 
 # Seconds until a proof is given up, beside the grace period that a drain may take: a cold start takes 10-20,
 # longer on a busy machine.
@@ -99,9 +99,9 @@ def _carry_out(  # noqa: PLR0913  # the options of a command line
     timeout: float | None,
     until: str | None = None,
 ) -> None:
-    from tidemill.control.run_id import new_run_id
-    from tidemill.control.stream_request import StreamRequest, carry_out
-    from tidemill.control.suspension import parse_until
+    from tidemill.control.ask.run_id import new_run_id
+    from tidemill.control.ask.stream_request import StreamRequest, carry_out
+    from tidemill.control.decide.suspension import parse_until
 
     now = datetime.now(UTC)
     # An unknown name must not leave a wish behind.
@@ -120,9 +120,9 @@ def _stop_all(invocation: Invocation, reason: str, timeout: float | None) -> Non
 
     One that cannot be asked keeps no other from stopping.
     """
-    from tidemill.control.run_id import new_run_id
-    from tidemill.control.stream_request import StreamRequest, begin, carry_out
-    from tidemill.control.streams import known_streams
+    from tidemill.control.ask.run_id import new_run_id
+    from tidemill.control.ask.stream_request import StreamRequest, begin, carry_out
+    from tidemill.control.decide.streams import known_streams
     from tidemill.errors import UnavailableError, UsageError
 
     now = datetime.now(UTC)

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from tidemill.backfill.plan import BackfillPlan, load_plan
 from tidemill.backfill.progress import Progress, read_progress
 from tidemill.backfill.staging import waits
-from tidemill.control.bounded_run import plan_of
+from tidemill.control.ask.bounded_run import plan_of
 from tidemill.control.plane import ControlPlane
 from tidemill.errors import TidemillError
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ Mode = Literal["stream", "incremental", "backfill", "verb", "aside"]
 
 # Parts that work on a copy.
 _ASIDE = ("shadow", "game_day")
+
+# Longest game day: a dozen starts of drivers, and a backfill.
+GAME_DAY_TIME = timedelta(hours=2)
 
 # Where a part is not `tidemill.engine.<part>`.
 _PROGRAMS = {"game_day": "tidemill.control.game_day.part"}
@@ -59,6 +63,11 @@ class DriverRun:
     def drivers_within(self) -> int:
         """How many drivers it starts in its own place, at most at once: a copy's stream, and its backfill."""
         return 2 if self.module == "game_day" else 0
+
+    @property
+    def deadline(self) -> timedelta | None:
+        """After which it is ended; None for what takes as long as it takes."""
+        return GAME_DAY_TIME if self.module == "game_day" else None
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -221,6 +221,7 @@ def _next(state: PipelineState) -> Iterator[str]:
         "start": "Reconciliation starts it next",
         "stop": "Reconciliation drains its driver next",
         "kill": "Reconciliation ends its driver next",
+        "return": "Reconciliation gives its new version up next",
         "plan": "Reconciliation has Spark plan its new version next",
         "wait": f"Reconciliation starts it again later{until}",
         "leave": "Nothing is to be done",

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tidemill.control.report import Change, Report, changes
+from tidemill.control.decide.report import Change, Report, changes
 
 
 class Memory(Report):

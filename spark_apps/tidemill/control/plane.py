@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import cast
 
 from tidemill.checkpoint.root_owner import RootOwner, read_owner
+from tidemill.control.decide.endings import Ending, ending_of
+from tidemill.control.decide.remembered import History
 from tidemill.control.driver_command import driver_command
-from tidemill.control.endings import Ending, ending_of
-from tidemill.control.local_runtime import CommandBuilder, LocalRuntime
+from tidemill.control.local.local_runtime import CommandBuilder, LocalRuntime
 from tidemill.control.ownership import as_owner, own_root
-from tidemill.control.remembered import History
 from tidemill.control.runtime import MainSlot, Runtime, Slot, StartedDriver, is_held
 from tidemill.errors import TidemillError, UsageError
 from tidemill.names import Layout

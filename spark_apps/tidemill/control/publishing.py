@@ -16,7 +16,7 @@ from tidemill.backfill.staging import (
 )
 from tidemill.checkpoint.procedure.audit import AuditEntry, write_audit
 from tidemill.checkpoint.procedure.request import check_person, check_reason
-from tidemill.control.bounded_run import plan_of
+from tidemill.control.ask.bounded_run import plan_of
 from tidemill.control.plane import ControlPlane
 from tidemill.errors import UsageError
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from tidemill.checkpoint.query_report import QueryReport, read_query_report
 from tidemill.checkpoint.status import Status, read_status
-from tidemill.control.endings import Ending
+from tidemill.control.decide.endings import Ending
 from tidemill.control.plane import ControlPlane
 from tidemill.control.runtime import MainSlot, StartedDriver
 from tidemill.errors import TidemillError, UsageError

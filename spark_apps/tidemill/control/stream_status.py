@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 
 from tidemill.checkpoint.root_owner import RootOwner
 from tidemill.checkpoint.status import Status
-from tidemill.control.endings import is_status_of
-from tidemill.control.facts import Facts
+from tidemill.control.decide.endings import is_status_of
+from tidemill.control.decide.facts import Facts
+from tidemill.control.decide.progress import Stall, stall_of
+from tidemill.control.decide.reconcile import Decision, Reconciler
+from tidemill.control.decide.stream_facts import gather_facts
+from tidemill.control.decide.suspension import wish_of
 from tidemill.control.plane import ControlPlane
-from tidemill.control.progress import Stall, stall_of
-from tidemill.control.reconcile import Decision, Reconciler
 from tidemill.control.runtime import MainSlot, is_held
-from tidemill.control.stream_facts import gather_facts
-from tidemill.control.suspension import wish_of
 from tidemill.errors import TidemillError
 
 # Pipelines that are looked at at once.

@@ -22,8 +22,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tidemill.airflow_names import DRIVER_POOL
-from tidemill.control.process_identity import ProcessIdentity, start_detached
-from tidemill.control.process_session import kill_marked_processes, kill_session, session_members
+from tidemill.control.local.process_identity import ProcessIdentity, start_detached
+from tidemill.control.local.process_session import kill_marked_processes, kill_session, session_members
 from tidemill.dev.airflow_api import log_in
 from tidemill.dev.airflow_variables import HOME_VARIABLE, AirflowConfig, airflow_variables
 from tidemill.dev.ports import LOOPBACK, free_ports, is_free

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from tidemill.control.process_identity import POLL_SECONDS, start_detached
+from tidemill.control.local.process_identity import POLL_SECONDS, start_detached
 from tidemill.dev.broker_command import format_storage, server_command
 from tidemill.dev.broker_config import CONTROLLER, PLAINTEXT, BrokerConfig, server_properties
 from tidemill.dev.broker_process import (

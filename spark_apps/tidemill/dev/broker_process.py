@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tidemill.control.process_identity import ProcessIdentity
+from tidemill.control.local.process_identity import ProcessIdentity
 from tidemill.dev.broker_config import PLAINTEXT
 from tidemill.errors import UsageError
 

@@ -30,8 +30,8 @@ from tidemill.airflow_names import (
     incremental_dag_id,
     stream_dag_id,
 )
+from tidemill.control.local.process_identity import ProcessIdentity, start_detached
 from tidemill.control.plane import ControlPlane, open_control_plane
-from tidemill.control.process_identity import ProcessIdentity, start_detached
 from tidemill.dev.airflow_api import AirflowApi, log_in
 from tidemill.dev.airflow_standalone import (
     AirflowConfig,

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from tidemill import metrics
 from tidemill.checkpoint.retention.clock import level_of, time_to_data_loss
 from tidemill.checkpoint.status import Status
-from tidemill.control.reconcile_record import ReconcileRecord, StreamRecord
+from tidemill.control.decide.reconcile_record import ReconcileRecord, StreamRecord
 from tidemill.engine.driver_metrics import DriverFacts, driver_samples
 from tidemill.engine.liveness import alive
 from tidemill.metrics import Metric, Sample

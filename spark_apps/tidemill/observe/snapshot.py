@@ -10,7 +10,7 @@ from functools import partial
 
 from tidemill.checkpoint.query_report import QueryReport, read_query_report
 from tidemill.checkpoint.status import Status, read_status
-from tidemill.control.reconcile_record import ReconcileRecord, read_record
+from tidemill.control.decide.reconcile_record import ReconcileRecord, read_record
 from tidemill.names import PIPELINE_PATTERN, Layout
 from tidemill.storage.store import Store
 

@@ -14,7 +14,7 @@ from tidemill.spec.units import Count, Duration, format_duration
 VISIT_INTERVAL = timedelta(minutes=1)
 
 # Crashes that a budget may allow. Must stay below the endings that are remembered, other bad ends among them
-# (control/restart_history.py: 100), or it could never be spent.
+# (control/decide/remembered.py: 100), or it could never be spent.
 LARGEST_BUDGET = 50
 
 # Shortest and longest value of each. No driver is started in a loop without a pause; and no wait comes near

@@ -39,7 +39,7 @@ class UpgradePolicy(Strict):
     rollback: bool = Field(
         True,
         description="Whether a stream goes back to the version before if the new one has not made a batch "
-        "when its restarts are used up, when it is refused, or when it has not begun its first within "
+        "when it is refused, when its restarts are used up, or when its driver has not come up within "
         "`progress_within`.",
     )
 

@@ -18,7 +18,7 @@ from tidemill.backfill.plan import BackfillPlan, load_plan
 from tidemill.backfill.progress import ProgressFile, read_progress
 from tidemill.backfill.staging import is_asked_for, staging_of
 from tidemill.checkpoint.procedure.audit import read_audit
-from tidemill.control.bounded_run import backfill_run, start_bounded
+from tidemill.control.ask.bounded_run import backfill_run, start_bounded
 
 NAME = "readings"
 FILES = """

@@ -21,8 +21,8 @@ from tidemill.backfill.plan import load_plan
 from tidemill.backfill.progress import ChunkDone, Found, ProgressFile
 from tidemill.checkpoint.desired import Desired, read_desired, write_desired
 from tidemill.cli import foreground
+from tidemill.control.ask.bounded_run import backfill_run, start_bounded
 from tidemill.control.backfills import estimate
-from tidemill.control.bounded_run import backfill_run, start_bounded
 from tidemill.ledger.difference import Difference
 
 

@@ -15,8 +15,8 @@ from tests.support.small_project import SmallProject, small_project
 from tests.support.stream_requests import request
 from tidemill.checkpoint.desired import Desired, write_desired
 from tidemill.checkpoint.status import read_status, write_status
+from tidemill.control.ask.stream_request import carry_out
 from tidemill.control.explanation import Explanation, explain_pipeline
-from tidemill.control.stream_request import carry_out
 from tidemill.control.stream_status import pipeline_states
 from tidemill.spec.project import resolve_pipeline
 

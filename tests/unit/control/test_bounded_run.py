@@ -12,7 +12,7 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.small_project import INCREMENTAL, SmallProject
 from tidemill.checkpoint.status import read_status
-from tidemill.control.bounded_run import (
+from tidemill.control.ask.bounded_run import (
     backfill_run,
     end_stuck_driver,
     finish_of,
@@ -23,10 +23,10 @@ from tidemill.control.bounded_run import (
     stop_run,
     tables_written,
 )
+from tidemill.control.ask.goal import prove
+from tidemill.control.ask.run_id import LONGEST_RUN_ID, run_id_of
 from tidemill.control.driver_command import DriverRun
-from tidemill.control.goal import prove
 from tidemill.control.plane import ControlPlane
-from tidemill.control.run_id import LONGEST_RUN_ID, run_id_of
 from tidemill.control.runtime import Runtime, Slot, StartedDriver, StartResult
 from tidemill.errors import UnavailableError
 

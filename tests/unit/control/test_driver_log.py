@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tidemill.control.driver_log import LINES_AT_ONCE, LONGEST_LINE, LogPosition, shown_lines
-from tidemill.control.log_file import BYTES_AT_ONCE, read_log_file
+from tidemill.control.local.log_file import BYTES_AT_ONCE, read_log_file
 from tidemill.control.runtime import StartedDriver
 from tidemill.spec.secret_mask import MASK
 

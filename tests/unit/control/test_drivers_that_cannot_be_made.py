@@ -13,14 +13,14 @@ import pytest
 from tests.support.fake_driver import fake_driver_command
 from tests.support.small_project import ENVIRONMENT, SmallProject
 from tests.support.stream_requests import AT_ONCE, by_name, request, until_ended
+from tidemill.control.ask.stream_request import carry_out
+from tidemill.control.decide.remembered import with_ending
+from tidemill.control.decide.restart_policy import backoff
+from tidemill.control.decide.streams import reconcile_streams
 from tidemill.control.driver_command import DriverRun
-from tidemill.control.driver_record import START_GRACE, read_record, write_record
-from tidemill.control.local_runtime import LocalRuntime
+from tidemill.control.local.driver_record import START_GRACE, read_record, write_record
+from tidemill.control.local.local_runtime import LocalRuntime
 from tidemill.control.plane import ControlPlane
-from tidemill.control.remembered import with_ending
-from tidemill.control.restart_policy import backoff
-from tidemill.control.stream_request import carry_out
-from tidemill.control.streams import reconcile_streams
 from tidemill.errors import UnavailableError
 from tidemill.spec.project import Environment
 

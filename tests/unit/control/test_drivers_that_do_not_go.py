@@ -12,14 +12,14 @@ from tests.support.lost_node import PlaceOfALostNode, asked_to_stop
 from tests.support.small_project import SmallProject
 from tests.support.stream_requests import impatient
 from tidemill.checkpoint.receipts import newest_receipt
-from tidemill.control.drain_note import write_drain_note
+from tidemill.control.ask.goal import Goal
+from tidemill.control.ask.proof import prove_stopped
+from tidemill.control.ask.stream_request import StreamRequest, Verb, carry_out, end_overdue
+from tidemill.control.decide.streams import reconcile_streams
 from tidemill.control.driver_command import DriverRun
-from tidemill.control.driver_record import read_record
-from tidemill.control.goal import Goal
+from tidemill.control.local.drain_note import write_drain_note
+from tidemill.control.local.driver_record import read_record
 from tidemill.control.plane import ControlPlane
-from tidemill.control.proof import prove_stopped
-from tidemill.control.stream_request import StreamRequest, Verb, carry_out, end_overdue
-from tidemill.control.streams import reconcile_streams
 
 GRACE = timedelta(minutes=2)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tidemill.checkpoint.receipts import Receipt, write_receipt
-from tidemill.control.endings import Ending, ending_of
-from tidemill.control.restart_policy import class_of
+from tidemill.control.decide.endings import Ending, ending_of
+from tidemill.control.decide.restart_policy import class_of
 from tidemill.control.runtime import StartedDriver
 from tidemill.names import Layout
 from tidemill.storage.store import Store

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from tests.support.small_project import SmallProject
 from tests.support.stream_requests import AT_ONCE, until_ended
+from tidemill.control.decide.streams import reconcile_streams
 from tidemill.control.driver_command import DriverRun, driver_command
-from tidemill.control.local_runtime import LocalRuntime
-from tidemill.control.streams import reconcile_streams
+from tidemill.control.local.local_runtime import LocalRuntime
 from tidemill.spec.project import Environment
 
 # Bytes that a file may have: the heartbeat has fewer, every document more.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tests.support.small_project import ENVIRONMENT, SmallProject
-from tidemill.control.goal import Goal
+from tidemill.control.ask.goal import Goal
 
 
 def test_a_stop_is_waited_for_longer_than_the_grace_period(project: SmallProject) -> None:

@@ -17,11 +17,11 @@ from tests.support.small_project import SmallProject
 from tidemill.checkpoint.receipts import newest_receipt
 from tidemill.checkpoint.status import Status, read_status
 from tidemill.control.driver_command import DriverRun
-from tidemill.control.driver_record import read_record, write_record
 from tidemill.control.driver_variables import driver_variables, started_by
-from tidemill.control.local_launch import KEPT_LOGS
+from tidemill.control.local.driver_record import read_record, write_record
+from tidemill.control.local.local_launch import KEPT_LOGS
+from tidemill.control.local.process_identity import ProcessIdentity
 from tidemill.control.plane import ControlPlane
-from tidemill.control.process_identity import ProcessIdentity
 from tidemill.control.runtime import StartedDriver
 from tidemill.errors import UnavailableError, UsageError
 
@@ -194,8 +194,8 @@ def test_a_backfill_runs_beside_the_stream_and_an_incremental_run_does_not(proje
 def test_a_lock_without_a_living_driver_is_told_not_broken(
     project: SmallProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidemill.control.local_runtime.RECORD_TIMEOUT_SECONDS", 0.1)
-    from tidemill.control.slot_lock import try_lock
+    monkeypatch.setattr("tidemill.control.local.local_runtime.RECORD_TIMEOUT_SECONDS", 0.1)
+    from tidemill.control.local.slot_lock import try_lock
 
     name = project.declare("orders")
     project.environment.run_folder.mkdir(parents=True)

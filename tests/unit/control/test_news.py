@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from tidemill.control.decide.report import Report, Trouble
 from tidemill.control.news import Memory, after_telling, news_for, notice_of
-from tidemill.control.report import Report, Trouble
 
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 

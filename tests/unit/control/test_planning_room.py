@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tidemill.control.planning_room import PlanningRoom
+from tidemill.control.decide.planning_room import PlanningRoom
 
 
 def nothing() -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tidemill.control import process_identity
-from tidemill.control.process_identity import ProcessIdentity, start_detached
+from tidemill.control.local import process_identity
+from tidemill.control.local.process_identity import ProcessIdentity, start_detached
 
 SLEEP = ["/bin/sleep", "60"]
 
@@ -133,7 +133,7 @@ def test_a_detached_process_writes_to_its_log_and_lives_in_its_own_session(tmp_p
 def test_a_detached_process_is_alive_after_its_starter_ended(tmp_path: Path) -> None:
     start = (
         "import sys; from pathlib import Path\n"
-        "from tidemill.control.process_identity import start_detached\n"
+        "from tidemill.control.local.process_identity import start_detached\n"
         f"print(start_detached({SLEEP}, Path(sys.argv[1])).pid)"
     )
     starter = subprocess.run(

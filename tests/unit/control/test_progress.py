@@ -10,9 +10,9 @@ import pytest
 from tests.unit.control.test_reconcile import NOW, ago, crashes, driver, ending, wish
 from tidemill.checkpoint.desired import Desired
 from tidemill.checkpoint.status import Status
-from tidemill.control.facts import Facts
-from tidemill.control.hung import NO_PROGRESS_PAGE
-from tidemill.control.progress import Stall, stall_of
+from tidemill.control.decide.facts import Facts
+from tidemill.control.decide.hung import NO_PROGRESS_PAGE
+from tidemill.control.decide.progress import Stall, stall_of
 from tidemill.engine.liveness import LEAST_SILENCE
 from tidemill.errors import SpecError
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.declared import declared
 from tidemill.checkpoint.status import Status, write_status
+from tidemill.control.ask.proof import prove_progress
 from tidemill.control.plane import ControlPlane
-from tidemill.control.proof import prove_progress
 from tidemill.control.runtime import StartedDriver
 from tidemill.storage.store import Store
 

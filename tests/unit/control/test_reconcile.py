@@ -12,10 +12,10 @@ import pytest
 from tidemill.checkpoint.desired import Desired
 from tidemill.checkpoint.receipts import Receipt
 from tidemill.checkpoint.status import Status
-from tidemill.control.endings import Ending
-from tidemill.control.facts import Facts
-from tidemill.control.reconcile import LONGEST_SILENCE_OF_NEWER, Decision, Reconciler
-from tidemill.control.restart_policy import backoff
+from tidemill.control.decide.endings import Ending
+from tidemill.control.decide.facts import Facts
+from tidemill.control.decide.reconcile import LONGEST_SILENCE_OF_NEWER, Decision, Reconciler
+from tidemill.control.decide.restart_policy import backoff
 from tidemill.control.runtime import StartedDriver
 from tidemill.errors import GateRefusedError, SpecError
 from tidemill.spec.restarts import RestartPolicy

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from tidemill.control.progress import Stall
-from tidemill.control.reconcile import Action, Decision
-from tidemill.control.report import LONGEST_UNSEEN, Report, changes, report_of
-from tidemill.control.visit import Outcome
+from tidemill.control.decide.progress import Stall
+from tidemill.control.decide.reconcile import Action, Decision
+from tidemill.control.decide.report import LONGEST_UNSEEN, Report, changes, report_of
+from tidemill.control.decide.visit import Outcome
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -21,14 +21,14 @@ from tidemill.checkpoint.holds import read_holds
 from tidemill.checkpoint.procedure.audit import read_audit
 from tidemill.checkpoint.receipts import newest_receipt
 from tidemill.checkpoint.root_owner import check_started_by_owner, read_owner
-from tidemill.control import local_identity
-from tidemill.control.bounded_run import start_bounded
+from tidemill.control.ask.bounded_run import start_bounded
+from tidemill.control.ask.goal import Goal, prove
+from tidemill.control.ask.stream_request import begin, end_overdue
+from tidemill.control.ask.takeover import plan_takeover, take_over
+from tidemill.control.decide.streams import reconcile_streams
 from tidemill.control.driver_command import DriverRun
-from tidemill.control.goal import Goal, prove
+from tidemill.control.local import local_identity
 from tidemill.control.plane import ControlPlane
-from tidemill.control.stream_request import begin, end_overdue
-from tidemill.control.streams import reconcile_streams
-from tidemill.control.takeover import plan_takeover, take_over
 from tidemill.errors import DataError, FencedError, GateRefusedError
 
 TAKEOVER = ("control", "takeover", "--apply", "--reason", "the other machine is gone")
@@ -222,7 +222,7 @@ def test_a_takeover_that_died_half_way_starts_nothing_until_it_is_repeated(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("tidemill.control.takeover.claim_epoch", dies)
+        patch.setattr("tidemill.control.ask.takeover.claim_epoch", dies)
         with pytest.raises(KeyboardInterrupt):
             taken_over(other)
     with pytest.raises(GateRefusedError) as caught:

@@ -15,7 +15,7 @@ from tests.support.eventually import eventually
 from tests.support.fake_part import fake_part_command
 from tests.support.small_project import SmallProject
 from tidemill.control.driver_command import DriverRun
-from tidemill.control.local_runtime import LocalRuntime
+from tidemill.control.local.local_runtime import LocalRuntime
 from tidemill.control.plane import ControlPlane
 from tidemill.control.spark_part import begin_part, run_part
 from tidemill.errors import GateRefusedError, UnavailableError

@@ -14,12 +14,12 @@ from tests.support.small_project import ENVIRONMENT, INCREMENTAL, STREAM, SmallP
 from tests.support.stream_requests import AT_ONCE, by_name, impatient, request, settled, until_ended
 from tidemill.checkpoint.desired import read_desired
 from tidemill.checkpoint.status import read_status, write_status
-from tidemill.control.goal import Goal, prove
+from tidemill.control.ask.goal import Goal, prove
+from tidemill.control.ask.stream_request import begin, carry_out
+from tidemill.control.decide.restart_policy import class_of
+from tidemill.control.decide.streams import reconcile_streams
 from tidemill.control.plane import ControlPlane
-from tidemill.control.restart_policy import class_of
-from tidemill.control.stream_request import begin, carry_out
 from tidemill.control.stream_status import pipeline_states
-from tidemill.control.streams import reconcile_streams
 from tidemill.errors import UsageError
 
 
@@ -99,7 +99,7 @@ def test_a_refusing_driver_is_started_once(project: SmallProject) -> None:
 def test_a_fenced_driver_waits_for_silence_of_the_newer_one(
     project: SmallProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidemill.control.reconcile.LONGEST_SILENCE_OF_NEWER", timedelta(0))
+    monkeypatch.setattr("tidemill.control.decide.reconcile.LONGEST_SILENCE_OF_NEWER", timedelta(0))
     name, plane = project.declare("orders"), project.plane()
     project.behave(name, "exit 75")
     reconcile_streams(plane)

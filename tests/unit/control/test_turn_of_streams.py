@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from tests.support.small_project import ENVIRONMENT, SmallProject
-from tidemill.control import turn_of_streams
+from tidemill.control.decide import turn_of_streams
+from tidemill.control.decide.side_by_side import Limits
+from tidemill.control.decide.streams import reconcile_streams
+from tidemill.control.decide.turn_of_streams import WaveOnDemand, wave_now
+from tidemill.control.decide.visit import utc_now
+from tidemill.control.decide.waves import Wave
 from tidemill.control.runtime import MainSlot
-from tidemill.control.side_by_side import Limits
-from tidemill.control.streams import reconcile_streams
-from tidemill.control.turn_of_streams import WaveOnDemand, wave_now
-from tidemill.control.visit import utc_now
-from tidemill.control.waves import Wave
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_the_wave_is_not_counted_where_nothing_is_to_be_replaced(
     project: SmallProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted: list[Any] = []
-    monkeypatch.setattr("tidemill.control.streams.wave_now", lambda *asked: counted.append(asked))
+    monkeypatch.setattr("tidemill.control.decide.streams.wave_now", lambda *asked: counted.append(asked))
     project.environ(ENVIRONMENT + "on_change: restart\n")
     project.declare("orders")
     assert [outcome.decision.action for outcome in reconcile_streams(project.plane())] == ["start"]

@@ -17,14 +17,14 @@ from tests.support.small_project import ENVIRONMENT
 from tidemill.checkpoint.desired import read_desired
 from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.upgrade.version import KeptState, PlannedVersion, kept_in
-from tidemill.control.goal import prove
-from tidemill.control.local_runtime import LocalRuntime
+from tidemill.control.ask.goal import prove
+from tidemill.control.ask.proof import Proof
+from tidemill.control.ask.stream_request import StreamRequest, begin, carry_out
+from tidemill.control.decide.streams import reconcile_streams
+from tidemill.control.decide.visit import Outcome
+from tidemill.control.local.local_runtime import LocalRuntime
 from tidemill.control.plane import ControlPlane
-from tidemill.control.proof import Proof
 from tidemill.control.spark_part import begin_part
-from tidemill.control.stream_request import StreamRequest, begin, carry_out
-from tidemill.control.streams import reconcile_streams
-from tidemill.control.visit import Outcome
 from tidemill.errors import GateRefusedError, UnavailableError
 
 __all__ = ["patient"]

@@ -14,20 +14,20 @@ from tests.support.small_project import INCREMENTAL, SmallProject
 from tests.support.stream_requests import by_name, request, settled, until_ended
 from tests.support.troubled_stores import FlakyStore, HangingStore
 from tidemill.checkpoint.desired import Desired, write_desired
-from tidemill.control.drain_note import drain_note
-from tidemill.control.goal import Goal
+from tidemill.control.ask.goal import Goal
+from tidemill.control.ask.stream_request import carry_out
+from tidemill.control.decide.side_by_side import Limits, side_by_side
+from tidemill.control.decide.streams import reconcile_streams
+from tidemill.control.decide.visit import LOOKS
+from tidemill.control.local.drain_note import drain_note
 from tidemill.control.plane import ControlPlane
-from tidemill.control.side_by_side import Limits, side_by_side
-from tidemill.control.stream_request import carry_out
-from tidemill.control.streams import reconcile_streams
-from tidemill.control.visit import LOOKS
 
 SHORT = Limits(at_once=4, each_seconds=0.5, all_seconds=20)
 
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidemill.control.visit.PAUSE_SECONDS", 0)
+    monkeypatch.setattr("tidemill.control.decide.visit.PAUSE_SECONDS", 0)
 
 
 def at_work(project: SmallProject, *names: str) -> ControlPlane:

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tidemill.checkpoint.status import DriverState, Status
-from tidemill.control.endings import Ending
+from tidemill.control.decide.endings import Ending
+from tidemill.control.decide.waves import Stage, Standing, is_in_question, stage_of, wave_of
 from tidemill.control.runtime import StartedDriver
-from tidemill.control.waves import Stage, Standing, is_in_question, stage_of, wave_of
 from tidemill.errors import SpecError
 from tidemill.spec.strict import Strict
 from tidemill.spec.upgrades import UpgradePolicy

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tidemill.control.process_identity import ProcessIdentity
+from tidemill.control.local.process_identity import ProcessIdentity
 from tidemill.dev.broker_process import BrokerProcess, find_broker, last_broker, record_broker
 from tidemill.errors import UsageError
 

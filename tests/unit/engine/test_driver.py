@@ -17,10 +17,10 @@ from tidemill.checkpoint.epochs import newest_epoch
 from tidemill.checkpoint.receipts import newest_receipt
 from tidemill.checkpoint.root_owner import CONTROL_PLANE_VARIABLE, RootOwner, write_owner
 from tidemill.checkpoint.status import read_status
-from tidemill.control.bounded_run import finish_of, start_bounded
+from tidemill.control.ask.bounded_run import finish_of, start_bounded
+from tidemill.control.ask.goal import prove
 from tidemill.control.driver_command import DriverRun, driver_command
-from tidemill.control.goal import prove
-from tidemill.control.local_runtime import LocalRuntime
+from tidemill.control.local.local_runtime import LocalRuntime
 from tidemill.control.plane import ControlPlane
 from tidemill.dev.ports import free_ports
 from tidemill.engine import driver

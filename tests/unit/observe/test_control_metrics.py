@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.scraped import scraped
 from tidemill.checkpoint.status import Status
-from tidemill.control.reconcile_record import ReconcileRecord, StreamRecord
+from tidemill.control.decide.reconcile_record import ReconcileRecord, StreamRecord
 from tidemill.metrics import exposition
 from tidemill.observe.control_metrics import control_samples, local_driver_samples
 from tidemill.observe.snapshot import PipelineSeen, Snapshot

@@ -22,9 +22,9 @@ from tests.support.scraped import scraped
 from tests.support.small_project import SmallProject
 from tests.support.stream_requests import settled
 from tidemill.checkpoint.holds import Hold, take_hold
-from tidemill.control.goal import Goal
-from tidemill.control.reconcile_record import ReconcileRecord, keep_record
-from tidemill.control.streams import reconcile_streams
+from tidemill.control.ask.goal import Goal
+from tidemill.control.decide.reconcile_record import ReconcileRecord, keep_record
+from tidemill.control.decide.streams import reconcile_streams
 from tidemill.engine.http_port import serve
 from tidemill.metrics import CONTROL_METRICS, DRIVER_METRICS
 from tidemill.observe.exporter import Exporter, Watched

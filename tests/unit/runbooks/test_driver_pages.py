@@ -14,12 +14,12 @@ from tests.support.patient import ORDERS, Patient
 from tests.support.runbook_acts import batch, ended, goes_on_by_itself, mended, put_back, rows, waits
 from tests.support.runbook_pages import runbook_pages
 from tests.support.runbook_story import Act, Refused, Story, Told
-from tidemill.control.endings import Ending
-from tidemill.control.facts import Facts
-from tidemill.control.hung import NO_PROGRESS_PAGE
-from tidemill.control.progress import stall_of
-from tidemill.control.reconcile import Reconciler
-from tidemill.control.stream_facts import gather_facts
+from tidemill.control.decide.endings import Ending
+from tidemill.control.decide.facts import Facts
+from tidemill.control.decide.hung import NO_PROGRESS_PAGE
+from tidemill.control.decide.progress import stall_of
+from tidemill.control.decide.reconcile import Reconciler
+from tidemill.control.decide.stream_facts import gather_facts
 from tidemill.spec.restarts import RestartPolicy
 
 STATUS = "tidemill status PIPELINE"

@@ -14,8 +14,8 @@ from tests.support.runbook_story import Act, Story, Told
 from tests.support.small_project import SmallProject
 from tests.unit.runbooks.test_driver_pages import error_of_the_last
 from tidemill.checkpoint.root_owner import RootOwner, write_owner
+from tidemill.control.ask.takeover import plan_takeover, take_over
 from tidemill.control.plane import ControlPlane, open_control_plane
-from tidemill.control.takeover import plan_takeover, take_over
 from tidemill.errors import TidemillError
 
 PAGE = "other-control-plane"

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from tidemill.backfill.bounds import parse_bounds
 from tidemill.backfill.planning import plan_backfill
-from tidemill.control.bounded_run import backfill_run, start_bounded
+from tidemill.control.ask.bounded_run import backfill_run, start_bounded
+from tidemill.control.ask.proof import prove_finished
 from tidemill.control.game_day.rule import NotPossibleError, NotProvenError
-from tidemill.control.proof import prove_finished
 from tidemill.control.spark_part import analysing
 from tidemill.errors import GateRefusedError, UsageError
 from tidemill.ledger.entry import LedgerEntry

@@ -17,10 +17,10 @@ import yaml
 
 from tidemill.checkpoint.own_place import check_own_place
 from tidemill.control.game_day.rule import why_not
+from tidemill.control.local.slot_lock import try_lock
 from tidemill.control.plane import ControlPlane, open_control_plane
 from tidemill.control.procedures.parts import fork_into
 from tidemill.control.procedures.run import Asking, act, plan_verb
-from tidemill.control.slot_lock import try_lock
 from tidemill.errors import GateRefusedError, UnavailableError, UsageError
 from tidemill.spec.project import Environment, Pipeline, load_environment, resolve_pipeline
 from tidemill.storage.store import Store

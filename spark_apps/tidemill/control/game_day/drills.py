@@ -9,6 +9,9 @@ from datetime import UTC, datetime
 
 from tidemill.checkpoint.current import read_or_create_current
 from tidemill.checkpoint.reading.batches import CheckpointBatches
+from tidemill.control.ask.proof import Proof
+from tidemill.control.ask.run_id import new_run_id
+from tidemill.control.ask.stream_request import StreamRequest, Verb, carry_out
 from tidemill.control.game_day.backfill_drill import backfill_newest
 from tidemill.control.game_day.copy import Copy
 from tidemill.control.game_day.rule import DrillResult, NotPossibleError, NotProvenError
@@ -16,9 +19,6 @@ from tidemill.control.procedures import parts
 from tidemill.control.procedures.by_hand import back_up
 from tidemill.control.procedures.parts import VerbParts
 from tidemill.control.procedures.run import Asking, act, plan_verb
-from tidemill.control.proof import Proof
-from tidemill.control.run_id import new_run_id
-from tidemill.control.stream_request import StreamRequest, Verb, carry_out
 from tidemill.errors import TidemillError
 
 # Seconds from a request to its proof, beside the environment's grace period: a cold start on a busy machine.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import signal
 import sys
 import tempfile
 from dataclasses import asdict, replace
@@ -31,6 +32,8 @@ def main() -> int:
 
 
 def _play(pipeline: Pipeline, arguments: argparse.Namespace) -> dict[str, Any]:
+    # A pod that must go lets the copy go first, as far as its grace period allows.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     for name in POD_VARIABLES:
         # The copy's drivers are not what this pod is for.
         os.environ.pop(name, None)

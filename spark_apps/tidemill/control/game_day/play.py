@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from pydantic import TypeAdapter
 
+from tidemill.control.ask.run_id import new_run_id
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.game_day.copy import Copy, check_playable, copied
 from tidemill.control.game_day.drills import Drills
@@ -15,8 +16,7 @@ from tidemill.control.game_day.results import keep
 from tidemill.control.game_day.rule import DrillResult, GameDay, check_drills, playable
 from tidemill.control.plane import ControlPlane
 from tidemill.control.procedures.run import Asking
-from tidemill.control.run_id import new_run_id
-from tidemill.control.spark_part import run_part
+from tidemill.control.spark_part import forget_part, run_part
 from tidemill.errors import TidemillError
 from tidemill.spec.project import Pipeline, resolve_pipeline
 
@@ -52,8 +52,12 @@ def play(
     if plane.environment.spec.runtime == "local":
         return rehearse(pipeline, replace(asking, request_id=run_id), wanted, tell)
     chosen = [word for drill in wanted for word in ("--drill", drill)]
-    words = ["--request", run_id, "--by", asking.asker, *chosen]
-    return TypeAdapter(GameDay).validate_python(run_part(plane, pipeline, "game_day", words, tell))
+    words = ["--request", run_id, f"--by={asking.asker}", *chosen]
+    day = TypeAdapter(GameDay).validate_python(run_part(plane, pipeline, "game_day", words, tell))
+    if day.failed:
+        # Who asks again has corrected something.
+        forget_part(plane, pipeline, "game_day", words)
+    return day
 
 
 def rehearse(

@@ -109,6 +109,7 @@ def stateful_set(start: Start) -> Document:
 
 def job(start: Start) -> Document:
     """The Job of one start of a bounded run: one pod, never a second one; none until it is let run."""
+    deadline = start.run.deadline
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -119,6 +120,7 @@ def job(start: Start) -> Document:
         "spec": {
             "suspend": True,
             "backoffLimit": 0,
+            **({} if deadline is None else {"activeDeadlineSeconds": int(deadline.total_seconds())}),
             "completions": 1,
             "parallelism": 1,
             # Never a pod beside one that is still ending.

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from tidemill.checkpoint.desired import Desired, read_desired
 from tidemill.checkpoint.gate import check_holds
-from tidemill.control.goal import Goal
-from tidemill.control.stream_request import StreamRequest, begin
+from tidemill.control.ask.goal import Goal
+from tidemill.control.ask.stream_request import StreamRequest, begin
 from tidemill.spec.project import resolve_pipeline
 
 if TYPE_CHECKING:

@@ -70,6 +70,9 @@ def test_a_game_day_is_a_pod_with_memory_for_two_drivers_and_keeps_no_verb_waiti
     assert container["resources"]["limits"]["memory"] == f"{2 * of_one + 512}Mi"
     assert container["resources"]["requests"]["cpu"] == other["resources"]["requests"]["cpu"]
     assert container.keys() == other.keys()
+    # Nobody is kept waiting for ever by a hung one.
+    assert slot_objects.job(start)["spec"]["activeDeadlineSeconds"] == 7200
+    assert "activeDeadlineSeconds" not in slot_objects.job(verb)["spec"]
 
 
 class Parts:
@@ -156,7 +159,7 @@ def test_a_game_day_that_is_asked_for_again_is_the_one_that_is_played(
     assert parts.came_to == [day, day, day]
     (job,) = parts.api.list(JOBS, {})
     (container,) = job["spec"]["template"]["spec"]["containers"]
-    assert container["args"][-6:] == ["--request", "day-1", "--by", "ann", "--drill", "kill"]
+    assert container["args"][-5:] == ["--request", "day-1", "--by=ann", "--drill", "kill"]
     assert set(parts.told) == {"kill: recovered after 9.5 s"}
 
 

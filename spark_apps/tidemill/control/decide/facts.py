@@ -10,8 +10,8 @@ from tidemill.checkpoint.desired import Desired
 from tidemill.checkpoint.holds import Hold
 from tidemill.checkpoint.receipts import Receipt
 from tidemill.checkpoint.status import Status
-from tidemill.control.endings import Ending
-from tidemill.control.rollback import Rollback
+from tidemill.control.decide.endings import Ending
+from tidemill.control.decide.rollback import Rollback
 from tidemill.control.runtime import StartedDriver
 from tidemill.errors import TidemillError
 

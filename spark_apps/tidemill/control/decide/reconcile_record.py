@@ -13,7 +13,7 @@ from datetime import datetime
 import structlog
 from pydantic import BaseModel, ConfigDict
 
-from tidemill.control.visit import Outcome
+from tidemill.control.decide.visit import Outcome
 from tidemill.names import Layout
 from tidemill.storage.store import Store
 

@@ -14,13 +14,13 @@ from typing import Literal
 
 from tidemill.airflow_names import incremental_dag_id
 from tidemill.checkpoint.desired import Desired, read_desired, write_desired
-from tidemill.control.goal import Goal, prove
+from tidemill.control.ask.goal import Goal, prove
+from tidemill.control.ask.proof import Proof
+from tidemill.control.decide.suspension import check_suspendable, check_until
+from tidemill.control.decide.visit import start_stream
 from tidemill.control.plane import ControlPlane
-from tidemill.control.proof import Proof
 from tidemill.control.runtime import StartedDriver
-from tidemill.control.suspension import check_suspendable, check_until
 from tidemill.control.upgrade_check import begin_planning, renew_planning, verdict_so_far
-from tidemill.control.visit import start_stream
 from tidemill.errors import GateRefusedError, UsageError
 from tidemill.spec.project import Pipeline, resolve_pipeline
 

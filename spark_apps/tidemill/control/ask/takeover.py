@@ -10,8 +10,8 @@ from tidemill.checkpoint.procedure.audit import AuditEntry, write_audit
 from tidemill.checkpoint.procedure.request import check_person, check_reason
 from tidemill.checkpoint.root_owner import RootOwner, read_owner, write_owner
 from tidemill.checkpoint.status import Status, read_status
+from tidemill.control.decide.reconcile import LONGEST_SILENCE_OF_NEWER
 from tidemill.control.plane import ControlPlane
-from tidemill.control.reconcile import LONGEST_SILENCE_OF_NEWER
 from tidemill.errors import DataError, TidemillError
 
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tidemill.control.process_identity import POLL_SECONDS, ProcessIdentity
+from tidemill.control.local.process_identity import POLL_SECONDS, ProcessIdentity
 
 PROC = Path("/proc")
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tidemill.control.own_children import adopt
+from tidemill.control.local.own_children import adopt
 
-BECOME_DRIVER = "tidemill.control.become_driver"
+BECOME_DRIVER = "tidemill.control.local.become_driver"
 
 # Logs kept of one slot. A driver logs a few lines a batch; a crash loop of a day (backoff 5 minutes at
 # most) must not push out the log of its first crash within an hour.

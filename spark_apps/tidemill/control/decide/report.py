@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict
 
-from tidemill.control.visit import Outcome
+from tidemill.control.decide.visit import Outcome
 
 # Longest that a stream may stay unseen before a person should know: storage and API servers that are moved or
 # upgraded are unavailable for minutes.

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Literal
 
-from tidemill.control.endings import Ending
+from tidemill.control.decide.endings import Ending
 from tidemill.errors import DataError, FencedError, GateRefusedError, SpecError, UnavailableError
 from tidemill.spec.restarts import RestartPolicy
 from tidemill.spec.units import format_duration
@@ -95,7 +95,7 @@ def backoff(pipeline: str, count: int, policy: RestartPolicy) -> timedelta:
     The jitter cuts the delay by up to half, evenly, by a hash of name and number: the same facts always
     give the same wait. So pipelines that lost one broker at the same moment come back over half the delay:
     over 2.5 minutes once it is 5, which is three visits of a minute each. Waits below a minute end with the
-    same visit, whose starts are spread by its own limit (control/streams.py: 16 at once).
+    same visit, whose starts are spread by its own limit (control/decide/streams.py: 16 at once).
     """
     hashed = hashlib.sha256(f"{pipeline} {count}".encode()).digest()
     share = int.from_bytes(hashed[:4]) / 2**32

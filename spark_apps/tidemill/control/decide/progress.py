@@ -13,13 +13,13 @@ from itertools import takewhile
 from typing import Literal
 
 from tidemill.checkpoint.status import Status
-from tidemill.control.endings import Ending, is_status_of
-from tidemill.control.facts import Facts
-from tidemill.control.hung import NO_PROGRESS_PAGE, why_hung
-from tidemill.control.restart_policy import class_of
+from tidemill.control.decide.endings import Ending, is_status_of
+from tidemill.control.decide.facts import Facts
+from tidemill.control.decide.hung import NO_PROGRESS_PAGE, why_hung
+from tidemill.control.decide.restart_policy import class_of
+from tidemill.control.decide.suspension import words_of
+from tidemill.control.decide.waves import Standing, failing_since
 from tidemill.control.runtime import StartedDriver
-from tidemill.control.suspension import words_of
-from tidemill.control.waves import Standing, failing_since
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def _stall_of_wave(facts: Facts, row: Sequence[Ending]) -> Stall | None:
     No restart by a person, no clean end and no version that waits behind it begins its time anew.
     """
     newest = facts.running or facts.ended
-    if facts.on_change == "leave" or newest is None or newest.mode != "stream":
+    if facts.on_change == "leave" or newest is None or newest.mode != "stream" or facts.rollback is not None:
         return None
     standing = Standing(
         facts.running, facts.endings, facts.digest, facts.newest_status, facts.progress_within

@@ -1,4 +1,4 @@
-"""`python -m tidemill.control.become_driver RECORD PROGRAM ARGUMENT…`: sign the record, become the driver.
+"""`python -m tidemill.control.local.become_driver RECORD PROGRAM ARGUMENT…`: sign it, become the driver.
 
 Run by the local runtime only. The process writes its own identity into its record and then replaces itself
 with the driver (`exec`): pid and start time stay, and so does the inherited descriptor that holds the slot's
@@ -11,9 +11,9 @@ import os
 import sys
 from pathlib import Path
 
-from tidemill.control.drain_note import drain_requested_at
-from tidemill.control.driver_record import read_record, write_record
-from tidemill.control.process_identity import ProcessIdentity
+from tidemill.control.local.drain_note import drain_requested_at
+from tidemill.control.local.driver_record import read_record, write_record
+from tidemill.control.local.process_identity import ProcessIdentity
 
 
 def main(arguments: list[str]) -> None:

@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from tidemill.control.ask.proof import Proof, prove_finished, prove_part_ended, prove_progress, prove_stopped
 from tidemill.control.plane import ControlPlane
-from tidemill.control.proof import Proof, prove_finished, prove_part_ended, prove_progress, prove_stopped
 from tidemill.control.runtime import Slot, StartedDriver
 
 # Longest wait for a driver's end after its grace period: it is killed then, and gone when its node says so.

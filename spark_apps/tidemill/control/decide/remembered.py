@@ -10,17 +10,17 @@ from collections.abc import Callable
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from tidemill.control.endings import Ending
-from tidemill.control.kept_version import KeptVersion
-from tidemill.control.rollback import Rollback
+from tidemill.control.decide.endings import Ending
+from tidemill.control.decide.kept_version import KeptVersion
+from tidemill.control.decide.rollback import Rollback
 from tidemill.control.runtime import Memory
 
 # Endings kept. Must stay above the largest budget (spec/restarts.py: 50), with other bad ends in between.
 KEPT_ENDINGS = 100
 
-# Longest text of all endings, in characters. A ConfigMap holds 1 MiB, and errors can be long; the newest
-# endings count. Beside them is the version that is kept (kept_version.py).
-LONGEST_HISTORY = 300_000
+# Longest text, in bytes. A ConfigMap holds 1 MiB, and errors can be long; the newest endings count. Of it the
+# version that is kept takes 300,000 at most (kept_version.py).
+LONGEST_TEXT = 600_000
 
 
 class Remembered(BaseModel):
@@ -28,7 +28,7 @@ class Remembered(BaseModel):
 
     Args:
         endings: How drivers ended, oldest first.
-        kept: The newest version of a stream that made progress.
+        kept: The newest version of a stream that has made a batch.
         rollback: That a version after it was given up.
     """
 
@@ -90,10 +90,10 @@ def with_ending(known: list[Ending], ending: Ending | None) -> list[Ending]:
 
 
 def _text(known: Remembered) -> str:
-    kept = known.endings[-KEPT_ENDINGS:]
-    while len(Remembered(endings=kept).model_dump_json(indent=1)) > LONGEST_HISTORY:
-        kept = kept[1:]
-    return known.model_copy(update={"endings": kept}).model_dump_json(indent=1, exclude_none=True)
+    shorter = known.model_copy(update={"endings": known.endings[-KEPT_ENDINGS:]})
+    while len((text := shorter.model_dump_json(indent=1, exclude_none=True)).encode()) > LONGEST_TEXT:
+        shorter = shorter.model_copy(update={"endings": shorter.endings[1:]})
+    return text
 
 
 def _same_start(one: Ending, other: Ending) -> bool:

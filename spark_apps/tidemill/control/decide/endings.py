@@ -30,8 +30,8 @@ class Ending(BaseModel):
 
     `killed`: it left no receipt and no exit code (SIGKILL, out of memory, power); `termination` is what its
     place knows of that. `not_made`: no process or pod of it ever came into being. `progressed`: it committed
-    a batch, or found nothing to read. `stopped_early`: it was a bounded run that was asked to stop before it
-    had done its work.
+    a batch, or found nothing to read; `committed`: the former. `stopped_early`: it was a bounded run that was
+    asked to stop before it had done its work.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -43,6 +43,7 @@ class Ending(BaseModel):
     result: Result
     exit_code: int | None = None
     progressed: bool = False
+    committed: bool = False
     epoch: int | None = None
     error: dict[str, Any] | None = None
     termination: str = ""
@@ -132,6 +133,7 @@ def conclude(start: StartedDriver, receipt: Receipt | None, status: Status | Non
         result=result,
         exit_code=exit_code,
         progressed=own is not None and (own.batch_committed_at is not None or found_nothing_to_read(own)),
+        committed=own is not None and own.batch_committed_at is not None,
         epoch=receipt.epoch if receipt else (own.epoch if own else None),
         error=receipt.error if receipt else None,
         termination=start.termination,

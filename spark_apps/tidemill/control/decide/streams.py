@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
+from tidemill.control.decide.planning_room import PlanningRoom
+from tidemill.control.decide.reconcile import Decision, Reconciler
+from tidemill.control.decide.reconcile_record import keep_record, record_of
+from tidemill.control.decide.side_by_side import Limits, side_by_side
+from tidemill.control.decide.turn_of_streams import WaveOnDemand, wave_now
+from tidemill.control.decide.visit import Outcome, Visitor, insist, undecided, utc_now
 from tidemill.control.plane import ControlPlane
-from tidemill.control.planning_room import PlanningRoom
-from tidemill.control.reconcile import Decision, Reconciler
-from tidemill.control.reconcile_record import keep_record, record_of
 from tidemill.control.runtime import MainSlot, is_held
-from tidemill.control.side_by_side import Limits, side_by_side
-from tidemill.control.turn_of_streams import WaveOnDemand, wave_now
-from tidemill.control.visit import Outcome, Visitor, insist, undecided, utc_now
 from tidemill.errors import TidemillError, UnavailableError
 
 # A visit waits for storage and API server most of its time. All visits together must end before the DAG run

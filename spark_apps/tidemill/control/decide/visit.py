@@ -9,25 +9,24 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from tidemill.control.ask.run_id import new_run_id
+from tidemill.control.decide.endings import Ending, is_status_of
+from tidemill.control.decide.facts import Facts
+from tidemill.control.decide.kept_version import packed, unpacked
+from tidemill.control.decide.planning_room import PlanningRoom
+from tidemill.control.decide.progress import Stall, stall_of
+from tidemill.control.decide.reconcile import Action, Decision, Reconciler
+from tidemill.control.decide.remembered import remembered_in
+from tidemill.control.decide.restart_policy import RestartBudget, budget_of
+from tidemill.control.decide.rollback import Rollback
+from tidemill.control.decide.side_by_side import IsLate
+from tidemill.control.decide.stream_facts import gather_facts
+from tidemill.control.decide.turn_of_streams import WaveOnDemand
 from tidemill.control.driver_command import DriverRun
-from tidemill.control.driver_record import machine_trouble
-from tidemill.control.endings import Ending
-from tidemill.control.facts import Facts
-from tidemill.control.kept_version import packed, unpacked
+from tidemill.control.local.driver_record import machine_trouble
 from tidemill.control.plane import ControlPlane
-from tidemill.control.planning_room import PlanningRoom
-from tidemill.control.progress import Stall, stall_of
-from tidemill.control.reconcile import Action, Decision, Reconciler
-from tidemill.control.remembered import remembered_in
-from tidemill.control.restart_policy import RestartBudget, budget_of
-from tidemill.control.rollback import Rollback
-from tidemill.control.run_id import new_run_id
 from tidemill.control.runtime import MainSlot, StartedDriver
-from tidemill.control.side_by_side import IsLate
-from tidemill.control.stream_facts import gather_facts
-from tidemill.control.turn_of_streams import WaveOnDemand
 from tidemill.control.upgrade_check import begin_planning
-from tidemill.control.waves import has_progressed
 from tidemill.engine.classify import classify
 from tidemill.errors import InternalError, TidemillError, UnavailableError
 from tidemill.spec.project import Pipeline, resolve_pipeline
@@ -202,11 +201,14 @@ def _start(plane: ControlPlane, facts: Facts) -> StartedDriver:
 
 
 def _keep_version(plane: ControlPlane, facts: Facts) -> None:
-    """Keep the declared version once it has made progress; where it cannot be kept, there is no way back."""
+    """Keep the declared version once it has made a batch; where it cannot be kept, there is no way back."""
     driver, name = facts.running, facts.pipeline
     if driver is None or driver.mode != "stream" or facts.digest in (None, facts.kept):
         return
-    if driver.digest != facts.digest or not has_progressed(facts.newest_status, driver):
+    status = facts.newest_status
+    if driver.digest != facts.digest or status is None or not is_status_of(status, driver):
+        return
+    if status.batch_committed_at is None:
         return
     with contextlib.suppress(TidemillError, OSError):
         pipeline = resolve_pipeline(plane.environment, name)
@@ -252,5 +254,5 @@ def _give_up(plane: ControlPlane, facts: Facts, decision: Decision) -> None:
     """Note it first: whoever visits next starts the version before, whatever becomes of this visit."""
     if facts.digest is None or facts.back_to is None:
         raise InternalError("TIDE-CTRL-005", "A version was given up, and there is none before it.")
-    note = Rollback(version=facts.digest, to=facts.back_to, at=facts.now, why=decision.reason)
+    note = Rollback(version=facts.digest, to=facts.back_to, at=facts.now, why=decision.given_up)
     plane.history(facts.pipeline).note_rollback(note)

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
 from tidemill.checkpoint.receipts import Receipt
 from tidemill.checkpoint.status import Status
-from tidemill.control.endings import Ending
-from tidemill.control.facts import Facts
-from tidemill.control.hung import NO_PROGRESS_PAGE, why_hung
-from tidemill.control.restart_policy import class_of, judge_crashes
-from tidemill.control.rollback import Rollback, why_given_up
+from tidemill.control.decide.endings import Ending
+from tidemill.control.decide.facts import Facts
+from tidemill.control.decide.hung import NO_PROGRESS_PAGE, why_hung
+from tidemill.control.decide.restart_policy import class_of, judge_crashes
+from tidemill.control.decide.rollback import Rollback, why_given_up
+from tidemill.control.decide.suspension import words_of
 from tidemill.control.runtime import StartedDriver
-from tidemill.control.suspension import words_of
 from tidemill.spec.restarts import RestartPolicy
 
 # Longest silence of a driver elsewhere that has fenced off ours before it counts as dead. Above the least
 # silence for which a driver's own probe has it killed (15 minutes); to start too early costs no row: the
 # new driver fences off the other, which gives way before its next batch.
 LONGEST_SILENCE_OF_NEWER = timedelta(minutes=20)
+
+# Why nothing is done about a stream as it should be.
+RUNS = "runs"
+
+# The page about streams that went back.
+ROLLBACK_PAGE = "rollback"
 
 Action = Literal[
     "start", "stop", "kill", "leave", "plan", "wait", "return", "hold", "refused", "failed", "unseen"
@@ -36,7 +42,7 @@ class Decision:
     `refused`: the declaration or the driver said no. `failed`: the decision could not be made or carried out.
     `unseen`: storage or API server did not answer; it is tried again.
     `replaces`: the driver would be replaced by one of a new version, if it is its turn.
-    `alarm`: a person should know, though it is tried again.
+    `alarm`: a person should know, though it is tried again. `given_up`: why its version is.
     """
 
     action: Action
@@ -45,6 +51,7 @@ class Decision:
     runbook: str = ""
     alarm: bool = False
     replaces: bool = False
+    given_up: str = ""
 
     @property
     def needs_human(self) -> bool:
@@ -61,11 +68,13 @@ class Reconciler:
     def decide(self, facts: Facts) -> Decision:
         """What to do now."""
         decision = self._decide(facts)
+        if facts.rollback is not None:
+            return _of_version_before(decision, facts.rollback)
         why = why_given_up(facts, decision)
         if not why:
             return decision
-        reason = f"its new version made no progress, and is given up for the one before: {why}"
-        return Decision("return", reason, runbook="rollback")
+        reason = f"its new version made no batch, and is given up for the one before: {why}"
+        return Decision("return", reason, runbook=ROLLBACK_PAGE, given_up=why)
 
     def _decide(self, facts: Facts) -> Decision:
         if facts.running is not None:
@@ -94,11 +103,11 @@ class Reconciler:
             return Decision("leave", f"incremental run {driver.run_id} is at work")
         if not facts.is_wanted:
             return Decision("stop", _why_not_wanted(facts))
-        if facts.rollback is not None:
-            return _about_given_up(driver, facts.rollback)
+        if facts.rollback is not None and driver.digest != facts.digest:
+            return Decision("stop", "it drains, and the next visit starts another version")
         if driver.digest != facts.digest:
             return _about_changed(facts)
-        return Decision("leave", "runs")
+        return Decision("leave", RUNS)
 
     def _about_ended(self, facts: Facts) -> Decision:
         counted = facts.counted_endings
@@ -160,13 +169,11 @@ def _unless_stuck(driver: StartedDriver, decision: Decision) -> Decision:
     return decision
 
 
-def _about_given_up(driver: StartedDriver, rollback: Rollback) -> Decision:
-    """The version before runs, and a person should know, until they deploy another one or start this anew."""
-    if driver.digest != rollback.to:
-        reason = "its version was given up: it drains, and the next visit starts the one before"
-        return Decision("stop", reason)
-    reason = f"it runs the version before, since {rollback.at:%Y-%m-%d %H:%M} UTC: {rollback.why}"
-    return Decision("refused", reason, runbook="rollback")
+def _of_version_before(decision: Decision, rollback: Rollback) -> Decision:
+    """A person should know what runs, until they deploy another version, or start this one anew."""
+    if decision.action == "leave" and decision.reason == RUNS:
+        return Decision("refused", f"it runs {rollback.words}", runbook=ROLLBACK_PAGE)
+    return replace(decision, reason=f"{decision.reason}; this is {rollback.words}")
 
 
 def _about_changed(facts: Facts) -> Decision:

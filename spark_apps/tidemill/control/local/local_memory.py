@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tidemill.control.driver_record import replace_file
-from tidemill.control.slot_lock import lock
+from tidemill.control.local.driver_record import replace_file
+from tidemill.control.local.slot_lock import lock
 
 
 class LocalMemory:

@@ -10,7 +10,7 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tidemill.control.driver_record import DriverRecord, replace_file
+from tidemill.control.local.driver_record import DriverRecord, replace_file
 
 
 def drain_note(record_file: Path) -> Path:

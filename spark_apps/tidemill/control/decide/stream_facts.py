@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from tidemill.checkpoint.desired import Desired, read_desired
+from tidemill.checkpoint.desired import read_desired
 from tidemill.checkpoint.holds import Hold, read_holds
 from tidemill.checkpoint.receipts import newest_receipt
-from tidemill.checkpoint.status import read_status
-from tidemill.control.endings import Ending
-from tidemill.control.facts import Facts
+from tidemill.checkpoint.status import Status, read_status
+from tidemill.control.decide.endings import Ending
+from tidemill.control.decide.facts import Facts
+from tidemill.control.decide.remembered import remembered_in
+from tidemill.control.decide.version_facts import version_facts
 from tidemill.control.plane import ControlPlane
-from tidemill.control.remembered import Remembered, remembered_in, with_ending
-from tidemill.control.rollback import version_before
 from tidemill.control.runtime import MainSlot, StartedDriver
 from tidemill.control.upgrade_check import verdict_so_far
 from tidemill.errors import TidemillError
@@ -40,10 +40,10 @@ def gather_facts(plane: ControlPlane, name: str, now: datetime, slot: MainSlot |
     running = slot.start if slot.start is not None and slot.start.alive else None
     ended = slot.start if running is None else None
     ending = None if ended is None else plane.ending_of(ended)
-    known = remembered_in(slot.memory)
-    endings = with_ending(known.endings, ending)
+    known = remembered_in(slot.memory).with_ending(ending)
     desired = read_desired(plane.store, plane.layout, name)
-    version = _version(pipeline, known.with_ending(ending), desired)
+    status = read_status(plane.store, plane.layout, name)
+    version = {} if pipeline is None else version_facts(pipeline, known, desired, running, status)
     return Facts(
         pipeline=name,
         now=now,
@@ -55,33 +55,26 @@ def gather_facts(plane: ControlPlane, name: str, now: datetime, slot: MainSlot |
         desired=desired,
         running=running,
         ended=ended,
-        endings=tuple(endings),
-        holds=_holds(plane, name, endings),
+        endings=tuple(known.endings),
+        holds=_holds(plane, name, known.endings),
         newest_receipt=None if running else newest_receipt(plane.store, plane.layout, name),
-        newest_status=read_status(plane.store, plane.layout, name),
-        **_patience(plane, pipeline),
-        kept=None if known.kept is None else known.kept.digest,
+        newest_status=status,
+        **_patience(plane, pipeline, status if version.get("rollback") else None),
         **version,
         **({} if version.get("rollback") else _successor(plane, pipeline, running)),
     )
 
 
-def _version(pipeline: Pipeline | None, known: Remembered, desired: Desired | None) -> dict[str, Any]:
-    """Which version should run, and which one could take its place."""
-    if pipeline is None:
-        return {}
-    declared, rollback, spec = pipeline.version_digest, known.rollback, pipeline.environment.spec
-    if rollback is not None and rollback.holds(declared, known.kept, desired):
-        return {"digest": rollback.to, "rollback": rollback}
-    if spec.on_change == "leave" or not spec.upgrade.rollback:
-        return {"digest": declared}
-    return {"digest": declared, "back_to": version_before(declared, known.kept, known.endings)}
-
-
-def _patience(plane: ControlPlane, pipeline: Pipeline | None) -> dict[str, Any]:
+def _patience(plane: ControlPlane, pipeline: Pipeline | None, told: Status | None) -> dict[str, Any]:
+    """Trigger and patience as declared; of the version before, as its driver tells."""
     if pipeline is None:
         return {"progress_within": plane.environment.spec.progress_within}
-    return {"trigger": pipeline.spec.run.trigger, "progress_within": pipeline.progress_within}
+    found = {"trigger": pipeline.spec.run.trigger, "progress_within": pipeline.progress_within}
+    if told is not None and told.trigger_seconds is not None:
+        found["trigger"] = timedelta(seconds=told.trigger_seconds)
+    if told is not None and told.progress_within_seconds is not None:
+        found["progress_within"] = timedelta(seconds=told.progress_within_seconds)
+    return found
 
 
 def _successor(

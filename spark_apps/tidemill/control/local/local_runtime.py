@@ -1,6 +1,6 @@
 """Drivers as processes of this machine: they outlive their starter and are never started twice.
 
-In `Environment.run_folder`, for each slot (`<pipeline>`, `<pipeline>.backfill`):
+In `Environment.run_folder`, for each slot (`<pipeline>`, `<pipeline>.backfill`, `.verb` and `.aside`):
 
     <slot>.lock         held by the driver for its whole life; the kernel is the judge
     <slot>.json         the newest start: run, process identity, log
@@ -22,20 +22,20 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tidemill.control.drain_note import drain_requested_at, write_drain_note
 from tidemill.control.driver_command import DriverRun, driver_command
 from tidemill.control.driver_log import LogNews, LogPosition
-from tidemill.control.driver_record import DriverRecord, machine_trouble, read_record, write_record
 from tidemill.control.driver_variables import RUN_ID_VARIABLE, driver_variables, started_by
-from tidemill.control.local_identity import local_identity
-from tidemill.control.local_launch import Launch, launch, new_log
-from tidemill.control.local_memory import LocalMemory
-from tidemill.control.log_file import read_log_file
-from tidemill.control.own_children import collect
-from tidemill.control.process_identity import POLL_SECONDS
-from tidemill.control.process_session import kill_marked_processes
+from tidemill.control.local.drain_note import drain_requested_at, write_drain_note
+from tidemill.control.local.driver_record import DriverRecord, machine_trouble, read_record, write_record
+from tidemill.control.local.local_identity import local_identity
+from tidemill.control.local.local_launch import Launch, launch, new_log
+from tidemill.control.local.local_memory import LocalMemory
+from tidemill.control.local.log_file import read_log_file
+from tidemill.control.local.own_children import collect
+from tidemill.control.local.process_identity import POLL_SECONDS
+from tidemill.control.local.process_session import kill_marked_processes
+from tidemill.control.local.slot_lock import try_lock
 from tidemill.control.runtime import Identity, MainSlot, Slot, StartedDriver, StartResult, slot_of
-from tidemill.control.slot_lock import try_lock
 from tidemill.engine.heartbeat import HEARTBEAT_VARIABLE, HeartbeatRecord, read_heartbeat
 from tidemill.errors import TidemillError, UnavailableError
 from tidemill.spec.project import Environment

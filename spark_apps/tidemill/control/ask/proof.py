@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from tidemill.checkpoint.status import Status, read_status
-from tidemill.control.endings import Ending, found_nothing_to_read, is_status_of
-from tidemill.control.hung import why_hung
+from tidemill.control.ask.stop_note import read_stop_note
+from tidemill.control.decide.endings import Ending, found_nothing_to_read, is_status_of
+from tidemill.control.decide.hung import why_hung
+from tidemill.control.decide.restart_policy import class_of
 from tidemill.control.plane import ControlPlane
-from tidemill.control.restart_policy import class_of
 from tidemill.control.runtime import Slot, StartedDriver
-from tidemill.control.stop_note import read_stop_note
 from tidemill.errors import SpecError
 from tidemill.ledger.read import read_ledger
 

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from tidemill.checkpoint.status import Status
-from tidemill.control.endings import Ending, found_nothing_to_read, is_status_of
+from tidemill.control.decide.endings import Ending, found_nothing_to_read, is_status_of
 from tidemill.control.runtime import StartedDriver
 
 Stage = Literal["settled", "on its way", "failed"]
@@ -50,7 +50,7 @@ def stage_of(stream: Standing, now: datetime) -> Stage:
         return "on its way"
     if before is None or version is None or any(ending.progressed for ending in mine):
         return "settled"
-    if driver is not None and has_progressed(stream.status, driver):
+    if driver is not None and _has_progressed(stream.status, driver):
         return "settled"
     first = _first_start(mine, driver)
     if first is None:
@@ -91,8 +91,7 @@ def _first_start(mine: Iterable[Ending], driver: StartedDriver | None) -> dateti
     return min(starts, default=None)
 
 
-def has_progressed(status: Status | None, driver: StartedDriver) -> bool:
-    """Whether this very driver has committed a batch, or found its source empty."""
+def _has_progressed(status: Status | None, driver: StartedDriver) -> bool:
     if status is None or not is_status_of(status, driver):
         return False
     return status.batch_committed_at is not None or found_nothing_to_read(status)

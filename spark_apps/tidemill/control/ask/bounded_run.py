@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from tidemill.control.ask.goal import Goal
+from tidemill.control.ask.run_id import new_run_id, run_id_of
+from tidemill.control.ask.stop_note import StopNote
+from tidemill.control.ask.waiting_task import WaitingTask
+from tidemill.control.decide.hung import why_hung
 from tidemill.control.driver_command import DriverRun
-from tidemill.control.goal import Goal
-from tidemill.control.hung import why_hung
 from tidemill.control.plane import ControlPlane
-from tidemill.control.run_id import new_run_id, run_id_of
 from tidemill.control.runtime import StartedDriver, slot_of
-from tidemill.control.stop_note import StopNote
-from tidemill.control.waiting_task import WaitingTask
 from tidemill.errors import UnavailableError
 from tidemill.ledger.entry import LedgerEntry
 from tidemill.ledger.read import Commit, read_ledger

@@ -9,11 +9,12 @@ from datetime import datetime
 
 from tidemill.checkpoint.desired import read_desired
 from tidemill.checkpoint.status import read_status
+from tidemill.control.decide.remembered import Remembered, remembered_in, with_ending
+from tidemill.control.decide.side_by_side import Limits, side_by_side
+from tidemill.control.decide.version_facts import rollback_of
+from tidemill.control.decide.waves import Stage, Standing, Wave, is_in_question, stage_of, wave_of
 from tidemill.control.plane import ControlPlane
-from tidemill.control.remembered import Remembered, remembered_in, with_ending
 from tidemill.control.runtime import MainSlot
-from tidemill.control.side_by_side import Limits, side_by_side
-from tidemill.control.waves import Stage, Standing, Wave, is_in_question, stage_of, wave_of
 from tidemill.errors import TidemillError
 from tidemill.spec.project import Pipeline, resolve_pipeline
 
@@ -66,7 +67,7 @@ def _stage_or_unknown(plane: ControlPlane, name: str, slot: MainSlot, now: datet
 def _stage(plane: ControlPlane, name: str, slot: MainSlot, now: datetime) -> Stage:
     running = slot.start if slot.start is not None and slot.start.alive else None
     known = remembered_in(slot.memory)
-    if known.rollback is not None and _went_back(plane, name, known):
+    if _went_back(plane, name, known):
         # What is wrong for one is not tried on the next.
         return "failed"
     endings = known.endings
@@ -89,12 +90,13 @@ def _stage(plane: ControlPlane, name: str, slot: MainSlot, now: datetime) -> Sta
 
 def _went_back(plane: ControlPlane, name: str, known: Remembered) -> bool:
     """Whether the stream runs the version before the declared one, which was given up."""
+    if known.rollback is None:
+        return False
     try:
-        declared = resolve_pipeline(plane.environment, name).version_digest
+        pipeline = resolve_pipeline(plane.environment, name)
     except TidemillError:
         return False
-    desired = read_desired(plane.store, plane.layout, name)
-    return known.rollback is not None and known.rollback.holds(declared, known.kept, desired)
+    return rollback_of(pipeline, known, read_desired(plane.store, plane.layout, name)) is not None
 
 
 def _wanted(plane: ControlPlane, name: str, now: datetime) -> Pipeline | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tidemill.control.driver_command import Mode
-from tidemill.control.process_identity import ProcessIdentity
+from tidemill.control.local.process_identity import ProcessIdentity
 from tidemill.errors import UnavailableError, UsageError
 
 # How long a start without an identity counts as running: from making the process until it has written
