@@ -10,7 +10,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote
 
-from tests.support.eventually import eventually
+from tests.support.eventually import POLL_SECONDS, eventually
 from tests.support.fake_driver import ROOT
 from tests.support.small_project import ENVIRONMENT, STREAM, SmallProject, small_project
 from tests.support.webhook import Webhook, webhook
@@ -99,18 +99,25 @@ class PatientApi(AirflowApi):
 class Airflow:
     """The server, its project and its API."""
 
+    chat: Webhook
+    run_timeout_seconds: float = RUN_TIMEOUT_SECONDS
+    poll_seconds: float = POLL_SECONDS
+
     @property
     def news(self) -> list[str]:
         """What its notifier was told."""
         file = self.project.folder.parent / "news"
         return file.read_text().split("\n--\n")[:-1] if file.exists() else []
 
-    def __init__(self, config: AirflowConfig, project: SmallProject, chat: Webhook) -> None:
+    def __init__(self, config: AirflowConfig, project: SmallProject) -> None:
         self._config = config
         self.project = project
-        self.chat = chat
         self.server: AirflowServer = start_airflow(config)
         self.api = self._log_in()
+
+    def tell(self, chat: Webhook) -> None:
+        """Make the connection by which its notices go to a chat."""
+        self.chat = chat
         told = {"connection_id": CHAT, "conn_type": "http", "host": chat.url, "password": "s3cr3t-t0ken"}
         self.api.call("POST", "/connections", told)
 
@@ -159,7 +166,8 @@ class Airflow:
             return state if state in ("success", "failed") else None
 
         try:
-            return eventually(ended, f"{dag_id} {run_id} ends", RUN_TIMEOUT_SECONDS) or ""
+            ends = f"{dag_id} {run_id} ends"
+            return eventually(ended, ends, self.run_timeout_seconds, self.poll_seconds) or ""
         except AssertionError as error:
             tasks = self.tasks(dag_id, run_id)
             logs = "\n".join(f"{task}:\n{self.log_of(dag_id, task)[-3000:]}" for task in tasks)
@@ -180,7 +188,8 @@ class Airflow:
         eventually(
             lambda: self.tasks(dag_id, run_id).get(task_id) == state,
             f"{dag_id}.{task_id} is {state}",
-            RUN_TIMEOUT_SECONDS,
+            self.run_timeout_seconds,
+            self.poll_seconds,
         )
 
     def tasks(self, dag_id: str, run_id: str) -> dict[str, str | None]:
@@ -261,7 +270,9 @@ def airflow_server(folder: Path) -> Iterator[Airflow]:
         )
         try:
             with webhook() as chat:
-                yield Airflow(config, project, chat)
+                airflow = Airflow(config, project)
+                airflow.tell(chat)
+                yield airflow
         finally:
             server = find_airflow(config.home)
             if server is not None:

@@ -1,0 +1,178 @@
+"""Tasks of a real Airflow that stand still at a function of ours, so that a test can kill them there.
+
+A plugin of that Airflow wraps the function when the task begins; nothing of the product knows of it. A moment
+is used once: the next try of the task passes by.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import time
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+from pluggy import HookimplMarker
+
+from tests.support.eventually import eventually
+from tidemill.control.process_identity import ProcessIdentity
+
+# Where moments are asked for. Known to Airflow's processes by this variable.
+FOLDER_VARIABLE = "STANDING_TASKS"
+
+# What a test changes in the processes of tasks, by `module:name`: seconds.
+SETTINGS = "settings.json"
+
+# Seconds until a task stands there: its driver may have a batch of its own to finish first.
+REACH_TIMEOUT_SECONDS = 150
+
+# Seconds until a task that was woken has ended.
+GONE_TIMEOUT_SECONDS = 120
+
+# The plugin's file, as Airflow finds it.
+PLUGIN = """
+from airflow.plugins_manager import AirflowPlugin
+
+from tests.support import standing_task
+
+
+class StandingTasks(AirflowPlugin):
+    name = "standing_tasks"
+    listeners = [standing_task]
+"""
+
+# What is killed: the task's process, as by the out-of-memory killer; with it the worker that supervises it,
+# as when a machine is lost; or the worker alone, and the task's process goes on later, unsupervised.
+Victim = Literal["task", "machine", "worker"]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where a task is to stand still.
+
+    Args:
+        dag_id: Of the task.
+        task_id: The task.
+        at: `module:name` of a function, as the caller finds it.
+        when: Before or after the call.
+        calls_before: Calls that it does not stop at.
+    """
+
+    dag_id: str
+    task_id: str
+    at: str
+    when: Literal["before", "after"] = "before"
+    calls_before: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.dag_id}.{self.task_id}"
+
+
+@dataclass(frozen=True)
+class StandingTask:
+    """A task's process that stands still, and the worker that supervises it."""
+
+    process: ProcessIdentity
+    worker: ProcessIdentity
+    run_id: str
+    go: Path
+
+    def kill(self, victim: Victim) -> None:
+        """SIGKILL; the worker first, or it would tell Airflow of the task's end."""
+        if victim != "task":
+            self.worker.signal(signal.SIGKILL)
+        if victim != "worker":
+            self.process.signal(signal.SIGKILL)
+
+    def wake(self) -> None:
+        """Let it go on, and wait for its end."""
+        self.go.touch()
+        assert self.process.wait_until_gone(GONE_TIMEOUT_SECONDS)
+
+
+class StandingTasks:
+    """What a test asks of the tasks of one Airflow."""
+
+    def __init__(self, home: Path) -> None:
+        self._folder = home / "standing"
+        self._folder.mkdir(parents=True)
+        (home / "plugins").mkdir()
+        (home / "plugins" / "standing_tasks.py").write_text(PLUGIN)
+        self.variables = {FOLDER_VARIABLE: str(self._folder)}
+
+    def ask(self, moment: Moment) -> None:
+        """From now on, the next task of this name stands still there."""
+        for old in self._folder.glob(f"{moment.name}.*"):
+            old.unlink()
+        (self._folder / f"{moment.name}.json").write_text(json.dumps(asdict(moment)))
+
+    def reached(self, moment: Moment) -> StandingTask:
+        """Wait until a task stands there."""
+        file = self._folder / f"{moment.name}.reached"
+        eventually(file.exists, f"{moment.name} stands at {moment.at}", REACH_TIMEOUT_SECONDS)
+        told = json.loads(file.read_text())
+        process, worker = (ProcessIdentity.of(told[name]) for name in ("task", "worker"))
+        return StandingTask(process, worker, told["run_id"], self._folder / f"{moment.name}.go")
+
+    def settle(self, **seconds: float) -> None:
+        """Change constants, by `module:name`, in all tasks that begin from now on."""
+        (self._folder / SETTINGS).write_text(json.dumps(seconds))
+
+
+hookimpl = HookimplMarker("airflow")
+
+
+@hookimpl
+def on_task_instance_running(task_instance: Any) -> None:
+    """In the task's process, before its work: wrap what it is to stand still at."""
+    folder = Path(os.environ[FOLDER_VARIABLE])
+    settings = folder / SETTINGS
+    for place, seconds in json.loads(settings.read_text() if settings.exists() else "{}").items():
+        owner, name = _found(place)
+        setattr(owner, name, timedelta(seconds=seconds))
+    file = folder / f"{task_instance.dag_id}.{task_instance.task_id}.json"
+    if file.exists():
+        _wrap(file, Moment(**json.loads(file.read_text())), task_instance.run_id)
+
+
+def _wrap(file: Path, moment: Moment, run_id: str) -> None:
+    owner, name = _found(moment.at)
+    real, calls = getattr(owner, name), []
+
+    def standing(*given: Any, **named: Any) -> Any:
+        calls.append(1)
+        is_here = len(calls) == moment.calls_before + 1
+        if is_here and moment.when == "before":
+            _stand(file, run_id)
+        result = real(*given, **named)
+        if is_here and moment.when == "after":
+            _stand(file, run_id)
+        return result
+
+    setattr(owner, name, standing)
+
+
+def _found(place: str) -> tuple[Any, str]:
+    module, _, name = place.partition(":")
+    *path, last = name.split(".")
+    owner: Any = importlib.import_module(module)
+    for part in path:
+        owner = getattr(owner, part)
+    return owner, last
+
+
+def _stand(file: Path, run_id: str) -> None:
+    try:
+        # Whoever has the file stands; of several tasks at once, one.
+        taken = file.rename(file.with_suffix(".taken"))
+    except FileNotFoundError:
+        return
+    taken.write_text(json.dumps({"task": os.getpid(), "worker": os.getppid(), "run_id": run_id}))
+    taken.rename(file.with_suffix(".reached"))
+    while not file.with_suffix(".go").exists():
+        time.sleep(0.05)
