@@ -307,6 +307,28 @@ def test_a_backup_a_hold_and_its_release(project: SmallProject, orders: Pipeline
     }
 
 
+def test_a_release_whose_worker_died_at_its_end_is_found_done_by_the_retry_and_by_no_other_run(
+    project: SmallProject, orders: PipelineOnDisk
+) -> None:
+    from tidemill.errors import UsageError
+
+    told = {"reason": "it is over", "dry_run": False}
+    hold = RunbookRun(project, "hold", {"id": "deploy", **told})
+    hold.plan()
+    hold.apply()
+    release = RunbookRun(project, "release", {"hold": "deploy", **told})
+    release.plan()
+    released = release.apply()
+    # Nobody has heard of that: the worker is gone, and the task is tried again.
+    assert release.apply() == released
+    assert read_holds(orders.store, orders.resolved.layout, "orders") == []
+    entries = read_audit(orders.store, orders.resolved.layout, "orders")
+    assert [entry.verb for entry in entries] == ["release", "hold"]
+
+    with pytest.raises(UsageError, match="TIDE-CKPT-034"):
+        RunbookRun(project, "release", {"hold": "deploy", "reason": "again", "dry_run": False}).plan()
+
+
 def test_a_reset_begins_where_the_plan_says_whatever_is_latest_by_now(
     project: SmallProject, orders: PipelineOnDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

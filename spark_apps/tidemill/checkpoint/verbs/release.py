@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from tidemill.checkpoint.current import read_current, switch_generation
 from tidemill.checkpoint.epochs import claim_epoch
 from tidemill.checkpoint.holds import Hold, drop_hold, is_held, read_holds, take_hold
-from tidemill.checkpoint.procedure.audit import AuditEntry, write_audit
+from tidemill.checkpoint.procedure.audit import AuditEntry, read_audit, write_audit
 from tidemill.checkpoint.procedure.journal import (
     JournalEntry,
     end_entry,
@@ -66,6 +66,24 @@ def check_releasable(store: Store, layout: Layout, pipeline: str, hold_id: str, 
     if entry is not None and entry.state == "begun" and not force:
         raise _unfinished(entry)
     return found
+
+
+def released_before(store: Store, layout: Layout, pipeline: str, hold_id: str, why: str) -> Hold | None:
+    """The hold as it was, if it is gone by a release for this very reason: its worker died before it heard.
+
+    Args:
+        store: Control files.
+        layout: Where they are.
+        pipeline: Whose hold.
+        hold_id: The hold.
+        why: The reason, with what makes it one request's own.
+    """
+    if any(hold.id == hold_id for hold in releasable(store, layout, pipeline)):
+        return None
+    for entry in read_audit(store, layout, pipeline):
+        if (entry.verb, entry.request_id, entry.why) == ("release", hold_id, why):
+            return Hold.model_validate(entry.before)
+    return None
 
 
 def release(store: Store, layout: Layout, pipeline: str, released: Hold, *, force: bool = False) -> Hold:

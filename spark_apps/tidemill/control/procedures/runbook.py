@@ -19,6 +19,7 @@ from tidemill.errors import GateRefusedError
 from tidemill.spec.project import resolve_pipeline
 
 if TYPE_CHECKING:
+    from tidemill.checkpoint.holds import Hold
     from tidemill.control.plane import ControlPlane
     from tidemill.control.procedures.filled_form import Asked
     from tidemill.control.procedures.run import Asking
@@ -175,16 +176,22 @@ def _hold(plane: ControlPlane, asked: Asked, asking: Asking, pipeline: Pipeline)
 
 
 def _release(plane: ControlPlane, asked: Asked, asking: Asking, pipeline: Pipeline) -> Runbook:
-    from tidemill.checkpoint.verbs.release import check_releasable
+    from tidemill.checkpoint.verbs.release import check_releasable, released_before
 
     hold_id, force = asked.arguments["hold_id"], asked.arguments.get("force", False)
 
+    def before() -> Hold | None:
+        """As an earlier try found it that released it: the reason names the DAG run."""
+        return released_before(plane.store, pipeline.layout, pipeline.name, hold_id, asking.reason)
+
     def plan() -> Mapping[str, Any]:
-        found = check_releasable(plane.store, pipeline.layout, pipeline.name, hold_id, force=force)
+        found = before() or check_releasable(
+            plane.store, pipeline.layout, pipeline.name, hold_id, force=force
+        )
         return found.model_dump(mode="json", exclude={"alive"})
 
     def act(_: Mapping[str, Any], __: Callable[[str], None]) -> Mapping[str, Any]:
-        released = by_hand.release(plane, asking, pipeline, hold_id, force=force)
+        released = before() or by_hand.release(plane, asking, pipeline, hold_id, force=force)
         following = run.next_words(plane, pipeline)
         return {"released": released.model_dump(mode="json"), "next": asking.command(*following)}
 
