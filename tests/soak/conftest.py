@@ -16,7 +16,7 @@ from tests.support.postgres import running_postgres
 __all__ = ["certificates", "drivers", "iot", "kafka", "signing_key", "tidemill_broker_config", "topic"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def world(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, kafka: Kafka
 ) -> Iterator[FaultWorld]:

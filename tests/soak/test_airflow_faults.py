@@ -18,10 +18,10 @@ from tidemill.checkpoint.desired import Desired, write_desired
 from tidemill.checkpoint.verbs.backup_manifest import read_manifests
 
 # One test: drivers are started two or three times, and a lost worker is missed after half a minute.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1_800)
 
-on_sqlite = pytest.mark.parametrize("world", ["sqlite"], indirect=True, scope="module")
-on_postgres = pytest.mark.parametrize("world", ["postgres"], indirect=True, scope="module")
+on_sqlite = pytest.mark.parametrize("world", ["sqlite"], indirect=True, scope="session")
+on_postgres = pytest.mark.parametrize("world", ["postgres"], indirect=True, scope="session")
 
 INCREMENTAL = action_kills.of_incremental("daily")
 BACKFILL = action_kills.of_backfill()

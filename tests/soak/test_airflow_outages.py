@@ -29,11 +29,11 @@ from tidemill.control.runtime import StartedDriver
 from tidemill.errors import UnavailableError
 
 # One test: drivers are started two or three times, and reconciliation looks once a minute.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1_800)
 
-on_sqlite = pytest.mark.parametrize("world", ["sqlite"], indirect=True, scope="module")
-on_postgres = pytest.mark.parametrize("world", ["postgres"], indirect=True, scope="module")
-on_both = pytest.mark.parametrize("world", ["sqlite", "postgres"], indirect=True, scope="module")
+on_sqlite = pytest.mark.parametrize("world", ["sqlite"], indirect=True, scope="session")
+on_postgres = pytest.mark.parametrize("world", ["postgres"], indirect=True, scope="session")
+on_both = pytest.mark.parametrize("world", ["sqlite", "postgres"], indirect=True, scope="session")
 
 SLOW = incremental_dag_id("slow")
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import pytest
+
 from tests.support.action_kills import Kill
 from tests.support.counted_events import CountedEvents
 from tests.support.eventually import eventually
@@ -28,12 +30,16 @@ from tidemill.checkpoint.holds import read_holds
 from tidemill.checkpoint.procedure.unfinished import unfinished
 from tidemill.control.plane import ControlPlane, open_control_plane
 from tidemill.control.waiting_task import waiting_tasks
+from tidemill.dev import airflow_standalone
 from tidemill.dev.airflow_standalone import AirflowConfig, find_airflow, stop_airflow
 from tidemill.dev.ports import free_ports
 
 # Seconds without a heartbeat after which Airflow takes a task for lost. By default five minutes; a task of a
 # busy machine must not be taken for lost while it lives.
 LOST_AFTER_SECONDS = 30
+
+# Seconds for Airflow to start beside whatever else the machine does.
+START_TIMEOUT_SECONDS = 900
 
 # Seconds for a driver to start and read what there is.
 PROGRESS_TIMEOUT_SECONDS = 180
@@ -250,7 +256,10 @@ def fault_world(folder: Path, kafka: Kafka, postgres: PostgresServer | None) -> 
             stopped = Desired(state="stopped", by="tests")
             write_desired(project.plane().store, project.plane().layout, name, stopped)
     try:
-        yield FaultWorld(FaultyAirflow(config, project), lake, standing, events, postgres)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(airflow_standalone, "START_TIMEOUT_SECONDS", START_TIMEOUT_SECONDS)
+            airflow = FaultyAirflow(config, project)
+        yield FaultWorld(airflow, lake, standing, events, postgres)
     finally:
         if (server := find_airflow(home)) is not None:
             stop_airflow(server)
