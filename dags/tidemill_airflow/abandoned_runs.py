@@ -52,7 +52,8 @@ def stop_abandoned(plane: ControlPlane, ask: Callable[[WaitingTask], str | None]
     """Drain each run whose task has failed, and forget tasks that are over; tells what was done by lines.
 
     A cleared task has no state, or one on the way to its next try: its run goes on. A failed one is looked at
-    again as long as its worker may still be about to start the driver.
+    again as long as its worker may still be about to start the driver; so is one without a state, which may
+    be that of a DAG run that was deleted: nobody would ever tell that it is over.
     """
     from tidemill.control.ask.waiting_task import waiting_tasks
 
@@ -72,5 +73,7 @@ def _settle(plane: ControlPlane, task: WaitingTask, state: str | None) -> Iterat
     driver = stop_waited_for(plane, task, "airflow", TASK_FAILED) if has_failed else None
     if driver is not None:
         yield f"{task.pipeline}: drained driver {driver.run_id}: {TASK_FAILED}"
-    if state in _OVER or (has_failed and not task.may_still_start(datetime.now(UTC))):
+    is_old = not task.may_still_start(datetime.now(UTC))
+    has_left = state is None and is_old and not task.is_about(plane.running(task.pipeline, task.slot))
+    if state in _OVER or (has_failed and is_old) or has_left:
         forget_waiting(plane, task.pipeline, task.run_id)

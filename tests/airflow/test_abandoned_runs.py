@@ -110,6 +110,21 @@ def test_a_driver_that_its_worker_starts_after_its_task_was_marked_as_failed_is_
     assert waiting_tasks(plane) == []
 
 
+def test_a_run_whose_dag_run_was_deleted_goes_on_and_is_forgotten_at_its_end(project: SmallProject) -> None:
+    plane = project.plane()
+    task = begun(plane)
+    old = task.model_copy(update={"at": task.at - LONGEST_START - timedelta(seconds=1)})
+    note_waiting(plane, old)
+    # As of a task that was cleared: it may be on its way to the next try.
+    assert look(plane, None) == []
+    assert waiting_tasks(plane) == [old]
+    assert plane.running("daily") is not None
+    project.let_go("daily")
+    eventually(lambda: plane.running("daily") is None, "it has ended", 60)
+    assert look(plane, None) == []
+    assert waiting_tasks(plane) == []
+
+
 def test_another_run_in_the_same_place_and_a_stream_are_left_alone(project: SmallProject) -> None:
     plane = project.plane()
     lost = begun(plane, "run-2").model_copy(update={"run_id": "run-1"})
