@@ -255,15 +255,14 @@ def fault_world(folder: Path, kafka: Kafka, postgres: PostgresServer | None) -> 
         if each.pipeline.resolved.spec.run.mode == "stream":
             stopped = Desired(state="stopped", by="tests")
             write_desired(project.plane().store, project.plane().layout, name, stopped)
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(airflow_standalone, "START_TIMEOUT_SECONDS", START_TIMEOUT_SECONDS)
-            airflow = FaultyAirflow(config, project)
-        yield FaultWorld(airflow, lake, standing, events, postgres)
-    finally:
-        if (server := find_airflow(home)) is not None:
-            stop_airflow(server)
-        project.end_all()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(airflow_standalone, "START_TIMEOUT_SECONDS", START_TIMEOUT_SECONDS)
+        try:
+            yield FaultWorld(FaultyAirflow(config, project), lake, standing, events, postgres)
+        finally:
+            if (server := find_airflow(home)) is not None:
+                stop_airflow(server)
+            project.end_all()
 
 
 def database_of(postgres: PostgresServer | None) -> dict[str, str]:
