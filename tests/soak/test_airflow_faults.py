@@ -69,9 +69,12 @@ def test_a_worker_killed_inside_an_incremental_run_over_postgres(world: FaultWor
 @pytest.mark.parametrize("action", IN_STREAM)
 def test_a_worker_killed_inside_an_action_on_a_stream(world: FaultWorld, action: str) -> None:
     kill, events = IN_STREAM[action], world.events["live"]
-    if action in ("restart", "suspend", "stop"):
+    if action == "start":
+        world.be_still("live")
+    elif action != "resume":
         world.be_at_work("live")
-    if action == "resume" and world.plane.running("live") is not None:
+    elif not world.is_suspended("live"):
+        world.be_at_work("live")
         world.act("live", "suspend")
     events.send(30)
     epoch = world.airflow.epoch("live")
@@ -164,20 +167,20 @@ def test_a_worker_killed_in_each_task_of_a_verb_that_stops_its_stream(world: Fau
 
 @on_sqlite
 def test_a_worker_killed_inside_table_maintenance(world: FaultWorld) -> None:
-    table = world.events["live"].table
-    world.be_at_work("live")
-    world.have_small_files("live")
+    table = world.events["small"].table
+    world.be_at_work("small")
+    world.have_small_files("small")
     small = set(world.lake.data_files(table))
     world.assert_mapped_succeeds_by_itself(action_kills.COMPACTION)
     assert len(small - set(world.lake.data_files(table))) > SMALL_FILES
 
-    world.be_still("live")
-    old = world.age("live")
+    world.be_still("small")
+    old = world.age("small")
     world.assert_mapped_succeeds_by_itself(action_kills.VACUUM)
     assert [file for file in old if not file.exists()]
-    world.be_at_work("live")
-    world.until_all_are_there("live")
-    world.assert_sound("live")
+    world.be_at_work("small")
+    world.until_all_are_there("small")
+    world.assert_sound("small")
 
 
 @on_sqlite

@@ -23,6 +23,7 @@ from tidemill.airflow_names import (
     incremental_dag_id,
 )
 from tidemill.checkpoint.procedure.audit import read_audit
+from tidemill.control.procedures.verb_forms import FORMS
 from tidemill.control.process_identity import ProcessIdentity
 from tidemill.control.process_session import session_members
 from tidemill.control.runtime import StartedDriver
@@ -40,7 +41,7 @@ SLOW = incremental_dag_id("slow")
 
 def begin_slow(world: FaultWorld) -> tuple[str, int]:
     """A run of many batches whose driver is at work; its id, and how many drivers there were before."""
-    world.events["slow"].send(120)
+    world.events["slow"].send(80)
     epoch = world.airflow.epoch("slow")
     run_id = world.airflow.begin(SLOW)
     world.airflow.until_task(SLOW, run_id, "run", "deferred")
@@ -169,7 +170,9 @@ def test_a_stream_a_backfill_and_maintenance_at_once(world: FaultWorld) -> None:
     table = world.events["live"].table
     world.be_at_work("live")
     world.have_small_files("live")
-    small, old = set(world.lake.data_files(table)), world.age("live")
+    small = set(world.lake.data_files(table))
+    # There is something that no version needs, for the retention at least.
+    world.age("live")
     driver = world.plane.running("live")
     with world.events["live"].flowing():
         for _ in range(2):
@@ -182,7 +185,6 @@ def test_a_stream_a_backfill_and_maintenance_at_once(world: FaultWorld) -> None:
     world.until_all_are_there("live")
     world.assert_sound("live")
     assert world.plane.running("live") == driver
-    assert old
 
 
 def begin_backfill_at_once(world: FaultWorld) -> str:
@@ -230,25 +232,24 @@ def test_records_at_which_the_transform_fails_go_to_the_quarantine(world: FaultW
 @on_sqlite
 def test_hostile_values_in_every_form_are_refused_and_nothing_is_touched(world: FaultWorld) -> None:
     world.have_batches("daily", 1)
-    for name in ("live", "hung"):
+    for name in ("live", "hung", "small"):
         world.be_still(name)
     before = world.files()
-    asked = 0
+    asked = Counter[str]()
     for dag_id in world.airflow.api.dag_ids():
-        fields = world.airflow.params(dag_id)
-        for form in hostile_forms(fields, {"pipeline": "daily"} if "pipeline" in fields else {}):
-            assert is_refused(world, dag_id, form), (dag_id, form)
-            asked += 1
-    assert asked > 300
+        for name, form in hostile_forms(world.airflow.params(dag_id)):
+            assert f"Invalid input for param {name}" in refusal_of(world, dag_id, form), (dag_id, form)
+            asked[dag_id] += 1
+    # Every DAG that has a form.
+    assert len(asked) > len(FORMS)
     assert world.files() == before
 
 
-def is_refused(world: FaultWorld, dag_id: str, form: dict[str, Any]) -> bool:
-    try:
+def refusal_of(world: FaultWorld, dag_id: str, form: dict[str, Any]) -> str:
+    with pytest.raises(UnavailableError) as caught:
         world.airflow.api.trigger(dag_id, form)
-    except UnavailableError as error:
-        return status_of(error) in (400, 422)
-    return False
+    assert status_of(caught.value) == 400
+    return str(caught.value.facts["reason"])
 
 
 @on_sqlite

@@ -24,7 +24,7 @@ from tests.support.postgres import PostgresServer
 from tests.support.small_project import SmallProject
 from tests.support.standing_task import Moment, StandingTask, StandingTasks, Victim
 from tidemill.airflow_names import checkpoint_dag_id, incremental_dag_id, stream_dag_id
-from tidemill.checkpoint.desired import Desired, write_desired
+from tidemill.checkpoint.desired import Desired, read_desired, write_desired
 from tidemill.checkpoint.doctor.examine import examine
 from tidemill.checkpoint.holds import read_holds
 from tidemill.checkpoint.procedure.unfinished import unfinished
@@ -153,6 +153,11 @@ class FaultWorld:
         if self.plane.running(name) is not None:
             self.act(name, "stop")
 
+    def is_suspended(self, name: str) -> bool:
+        """Whether a stream waits for someone who resumes it."""
+        desired = read_desired(self.plane.store, self.plane.layout, name)
+        return desired is not None and desired.state == "suspended"
+
     def have_batches(self, name: str, count: int) -> None:
         """See that an incremental pipeline has committed so many batches."""
         events = self.events[name]
@@ -216,6 +221,7 @@ def declare_all(lake: Lake, kafka: Kafka) -> dict[str, CountedEvents]:
         "slow": {**INCREMENTAL, "batch": SLOW_BATCH},
         "live": STREAM,
         "hung": STREAM,
+        "small": STREAM,
         "poisoned": {
             "run": {"mode": "incremental", "on_poison": "quarantine"},
             "transform": lake.transform("poisoned", POISONED),

@@ -26,17 +26,29 @@ FREE_TEXT = ("reason",)
 SENTENCES = ('"; rm -rf /', "{{ 7*7 }}", "$(id)", "../../x", "\u2025/\u2025/x", "\uff0e\uff0e/x")
 
 
-def hostile_forms(fields: dict[str, Any], filled_in: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The form with one hostile value in each of its fields in turn.
+# Values of fields that have no default and no list to choose from.
+GIVEN = {"backup": "20260101t000000000000z", "hold": "by-hand", "from": "earliest", "partitions": 2}
+
+
+def hostile_forms(fields: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The form with one hostile value in each of its fields in turn, and the field.
 
     Args:
-        fields: As Airflow's API tells them, with their JSON Schema.
-        filled_in: Values that would be taken.
+        fields: As Airflow's API tells them, with default and JSON Schema.
     """
+    filled_in = {name: taken(name, field) for name, field in fields.items() if field["value"] is None}
+    given = {name: value for name, value in filled_in.items() if value is not None}
     for name, field in fields.items():
         for value in HOSTILE:
             if not (_fits(field["schema"], value) or (name in FREE_TEXT and value in SENTENCES)):
-                yield {**filled_in, name: value}
+                yield name, {**given, name: value}
+
+
+def taken(name: str, field: dict[str, Any]) -> Any:
+    """A value that a field without one takes; None if it may stay empty."""
+    choices = [choice for choice in field["schema"].get("enum", []) if choice is not None]
+    may_be_empty = "null" in field["schema"].get("type", [])
+    return choices[0] if choices else None if may_be_empty else GIVEN.get(name)
 
 
 def _fits(schema: dict[str, Any], value: Any) -> bool:
