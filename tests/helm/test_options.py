@@ -22,6 +22,7 @@ from tests.support.chart import (
     pod_templates,
     render,
 )
+from tidemill.dev.airflow_variables import API_PATIENCE
 from tidemill.metrics import CONTROL_METRICS, DRIVER_METRICS
 
 RUNBOOKS = Path(__file__).parents[2] / "dags" / "runbooks"
@@ -153,6 +154,11 @@ def test_a_scrape_that_the_policies_would_refuse_is_refused() -> None:
         render("azure", values={"networkPolicy": {"metricsFrom": []}})
     off = {"networkPolicy": {"enabled": False, "metricsFrom": []}}
     assert of_kind(render("azure", values=off), "PodMonitor")
+
+
+def test_tasks_wait_for_the_api_server_as_long_as_those_of_a_standalone_airflow() -> None:
+    settings = of_kind(render("evaluation"), "ConfigMap")["tidemill-airflow-settings"]["data"]
+    assert API_PATIENCE.items() <= settings.items()
 
 
 def test_the_chart_is_of_the_version_of_the_code() -> None:

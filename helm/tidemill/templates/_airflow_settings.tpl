@@ -11,6 +11,9 @@
   "AIRFLOW__CORE__LOAD_EXAMPLES" "False"
   "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION" (.Values.airflow.dagsPausedAtCreation | ternary "True" "False")
   "AIRFLOW__CORE__EXECUTION_API_SERVER_URL" (printf "%s/execution/" (include "tidemill.apiServerUrl" .))
+  "AIRFLOW__WORKERS__EXECUTION_API_RETRIES" "40"
+  "AIRFLOW__WORKERS__EXECUTION_API_RETRY_WAIT_MAX" "15"
+  "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT" "30"
   "AIRFLOW__API__BASE_URL" .Values.airflow.baseUrl
   "AIRFLOW__API__WORKERS" (toString .Values.airflow.apiServer.workers)
   "AIRFLOW__API__EXPOSE_CONFIG" "False"

@@ -15,6 +15,15 @@ from tidemill.spec.project_folder import PROJECT_VARIABLE
 # Marks every process of one Airflow; drivers do not get it.
 HOME_VARIABLE = "AIRFLOW_HOME"
 
+# A task that begins while the API server is away asks so often, up to so many seconds apart (half of that on
+# average), and waits so long for an answer; then it has used up a try. By default that takes 15 s, less than
+# a start of the server, and a run would fail whose driver has done its work. As in the chart.
+API_PATIENCE = {
+    "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "40",
+    "AIRFLOW__WORKERS__EXECUTION_API_RETRY_WAIT_MAX": "15",
+    "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "30",
+}
+
 
 @dataclass(frozen=True)
 class AirflowConfig:
@@ -68,6 +77,7 @@ def airflow_variables(
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
         "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": worker_log,
         "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": trigger_log,
+        **API_PATIENCE,
         # One worker serves a person and a demo; each costs 200 MB.
         "AIRFLOW__API__WORKERS": "1",
         # Tasks are short (a stream holds none); two cores run no more of them at once.
