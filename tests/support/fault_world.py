@@ -187,7 +187,7 @@ class FaultWorld:
     def backfill_of(self, name: str) -> dict[str, str]:
         """What the form of a backfill asks: the first 50 records, in chunks."""
         events = self.events[name]
-        return {"pipeline": name, "from": events.at(0), "to": events.at(50), "chunk": "20 minutes"}
+        return {"pipeline": name, "from": events.at(0), "to": events.at(50), "chunk": "20"}
 
     def files(self) -> set[tuple[Path, int, int]]:
         """All files of conf, code, tables and checkpoints, with size and time."""
