@@ -23,9 +23,9 @@ from tidemill.airflow_names import (
     incremental_dag_id,
 )
 from tidemill.checkpoint.procedure.audit import read_audit
+from tidemill.control.local.process_identity import ProcessIdentity
+from tidemill.control.local.process_session import session_members
 from tidemill.control.procedures.verb_forms import FORMS
-from tidemill.control.process_identity import ProcessIdentity
-from tidemill.control.process_session import session_members
 from tidemill.control.runtime import StartedDriver
 from tidemill.errors import UnavailableError
 
@@ -131,7 +131,7 @@ def test_a_run_deleted_while_it_waits(world: FaultWorld) -> None:
     run_id, epoch = begin_slow(world)
     world.airflow.delete_run(SLOW, run_id)
     # Nobody waits for its driver, which goes on.
-    world.standing.settle(**{"tidemill.control.waiting_task:LONGEST_START": 1})
+    world.standing.settle(**{"tidemill.control.ask.waiting_task:LONGEST_START": 1})
     world.until_all_are_there("slow")
     eventually(lambda: world.plane.running("slow") is None, "the driver ends", 120)
     world.events["slow"].send(10)

@@ -18,7 +18,7 @@ from tidemill.airflow_names import (
     stream_dag_id,
 )
 
-STARTED = "tidemill.control.local_runtime:LocalRuntime.start"
+STARTED = "tidemill.control.local.local_runtime:LocalRuntime.start"
 OPERATORS = "tidemill_airflow.bounded_operators"
 STREAM_OPERATORS = "tidemill_airflow.stream_operators"
 CARRY_OUT = "tidemill.checkpoint.procedure.carry_out"
@@ -51,7 +51,7 @@ def of_incremental(name: str) -> list[Kill]:
     """In each part of the one task."""
     dag_id = incremental_dag_id(name)
     return [
-        _kill(dag_id, "run", "noted", "tidemill.control.waiting_task:note_waiting", "after", "task"),
+        _kill(dag_id, "run", "noted", "tidemill.control.ask.waiting_task:note_waiting", "after", "task"),
         _kill(dag_id, "run", "started", STARTED, "after", "machine"),
         _kill(dag_id, "run", "started", f"{OPERATORS}:wait_for", "before", "worker"),
         _kill(dag_id, "run", "finished", f"{OPERATORS}:settle", "before", "task"),
@@ -61,7 +61,7 @@ def of_incremental(name: str) -> list[Kill]:
 
 def of_stream(name: str) -> dict[str, Kill]:
     """In each action on a stream, by the action; one of `prove`, whatever the action."""
-    dag_id, request = stream_dag_id(name), "tidemill.control.stream_request"
+    dag_id, request = stream_dag_id(name), "tidemill.control.ask.stream_request"
     return {
         "start": _kill(dag_id, "act", "started", STARTED, "after", "machine"),
         "restart": _kill(dag_id, "act", "drained", f"{request}:start_stream", "before", "task"),
@@ -78,7 +78,7 @@ def of_reconciliation() -> Kill:
 
 def of_backfill() -> list[Kill]:
     """In the plan, and in each part of the task that applies it."""
-    plan, note = "tidemill.backfill.planning:plan_backfill", "tidemill.control.waiting_task:note_waiting"
+    plan, note = "tidemill.backfill.planning:plan_backfill", "tidemill.control.ask.waiting_task:note_waiting"
     return [
         _kill(BACKFILL_DAG_ID, "plan", "planned", plan, "after", "task"),
         _kill(BACKFILL_DAG_ID, "apply", "noted", note, "after", "machine"),

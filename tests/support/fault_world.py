@@ -28,8 +28,8 @@ from tidemill.checkpoint.desired import Desired, read_desired, write_desired
 from tidemill.checkpoint.doctor.examine import examine
 from tidemill.checkpoint.holds import read_holds
 from tidemill.checkpoint.procedure.unfinished import unfinished
+from tidemill.control.ask.waiting_task import waiting_tasks
 from tidemill.control.plane import ControlPlane, open_control_plane
-from tidemill.control.waiting_task import waiting_tasks
 from tidemill.dev import airflow_standalone
 from tidemill.dev.airflow_standalone import AirflowConfig, find_airflow, stop_airflow
 from tidemill.dev.ports import free_ports

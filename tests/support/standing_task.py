@@ -19,7 +19,7 @@ from typing import Any, Literal
 from pluggy import HookimplMarker
 
 from tests.support.eventually import eventually
-from tidemill.control.process_identity import ProcessIdentity
+from tidemill.control.local.process_identity import ProcessIdentity
 
 # Where moments are asked for. Known to Airflow's processes by this variable.
 FOLDER_VARIABLE = "STANDING_TASKS"
