@@ -193,7 +193,7 @@ def _waits_for(pipeline: Pipeline, state: PipelineState) -> Iterator[str]:
         stalled = _sentence(state.stall.words(state.facts.now))
         yield f"{stalled} Page: {state.stall.runbook}."
     if state.decision.action != "leave" or state.facts.running is None:
-        yield from _next(state)
+        yield from what_comes_next(state)
         return
     own = state.own_status
     if own is None:
@@ -213,7 +213,7 @@ def _waits_for(pipeline: Pipeline, state: PipelineState) -> Iterator[str]:
         yield "It waits for nothing."
 
 
-def _next(state: PipelineState) -> Iterator[str]:
+def what_comes_next(state: PipelineState) -> Iterator[str]:
     """What the next reconciliation does, in one sentence and the page for it."""
     decision = state.decision
     until = "" if decision.until is None else f", at {shown(decision.until)} UTC"

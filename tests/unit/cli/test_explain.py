@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -16,8 +17,10 @@ from tests.support.stream_requests import request
 from tidemill.checkpoint.desired import Desired, write_desired
 from tidemill.checkpoint.status import read_status, write_status
 from tidemill.control.ask.stream_request import carry_out
-from tidemill.control.explanation import Explanation, explain_pipeline
-from tidemill.control.stream_status import pipeline_states
+from tidemill.control.decide.facts import Facts
+from tidemill.control.decide.reconcile import Action, Decision
+from tidemill.control.explanation import Explanation, explain_pipeline, what_comes_next
+from tidemill.control.stream_status import PipelineState, pipeline_states
 from tidemill.spec.project import resolve_pipeline
 
 WINDOWS = """
@@ -159,3 +162,11 @@ def test_what_people_wrote_does_nothing_to_a_terminal(tidemill: CommandLine, pro
     assert tidemill("explain", "orders") == 0
     assert "ann\N{REPLACEMENT CHARACTER}[2J" in tidemill.out
     assert "\x1b" not in tidemill.out
+
+
+@pytest.mark.parametrize("action", get_args(Action))
+def test_every_decision_has_words(action: Action) -> None:
+    facts = Facts("orders", datetime.now(UTC))
+    state = PipelineState(facts, Decision(action, "because of the test", runbook="rollback"), None)
+    (line,) = what_comes_next(state)
+    assert line.endswith("because of the test. Page: rollback.")
