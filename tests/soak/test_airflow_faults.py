@@ -200,7 +200,7 @@ def test_a_worker_killed_inside_a_shadow_run(world: FaultWorld) -> None:
     kill = action_kills.SHADOW
     run_id = world.assert_succeeds_by_itself(kill.moment, kill.victim, {"pipeline": "daily", "batches": 1})
     assert world.airflow.result(kill.moment.dag_id, run_id, "run")["pipeline"] == "daily"
-    assert world.plane.running("daily", "verb") is None
+    assert world.plane.running("daily", "aside") is None
     world.assert_sound("daily")
 
 
