@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -18,12 +17,12 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from tests.support.backfill_story import Backfills
-from tests.support.captured_hub import COUNTS, START, CapturedHub
+from tests.support.backfill_story import Backfills, random_windows
+from tests.support.captured_hub import COUNTS, START, Archiving, CapturedHub
 from tests.support.driver_process import START_TIMEOUT_SECONDS, Drivers, drivers_of
 from tests.support.eventually import eventually
 from tests.support.kafka import CONNECTION_STRING, Kafka
-from tests.support.kill_story import Kills
+from tests.support.kill_story import Kills, beside
 from tests.support.lake import Lake, LakePipeline
 from tidemill.backfill.bounds import Bounds, parse_bounds
 from tidemill.backfill.live_side import LiveSide, read_live_side
@@ -51,13 +50,13 @@ class Flow:
 
     Args:
         hub: The hub.
+        archiving: Its archive.
         sent: How many events it took.
-        captured: End of the archive, by partition.
     """
 
     hub: CapturedHub
+    archiving: Archiving
     sent: int = 0
-    captured: Counter[int] = field(default_factory=Counter)
 
     def run(self, over: threading.Event) -> None:
         ticks = 0
@@ -65,28 +64,16 @@ class Flow:
             self.send(EVENTS_AT_A_TIME)
             ticks += 1
             if ticks % 5 == 0:
-                self._capture(ticks // 5 % 2)
+                self.archiving.capture(ticks // 5 % 2, self.sent // 2)
 
     def send(self, count: int) -> None:
         self.hub.send(count)
         self.sent += count
 
-    def _capture(self, partition: int) -> None:
-        first, end = max(0, self.captured[partition] - 3), self.sent // 2
-        self.hub.capture(partition, first, end)
-        self.captured[partition] = end
-
-    def forget(self, live: LiveSide) -> None:
-        """What retention does: of what was archived, and read, the hub keeps five events."""
-        for number, read in (live.offsets or {}).get(self.hub.hub, {}).items():
-            before = min(read, self.captured[int(number)]) - 5
-            if before > 0:
-                self.hub.forget(int(number), before)
-
 
 @contextmanager
 def flowing(hub: CapturedHub) -> Iterator[Flow]:
-    over, flow = threading.Event(), Flow(hub)
+    over, flow = threading.Event(), Flow(hub, Archiving(hub))
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(flow.run, over)
         try:
@@ -120,7 +107,7 @@ class Story:
         """Rows are lost, and brought back by a backfill that is killed and repeated."""
         live = eventually(self._ready, "windows are closed, and archived", CLOSED_TIMEOUT_SECONDS)
         assert isinstance(live, LiveSide)
-        self.flow.forget(live)
+        self.flow.archiving.forget(live)
         bounds, condition = self._range(live)
         backfills = Backfills(self.drivers, self.pipeline)
         plan = backfills.plan(bounds)
@@ -134,17 +121,12 @@ class Story:
         table = self.pipeline.resolved.spec.delta_sinks[0].table
         DeltaTable(str(self.pipeline.lake.root / "tables" / table)).delete(condition)
         for _ in range(self.chance.randint(1, 2)):
-            driver = self.drivers.start(self.pipeline.name, "backfill", "--plan", plan.digest)
-            try:
-                assert driver.wait(self.chance.uniform(EARLIEST, LATEST)) == 0, driver.output[-3000:]
-            except subprocess.TimeoutExpired:
-                driver.kill()
-                self.killed += 1
+            self.killed += backfills.try_to_kill_after(plan, self.chance.uniform(EARLIEST, LATEST))
         backfills.carry_out(plan)
 
     def _ready(self) -> LiveSide | None:
         live = read_live_side(self.pipeline.lake.store, self.pipeline.resolved)
-        if live is None or live.batch_id is None or min(self.flow.captured[0], self.flow.captured[1]) == 0:
+        if live is None or live.batch_id is None or min(self.flow.archiving.captured[n] for n in (0, 1)) == 0:
             return None
         # Without state there is no watermark.
         closes = self.pipeline.name == "windows"
@@ -156,9 +138,7 @@ class Story:
         if self.pipeline.name == "readings":
             return parse_bounds("2020-01-01", "2030-01-01"), f"id % 7 = {self.chance.randrange(7)}"
         assert live.closed_until is not None
-        closed = (live.closed_until - START) // WINDOW
-        first, last = sorted(self.chance.sample(range(closed + 1), 2))
-        start, end = START + first * WINDOW, START + last * WINDOW
+        start, end = random_windows(self.chance, START, live.closed_until, WINDOW)
         lost = f"window_start >= '{start.isoformat()}' AND window_start < '{end.isoformat()}'"
         return Bounds(start=start, end=end), lost
 
@@ -192,7 +172,9 @@ def test_backfills_over_archive_and_hub_beside_a_stream_all_killed_at_random(
     with drivers_of(hub.lake.folder, secret) as drivers, flowing(hub) as flow:
         chance = random.Random(f"{SEED} {name}")
         kills, story = Kills(drivers, name, chance), Story(flow, pipeline, drivers, random.Random(SEED))
-        beside(kills, partial(rounds_of, story, pytestconfig.getoption("rounds") or ROUNDS))
+        rounds = partial(rounds_of, story, pytestconfig.getoption("rounds") or ROUNDS)
+        # Long enough for batches: a backfill of windows waits for some to be closed.
+        beside(kills, partial(kills.at_a_random_moment, EARLIEST, 2 * LATEST), rounds)
     with drivers_of(hub.lake.folder, secret) as drivers:
         flow.send(int(WATERMARK / timedelta(minutes=1)) + 20)
         last = drivers.start(name, "incremental")
@@ -216,24 +198,6 @@ def test_backfills_over_archive_and_hub_beside_a_stream_all_killed_at_random(
 def rounds_of(story: Story, rounds: int) -> None:
     for _ in range(rounds):
         story.round()
-
-
-def beside(kills: Kills, act: partial[None]) -> None:
-    """Streams that are killed again and again for as long as something is done."""
-    over = threading.Event()
-
-    def again() -> None:
-        while not over.is_set():
-            # Long enough for batches: a backfill of windows waits for some to be closed.
-            kills.at_a_random_moment(EARLIEST, 2 * LATEST)
-
-    with ThreadPoolExecutor(1) as threads:
-        running = threads.submit(again)
-        try:
-            act()
-        finally:
-            over.set()
-        running.result()
 
 
 def closed_windows(sent: int) -> list[tuple[datetime, int]]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -15,7 +15,7 @@ from threading import Event as Signal
 
 import pytest
 
-from tests.support.backfill_story import Backfills, Compaction, compacting
+from tests.support.backfill_story import Backfills, Compaction, compacting, random_windows
 from tests.support.driver_process import START_TIMEOUT_SECONDS, Drivers
 from tests.support.eventually import eventually
 from tests.support.iot_lake import (
@@ -27,7 +27,6 @@ from tests.support.iot_lake import (
     counts_by_window,
     send_events,
     take,
-    window_start,
 )
 from tests.support.kill_story import Kills, flowing
 from tests.support.lake import LakePipeline
@@ -95,16 +94,17 @@ class RandomBackfills:
 
     def _range(self) -> Bounds:
         """Whole windows that the stream has closed by now."""
-        closed = eventually(self._closed_windows, "two windows are closed", FIRST_WINDOWS_TIMEOUT_SECONDS)
-        first, last = sorted(self.chance.sample(range(closed + 1), 2))
-        return Bounds(start=START + first * WINDOW, end=START + last * WINDOW)
+        until = eventually(self._closed_until, "two windows are closed", FIRST_WINDOWS_TIMEOUT_SECONDS)
+        assert until is not None
+        start, end = random_windows(self.chance, START, until, WINDOW)
+        return Bounds(start=start, end=end)
 
-    def _closed_windows(self) -> int:
-        """How many; 0 for fewer than two."""
+    def _closed_until(self) -> datetime | None:
+        """Event time up to which windows are closed; None for fewer than two of them."""
         live = read_live_side(self.iot.lake.store, self.iot.windows.resolved)
         if live is None or live.closed_until is None or live.closed_until < START + 2 * WINDOW:
-            return 0
-        return (window_start(live.closed_until) - START) // WINDOW
+            return None
+        return live.closed_until
 
 
 # Half an hour, the last lives and backfills, and a machine that may do something else beside.

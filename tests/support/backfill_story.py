@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
 import signal
+import subprocess
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from deltalake import DeltaTable
@@ -42,11 +45,13 @@ class Backfills:
         drivers: Of its project.
         pipeline: The pipeline.
         chunk: Size of their chunks; None for all at once.
+        timeout_seconds: How long a driver may take.
     """
 
     drivers: Drivers
     pipeline: LakePipeline
     chunk: str | None = None
+    timeout_seconds: float = BACKFILL_TIMEOUT_SECONDS
 
     def plan(self, bounds: Bounds) -> BackfillPlan:
         """Plan, as the command line does; a live driver has analysed the transform."""
@@ -60,15 +65,39 @@ class Backfills:
 
     def kill_at(self, plan: BackfillPlan, step: str) -> None:
         """Begin a plan, and be killed at a step."""
-        stepped = replace(self.drivers, variables={STEP: step}, command=stepped_driver_command)
+        assert self.try_to_kill_at(plan, step), step
+
+    def try_to_kill_at(self, plan: BackfillPlan, step: str) -> bool:
+        """The same, unless the step lies behind drivers before; then the plan is carried out to its end.
+
+        Returns:
+            Whether the driver was killed.
+        """
+        variables = {**self.drivers.variables, STEP: step}
+        stepped = replace(self.drivers, variables=variables, command=stepped_driver_command)
         driver = self._started(stepped, plan)
-        driver.wait(BACKFILL_TIMEOUT_SECONDS)
-        assert driver.process.returncode == -signal.SIGKILL, f"{step}: {driver.output[-3000:]}"
+        code = driver.wait(self.timeout_seconds)
+        assert code in (0, -signal.SIGKILL), f"{step}: {driver.output[-3000:]}"
+        return code != 0
+
+    def try_to_kill_after(self, plan: BackfillPlan, seconds: float, python_only: bool = False) -> bool:
+        """Begin a plan, and be killed so long after, if it takes so long; whether the driver was killed."""
+        driver = self._started(self.drivers, plan)
+        try:
+            code = driver.wait(seconds)
+        except subprocess.TimeoutExpired:
+            if python_only:
+                driver.kill_python_only()
+            else:
+                driver.kill()
+            return True
+        assert code == 0, driver.output[-3000:]
+        return False
 
     def carry_out(self, plan: BackfillPlan) -> None:
         """Carry a plan out to its end."""
         driver = self._started(self.drivers, plan)
-        assert driver.wait(BACKFILL_TIMEOUT_SECONDS) == 0, driver.output[-3000:]
+        assert driver.wait(self.timeout_seconds) == 0, driver.output[-3000:]
 
     def carry_out_killed_at(self, plan: BackfillPlan, steps: Sequence[str]) -> None:
         """The same, after a kill at each step."""
@@ -81,6 +110,15 @@ class Backfills:
 
     def _was_analysed(self) -> None:
         raise AssertionError("the live driver has not kept what its transform's rows are made of")
+
+
+def random_windows(
+    chance: random.Random, first_start: datetime, closed_until: datetime, window: timedelta
+) -> tuple[datetime, datetime]:
+    """The start of some window, and the end of it or of a later one that is closed; one must be."""
+    closed = (closed_until - first_start) // window
+    first, last = sorted(chance.sample(range(closed + 1), 2))
+    return first_start + first * window, first_start + last * window
 
 
 @dataclass

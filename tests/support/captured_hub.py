@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 from tests.support.capture_files import CaptureFolder, Event
 from tests.support.kafka import TIMEOUT_SECONDS, Kafka, Record
 from tests.support.lake import Lake, LakePipeline
+from tidemill.backfill.live_side import LiveSide
 from tidemill.dev.broker_config import SASL_SSL
 
 NAMESPACE = "plant-north"
@@ -51,6 +55,10 @@ class CapturedHub:
             self.hub,
             [Record(json.dumps({"id": n, "at": at(n)}).encode(), str(n).encode(), n % 2) for n in numbers],
         )
+
+    def put(self, records: Iterable[Record]) -> None:
+        """Other events than the numbered ones, in the place of them."""
+        self._kafka.send(self.hub, records)
 
     def capture(self, partition: int, first: int, end: int) -> Path:
         """Write what the hub has of these numbers as one file."""
@@ -98,6 +106,31 @@ class CapturedHub:
                 found.append(Event(message.offset() or 0, enqueued, message.value(), key))
         consumer.close()
         return found
+
+
+@dataclass
+class Archiving:
+    """Capture and retention at work: files that overlap, and a hub that forgets.
+
+    Args:
+        hub: The hub.
+        captured: End of the archive, by partition.
+    """
+
+    hub: CapturedHub
+    captured: Counter[int] = field(default_factory=Counter)
+
+    def capture(self, partition: int, end: int) -> None:
+        """Write a file with what came since the last one, and three events more."""
+        self.hub.capture(partition, max(0, self.captured[partition] - 3), end)
+        self.captured[partition] = end
+
+    def forget(self, live: LiveSide) -> None:
+        """What retention does: of what was archived, and read, the hub keeps five events."""
+        for number, read in (live.offsets or {}).get(self.hub.hub, {}).items():
+            before = min(read, self.captured[int(number)]) - 5
+            if before > 0:
+                self.hub.forget(int(number), before)
 
 
 def at(number: int) -> str:

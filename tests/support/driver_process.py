@@ -141,14 +141,20 @@ class Drivers:
 
         return eventually(seen, f"{pipeline} is {expected} {error_id}", START_TIMEOUT_SECONDS)  # type: ignore[return-value]
 
-    def wait_for_batch(self, pipeline: str, driver: DriverProcess, after: int = -1) -> int:
+    def wait_for_batch(
+        self,
+        pipeline: str,
+        driver: DriverProcess,
+        after: int = -1,
+        timeout_seconds: float = START_TIMEOUT_SECONDS,
+    ) -> int:
         """Wait until a batch above `after` is in the checkpoint; its number."""
 
         def seen() -> bool:
             assert driver.is_running(), driver.output[-3000:]
             return self.committed(pipeline) > after
 
-        eventually(seen, f"{pipeline} commits a batch after {after}", START_TIMEOUT_SECONDS)
+        eventually(seen, f"{pipeline} commits a batch after {after}", timeout_seconds)
         return self.committed(pipeline)
 
     def end_all(self) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-import subprocess
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from tests.support.driver_process import DriverProcess, Drivers
+from tests.support.driver_process import START_TIMEOUT_SECONDS, DriverProcess, Drivers
 from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.dev.iot_events import IotSettings
 from tidemill.dev.produce import Pace, ProduceReport, Target, produce
@@ -60,6 +60,8 @@ class Kills:
         chance: Decides whether Python alone or its JVM too is killed.
         phases: How many were killed in which phase.
         without_progress: Kills since the last committed batch.
+        over: Once set, the driver of the moment is killed at once.
+        batch_timeout_seconds: How long a driver may take to its next batch, where it is given the time.
     """
 
     drivers: Drivers
@@ -67,6 +69,8 @@ class Kills:
     chance: random.Random
     phases: Counter[str] = field(default_factory=Counter)
     without_progress: int = 0
+    over: threading.Event = field(default_factory=threading.Event)
+    batch_timeout_seconds: float = START_TIMEOUT_SECONDS
 
     def after_start(self, seconds: float) -> None:
         """Start a driver and kill it so long after."""
@@ -87,20 +91,17 @@ class Kills:
         """Start a driver, and kill it so long after it has committed a batch."""
         before = self.drivers.committed(self.pipeline)
         driver = self.drivers.start(self.pipeline)
-        self.drivers.wait_for_batch(self.pipeline, driver, before)
+        self.drivers.wait_for_batch(self.pipeline, driver, before, self.batch_timeout_seconds)
         self._kill(driver, seconds)
 
     def _kill(self, driver: DriverProcess, seconds: float) -> None:
-        try:
-            driver.wait(seconds)
-        except subprocess.TimeoutExpired:
-            self.phases[self._phase(driver)] += 1
-            if self.chance.random() < 0.5:
-                driver.kill()
-            else:
-                driver.kill_python_only()
-            return
-        raise AssertionError(f"the driver ended by itself: {driver.output[-3000:]}")
+        self.over.wait(seconds)
+        assert driver.is_running(), f"the driver ended by itself: {driver.output[-3000:]}"
+        self.phases[self._phase(driver)] += 1
+        if self.chance.random() < 0.5:
+            driver.kill()
+        else:
+            driver.kill_python_only()
 
     def _phase(self, driver: DriverProcess) -> str:
         status = self.drivers.status(self.pipeline)
@@ -110,3 +111,23 @@ class Kills:
         if status is None or status.run_id != driver.run_id or status.state == "starting":
             return "in its first batch" if in_a_batch else "before its first batch"
         return "in a later batch" if in_a_batch else "between batches"
+
+
+def beside(kills: Kills, life: Callable[[], None], act: Callable[[], None]) -> None:
+    """Lives of a stream, one after the other, each ended by a kill, while something is done.
+
+    Afterwards no driver runs. If one fails, that is raised, and not what could not be done without it.
+    """
+    kills.over.clear()
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(_again, life, kills.over)
+        try:
+            act()
+        finally:
+            kills.over.set()
+            running.result()
+
+
+def _again(act: Callable[[], None], over: threading.Event) -> None:
+    while not over.is_set():
+        act()
