@@ -39,6 +39,14 @@ CSV_LINES = [
 
 EVENT_TIME = {"column": "at", "watermark": "10 minutes"}
 
+WINDOWS = """
+from pyspark.sql import functions as F
+
+def transform(orders):
+    counts = orders.groupBy(F.window("at", "5 minutes")).count()
+    return counts.select(F.col("window.start").alias("at"), "count")
+"""
+
 # Spark cuts a file of this size into blocks, one for each core at least.
 LARGE = 120_000
 
@@ -99,6 +107,31 @@ def test_a_backfill_finds_the_same_broken_lines_however_often_it_runs(lake: Lake
             (line, JSON_LINES[line - 1]) for line in (2, 4, 5, 7, 8)
         ]
         assert [row["id"] for row in lake.rows("bronze/orders")] == [1, 1]
+
+
+def test_a_backfill_leaves_files_that_the_stream_has_not_read_to_the_stream(lake: Lake) -> None:
+    """Their broken lines would be in the quarantine twice, and their late rows in a window, too."""
+    windows = lake.pipeline(
+        "orders",
+        source={"files": {"path": "landing/orders", "format": "json", "schema": SCHEMA}},
+        event_time={**EVENT_TIME, "late": "table"},
+        transform=lake.transform("windows", WINDOWS),
+        sinks=[{"delta": {"table": "bronze/orders"}}],
+        run={"mode": "incremental"},
+    )
+    later = json.dumps({**GOOD, "at": "2024-01-02T00:00:00Z"})
+    land(lake, "a", [json.dumps(GOOD), "{", later])
+    windows.run_incremental()
+    late = json.dumps({**GOOD, "id": 2})
+    land(lake, "b", ["}", late])
+    windows.backfill("2024-01-01", "2024-01-01T01:00:00Z")
+    assert [(name, line) for name, line, _ in rejected(lake)] == [("a", 2)]
+
+    windows.run_incremental()
+
+    assert [(name, line) for name, line, _ in rejected(lake)] == [("a", 2), ("b", 1)]
+    assert [row["count"] for row in lake.rows("bronze/orders")] == [1]
+    assert [json.loads(row["value"])["id"] for row in lake.late("orders")] == [2]
 
 
 def test_lines_of_a_file_that_is_read_in_blocks_are_counted_from_its_beginning(lake: Lake) -> None:

@@ -1,4 +1,4 @@
-"""Whether all files that a live stream has read can still be read: rows are never replaced by fewer."""
+"""Files that a live stream has read: all of them must be there, for rows are never replaced by fewer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from tidemill.backfill.refusal import refused
-from tidemill.checkpoint.cleaning.points import all_files_read
+from tidemill.checkpoint.cleaning.points import all_files_read, files_finished
 from tidemill.checkpoint.cleaning.stored import deleted_files, stored_files
 from tidemill.checkpoint.gate.source_facts import is_there
 from tidemill.names import SOURCE_NAME
@@ -31,13 +31,31 @@ def files_read_live(store: Store, pipeline: Pipeline, generation: str) -> frozen
     Raises:
         GateRefusedError: TIDE-CKPT-007, if the checkpoint is damaged.
     """
-    read = all_files_read(store, pipeline.layout.checkpoint(pipeline.name, generation))
-    place = files_place(pipeline.layout, pipeline.spec.source.chosen.path)
-    names = {uri if place is None else place.name_of_uri(uri) or uri for uri in read}
+    names = _names(pipeline, all_files_read(store, pipeline.layout.checkpoint(pipeline.name, generation)))
     stored = stored_files(pipeline.layout, pipeline.spec.source.chosen.path)
     # Perhaps another file has the name by now.
     gone = (f"{name}{_DELETED}" for name in deleted_files(store, pipeline, SOURCE_NAME, stored))
     return frozenset({*names, *gone})
+
+
+def files_finished_live(store: Store, pipeline: Pipeline, generation: str) -> frozenset[str] | None:
+    """The seam of files: those that the live stream is done with, as above.
+
+    What is rejected or late in the others it will set aside itself. None where it may pass files over for
+    good (`max_file_age`): those are for the backfill, and nothing tells them apart.
+
+    Raises:
+        GateRefusedError: TIDE-CKPT-007, if the checkpoint is damaged.
+    """
+    if pipeline.spec.source.chosen.max_file_age != "off":
+        return None
+    path = pipeline.layout.checkpoint(pipeline.name, generation)
+    return _names(pipeline, files_finished(store, path, SOURCE_NAME))
+
+
+def _names(pipeline: Pipeline, uris: AbstractSet[str]) -> frozenset[str]:
+    place = files_place(pipeline.layout, pipeline.spec.source.chosen.path)
+    return frozenset(uri if place is None else place.name_of_uri(uri) or uri for uri in uris)
 
 
 def files_there(pipeline: Pipeline, wanted: AbstractSet[str]) -> frozenset[str]:

@@ -10,7 +10,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemill.backfill.files_there import check_files_there, files_read_live
+from tidemill.backfill.files_there import check_files_there, files_finished_live, files_read_live
 from tidemill.backfill.plan import BackfillPlan
 from tidemill.backfill.positions import offsets_condition
 from tidemill.backfill.still_holds import records_there
@@ -69,6 +69,8 @@ class RangeRows:
         self.start, self.end = plan.start_offsets, plan.end_offsets
         self._left_out = LeftOut()
         self._files_read: frozenset[str] = frozenset()
+        # The files to read; None for all.
+        self._files: frozenset[str] | None = None
         # Where files are by now that were archived, by the path that rows name.
         self.archived: Mapping[str, str] = {}
 
@@ -83,6 +85,7 @@ class RangeRows:
         if self._plan.live is not None and self._pipeline.spec.source.files is not None:
             store, live = Store(self._pipeline.layout.root), self._plan.live.generation
             self._files_read = files_read_live(store, self._pipeline, live)
+            self._files = files_finished_live(store, self._pipeline, live)
 
     def find_offsets(self, rejected: Quarantine) -> None:
         """Narrow the range of offsets to the records that were chosen by time."""
@@ -106,7 +109,7 @@ class RangeRows:
 
     def decoded(self, rejected: Quarantine) -> DataFrame:
         """The records."""
-        past = Past(self.start, self.end, self._plan.source_version, self._plan.archive)
+        past = Past(self.start, self.end, self._plan.source_version, self._plan.archive, self._files)
         records = read_batch(self._spark, self._pipeline, past)
         if self._pipeline.spec.source.files is not None:
             self.archived = archived_paths(self._pipeline, records)

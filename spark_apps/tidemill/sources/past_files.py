@@ -10,6 +10,7 @@ Rows of archived files say what they said before: the path at which the file cam
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -29,16 +30,22 @@ def files_path(pipeline: Pipeline, files: FilesSource) -> str:
     return pipeline.layout.folder(files.path)
 
 
-def read_past_files(pipeline: Pipeline, files: FilesSource, read: Read) -> DataFrame:
+def read_past_files(
+    pipeline: Pipeline, files: FilesSource, read: Read, wanted: AbstractSet[str] | None = None
+) -> DataFrame:
     """Each file once, from the source's folder or from its archive.
 
     Args:
         pipeline: Whose.
         files: Its files source.
         read: Reads one folder; rows may have the column `FILE`.
+        wanted: Which files of the source's folder, by name below it; None for all.
     """
     here = read(files_path(pipeline, files))
     place = files_place(pipeline.layout, files.path)
+    if wanted is not None:
+        names = {uri: uri if place is None else place.name_of_uri(uri) for uri in here.inputFiles()}
+        here = _without(here, [uri for uri, name in names.items() if name not in wanted])
     if place is None or not _has_archive(pipeline, place):
         return here
     archived = read(place.archive_path)
@@ -47,9 +54,14 @@ def read_past_files(pipeline: Pipeline, files: FilesSource, read: Read) -> DataF
         return here
     known = set(map(place.name_of_uri, here.inputFiles()))
     twice = [uri for uri in uris if place.archived_name_of_uri(uri) in known]
-    if twice:
-        archived = archived.where(~F.col("_metadata.file_path").isin(list(map(as_in_rows, twice))))
+    archived = _without(archived, twice)
     return here.unionByName(_as_they_came(archived, *place.original_prefix(uris[0])))
+
+
+def _without(records: DataFrame, uris: list[str]) -> DataFrame:
+    if not uris:
+        return records
+    return records.where(~F.col("_metadata.file_path").isin(list(map(as_in_rows, uris))))
 
 
 def files_of(pipeline: Pipeline, records: DataFrame) -> frozenset[str]:

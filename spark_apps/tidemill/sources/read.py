@@ -99,12 +99,14 @@ class Past:
         end: End offsets, exclusive.
         version: Of the table that is read; the newest one by default.
         archive: Where older events of a hub are read.
+        files: Names of the files that are read, below the source's folder; None for all.
     """
 
     start: Positions | None = None
     end: Positions | None = None
     version: int | None = None
     archive: Archive | None = None
+    files: frozenset[str] | None = None
 
 
 def read_batch(spark: SparkSession, pipeline: Pipeline, past: Past) -> DataFrame:
@@ -115,7 +117,7 @@ def read_batch(spark: SparkSession, pipeline: Pipeline, past: Past) -> DataFrame
     """
     files = pipeline.spec.source.files
     if files is not None:
-        return read_past_files(pipeline, files, partial(_files, spark, pipeline))
+        return read_past_files(pipeline, files, partial(_files, spark, pipeline), past.files)
     return _with_arrival(pipeline, _batch(spark, pipeline, past))
 
 

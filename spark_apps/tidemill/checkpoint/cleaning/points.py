@@ -94,6 +94,20 @@ def all_files_read(store: Store, path: str) -> frozenset[str]:
     return _beside_a_stream(store, path, look)
 
 
+def files_finished(store: Store, path: str, stream: str) -> frozenset[str]:
+    """Files that a stream had read by the newest batch that is finished, by URI.
+
+    Raises:
+        GateRefusedError: TIDE-CKPT-007, if a file of the checkpoint is torn.
+    """
+
+    def look(reader: CheckpointReader) -> frozenset[str]:
+        finished = reader.commit_ids
+        return frozenset(files_read(reader, stream, finished[-1]) if finished else ())
+
+    return _beside_a_stream(store, path, look)
+
+
 def files_read(reader: CheckpointReader, stream: str, batch_id: int) -> dict[str, ReadFile]:
     """Files that a stream had read when a batch was committed, by URI; of several uses, those that all have.
 
