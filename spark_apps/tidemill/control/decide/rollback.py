@@ -81,4 +81,5 @@ def why_given_up(facts: Facts, decision: Decision) -> str:
         return ""
     if status is not None and is_status_of(status, driver):
         return decision.reason if hangs and status.batch_committed_at is None else ""
-    return driver.stuck or f"its driver, started at {driver.claimed_at:%H:%M} UTC, has not come up"
+    since = f"{driver.claimed_at:%H:%M} UTC"
+    return driver.stuck or f"its driver ({driver.process}), started at {since}, has not come up"
