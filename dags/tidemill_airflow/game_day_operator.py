@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +52,7 @@ class PlayGameDay(BaseOperator):
             request_id=request,
         )
         day = play(plane, resolve_pipeline(plane.environment, name), asking, tell=self.log.info)
-        told = {**asdict(day), "at": day.at.isoformat()}
+        told = day.as_document()
         if day.failed:
             context["ti"].xcom_push(key="return_value", value=told)
             lines = [f"{result.drill}: {result.told}" for result in day.results if result.outcome == "failed"]

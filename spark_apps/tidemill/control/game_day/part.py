@@ -11,7 +11,7 @@ import shlex
 import signal
 import sys
 import tempfile
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ def _play(pipeline: Pipeline, arguments: argparse.Namespace) -> dict[str, Any]:
         here = replace(pipeline, environment=environment)
         asking = Asking("fork", (), arguments.by, _command, reason="game day", request_id=arguments.request)
         day = rehearse(here, asking, arguments.drill, lambda step: print(step, flush=True))  # noqa: T201
-    return {**asdict(day), "at": day.at.isoformat()}
+    return day.as_document()
 
 
 def _command(*words: str) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from tidemill.errors import UsageError
 from tidemill.spec.project import Pipeline
@@ -59,6 +59,11 @@ class GameDay:
     at: datetime
     by: str
     results: tuple[DrillResult, ...]
+
+    def as_document(self) -> dict[str, Any]:
+        """As plain data: Airflow makes a text of a tuple."""
+        results = [asdict(result) for result in self.results]
+        return {**asdict(self), "at": self.at.isoformat(), "results": results}
 
     @property
     def failed(self) -> list[str]:

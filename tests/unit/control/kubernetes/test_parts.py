@@ -151,7 +151,8 @@ def test_a_game_day_that_is_asked_for_again_is_the_one_that_is_played(
     parts.api.logs[parts.pod()["metadata"]["name"]] = "kill: recovered after 9.5 s"
     killed = DrillResult("kill", "recovered", 9.5, "batch 7")
     day = GameDay("orders", "day-1", datetime.now(UTC), "ann", (killed,))
-    parts.finish({**asdict(day), "at": day.at.isoformat()})
+    assert day.as_document()["results"] == [asdict(killed)]
+    parts.finish(day.as_document())
     for thread in (first, again):
         thread.join()
     # Whoever comes later, too.
