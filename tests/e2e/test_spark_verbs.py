@@ -102,7 +102,7 @@ def test_a_version_is_run_in_the_shadow_of_its_stream(platform: Platform) -> Non
     platform.assert_exact()
 
 
-# Seven starts of drivers, a backfill, and the copies between them; four minutes on idle cores.
+# Five starts of drivers and a backfill, after those of the run by schedule that un-pausing brings about.
 @pytest.mark.timeout(2_400)
 def test_a_game_day_is_played_in_a_pod_of_the_drivers_image(platform: Platform) -> None:
     with platform.events_flow():

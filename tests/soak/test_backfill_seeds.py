@@ -276,7 +276,7 @@ def events(seed: int, name: str, tmp_path: Path, spark: SparkSession, kafka: Kaf
     return new_input(name, tmp_path / "lake", spark, kafka, random.Random(f"input {seed}"))
 
 
-# A minute where nothing else runs.
+# Two to four minutes beside other suites.
 @pytest.mark.timeout(2_400)
 def test_backfills_beside_a_stream_all_killed_at_random_give_the_tables_of_a_run_without_faults(
     seed: int, events: EventInput, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

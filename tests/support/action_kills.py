@@ -43,7 +43,7 @@ class Kill:
         return f"{self.moment.task_id}-{self.told}-{self.victim}"
 
 
-def _kill(dag_id: str, task_id: str, told: str, at: str, when: When, victim: Victim) -> Kill:  # noqa: PLR0913
+def _kill(dag_id: str, task_id: str, told: str, at: str, when: When, victim: Victim) -> Kill:  # noqa: PLR0913  # a row of a table
     return Kill(told, Moment(dag_id, task_id, at, when), victim)
 
 

@@ -212,7 +212,7 @@ def new_input(
     """An empty input in a project of its own."""
     lake = Lake(folder, spark, kafka.bootstrap_servers)
     shutil.copy(REPOSITORY / "conf/schemas/iot_event.json", folder / "conf/schemas")
-    return chance.choice(INPUTS[name])(lake, kafka, chance)  # type: ignore[call-arg]
+    return chance.choice(INPUTS[name])(lake, kafka, chance)  # type: ignore[call-arg]  # those of its subclasses
 
 
 def record(event: Event, partitions: int) -> Record:

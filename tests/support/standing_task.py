@@ -174,5 +174,6 @@ def _stand(file: Path, run_id: str) -> None:
         return
     taken.write_text(json.dumps({"task": os.getpid(), "worker": os.getppid(), "run_id": run_id}))
     taken.rename(file.with_suffix(".reached"))
+    # To be killed while it stands is what it is here for; nothing else would wake it.
     while not file.with_suffix(".go").exists():
         time.sleep(0.05)

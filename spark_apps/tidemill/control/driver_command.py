@@ -19,7 +19,7 @@ Mode = Literal["stream", "incremental", "backfill", "verb", "aside"]
 # Parts that work on a copy.
 _ASIDE = ("shadow", "game_day")
 
-# Longest game day: a dozen starts of drivers, and a backfill.
+# Longest game day: five starts of drivers and a backfill, none of which is waited for longer than 10 minutes.
 GAME_DAY_TIME = timedelta(hours=2)
 
 # Where a part is not `tidemill.engine.<part>`.

@@ -15,6 +15,7 @@ from typing import Any
 from tidemill.checkpoint.doctor.measured import LEAST_BATCHES, Measured, words_of
 from tidemill.checkpoint.retention.clock import time_to_data_loss
 from tidemill.checkpoint.status import Status
+from tidemill.control.decide.reconcile import RUNS
 from tidemill.control.stream_status import PipelineState
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.project import Pipeline
@@ -201,7 +202,7 @@ def _waits_for(pipeline: Pipeline, state: PipelineState) -> Iterator[str]:
     elif own.error is not None:
         problem = own.error.get("problem") or own.error.get("id")
         yield _sentence(f"Its driver cannot go on, and tries again: {problem}")
-    elif state.decision.reason != "runs":
+    elif state.decision.reason != RUNS:
         yield _sentence(state.decision.reason)
     elif own.state == "waiting":
         yield "It waits for new records."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from tests.support.patient import ORDERS, Patient
 from tests.support.patient_fixtures import patient as patient  # a fixture
 from tidemill.control.driver_command import DriverRun, driver_command
 from tidemill.control.game_day.copy import copied
-from tidemill.control.game_day.rule import GameDay, check_drills, why_not
+from tidemill.control.game_day.results import keep, newest
+from tidemill.control.game_day.rule import DrillResult, GameDay, Outcome, check_drills, why_not
 from tidemill.control.procedures.run import Asking
 from tidemill.engine.part_result import read_part_result
 from tidemill.errors import GateRefusedError, UnavailableError, UsageError
@@ -102,6 +104,16 @@ def test_in_a_pod_it_leaves_its_answer_on_storage_and_nothing_in_the_project(pat
     Path(pipeline.layout.parts("orders"), "game_day-1.json").unlink()
     assert (files_of(patient), patient.ids()) == (before, ids)
     assert (left_over(patient), list(drivers_of(patient))) == ([], [])
+
+
+def test_a_game_day_that_is_played_again_after_it_failed_is_kept_too(patient: Patient) -> None:
+    """A task that somebody has cleared asks in the name of the same DAG run."""
+    layout = patient.ran(1).pipeline.layout
+    outcomes: tuple[Outcome, ...] = ("failed", "recovered")
+    for outcome in outcomes:
+        drill = DrillResult("kill", outcome, 9.5, "batch 7")
+        keep(layout, GameDay("orders", "day-1", datetime.now(UTC), "ann", (drill,)))
+    assert [row["outcome"] for row in newest(layout, "orders")] == ["recovered", "failed"]
 
 
 def test_what_a_killed_game_day_has_left_goes_before_the_next_copy_is_made(patient: Patient) -> None:

@@ -15,6 +15,7 @@ from tidemill.control.decide import kept_version
 from tidemill.control.decide.endings import Ending
 from tidemill.control.decide.kept_version import LARGEST, KeptVersion, packed, unpacked
 from tidemill.control.decide.remembered import KEPT_ENDINGS, LONGEST_TEXT, History, Remembered, remembered_in
+from tidemill.control.decide.rollback import Rollback
 from tidemill.errors import DataError
 from tidemill.spec.project import Pipeline, resolve_pipeline
 
@@ -74,6 +75,18 @@ def test_a_file_that_grows_without_bound_is_refused(
     with pytest.raises(DataError) as refused, unpacked(pipeline.environment, "orders", grown):
         pytest.fail("it was unpacked")
     assert "larger than 1000 bytes" in str(refused.value.facts["cause"])
+
+
+def test_what_was_kept_for_an_environment_of_another_name_is_told(project: SmallProject) -> None:
+    pipeline = declared(project)
+    kept = kept_of(pipeline)
+    files = {path: text for path, text in kept.files.items() if "environments" not in path}
+    with (
+        pytest.raises(DataError) as refused,
+        unpacked(pipeline.environment, "orders", kept.model_copy(update={"files": files})),
+    ):
+        pytest.fail("it was unpacked")
+    assert refused.value.error_id == "TIDE-CTRL-097"
 
 
 def test_it_is_not_started_at_another_place(project: SmallProject) -> None:
@@ -149,6 +162,13 @@ def test_a_memory_fits_into_a_config_map_whatever_errors_say(project: SmallProje
     assert known.kept == kept
     assert known.endings[-1].run_id == str(KEPT_ENDINGS - 1)
     assert 10 < len(known.endings) < KEPT_ENDINGS
+
+
+def test_a_memory_of_one_long_reason_is_written_all_the_same() -> None:
+    memory = Text()
+    rollback = Rollback(version="new", to="old", at=NOW, why="x" * LONGEST_TEXT)
+    History(memory).note_rollback(rollback)
+    assert remembered_in(memory.text).rollback == rollback
 
 
 def test_a_damaged_memory_counts_as_none(project: SmallProject) -> None:

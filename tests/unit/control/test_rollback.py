@@ -88,6 +88,14 @@ class Rolling:
         until_ended(self.plane, NAME)
         assert self.visit().decision.action == "start"
 
+    def go_back(self) -> None:
+        """Deploy a version that is refused; until the one before has made a batch."""
+        self.replace_by(2, "exit 65")
+        self.until("return")
+        self.project.behave(NAME, "run")
+        self.until("start")
+        self.until_progress()
+
 
 @pytest.fixture
 def rolling(project: SmallProject) -> Rolling:
@@ -124,11 +132,7 @@ def test_a_version_that_makes_no_batch_is_given_up_and_the_one_before_goes_on(ro
 
 def test_another_version_is_tried_and_kept_once_it_makes_progress(rolling: Rolling) -> None:
     good = rolling.version
-    rolling.replace_by(2, "exit 65")
-    rolling.until("return")
-    rolling.project.behave(NAME, "run")
-    rolling.until("start")
-    rolling.until_progress()
+    rolling.go_back()
     rolling.replace_by(3, "run")
     rolling.until_progress()
     rolling.until("leave")
@@ -137,10 +141,7 @@ def test_another_version_is_tried_and_kept_once_it_makes_progress(rolling: Rolli
 
 
 def test_taking_the_change_back_leaves_the_stream_as_it_runs(rolling: Rolling) -> None:
-    rolling.replace_by(2, "exit 65")
-    rolling.until("return")
-    rolling.project.behave(NAME, "run")
-    rolling.until("start")
+    rolling.go_back()
     before = rolling.plane.running(NAME)
     rolling.declare(1)
     assert rolling.visit().decision.action == "leave"
@@ -149,11 +150,7 @@ def test_taking_the_change_back_leaves_the_stream_as_it_runs(rolling: Rolling) -
 
 def test_a_person_may_have_it_tried_again(rolling: Rolling) -> None:
     good = rolling.version
-    rolling.replace_by(2, "exit 65")
-    rolling.until("return")
-    rolling.project.behave(NAME, "run")
-    rolling.until("start")
-    rolling.until_progress()
+    rolling.go_back()
     proof = carry_out(rolling.plane, request("restart"), 60, lambda _: None)
     assert proof.state == "done", proof
     assert rolling.version != good

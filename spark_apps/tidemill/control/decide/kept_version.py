@@ -102,7 +102,7 @@ def _resolved(environment: Environment, name: str, version: KeptVersion, folder:
     cause: object = "it ran elsewhere"
     if version.place == place_of(environment):
         try:
-            files = {path: _content(path, packed) for path, packed in version.files.items()}
+            files = {path: _content(path, text) for path, text in version.files.items()}
             for path, content in files.items():
                 _put(folder / path, content)
             for text in _environments(environment, files):
@@ -112,7 +112,7 @@ def _resolved(environment: Environment, name: str, version: KeptVersion, folder:
                 if pipeline.version_digest == version.digest:
                     return pipeline
                 cause = f"its files make the version {pipeline.version_digest}"
-        except (TidemillError, ValueError, zlib.error, OSError) as error:
+        except (TidemillError, ValueError, LookupError, zlib.error, yaml.YAMLError, OSError) as error:
             cause = error
     raise DataError(
         "TIDE-CTRL-097",
@@ -139,7 +139,7 @@ def _environment_file(environment: Environment) -> str:
     return f"conf/environments/{environment.name}.yaml"
 
 
-def _content(path: str, packed: str) -> bytes:
+def _content(path: str, text: str) -> bytes:
     """A file's content; its path is that of a version's file, and no other.
 
     Raises:
@@ -149,7 +149,7 @@ def _content(path: str, packed: str) -> bytes:
     if parts.is_absolute() or ".." in parts.parts or not path.startswith(tuple(f"{f}/" for f in _FOLDERS)):
         raise ValueError(f"a version has no file {path!r}")
     unpacker = zlib.decompressobj()
-    content = unpacker.decompress(base64.b64decode(packed), LARGEST_FILE)
+    content = unpacker.decompress(base64.b64decode(text), LARGEST_FILE)
     if unpacker.unconsumed_tail:
         raise ValueError(f"{path} is larger than {LARGEST_FILE} bytes")
     return content

@@ -91,7 +91,7 @@ def with_ending(known: list[Ending], ending: Ending | None) -> list[Ending]:
 
 def _text(known: Remembered) -> str:
     shorter = known.model_copy(update={"endings": known.endings[-KEPT_ENDINGS:]})
-    while len((text := shorter.model_dump_json(indent=1, exclude_none=True)).encode()) > LONGEST_TEXT:
+    while len((text := shorter.model_dump_json(indent=1)).encode()) > LONGEST_TEXT and shorter.endings:
         shorter = shorter.model_copy(update={"endings": shorter.endings[1:]})
     return text
 

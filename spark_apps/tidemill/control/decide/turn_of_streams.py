@@ -9,7 +9,7 @@ from datetime import datetime
 
 from tidemill.checkpoint.desired import read_desired
 from tidemill.checkpoint.status import read_status
-from tidemill.control.decide.remembered import Remembered, remembered_in, with_ending
+from tidemill.control.decide.remembered import Remembered, remembered_in
 from tidemill.control.decide.side_by_side import Limits, side_by_side
 from tidemill.control.decide.version_facts import rollback_of
 from tidemill.control.decide.waves import Stage, Standing, Wave, is_in_question, stage_of, wave_of
@@ -70,8 +70,7 @@ def _stage(plane: ControlPlane, name: str, slot: MainSlot, now: datetime) -> Sta
     if _went_back(plane, name, known):
         # What is wrong for one is not tried on the next.
         return "failed"
-    endings = known.endings
-    if slot.start is None or slot.start.mode != "stream" or not is_in_question(running, endings):
+    if slot.start is None or slot.start.mode != "stream" or not is_in_question(running, known.endings):
         return "settled"
     pipeline = _wanted(plane, name, now)
     if pipeline is None:
@@ -80,7 +79,7 @@ def _stage(plane: ControlPlane, name: str, slot: MainSlot, now: datetime) -> Sta
     ending = None if running is not None else plane.ending_of(slot.start)
     standing = Standing(
         running,
-        tuple(with_ending(endings, ending)),
+        tuple(known.with_ending(ending).endings),
         pipeline.version_digest,
         read_status(plane.store, plane.layout, name),
         pipeline.progress_within,

@@ -41,8 +41,14 @@ def _play(pipeline: Pipeline, arguments: argparse.Namespace) -> dict[str, Any]:
         environment = replace(pipeline.environment, run_root=Path(folder))
         here = replace(pipeline, environment=environment)
         asking = Asking("fork", (), arguments.by, _command, reason="game day", request_id=arguments.request)
-        day = rehearse(here, asking, arguments.drill, lambda step: print(step, flush=True))  # noqa: T201
+        day = rehearse(here, asking, arguments.drill, _tell)
     return day.as_document()
+
+
+def _tell(step: str) -> None:
+    """To the pod's log."""
+    sys.stdout.write(f"{step}\n")
+    sys.stdout.flush()
 
 
 def _command(*words: str) -> str:

@@ -50,13 +50,11 @@ def rows_of(day: GameDay) -> list[GameDayRow]:
 
 
 def keep(layout: Layout, day: GameDay) -> None:
-    """Add a game day to the table, which is made by the first one; one that was added stays as it is."""
+    """Add a game day to the table, which is made by the first one."""
     import pyarrow as pa
     from deltalake import write_deltalake
 
     path = layout.table(GAME_DAYS_TABLE)
-    if any(row["run_id"] == day.run_id for row in newest(layout, day.pipeline)):
-        return
     rows = pa.Table.from_pylist([asdict(row) for row in rows_of(day)], schema=_schema())
     write_deltalake(path, rows, mode="append", storage_options=access_to(path).delta_options())
 
