@@ -19,6 +19,7 @@ from tidemill.backfill.positions import choose_offsets, look_up, offsets_conditi
 from tidemill.backfill.refusal import refused
 from tidemill.backfill.row_origin import EventWindow, RowOrigin, check_declared, read_origin
 from tidemill.backfill.rule import Asked, By, check_one_stream, choose
+from tidemill.backfill.table_read import version_read_live
 from tidemill.ledger.read import open_table
 from tidemill.sources.topic_facts import ask_topics
 from tidemill.spec.capabilities import SINKS
@@ -59,7 +60,7 @@ def plan_backfill(
     if asked.live is not None and pipeline.spec.source.files is not None:
         read = files_read_live(store, pipeline, asked.live.generation)
         check_files_there(pipeline, read, files_there(pipeline, read))
-    plan = _filled(asked, by)
+    plan = _filled(store, asked, by)
     if manner.chunk is not None:
         plan = _in_chunks(asked, plan, manner.chunk)
     plan = plan.model_copy(update={"publish": manner.publish})
@@ -75,7 +76,7 @@ def _origin(store: Store, pipeline: Pipeline, analyse: Callable[[], object]) -> 
     return origin or RowOrigin(stateful=True, reason="the transform was not analysed")
 
 
-def _filled(asked: Asked, by: By) -> BackfillPlan:
+def _filled(store: Store, asked: Asked, by: By) -> BackfillPlan:
     """The plan that the rule leads to."""
     pipeline, bounds = asked.pipeline, asked.bounds
     plan = BackfillPlan(
@@ -84,7 +85,7 @@ def _filled(asked: Asked, by: By) -> BackfillPlan:
         bounds=bounds,
         by=by,
         live=asked.live,
-        source_version=_source_version(pipeline),
+        source_version=_source_version(store, asked),
         condition=_row_condition(asked, by),
         counted=_counted_condition(asked, by),
         find_offsets_by=_record_time(pipeline) if by == "record" and bounds.times is not None else None,
@@ -144,10 +145,12 @@ def _with_offsets(plan: BackfillPlan, pipeline: Pipeline) -> BackfillPlan:
     return plan.model_copy(update={"start_offsets": start, "end_offsets": end, "topic_ids": ids})
 
 
-def _source_version(pipeline: Pipeline) -> int | None:
-    source = pipeline.spec.source.delta
-    table = None if source is None else open_table(pipeline.layout.table(source.table))
-    if source is not None and table is None:
+def _source_version(store: Store, asked: Asked) -> int | None:
+    pipeline, source = asked.pipeline, asked.pipeline.spec.source.delta
+    if source is None:
+        return None
+    table = open_table(pipeline.layout.table(source.table))
+    if table is None:
         raise refused(
             "TIDE-BACK-008",
             pipeline.name,
@@ -155,7 +158,7 @@ def _source_version(pipeline: Pipeline) -> int | None:
             {"table": source.table},
             "run the pipeline that writes it first",
         )
-    return None if table is None else table.version()
+    return table.version() if asked.live is None else version_read_live(store, pipeline, asked.live)
 
 
 def _record_time(pipeline: Pipeline) -> str:
