@@ -31,6 +31,17 @@ sinks:
 run: {mode: incremental}
 """
 
+# Of a driver that tells everything.
+CHARTS = [
+    "Rows a second",
+    "Batch time by part (ms)",
+    "Lag by partition (records)",
+    "Watermark behind the newest event (s)",
+    "Rows of state",
+    "State (MB)",
+    "Rows set aside",
+]
+
 # Milliseconds until what the server's next look has seen must be on the page; it looks every 3 s.
 SEEN = 20_000
 
@@ -42,6 +53,7 @@ def prepare(project: SmallProject) -> None:
     project.declare("hourly", INCREMENTAL)
     project.declare("daily", READS_BRONZE)
     project.declare("payments", STREAM.replace("owner: tests", "owner: till"))
+    project.behave("orders", "busy")
     plane = project.plane()
     write_desired(plane.store, plane.layout, "down", Desired(state="stopped", by="tests", reason=HOSTILE))
     reconcile_streams(plane)
@@ -84,7 +96,10 @@ def test_the_overview_shows_states_and_reasons_is_searched_filtered_and_sorted(p
         expect(held).to_contain_text("the till is being counted (by alice)")
         expect(held.locator(".badge.bad")).to_have_text("held")
         expect(rows.first).to_have_attribute("data-pipeline", "held")
-        expect(page.locator("tr[data-pipeline=orders] .badge.good")).to_have_text("running")
+        orders = page.locator("tr[data-pipeline=orders]")
+        expect(orders.locator(".badge.good")).to_have_text("running")
+        expect(orders.get_by_label("records that waited, 10 batches, at most 1000")).to_be_visible()
+        expect(orders.get_by_label("rows a second, 10 batches, at most 209")).to_be_visible()
         page.get_by_label("Search").fill("till")
         expect(rows).to_have_count(2)
         page.get_by_label("Search").fill("")
@@ -118,7 +133,9 @@ def test_a_pipeline_has_live_charts_its_output_as_table_and_plot_and_its_parts(p
     with people.visit("admin") as admin:
         page = admin.open("pipelines/orders")
         expect(page.get_by_role("heading", name="orders", exact=True)).to_be_visible(timeout=SEEN)
-        expect(page.locator(".charts canvas").first).to_be_visible()
+        expect(page.locator(".charts h3")).to_have_text(CHARTS)
+        lag = page.get_by_label("Lag by partition")
+        expect(lag.locator(".u-legend .u-label")).to_have_text(["orders-0", "orders-1"])
         page.get_by_text("Output: newest rows and plot").click()
         expect(page.locator("svg.plot circle")).to_have_count(20, timeout=SEEN)
         expect(page.get_by_role("region", name="Newest rows").locator("tbody tr")).to_have_count(20)

@@ -3,6 +3,7 @@
 What it does is told by the file `behaviour/<pipeline>` in its project folder:
 
     run          commits one batch, then waits for SIGTERM and drains clean (the default)
+    busy         as `run`, and tells of ten batches
     idle         finds nothing to read and says so again and again, then as `run`
     away         finds its source away, then as `run` without a batch
     hang         as `run`, but gives no sign of life after its batch and does not hear SIGTERM
@@ -32,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.eventually import eventually
+from tests.support.spark_progress import told_batches
 from tidemill.checkpoint.epochs import claim_epoch
 from tidemill.checkpoint.query_report import QueryReport, SinkReport, SourceReport, write_query_report
 from tidemill.checkpoint.receipts import Receipt, write_receipt
@@ -51,6 +53,16 @@ from tidemill.storage.store import Store
 ALIVE_SECONDS = 0.2
 
 ERROR = {"id": "TIDE-TEST-001", "problem": "As the test wants.", "fix": "ask the test"}
+OF_STREAMS = ("run", "busy", "idle", "away", "starting", "forced", "deaf", "hang", "leave-child")
+ONE_BATCH = {
+    "batchId": 0,
+    "numInputRows": 3,
+    "inputRowsPerSecond": 1.5,
+    "processedRowsPerSecond": 6.0,
+    "timestamp": "2026-11-23T01:02:03.004Z",
+    "durationMs": {"triggerExecution": 500},
+    "stateOperators": [{"numRowsTotal": 7}],
+}
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -104,7 +116,7 @@ class FakeDriver:
         return self.stream(behaviour) if self.run.mode == "stream" else self.bounded(behaviour)
 
     def stream(self, behaviour: str) -> int:
-        if behaviour not in ("run", "idle", "away", "starting", "forced", "deaf", "hang", "leave-child"):
+        if behaviour not in OF_STREAMS:
             raise ValueError(f"there is no behaviour `{behaviour}`")
         if behaviour == "leave-child":
             subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
@@ -117,7 +129,7 @@ class FakeDriver:
         elif behaviour != "starting":
             self.progressed_at = datetime.now(UTC)
             self.status("running", batch_id=0, batch_committed_at=self.progressed_at)
-            self.query()
+            self.query(10 if behaviour == "busy" else 1)
         self.live(behaviour)
         self.status("draining")
         return self.receipt("forced" if behaviour == "forced" else "clean", 0)
@@ -196,18 +208,10 @@ class FakeDriver:
         path = layout.backfill_status(name, plan) if backfill else layout.status(name)
         write_status(self.store, path, status)
 
-    def query(self) -> None:
+    def query(self, batches: int) -> None:
         """Tell of the query that it would have."""
         now = datetime.now(UTC)
-        progress = {
-            "batchId": 0,
-            "numInputRows": 3,
-            "inputRowsPerSecond": 1.5,
-            "processedRowsPerSecond": 6.0,
-            "timestamp": "2026-11-23T01:02:03.004Z",
-            "durationMs": {"triggerExecution": 500},
-            "stateOperators": [{"numRowsTotal": 7}],
-        }
+        progress, aside = ((ONE_BATCH,), ()) if batches == 1 else told_batches(batches, now)
         report = QueryReport(
             pipeline=self.run.pipeline,
             run_id=self.run.run_id,
@@ -221,8 +225,9 @@ class FakeDriver:
                 SourceReport(name="source", rows=3, input_rows_per_second=1.5, processed_rows_per_second=6.0),
             ),
             sinks=(SinkReport(name="bronze/orders", batch_id=0, committed=True, rows=3, total_rows=3),),
-            last_progress=progress,
-            recent_progress=(progress,),
+            last_progress=progress[-1],
+            recent_progress=progress,
+            rows_aside=aside,
             explain="== Physical Plan ==",
         )
         write_query_report(self.store, self.environment.layout, report)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from tidemill.checkpoint.query_report import BatchTimes, QueryReport
+from tidemill.checkpoint.query_report import BatchTimes, QueryReport, RowsAside
 
 PROGRESS: dict[str, Any] = {
     "batchId": 7,
@@ -40,3 +40,37 @@ def report_of(pipeline: str, at: datetime, progress: dict[str, Any] | None = Non
             BatchTimes(batch_id=7, milliseconds={"bronze/orders": 850}),
         ),
     )
+
+
+# Of batches that stand in a chart.
+EVERY = timedelta(seconds=3)
+
+
+def told_batches(
+    count: int, newest_at: datetime, first: int = 0
+) -> tuple[tuple[dict[str, Any], ...], tuple[RowsAside, ...]]:
+    """Batches one after the other, each with a lag, parts and state of its own, and what they set aside.
+
+    Partition 0 of `orders` falls behind by 100 records a batch, partition 1 does not.
+    """
+    numbers = range(first, first + count)
+    told = tuple(_told(number, newest_at - EVERY * (numbers[-1] - number)) for number in numbers)
+    aside = tuple(RowsAside(batch_id=number, quarantined=number % 3, late=number % 2) for number in numbers)
+    return told, aside
+
+
+def _told(number: int, at: datetime) -> dict[str, Any]:
+    event_time = {"max": (at - timedelta(seconds=5)).isoformat(), "watermark": (at - EVERY * 20).isoformat()}
+    milliseconds = 1200 + 10 * number
+    lags = {"orders-0": 100 * (number + 1), "orders-1": 7}
+    return {
+        "batchId": number,
+        "timestamp": at.isoformat(),
+        "numInputRows": 300 + number,
+        "inputRowsPerSecond": 100.0 + number,
+        "processedRowsPerSecond": 200.0 + number,
+        "durationMs": {"addBatch": milliseconds, "walCommit": 40, "triggerExecution": milliseconds + 200},
+        "eventTime": event_time,
+        "stateOperators": [{"numRowsTotal": 1000 + number, "memoryUsedBytes": 4_000_000}],
+        "sources": [{"metrics": {"maxOffsetsBehindLatest": str(lags["orders-0"])}, "partitionLag": lags}],
+    }

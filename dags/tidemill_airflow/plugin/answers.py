@@ -37,6 +37,7 @@ class PipelineRow(Answer):
         reason: Why it is in that state, for a person; empty where there is nothing to say.
         runbook: Page for what is wrong; empty if nothing is.
         lag: Records that wait; None if the source does not tell.
+        lags: Those of the slowest partition, batch after batch, newest last.
         rate: Rows a second, newest last.
         batch_milliseconds: How long the newest batch took.
         trigger_seconds: How often there should be a batch; None of an incremental pipeline.
@@ -56,6 +57,7 @@ class PipelineRow(Answer):
     runbook: str
     desired: str
     lag: int | None
+    lags: tuple[int, ...]
     rate: tuple[float, ...]
     batch_id: int | None
     batch_milliseconds: int | None
@@ -126,6 +128,7 @@ class HistoryPoint(Answer):
     Args:
         parts: Milliseconds of each part of it, in Spark's words.
         lag: Records by which the slowest partition was behind; None if the source does not tell.
+        partition_lag: The same of each partition, of those that are furthest behind.
         watermark_delay_seconds: How far the watermark was behind the newest event.
     """
 
@@ -137,7 +140,9 @@ class HistoryPoint(Answer):
     batch_milliseconds: int | None
     parts: dict[str, int]
     lag: int | None
+    partition_lag: dict[str, int]
     watermark_delay_seconds: float | None
+    quarantined_rows: int
     late_rows: int
     state_rows: int
     state_bytes: int

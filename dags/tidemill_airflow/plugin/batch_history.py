@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from math import isfinite
 from typing import Any
 
-from tidemill.checkpoint.query_report import QueryReport
+from tidemill.checkpoint.query_report import QueryReport, RowsAside
 from tidemill_airflow.plugin.answers import HistoryPoint
 
 # Points kept of each pipeline: half an hour at a trigger of ten seconds. With 1,000 pipelines 60 MB.
@@ -22,21 +22,23 @@ def merged(known: tuple[HistoryPoint, ...], report: QueryReport | None) -> tuple
     if report is None:
         return known
     newest = known[-1].at if known else datetime.fromtimestamp(0, UTC)
-    told = (point for p in report.recent_progress if (point := point_of(p)) is not None)
+    aside = {each.batch_id: each for each in report.rows_aside}
+    told = (point for p in report.recent_progress if (point := point_of(p, aside)) is not None)
     fresh = sorted((point for point in told if point.at > newest), key=lambda point: point.at)
     return (*known, *fresh)[-KEPT_POINTS:] if fresh else known
 
 
-def point_of(progress: Mapping[str, Any]) -> HistoryPoint | None:
-    """One batch; None of a document that is not one."""
+def point_of(progress: Mapping[str, Any], aside: Mapping[int, RowsAside]) -> HistoryPoint | None:
+    """One batch, with the rows that it set aside, by batch; None of a document that is not one."""
     try:
         at = datetime.fromisoformat(str(progress["timestamp"]))
-        return _point(at if at.tzinfo else at.replace(tzinfo=UTC), progress)
+        rows = aside.get(int(progress["batchId"]), RowsAside(batch_id=0))
+        return _point(at if at.tzinfo else at.replace(tzinfo=UTC), progress, rows)
     except (KeyError, TypeError, ValueError):
         return None
 
 
-def _point(at: datetime, progress: Mapping[str, Any]) -> HistoryPoint:
+def _point(at: datetime, progress: Mapping[str, Any], aside: RowsAside) -> HistoryPoint:
     took = {name: int(value) for name, value in (progress.get("durationMs") or {}).items()}
     states = [state for state in progress.get("stateOperators") or () if state]
     return HistoryPoint(
@@ -48,8 +50,10 @@ def _point(at: datetime, progress: Mapping[str, Any]) -> HistoryPoint:
         batch_milliseconds=took.pop(_WHOLE, None),
         parts=took,
         lag=_lag(progress),
+        partition_lag=_partition_lag(progress),
         watermark_delay_seconds=_delay(progress),
-        late_rows=_sum(states, "numRowsDroppedByWatermark"),
+        quarantined_rows=aside.quarantined,
+        late_rows=aside.late,
         state_rows=_sum(states, "numRowsTotal"),
         state_bytes=_sum(states, "memoryUsedBytes"),
     )
@@ -60,6 +64,11 @@ def _lag(progress: Mapping[str, Any]) -> int | None:
     metrics = [source.get("metrics") or {} for source in progress.get("sources") or ()]
     behind = [float(told["maxOffsetsBehindLatest"]) for told in metrics if "maxOffsetsBehindLatest" in told]
     return round(max(behind)) if behind else None
+
+
+def _partition_lag(progress: Mapping[str, Any]) -> dict[str, int]:
+    sources = progress.get("sources") or ()
+    return {name: int(lag) for source in sources for name, lag in (source.get("partitionLag") or {}).items()}
 
 
 def _delay(progress: Mapping[str, Any]) -> float | None:

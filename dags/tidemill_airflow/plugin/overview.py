@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tidemill.checkpoint.holds import Hold
@@ -31,13 +31,16 @@ class Seen:
         spec: Its declaration; None if it cannot be read.
         holds: What forbids its start.
         report: What its driver says of its query.
+        rates: Rows a second of its newest batches.
+        lags: Records that waited after each, of the slowest partition; none where the source does not tell.
     """
 
     state: PipelineState
     spec: PipelineSpec | None = None
     holds: tuple[Hold, ...] = ()
     report: QueryReport | None = None
-    rates: Sequence[float] = field(default=())
+    rates: Sequence[float] = ()
+    lags: Sequence[int] = ()
 
     @property
     def name(self) -> str:
@@ -61,6 +64,7 @@ def row_of(seen: Seen, place: Place) -> PipelineRow:
         runbook=runbook_of(seen),
         desired=seen.state.wish,
         lag=None if status is None else status.lag,
+        lags=tuple(seen.lags[-SPARKLINE:]),
         rate=tuple(seen.rates[-SPARKLINE:]),
         batch_id=None if status is None else status.batch_id,
         batch_milliseconds=None if status is None else status.batch_milliseconds,

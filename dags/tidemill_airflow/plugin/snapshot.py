@@ -129,7 +129,7 @@ class Snapshot:
             history = {
                 name: merged(self._look.history.get(name, ()), each.report) for name, each in seen.items()
             }
-            seen = {name: _with_rates(each, history[name]) for name, each in seen.items()}
+            seen = {name: _with_recent(each, history[name]) for name, each in seen.items()}
             took = time.monotonic() - began
             self._look = Look(datetime.now(UTC), took, seen, history, place=self._place)
         except Exception as error:  # noqa: BLE001  # an entry point: the page says what is wrong
@@ -172,9 +172,10 @@ def _look_at_all(
         return {each.name: each for each in readers.map(seen, all_states(plane))}
 
 
-def _with_rates(seen: Seen, points: tuple[HistoryPoint, ...]) -> Seen:
+def _with_recent(seen: Seen, points: tuple[HistoryPoint, ...]) -> Seen:
     rates = tuple(round(point.processed_rate or 0.0, 1) for point in points)
-    return Seen(seen.state, seen.spec, seen.holds, seen.report, rates)
+    lags = tuple(point.lag for point in points if point.lag is not None)
+    return replace(seen, rates=rates, lags=lags)
 
 
 def _words(error: Exception) -> str:

@@ -14,6 +14,9 @@ from pydantic import BaseModel, ConfigDict
 from tidemill.names import Layout
 from tidemill.storage.store import Store
 
+# What grows with the number of batches, or with the plan.
+_LONG = {"recent_progress", "sink_times", "rows_aside", "explain"}
+
 
 class SourceReport(BaseModel):
     """One source of a query in its newest batch, in Spark's words.
@@ -78,6 +81,16 @@ class BatchTimes(BaseModel):
     reader: str | None = None
 
 
+class RowsAside(BaseModel):
+    """How many records one batch rejected, and how many were late."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    batch_id: int
+    quarantined: int = 0
+    late: int = 0
+
+
 class QueryReport(BaseModel):
     """One streaming query.
 
@@ -90,8 +103,10 @@ class QueryReport(BaseModel):
         is_data_available: Whether the source has new data.
         is_trigger_active: Whether a batch is at work.
         last_progress: Spark's progress of the newest batch.
-        recent_progress: Those of the newest ones, oldest first, without offsets and metrics of state stores.
+        recent_progress: Those of the newest ones, oldest first, without metrics of state stores, and with
+            `partitionLag` in the place of offsets: records by topic and partition, of those furthest behind.
         sink_times: Of as many batches.
+        rows_aside: Of as many batches.
         explain: Spark's physical plan of a batch; empty before the first one.
         http: Address of the driver's port; empty without one.
         spark_ui: How Spark's own UI is reached; empty where it is off.
@@ -116,13 +131,14 @@ class QueryReport(BaseModel):
     last_progress: dict[str, Any] | None = None
     recent_progress: tuple[dict[str, Any], ...] = ()
     sink_times: tuple[BatchTimes, ...] = ()
+    rows_aside: tuple[RowsAside, ...] = ()
     explain: str = ""
     http: str = ""
     spark_ui: str = ""
 
     def summary(self) -> dict[str, Any]:
         """All but what is long."""
-        return self.model_dump(mode="json", exclude={"recent_progress", "sink_times", "explain"})
+        return self.model_dump(mode="json", exclude=_LONG)
 
 
 def read_query_report(store: Store, layout: Layout, pipeline: str) -> QueryReport | None:

@@ -6,7 +6,6 @@ and named in `tidemill_metrics_failed`. The others, and those of other pipelines
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,12 +14,8 @@ from typing import Any
 from tidemill import metrics
 from tidemill.checkpoint.query_report import QueryReport
 from tidemill.checkpoint.status import Status
-from tidemill.engine.lag import lag_of
+from tidemill.engine.lag import furthest_behind, lag_of
 from tidemill.metrics import Metric, Sample
-
-# Partitions whose lag is told, those that are furthest behind: a topic may have thousands, and each is a time
-# series of its own in Prometheus.
-MOST_PARTITIONS = 20
 
 # Stateful operators whose state is told; a plan of ten joins has ten.
 MOST_OPERATORS = 20
@@ -113,11 +108,10 @@ def _lag(facts: DriverFacts) -> Values:
     # A source that was found empty since has no lag; Spark's newest progress is of the batch before.
     if found is None or facts.status.lag is None:
         return
-    behind = [0 if facts.status.lag == 0 else lag.records for lag in found]
-    yield metrics.LAG_MAX, max(behind)
+    yield metrics.LAG_MAX, 0 if facts.status.lag == 0 else max(lag.records for lag in found)
     yield metrics.PARTITIONS, len(found)
-    told = heapq.nlargest(MOST_PARTITIONS, zip(behind, found, strict=True), key=lambda pair: pair[0])
-    for records, lag in told:
+    for lag in furthest_behind(found):
+        records = 0 if facts.status.lag == 0 else lag.records
         yield metrics.PARTITION_LAG, records, lag.topic, lag.partition
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+# Partitions whose lag is told, those that are furthest behind: a topic may have thousands, and each is a time
+# series of its own, in Prometheus and in a chart.
+MOST_PARTITIONS = 20
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,11 @@ def total_lag(progress: Mapping[str, Any]) -> int | None:
     """Over all partitions; None if no source tells."""
     found = lag_of(progress)
     return None if found is None else sum(lag.records for lag in found)
+
+
+def furthest_behind(found: Iterable[PartitionLag]) -> list[PartitionLag]:
+    """The partitions that are told one by one."""
+    return heapq.nlargest(MOST_PARTITIONS, found, key=lambda lag: lag.records)
 
 
 def _of_source(source: Mapping[str, Any]) -> Iterable[PartitionLag]:

@@ -18,8 +18,9 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j ship
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tidemill.checkpoint.query_report import BatchTimes, QueryReport, SinkReport, SourceReport
+from tidemill.checkpoint.query_report import BatchTimes, QueryReport, RowsAside, SinkReport, SourceReport
 from tidemill.engine.batch_writer import BatchResult
+from tidemill.engine.lag import furthest_behind, lag_of
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.secret_mask import mask_document, mask_secrets
 
@@ -32,7 +33,7 @@ LOOK_SECONDS = 3.0
 REFRESH_SECONDS = 60.0
 
 # Progresses kept, as many as Spark itself keeps (engine/session_conf.py); without what grows with the
-# number of partitions and of state stores, 2 kB each.
+# number of partitions and of state stores, 3 kB each.
 KEPT_PROGRESSES = 10
 _LONG_IN_SOURCE = ("startOffset", "endOffset", "latestOffset")
 _LONG_IN_STATE = ("customMetrics",)
@@ -77,6 +78,7 @@ class QueryReporter:
         # Of all queries of this driver, one after the other; the first batch may be written before `begins`.
         self._sinks: tuple[SinkReport, ...] = ()
         self._times: tuple[BatchTimes, ...] = ()
+        self._aside: tuple[RowsAside, ...] = ()
         self.addresses = Addresses()
         self.report: QueryReport | None = None
 
@@ -99,6 +101,7 @@ class QueryReporter:
                 spark_ui=self.addresses.spark_ui,
                 sinks=self._sinks,
                 sink_times=self._times,
+                rows_aside=self._aside,
             )
         self._store()
 
@@ -107,8 +110,9 @@ class QueryReporter:
         with self._lock:
             self._sinks = _sinks(self._sinks, result)
             self._times = (*self._times, *_times(result))[-KEPT_PROGRESSES:]
+            self._aside = (*self._aside, *_aside(result))[-KEPT_PROGRESSES:]
             if self.report is not None:
-                told = {"sinks": self._sinks, "sink_times": self._times}
+                told = {"sinks": self._sinks, "sink_times": self._times, "rows_aside": self._aside}
                 self.report = self.report.model_copy(update=told)
 
     def progressed(self, progress: dict[str, Any]) -> None:
@@ -214,6 +218,12 @@ def _times(result: BatchResult) -> tuple[BatchTimes, ...]:
     return (BatchTimes(batch_id=result.batch_id, milliseconds=spent, reader=result.times.reader),)
 
 
+def _aside(result: BatchResult) -> tuple[RowsAside, ...]:
+    if result.batch_id is None:
+        return ()
+    return (RowsAside(batch_id=result.batch_id, quarantined=result.quarantined, late=result.late),)
+
+
 def _short(progress: dict[str, Any]) -> dict[str, Any]:
     long = {"sources": _LONG_IN_SOURCE, "stateOperators": _LONG_IN_STATE}
     shortened = {
@@ -221,4 +231,7 @@ def _short(progress: dict[str, Any]) -> dict[str, Any]:
         for part, names in long.items()
         if part in progress
     }
+    for source, whole in zip(shortened.get("sources", ()), progress.get("sources", ()), strict=True):
+        behind = furthest_behind(lag_of({"sources": [whole]}) or ())
+        source.update({"partitionLag": {f"{lag.topic}-{lag.partition}": lag.records for lag in behind}})
     return {**progress, **shortened}

@@ -10,7 +10,8 @@ import pytest
 from tests.support.scraped import scraped
 from tests.support.spark_progress import PROGRESS, report_of
 from tidemill.checkpoint.status import Status
-from tidemill.engine.driver_metrics import MOST_PARTITIONS, DriverFacts, driver_samples
+from tidemill.engine.driver_metrics import DriverFacts, driver_samples
+from tidemill.engine.lag import MOST_PARTITIONS
 from tidemill.metrics import exposition
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)

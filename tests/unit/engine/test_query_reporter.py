@@ -58,7 +58,8 @@ def progress(batch: int, run: str = "q") -> dict[str, Any]:
     source = {
         "description": "KafkaV2[Subscribe[orders]] password=c4n4ry",
         "numInputRows": 4,
-        "endOffset": {"orders": {"0": 9}},
+        "endOffset": {"orders": {"0": 9, "1": 9}},
+        "latestOffset": {"orders": {"0": 9, "1": 14}},
     }
     states = [{"numRowsTotal": 3, "customMetrics": {"rocksdbBytes": 1}}]
     return {"runId": run, "batchId": batch, "sources": [source], "stateOperators": states}
@@ -103,7 +104,8 @@ def test_the_newest_batches_are_kept_without_secrets_and_without_what_is_long(
     assert [told["batchId"] for told in report.recent_progress] == list(range(2, KEPT_PROGRESSES + 2))
     assert report.recent_progress[-1]["stateOperators"] == [{"numRowsTotal": 3}]
     assert "endOffset" not in report.recent_progress[-1]["sources"][0]
-    assert report.sources[0].end_offset == {"orders": {"0": 9}}
+    assert report.recent_progress[-1]["sources"][0]["partitionLag"] == {"orders-1": 5, "orders-0": 0}
+    assert report.sources[0].end_offset == {"orders": {"0": 9, "1": 9}}
     assert report.last_progress is not None
     assert "customMetrics" in report.last_progress["stateOperators"][0]
     assert [(source.name, source.rows) for source in report.sources] == [("source", 4)]

@@ -14,16 +14,30 @@ const STROKES = ["#3182ce", "#dd6b20", "#38a169", "#805ad5", "#d53f8c", "#b7791f
 const CHARTS = [
   { title: "Rows a second", series: (points) => ({ "in": points.map((p) => p.input_rate), "done": points.map((p) => p.processed_rate) }) },
   { title: "Batch time by part (ms)", series: (points) => partsOf(points) },
-  { title: "Lag of the slowest partition (records)", series: (points) => ({ lag: points.map((p) => p.lag) }) },
+  { title: "Lag by partition (records)", series: (points) => lagOf(points) },
   { title: "Watermark behind the newest event (s)", series: (points) => ({ delay: points.map((p) => p.watermark_delay_seconds) }) },
   { title: "Rows of state", series: (points) => ({ rows: points.map((p) => p.state_rows) }) },
   { title: "State (MB)", series: (points) => ({ MB: points.map((p) => p.state_bytes / 1e6) }) },
-  { title: "Late rows dropped by the watermark", series: (points) => ({ late: points.map((p) => p.late_rows) }) },
+  { title: "Rows set aside", series: (points) => ({ quarantined: points.map((p) => p.quarantined_rows), late: points.map((p) => p.late_rows) }) },
 ];
 
 function partsOf(points) {
   const names = [...new Set(points.flatMap((point) => Object.keys(point.parts)))].sort();
   return { whole: points.map((p) => p.batch_milliseconds), ...Object.fromEntries(names.map((name) => [name, points.map((p) => p.parts[name] ?? null)])) };
+}
+
+// Of the partitions that were furthest behind; the slowest alone where the driver tells of no other.
+function lagOf(points) {
+  const worst = new Map();
+  for (const point of points) for (const [name, lag] of Object.entries(point.partition_lag)) worst.set(name, Math.max(worst.get(name) ?? 0, lag));
+  const names = [...worst].sort(([, one], [, other]) => other - one).slice(0, STROKES.length).map(([name]) => name).sort();
+  if (!names.length) return { slowest: points.map((p) => p.lag) };
+  return Object.fromEntries(names.map((name) => [name, points.map((p) => p.partition_lag[name] ?? null)]));
+}
+
+// As all times of the page: UTC.
+function clock(seconds) {
+  return new Date(seconds * 1000).toISOString().slice(11, 19);
 }
 
 function spanOf(plot, first, last) {
@@ -59,7 +73,7 @@ export function chartsOf() {
   function plotIn(card, names) {
     const line = { stroke: colour("faint"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line") } };
     const series = names.map((label, place) => ({ label, stroke: STROKES[place % STROKES.length], width: 1.5, spanGaps: true }));
-    const options = { width: Math.max(240, card.clientWidth - 26), height: HEIGHT, series: [{}, ...series], axes: [line, { ...line, size: 60 }], scales: { x: { range: spanOf } }, legend: { live: false }, cursor: { drag: { x: true, y: false } } };
+    const options = { width: Math.max(240, card.clientWidth - 26), height: HEIGHT, series: [{}, ...series], axes: [{ ...line, values: (_, moments) => moments.map(clock), space: 80 }, { ...line, size: 60 }], scales: { x: { range: spanOf } }, legend: { live: false }, cursor: { drag: { x: true, y: false } } };
     return new uPlot(options, [[], ...names.map(() => [])], card);
   }
 

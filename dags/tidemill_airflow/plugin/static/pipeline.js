@@ -13,7 +13,7 @@ export function pipelineView(name, dagId = null) {
   const head = el("div");
   const charts = chartsOf();
   const sections = PARTS.map((each) => section(name, each));
-  const element = el("article", { "aria-label": name }, head, el("h2", {}, "Batches"), charts.element, sections.map(({ element }) => element));
+  const element = el("article", { "aria-label": name }, head, el("h2", {}, "Batches (UTC)"), charts.element, sections.map(({ element }) => element));
   let shown = "";
 
   async function refresh() {
