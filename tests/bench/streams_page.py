@@ -1,0 +1,106 @@
+"""Prints how long the Streams page takes with 1,000 pipelines: to load in Chromium, and to answer a refresh.
+
+A real API server of Airflow with its login, and Debian's Chromium. Storage is a local folder with what 1,000
+drivers would have left there. Limits: 1.5 s until 1,000 rows are drawn, 300 ms of the server for a refresh.
+
+Run: make bench-page
+"""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import tempfile
+import time
+import urllib.request
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tests.bench.observe import status_of, told
+from tests.support.eventually import eventually
+from tests.support.small_project import STREAM, SmallProject, small_project
+from tests.support.spark_progress import report_of, told_batches
+from tests.support.streams_browser import Person, visitors
+from tidemill.checkpoint.desired import Desired, write_desired
+from tidemill.checkpoint.query_report import write_query_report
+from tidemill.checkpoint.status import write_status
+
+PIPELINES = 1_000
+LOADS, REFRESHES = 9, 50
+LOAD_MILLISECONDS, REFRESH_MILLISECONDS = 1_500.0, 300.0
+
+# Seconds for which the open page's requests are counted.
+COUNTED_SECONDS = 12
+
+# As long as that of a join of two streams with windows.
+PLAN = "== Physical Plan ==\n" + "+- *(1) Project [id#1, at#2, value#3]\n" * 400
+
+
+def prepare(project: SmallProject) -> None:
+    """Streams that somebody has stopped, with all that their drivers have left."""
+    plane, now = project.plane(), datetime.now(UTC)
+    batches, aside = told_batches(10, now)
+    for number in range(PIPELINES):
+        name = f"stream_{number:04}"
+        project.declare(name, STREAM.replace("owner: tests", f"owner: team-{number % 7}"))
+        write_desired(plane.store, plane.layout, name, Desired(state="stopped", by="bench"))
+        write_status(plane.store, plane.layout.status(name), status_of(name))
+        told = {"recent_progress": batches, "rows_aside": aside, "explain": PLAN}
+        write_query_report(plane.store, plane.layout, report_of(name, now).model_copy(update=told))
+
+
+def load(person: Person) -> float:
+    """Milliseconds from the start of the navigation to 1,000 rows that the browser has drawn."""
+    person.page.goto("about:blank")
+    person.open("")
+    person.page.wait_for_function(f"() => document.querySelectorAll('tr.row').length === {PIPELINES}")
+    drawn = (
+        "() => new Promise(done => requestAnimationFrame(() => setTimeout(() => done(performance.now()))))"
+    )
+    return float(person.page.evaluate(drawn))
+
+
+def refresh(person: Person) -> float:
+    """Milliseconds for one answer about all pipelines, and its size."""
+    request = urllib.request.Request(
+        f"{person.url}/tidemill/api/pipelines",
+        headers={"Authorization": f"Bearer {person.token}", "Accept-Encoding": "gzip"},
+    )
+    begun = time.perf_counter()
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        content = answer.read()
+    taken = 1000 * (time.perf_counter() - begun)
+    assert (gzip.decompress(content) if answer.headers["Content-Encoding"] == "gzip" else content)[:1] == b"{"
+    return taken
+
+
+def requests_of(person: Person) -> Counter[str]:
+    """What an open page asks for in some seconds."""
+    asked = Counter[str]()
+    person.page.on("request", lambda request: asked.update([urlsplit(request.url).path]))
+    person.page.wait_for_timeout(1000 * COUNTED_SECONDS)
+    return asked
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as folder, small_project(Path(folder) / "project") as project:
+        prepare(project)
+        with visitors(Path(folder), project) as people, people.visit("admin") as person:
+            person.open("")
+            rows = person.page.locator("tr.row")
+            eventually(lambda: rows.count() == PIPELINES, "the first look", 300, poll_seconds=1)
+            loaded = told("load", sorted(load(person) for _ in range(LOADS)))
+            refreshed = told(
+                "refresh, seen from beside the server", sorted(refresh(person) for _ in range(REFRESHES))
+            )
+            asked = requests_of(person)
+    print(f"an open page asks in {COUNTED_SECONDS} s: {dict(asked)}")
+    is_met = loaded < LOAD_MILLISECONDS and refreshed < REFRESH_MILLISECONDS and len(asked) == 1
+    print("PASS" if is_met else "MISSED")
+    return 0 if is_met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
