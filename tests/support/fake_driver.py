@@ -35,6 +35,7 @@ from typing import Any
 from tests.support.eventually import eventually
 from tests.support.spark_progress import told_batches
 from tidemill.checkpoint.epochs import claim_epoch
+from tidemill.checkpoint.gate.decide import check_holds
 from tidemill.checkpoint.query_report import QueryReport, SinkReport, SourceReport, write_query_report
 from tidemill.checkpoint.receipts import Receipt, write_receipt
 from tidemill.checkpoint.root_owner import CONTROL_PLANE_VARIABLE, check_started_by_owner
@@ -104,9 +105,11 @@ class FakeDriver:
             check_started_by_owner(
                 self.store, self.environment.layout, os.environ.get(CONTROL_PLANE_VARIABLE)
             )
-        except (FencedError, GateRefusedError) as displaced:
-            self.error = {"id": displaced.error_id, "problem": displaced.problem}
-            return self.receipt("failed", displaced.exit_code)
+            if self.run.mode != "backfill":
+                check_holds(self.store, self.environment.layout, self.run.pipeline)
+        except (FencedError, GateRefusedError) as refused:
+            self.error = {"id": refused.error_id, "problem": refused.problem}
+            return self.receipt("failed", refused.exit_code)
         self.status("starting")
         if behaviour == "crash":
             os.kill(os.getpid(), signal.SIGKILL)

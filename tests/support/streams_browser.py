@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from tests.support.eventually import eventually
 from tests.support.fake_driver import ROOT
 from tests.support.small_project import SmallProject
 from tidemill.control.local.process_identity import start_detached
+from tidemill.control.local.process_session import kill_session
 from tidemill.control.plane import COMMAND_VARIABLE
 from tidemill.dev.airflow_api import log_in
 from tidemill.dev.airflow_standalone import AirflowConfig, AirflowServer, stop_airflow
@@ -26,6 +27,8 @@ from tidemill.dev.ports import LOOPBACK, free_ports
 
 # Where apt-get puts it.
 CHROMIUM = "/usr/bin/chromium"
+
+PROGRAM = Path(sys.executable).with_name("airflow")
 
 # What the tests leave for people to look at.
 SCREENSHOTS = ROOT / ".cache/screenshots"
@@ -59,10 +62,11 @@ class Person:
 
 @dataclass(frozen=True)
 class Visitors:
-    """Who visits the page."""
+    """Who visits the page, and the Airflow that shows it."""
 
     browser: Browser
     server: AirflowServer
+    variables: Mapping[str, str]
 
     @contextmanager
     def visit(self, user: str, theme: Theme = "light", width: int = 1360) -> Iterator[Person]:
@@ -85,36 +89,46 @@ class Visitors:
             window.close()
         assert troubles == []
 
+    @contextmanager
+    def scheduler(self) -> Iterator[None]:
+        """Airflow's scheduler: what is asked for is done, and streams are reconciled each minute."""
+        home = self.server.home
+        identity = start_detached([str(PROGRAM), "scheduler"], home / "scheduler.log", self.variables)
+        try:
+            yield
+        finally:
+            kill_session(identity)
+            identity.reap()
+
 
 @contextmanager
 def visitors(folder: Path, project: SmallProject) -> Iterator[Visitors]:
     """Airflow's own API server over a project, with an administrator and a viewer, and a browser.
 
-    Its scheduler does not run: a DAG run that is asked for stays queued.
+    A DAG run that is asked for stays queued until `Visitors.scheduler`.
     """
-    with api_server(folder / "airflow", project) as server, sync_playwright() as playwright:
+    with api_server(folder / "airflow", project) as (server, variables), sync_playwright() as playwright:
         # Chromium's own sandbox does not work for root; it opens nothing but this machine's pages.
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield Visitors(browser, server)
+        yield Visitors(browser, server, variables)
         browser.close()
 
 
 @contextmanager
-def api_server(home: Path, project: SmallProject) -> Iterator[AirflowServer]:
+def api_server(home: Path, project: SmallProject) -> Iterator[tuple[AirflowServer, Mapping[str, str]]]:
     home.mkdir(mode=0o700)
     (port,) = free_ports(1)
-    program = Path(sys.executable).with_name("airflow")
     config = AirflowConfig(home, ROOT / "dags", project.folder, port=port, variables=variables_of(project))
-    variables = airflow_variables(config, program, (port, *free_ports(2)))
+    variables = airflow_variables(config, PROGRAM, (port, *free_ports(2)))
     for command in (["db", "migrate"], ["dags", "reserialize"]):
-        subprocess.run([program, *command], env=variables, check=True, capture_output=True, timeout=120)
-    arguments = [str(program), "api-server", "--port", str(port), "--host", LOOPBACK, "--workers", "1"]
+        subprocess.run([PROGRAM, *command], env=variables, check=True, capture_output=True, timeout=120)
+    arguments = [str(PROGRAM), "api-server", "--port", str(port), "--host", LOOPBACK, "--workers", "1"]
     server = AirflowServer(
         home, f"http://{LOOPBACK}:{port}", start_detached(arguments, home / "standalone.log", variables)
     )
     try:
         eventually(lambda: is_up(server.url), "Airflow answers", 120)
-        yield server
+        yield server, variables
     finally:
         stop_airflow(server)
 
