@@ -7,6 +7,6 @@ routes, *_parts   the API; `answers` are its models
 storage_gate      how many requests may read storage at once
 kept_answers      answers that need a whole table, kept until it has another version
 snapshot          what all pipelines are like, read in the background, never for a request
-overview          state of a pipeline -> row of the overview. Pure
+overview          state of a pipeline -> row of the overview. Pure; `data_loss` what may be lost
 static/           the page: plain JavaScript modules, no build step; vendor/ is uPlot as published
 """

@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from tidemill.checkpoint.retention.clock import Level
+
 # How a pipeline is doing, from what a person must look at first to what runs nowhere by wish.
 Health = Literal["bad", "warn", "good", "off"]
 
@@ -43,6 +45,7 @@ class PipelineRow(Answer):
         trigger_seconds: How often there should be a batch; None of an incremental pipeline.
         loss_seconds: Time until what it has not read may be gone from its source, if it reads nothing more;
             None for a source that forgets nothing, or if nothing was ever read.
+        loss_level: How urgent that is; where it is only assumed what the source keeps, never `urgent`.
         loss_words: How that is known.
     """
 
@@ -66,6 +69,7 @@ class PipelineRow(Answer):
     quarantined_rows: int | None
     late_rows: int | None
     loss_seconds: float | None
+    loss_level: Level | None
     loss_words: str
     holds: tuple[HoldSeen, ...]
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 
+from tidemill.checkpoint.doctor.advice import TUNING
+from tidemill.checkpoint.doctor.measured import backlog_of, falls_behind
+from tidemill.checkpoint.doctor.read_measured import batches_of
 from tidemill.checkpoint.holds import Hold
 from tidemill.checkpoint.query_report import QueryReport
-from tidemill.checkpoint.retention.clock import ASSUMED_BROKER_RETENTION, time_to_data_loss
 from tidemill.control.stream_status import PipelineState
 from tidemill.spec.pipeline import PipelineSpec
-from tidemill.spec.units import format_duration
 from tidemill_airflow.place import Place
 from tidemill_airflow.plugin.access import dag_of
 from tidemill_airflow.plugin.answers import Health, HoldSeen, PipelineRow
+from tidemill_airflow.plugin.data_loss import DataLoss, data_loss_of
 
 # Batches in a sparkline.
 SPARKLINE = 30
@@ -47,11 +50,25 @@ class Seen:
         """The pipeline."""
         return self.state.facts.pipeline
 
+    @cached_property
+    def loss(self) -> DataLoss | None:
+        """How long until what it has not read may be gone; None where nothing can be told."""
+        return data_loss_of(self.state.status, self.spec, self.state.facts.now)
+
+    @cached_property
+    def growing_backlog(self) -> tuple[int, int] | None:
+        """Of a running stream that falls behind, by the doctor's rule: records that waited, and that wait."""
+        own, report = self.state.own_status, self.report
+        if own is None or own.mode != "stream" or report is None or report.run_id != own.run_id:
+            return None
+        batches = batches_of(report)
+        return backlog_of(batches) if falls_behind(batches) else None
+
 
 def row_of(seen: Seen, place: Place) -> PipelineRow:
     """One pipeline in the overview."""
     facts, status, spec = seen.state.facts, seen.state.status, seen.spec
-    loss, words = _loss(seen)
+    loss = seen.loss
     return PipelineRow(
         name=seen.name,
         dag_id=dag_of(place, seen.name, facts.mode),
@@ -72,8 +89,9 @@ def row_of(seen: Seen, place: Place) -> PipelineRow:
         committed_at=None if status is None else status.batch_committed_at,
         quarantined_rows=None if status is None else status.quarantined_rows,
         late_rows=None if status is None else status.late_rows,
-        loss_seconds=loss,
-        loss_words=words,
+        loss_seconds=None if loss is None else max(0.0, loss.left.total_seconds()),
+        loss_level=None if loss is None else loss.level,
+        loss_words="" if loss is None else loss.basis,
         holds=tuple(map(_hold, seen.holds)),
     )
 
@@ -81,15 +99,19 @@ def row_of(seen: Seen, place: Place) -> PipelineRow:
 def health_of(seen: Seen) -> Health:
     """What a person must know, in one of four colours."""
     state, facts = seen.state, seen.state.facts
-    if state.decision.needs_human or state.stall is not None or _has_failed(seen):
+    level = None if seen.loss is None else seen.loss.level
+    if state.decision.needs_human or state.stall is not None or _has_failed(seen) or level == "urgent":
         return "bad"
     if seen.holds:
         return "bad" if facts.is_wanted else "warn"
+    if level == "warn":
+        return "warn"
     if facts.running is None and not facts.is_wanted:
         return "good" if facts.mode == "incremental" else "off"
-    if state.decision.action in ("wait", "unseen") or _waits_for_help(seen) or is_slow(seen):
-        return "warn"
-    return "good"
+    is_late = is_slow(seen) or seen.growing_backlog is not None
+    return (
+        "warn" if state.decision.action in ("wait", "unseen") or _waits_for_help(seen) or is_late else "good"
+    )
 
 
 def state_of(seen: Seen) -> str:
@@ -121,7 +143,12 @@ def _resting(seen: Seen) -> str:
 
 
 def reason_of(seen: Seen) -> str:
-    """Why, for a person."""
+    """Why, for a person; what may be lost on a line of its own."""
+    loss = "" if seen.loss is None else seen.loss.warning
+    return "\n".join(filter(None, (_reason(seen), loss)))
+
+
+def _reason(seen: Seen) -> str:
     state = seen.state
     if seen.holds and state.facts.running is None:
         return "; ".join(f"{hold.why} (by {hold.by})" for hold in seen.holds)
@@ -132,6 +159,9 @@ def reason_of(seen: Seen) -> str:
     error = None if state.status is None else state.status.error
     if error is not None and (_waits_for_help(seen) or _has_failed(seen)):
         return f"{error.get('id', '')} {error.get('problem', '')}".strip()
+    if seen.growing_backlog is not None:
+        before, now = seen.growing_backlog
+        return f"falls behind: its slowest partition was {before:,} records behind, and is {now:,} by now"
     if is_slow(seen):
         return "a batch takes longer than its trigger"
     is_as_planned = state.decision.reason == "runs" or _resting(seen) == "by schedule"
@@ -144,7 +174,11 @@ def runbook_of(seen: Seen) -> str:
         return "hold"
     if seen.state.decision.runbook:
         return seen.state.decision.runbook
-    return "" if seen.state.stall is None else seen.state.stall.runbook
+    if seen.state.stall is not None:
+        return seen.state.stall.runbook
+    if seen.loss is not None and seen.loss.warning:
+        return "retention-expired"
+    return "" if seen.growing_backlog is None else TUNING
 
 
 def is_slow(seen: Seen) -> bool:
@@ -165,22 +199,6 @@ def _has_failed(seen: Seen) -> bool:
     facts, status = seen.state.facts, seen.state.status
     is_bounded = facts.mode == "incremental" and facts.running is None
     return is_bounded and status is not None and status.state == "failed"
-
-
-def _loss(seen: Seen) -> tuple[float | None, str]:
-    """Seconds until unread records may be gone, and how that is known."""
-    status, spec, now = seen.state.status, seen.spec, seen.state.facts.now
-    if status is None:
-        return None, ""
-    left = time_to_data_loss(status, now)
-    if left is not None:
-        return max(0.0, left), "since all was read, by what the source keeps"
-    reads_kafka = spec is not None and any(stream.source.is_kafka for stream in spec.streams.values())
-    if not reads_kafka or status.progressed_at is None:
-        return None, ""
-    left = (status.progressed_at + ASSUMED_BROKER_RETENTION - now).total_seconds()
-    keeps = format_duration(ASSUMED_BROKER_RETENTION)
-    return max(0.0, left), f"since the last progress; the driver has not told what is kept: {keeps} assumed"
 
 
 def _hold(hold: Hold) -> HoldSeen:

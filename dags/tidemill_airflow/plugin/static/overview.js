@@ -21,14 +21,12 @@ const COLUMNS = [
   { key: "owner", words: "Owner", of: (row) => row.owner, optional: true },
 ];
 
-// Below this a person should know, in seconds: a weekend and a day.
-const LOSS_SOON = 3 * 86400;
+const LOSS_COLOURS = { warn: "warn", urgent: "bad", lost: "bad" };
 
 function cellsOf(row) {
   const trigger = row.trigger_seconds === null ? "" : ` / ${span(row.trigger_seconds)}`;
   const batch = row.batch_milliseconds === null ? "" : span(row.batch_milliseconds / 1000) + trigger;
   const fixes = row.holds.map((hold) => el("div", {}, "To fix: ", el("code", {}, hold.fix || `tidemill checkpoint release ${row.name} ${hold.id}`)));
-  const soon = row.loss_seconds !== null && row.loss_seconds < LOSS_SOON;
   return [
     el("td", {}, el("a", { href: `#/pipelines/${row.name}` }, row.name)),
     el("td", {}, badge(row.health, row.state)),
@@ -37,7 +35,7 @@ function cellsOf(row) {
     el("td", { class: "number" }, sparkline(row.lags, "records that waited"), " ", count(row.lag)),
     el("td", { class: "number" }, sparkline(row.rate, "rows a second"), " ", rate(row.rate.at(-1))),
     el("td", { class: "number optional" }, batch),
-    el("td", { class: soon ? "number warn" : "number", title: row.loss_words }, span(row.loss_seconds)),
+    el("td", { class: `number ${LOSS_COLOURS[row.loss_level] ?? ""}`, title: row.loss_words }, span(row.loss_seconds)),
     el("td", { class: "number", title: row.committed_at ?? "" }, ago(row.committed_at)),
     el("td", { class: "optional" }, row.owner),
   ];

@@ -190,18 +190,12 @@ class Measured:
     @property
     def backlog(self) -> tuple[int, int] | None:
         """Records that waited after the oldest and the newest batch; None if few wait, or nobody tells."""
-        told = self._waiting
-        return (told[0], told[-1]) if self.is_enough and told and told[-1] >= LEAST_RECORDS else None
+        return backlog_of(self.batches)
 
     @property
     def falls_behind(self) -> bool:
         """Whether more and more records wait: after each later batch more than after any earlier one."""
-        earlier, later = self._waiting[: len(self._waiting) // 2], self._waiting[len(self._waiting) // 2 :]
-        return self.backlog is not None and max(earlier, default=0) < min(later)
-
-    @property
-    def _waiting(self) -> list[int]:
-        return [batch.behind for batch in self.batches if batch.behind is not None]
+        return falls_behind(self.batches)
 
     @property
     def limit(self) -> int | None:
@@ -258,6 +252,23 @@ class Measured:
         slowest = max(shares, key=lambda name: shares[name])
         spent = _median(batch.sinks.get(slowest, 0) for batch in timed)
         return SlowSink(slowest, shares[slowest], spent, slowest in readers)
+
+
+def backlog_of(batches: Sequence[MeasuredBatch]) -> tuple[int, int] | None:
+    """Records that waited after the oldest and the newest batch; None if few wait, or nobody tells."""
+    told, is_enough = _waiting(batches), len(batches) >= LEAST_BATCHES
+    return (told[0], told[-1]) if is_enough and told and told[-1] >= LEAST_RECORDS else None
+
+
+def falls_behind(batches: Sequence[MeasuredBatch]) -> bool:
+    """Whether more and more records wait: after each later batch more than after any earlier one."""
+    told = _waiting(batches)
+    earlier, later = told[: len(told) // 2], told[len(told) // 2 :]
+    return backlog_of(batches) is not None and max(earlier, default=0) < min(later)
+
+
+def _waiting(batches: Sequence[MeasuredBatch]) -> list[int]:
+    return [batch.behind for batch in batches if batch.behind is not None]
 
 
 def _limit(stream: Pipeline) -> int | None:

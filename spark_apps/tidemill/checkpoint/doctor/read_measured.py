@@ -48,10 +48,16 @@ def measured_of(pipeline: Pipeline, report: QueryReport | None, begin: Offsets, 
     """What a report says of the newest batches, and what they read between two places."""
     if report is None:
         return Measured(pipeline, topics=_topics(begin, end, {}))
-    batches = [found for p in report.recent_progress if (found := _batch(p, report)) is not None]
     states = [state for state in (report.last_progress or {}).get("stateOperators", ()) if state]
     topics = _topics(begin, end, _behind(report))
-    return Measured(pipeline, batches, _state(states) if states else None, topics, report.updated_at)
+    return Measured(
+        pipeline, batches_of(report), _state(states) if states else None, topics, report.updated_at
+    )
+
+
+def batches_of(report: QueryReport) -> list[MeasuredBatch]:
+    """Its newest batches that had records, oldest first."""
+    return [found for p in report.recent_progress if (found := _batch(p, report)) is not None]
 
 
 def _batch(progress: Mapping[str, Any], report: QueryReport) -> MeasuredBatch | None:

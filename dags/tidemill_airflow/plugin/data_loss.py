@@ -1,0 +1,69 @@
+"""How long until what a pipeline has not read may be gone from its source, and how urgent that is. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tidemill.checkpoint.retention.clock import ASSUMED_BROKER_RETENTION, Level, level_of, time_to_data_loss
+from tidemill.checkpoint.status import Status
+from tidemill.spec.pipeline import PipelineSpec
+from tidemill.spec.readable import short_duration
+from tidemill.spec.units import format_duration
+
+
+@dataclass(frozen=True)
+class DataLoss:
+    """What a source keeps, and how much of that time is left.
+
+    Args:
+        left: Until unread records may be gone, if nothing more is read; none left: they may be.
+        keeps: How long the source keeps records.
+        is_assumed: Whether nobody has told that; then the time counts from the last progress.
+    """
+
+    left: timedelta
+    keeps: timedelta
+    is_assumed: bool = False
+
+    @property
+    def level(self) -> Level:
+        """As the metric's; what is only assumed is never urgent."""
+        level = level_of(self.left.total_seconds(), self.keeps.total_seconds())
+        return "warn" if self.is_assumed and level == "urgent" else level
+
+    @property
+    def basis(self) -> str:
+        """How the time is known."""
+        if not self.is_assumed:
+            return "since all was read, by what the source keeps"
+        keeps = format_duration(self.keeps)
+        return f"since the last progress; the driver has not told what is kept: {keeps} assumed"
+
+    @property
+    def warning(self) -> str:
+        """A sentence with the figures; empty while there is time enough."""
+        if self.level == "ok":
+            return ""
+        left = self.left.total_seconds() > 0
+        gone = f"may be gone in {short_duration(self.left)}" if left else "may be gone"
+        since = "made no progress" if self.is_assumed else "not read all"
+        keeps = "is assumed to keep" if self.is_assumed else "keeps"
+        return (
+            f"unread records {gone}: it has {since} for {short_duration(self.keeps - self.left)}, "
+            f"and its source {keeps} {format_duration(self.keeps)}"
+        )
+
+
+def data_loss_of(status: Status | None, spec: PipelineSpec | None, now: datetime) -> DataLoss | None:
+    """Of a pipeline; None for a source that forgets nothing, or if nothing was ever read."""
+    if status is None:
+        return None
+    left, kept = time_to_data_loss(status, now), status.source_retention_seconds
+    if left is not None and kept is not None:
+        return DataLoss(timedelta(seconds=left), timedelta(seconds=kept))
+    reads_kafka = spec is not None and any(stream.source.is_kafka for stream in spec.streams.values())
+    if not reads_kafka or status.progressed_at is None:
+        return None
+    left_of_assumed = status.progressed_at + ASSUMED_BROKER_RETENTION - now
+    return DataLoss(left_of_assumed, ASSUMED_BROKER_RETENTION, is_assumed=True)

@@ -1,0 +1,101 @@
+"""What the overview says of a pipeline, from what one look has seen of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.seen_pipelines import ENDED, NOW, STOPPED, ago, seen
+from tidemill.checkpoint.holds import Hold
+
+KEPT = {"source_retention_seconds": 8 * 86400}
+WELL = {"progressed_at": NOW, "batch_id": 7, "batch_committed_at": NOW}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow makes its folder when it is imported."""
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
+
+
+def told(pipeline: Any) -> tuple[str, str, str]:
+    """Health, reason and runbook."""
+    from tidemill_airflow.place import Place
+    from tidemill_airflow.plugin.overview import row_of
+
+    row = row_of(pipeline, Place("project", "local"))
+    return row.health, row.reason, row.runbook
+
+
+@pytest.mark.parametrize(
+    ("days", "health", "gone"),
+    [(3.9, "good", ""), (4, "warn", " in 4 days"), (6.5, "bad", " in 36.0 h"), (9, "bad", "")],
+)
+def test_a_stream_that_runs_and_nears_data_loss_is_not_well(days: float, health: str, gone: str) -> None:
+    found = told(seen(said={**WELL, **KEPT, "caught_up_at": ago(days=days)}))
+    words = (
+        f"unread records may be gone{gone}: it has not read all for {days:.0f} days, "
+        "and its source keeps 8 days"
+    )
+    assert found == ((health, "", "") if health == "good" else (health, words, "retention-expired"))
+
+
+def test_where_it_is_only_assumed_what_the_source_keeps_the_page_warns_at_most() -> None:
+    from tidemill_airflow.place import Place
+    from tidemill_airflow.plugin.overview import row_of
+
+    stopped = seen(said={**ENDED, "progressed_at": ago(days=20)}, desired=STOPPED)
+    row = row_of(stopped, Place("project", "local"))
+    assert (row.health, row.loss_seconds, row.loss_level) == ("warn", 0.0, "warn")
+    assert row.reason == (
+        "stopped by ann: quiet\nunread records may be gone: it has made no progress for 20 days, "
+        "and its source is assumed to keep 1 week"
+    )
+    table = {"source": {"delta": {"table": "bronze/clicks"}}}
+    assert told(seen(said={**ENDED, "progressed_at": ago(days=20)}, desired=STOPPED, **table))[0] == "off"
+
+
+def test_a_stream_stopped_on_purpose_is_red_before_its_unread_records_are_gone() -> None:
+    said = {**ENDED, **KEPT, "progressed_at": ago(days=7), "caught_up_at": ago(days=7)}
+    health, reason, runbook = told(seen(said=said, desired=STOPPED))
+    assert (health, runbook) == ("bad", "retention-expired")
+    assert reason.startswith("stopped by ann: quiet\nunread records may be gone in 24.0 h")
+
+
+def test_a_held_stream_that_nears_data_loss_keeps_the_page_of_its_hold() -> None:
+    from tidemill_airflow.plugin.overview import Seen
+
+    stopped = seen(said={**ENDED, **KEPT, "caught_up_at": ago(days=7)}, desired=STOPPED)
+    hold = Hold(id="audit-1", by="alice", why="counting the till")
+    health, reason, runbook = told(Seen(stopped.state, stopped.spec, (hold,)))
+    assert (health, reason.splitlines()[0], runbook) == ("bad", "counting the till (by alice)", "hold")
+    assert "may be gone in 24.0 h" in reason
+
+
+@pytest.mark.parametrize(
+    ("behind", "reason"),
+    [
+        (
+            (1000, 1200, 1300, 2000, 3000, 4500),
+            "falls behind: its slowest partition was 1,000 records behind, and is 4,500 by now",
+        ),
+        # Up and down; few records; too few batches; less and less.
+        ((1000, 3000, 1300, 2000, 1200, 4500), ""),
+        ((100, 120, 130, 200, 300, 450), ""),
+        ((1000, 4500), ""),
+        ((4500, 3000, 2000, 1300, 1200, 1000), ""),
+    ],
+)
+def test_a_stream_whose_lag_grows_falls_behind(behind: Sequence[int], reason: str) -> None:
+    assert told(seen(said=WELL, behind=behind)) == (
+        ("warn", reason, "tuning") if reason else ("good", "", "")
+    )
+
+
+def test_batches_of_an_earlier_driver_say_nothing_of_this_one() -> None:
+    behind = (1000, 1200, 1300, 2000, 3000, 4500)
+    assert told(seen(said={**WELL, "run_id": "r0"}, behind=behind))[0] == "good"
+    assert told(seen(said={**WELL, **ENDED}, behind=behind, desired=STOPPED))[0] == "off"

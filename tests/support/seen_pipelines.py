@@ -1,0 +1,98 @@
+"""Pipelines as one look of the Streams page has seen them, without storage and without drivers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.support.declared import declared
+from tidemill.checkpoint.desired import Desired
+from tidemill.checkpoint.query_report import QueryReport
+from tidemill.checkpoint.status import Status
+from tidemill.control.decide.facts import Facts
+from tidemill.control.decide.progress import stall_of
+from tidemill.control.decide.reconcile import Reconciler
+from tidemill.control.runtime import StartedDriver
+from tidemill.control.stream_status import PipelineState
+from tidemill.spec.restarts import RestartPolicy
+
+if TYPE_CHECKING:
+    from tidemill_airflow.plugin.overview import Seen
+
+NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
+ENDED = {"state": "stopped"}
+STOPPED = Desired(state="stopped", by="ann", reason="quiet")
+
+
+def ago(**time: float) -> datetime:
+    """A moment before the look."""
+    return NOW - timedelta(**time)
+
+
+def seen(
+    name: str = "orders",
+    said: dict[str, Any] | None = None,
+    desired: Desired | None = None,
+    behind: Sequence[int] = (),
+    **declaration: Any,
+) -> Seen:
+    """A pipeline as declared, whose driver runs unless it has said that it ended, or has said nothing.
+
+    Args:
+        name: The pipeline.
+        said: Of its status; None if no driver ever said anything.
+        desired: What a person asked for.
+        behind: Records that waited after each of its newest batches.
+        declaration: Keys of its file beside those of a pipeline from the topic `orders` to `bronze/orders`.
+    """
+    from tidemill_airflow.plugin.overview import Seen
+
+    spec = declared(Path(), name, **declaration).spec
+    mode = spec.run.mode
+    status = None if said is None else _status(name, mode, said)
+    running = status is not None and status.state not in ("stopped", "failed")
+    facts = Facts(
+        name,
+        NOW,
+        mode,
+        digest="d1",
+        desired=desired,
+        running=_driver(name, mode) if running else None,
+        newest_status=status,
+    )
+    decision = Reconciler(RestartPolicy()).decide(facts)
+    state = PipelineState(facts, decision, status, stall=stall_of(facts))
+    return Seen(state, spec, report=_report(name, behind))
+
+
+def _status(name: str, mode: str, said: dict[str, Any]) -> Status:
+    usual = {"state": "running", "run_id": "r1", "started_at": ago(days=30), "updated_at": NOW}
+    return Status.model_validate({"pipeline": name, "mode": mode, **usual, **said})
+
+
+def _driver(name: str, mode: Any) -> StartedDriver:
+    return StartedDriver(name, mode, "r1", "d1", ago(days=30), ago(days=30), "log", "pid 1", alive=True)
+
+
+def _report(name: str, behind: Sequence[int]) -> QueryReport:
+    progress = tuple(
+        {
+            "batchId": number,
+            "numInputRows": 10,
+            "durationMs": {"triggerExecution": 500},
+            "sources": [{"metrics": {"maxOffsetsBehindLatest": str(records)}}],
+        }
+        for number, records in enumerate(behind)
+    )
+    return QueryReport(
+        pipeline=name,
+        run_id="r1",
+        id="id",
+        query_run_id="run",
+        name=name,
+        started_at=NOW,
+        updated_at=NOW,
+        recent_progress=progress,
+    )
