@@ -35,8 +35,7 @@ class RunbookLink(BaseOperatorLink):
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002
         """The page that the operator names."""
-        page = getattr(operator, "runbook", "")
-        return f"{_address(RUNBOOKS_VARIABLE)}/{quote(page, safe='')}.md" if page else ""
+        return runbook_address(getattr(operator, "runbook", ""))
 
 
 @attrs.define
@@ -63,6 +62,12 @@ class DriverLogLink(BaseOperatorLink):
         """Where the deployment keeps it."""
         pipeline = pipeline_of(operator, ti_key)
         return _address(LOGS_VARIABLE).replace("{pipeline}", quote(pipeline, safe="")) if pipeline else ""
+
+
+def runbook_address(page: str) -> str:
+    """Where a runbook page can be read; empty without a page, and where the deployment does not say."""
+    folder = _address(RUNBOOKS_VARIABLE)
+    return f"{folder}/{quote(page, safe='')}.md" if page and _is_web(folder) else ""
 
 
 def airflow_path() -> str:

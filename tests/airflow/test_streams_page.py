@@ -71,7 +71,9 @@ def test_everything_about_all_pipelines_comes_in_one_answer(page: StreamsPage) -
     assert row(page, "daily")["state"] == "by schedule"
 
 
-def test_a_held_stream_is_red_with_the_reason_and_its_fix_until_the_hold_is_gone(page: StreamsPage) -> None:
+def test_a_held_stream_is_red_with_the_reason_and_its_fix_until_the_hold_is_gone(
+    page: StreamsPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plane = page.project.plane()
     page.project.declare("held")
     hold = Hold(id="audit-1", by="alice", why="counting the till", to_do="tidemill checkpoint release held")
@@ -81,6 +83,13 @@ def test_a_held_stream_is_red_with_the_reason_and_its_fix_until_the_hold_is_gone
     assert (held["state"], held["health"]) == ("held", "bad")
     assert "counting the till" in held["reason"]
     assert held["holds"][0]["fix"] == "tidemill checkpoint release held"
+    assert (held["runbook"], held["runbook_url"]) == ("hold", "")
+    for folder, url in (
+        ("https://pages.example.com/", "https://pages.example.com/hold.md"),
+        ("javascript:0", ""),
+    ):
+        monkeypatch.setenv("TIDEMILL_RUNBOOKS_URL", folder)
+        assert row(page, "held")["runbook_url"] == url
     first = page.get("/api/pipelines/held").json()["actions"][0]
     assert (first["dag_id"], first["conf"]) == (
         "checkpoint__release",

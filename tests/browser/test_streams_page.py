@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from tests.support.eventually import eventually
 from tests.support.small_project import INCREMENTAL, STREAM, SmallProject, small_project
-from tests.support.streams_browser import Theme, Visitors, visitors
+from tests.support.streams_browser import RUNBOOKS, Theme, Visitors, visitors
 from tidemill.checkpoint.desired import Desired, write_desired
 from tidemill.checkpoint.holds import Hold, take_hold
 from tidemill.checkpoint.status import read_status
@@ -97,6 +97,8 @@ def test_the_overview_shows_states_and_reasons_is_searched_filtered_and_sorted(p
         held = page.locator("tr[data-pipeline=held]")
         expect(held).to_contain_text("the till is being counted (by alice)")
         expect(held.locator(".badge.bad")).to_have_text("held")
+        runbook = held.get_by_role("link", name="hold", exact=True)
+        expect(runbook).to_have_attribute("href", f"{RUNBOOKS}/hold.md")
         expect(rows.first).to_have_attribute("data-pipeline", "held")
         orders = page.locator("tr[data-pipeline=orders]")
         expect(orders.locator(".badge.good")).to_have_text("running")
@@ -233,7 +235,12 @@ def test_a_held_stream_is_red_its_button_leads_to_its_release_and_released_it_ru
     with people.visit("admin") as admin:
         page = admin.open("pipelines/held")
         expect(page.locator(".note.bad")).to_contain_text("the till is being counted", timeout=SEEN)
-        page.get_by_role("button", name="Release hold audit-1").click()
+        runbook = page.get_by_role("link", name="hold", exact=True)
+        expect(runbook).to_have_attribute("href", f"{RUNBOOKS}/hold.md")
+        page.get_by_role("button", name="To fix: release hold audit-1").click()
+        expect(page.get_by_role("dialog").locator("[name=hold]")).to_have_value("audit-1", timeout=SEEN)
+        page.get_by_role("dialog").get_by_role("button", name="Close").click()
+        page.get_by_role("button", name="Release hold audit-1", exact=True).click()
         form = page.get_by_role("dialog")
         expect(form.locator("[name=hold]")).to_have_value("audit-1", timeout=SEEN)
         expect(form.locator("[name=pipeline]")).to_have_value("held")

@@ -33,6 +33,9 @@ PROGRAM = Path(sys.executable).with_name("airflow")
 # What the tests leave for people to look at.
 SCREENSHOTS = ROOT / ".cache/screenshots"
 
+# Where runbook pages are said to be; nobody follows the links.
+RUNBOOKS = "https://pages.example.com/runbooks"
+
 Theme = Literal["light", "dark"]
 
 
@@ -136,6 +139,7 @@ def api_server(home: Path, project: SmallProject) -> Iterator[tuple[AirflowServe
 def variables_of(project: SmallProject) -> dict[str, str]:
     return {
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer",
+        "TIDEMILL_RUNBOOKS_URL": RUNBOOKS,
         COMMAND_VARIABLE: "tests.support.fake_driver:fake_driver_command",
         "PYTHONPATH": project.variables["PYTHONPATH"],
     }

@@ -38,6 +38,7 @@ class PipelineRow(Answer):
         state: In one word or two.
         reason: Why it is in that state, for a person; empty where there is nothing to say.
         runbook: Page for what is wrong; empty if nothing is.
+        runbook_url: Where that page can be read; empty where the deployment does not say.
         lag: Records that wait; None if the source does not tell.
         lags: Those of the slowest partition, batch after batch, newest last.
         rate: Rows a second, newest last.
@@ -58,6 +59,7 @@ class PipelineRow(Answer):
     state: str
     reason: str
     runbook: str
+    runbook_url: str
     desired: str
     lag: int | None
     lags: tuple[int, ...]

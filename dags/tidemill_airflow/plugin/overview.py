@@ -14,6 +14,7 @@ from tidemill.checkpoint.holds import Hold
 from tidemill.checkpoint.query_report import QueryReport
 from tidemill.control.stream_status import PipelineState
 from tidemill.spec.pipeline import PipelineSpec
+from tidemill_airflow.links import runbook_address
 from tidemill_airflow.place import Place
 from tidemill_airflow.plugin.access import dag_of
 from tidemill_airflow.plugin.answers import Health, HoldSeen, PipelineRow
@@ -68,7 +69,7 @@ class Seen:
 def row_of(seen: Seen, place: Place) -> PipelineRow:
     """One pipeline in the overview."""
     facts, status, spec = seen.state.facts, seen.state.status, seen.spec
-    loss = seen.loss
+    loss, runbook = seen.loss, runbook_of(seen)
     return PipelineRow(
         name=seen.name,
         dag_id=dag_of(place, seen.name, facts.mode),
@@ -78,7 +79,8 @@ def row_of(seen: Seen, place: Place) -> PipelineRow:
         health=health_of(seen),
         state=state_of(seen),
         reason=reason_of(seen),
-        runbook=runbook_of(seen),
+        runbook=runbook,
+        runbook_url=runbook_address(runbook),
         desired=seen.state.wish,
         lag=None if status is None else status.lag,
         lags=tuple(seen.lags[-SPARKLINE:]),

@@ -2,9 +2,10 @@
 // neither the focus nor the reader.
 
 import { get } from "./api.js";
+import { runbookOf } from "./airflow_links.js";
 import { badge, el, note } from "./dom.js";
 import { sparkline } from "./sparkline.js";
-import { ago, count, rate, span } from "./words.js";
+import { ago, count, fixOf, rate, span } from "./words.js";
 
 const ORDER = { bad: 0, warn: 1, good: 2, off: 3 };
 
@@ -26,11 +27,11 @@ const LOSS_COLOURS = { warn: "warn", urgent: "bad", lost: "bad" };
 function cellsOf(row) {
   const trigger = row.trigger_seconds === null ? "" : ` / ${span(row.trigger_seconds)}`;
   const batch = row.batch_milliseconds === null ? "" : span(row.batch_milliseconds / 1000) + trigger;
-  const fixes = row.holds.map((hold) => el("div", {}, "To fix: ", el("code", {}, hold.fix || `tidemill checkpoint release ${row.name} ${hold.id}`)));
+  const fixes = row.holds.map((hold) => el("div", {}, "To fix: ", el("a", { href: `#/pipelines/${row.name}` }, el("code", {}, fixOf(row, hold)))));
   return [
     el("td", {}, el("a", { href: `#/pipelines/${row.name}` }, row.name)),
     el("td", {}, badge(row.health, row.state)),
-    el("td", { class: "wide" }, row.reason, fixes, row.runbook && row.health === "bad" ? el("div", { class: "faint" }, `Runbook: ${row.runbook}`) : null),
+    el("td", { class: "wide" }, row.reason, fixes, el("div", { class: "faint" }, runbookOf(row))),
     el("td", { class: "optional" }, row.mode),
     el("td", { class: "number" }, sparkline(row.lags, "records that waited"), " ", count(row.lag)),
     el("td", { class: "number" }, sparkline(row.rate, "rows a second"), " ", rate(row.rate.at(-1))),

@@ -1,12 +1,12 @@
 // One pipeline: what it is doing, what to do about it, and its parts, each read when it is opened.
 
 import { part } from "./api.js";
-import { airflowLink, dagPath } from "./airflow_links.js";
+import { airflowLink, dagPath, runbookOf } from "./airflow_links.js";
 import { chartsOf } from "./charts.js";
 import { badge, el, note } from "./dom.js";
 import { PARTS } from "./parts.js";
 import { openTriggerForm } from "./trigger_form.js";
-import { ago, count, span, utc } from "./words.js";
+import { ago, count, fixOf, span, utc } from "./words.js";
 
 // `dagId`, if given, must be its DAG: an Airflow may have another environment's pipeline of that name.
 export function pipelineView(name, dagId = null) {
@@ -37,12 +37,20 @@ function drawHead(head, view) {
   head.replaceChildren(
     el("div", { class: "bar" }, el("h1", {}, row.name), badge(row.health, row.state), airflowLink(dagPath(row.dag_id), `DAG ${row.dag_id}`)),
     el("p", {}, view.description, el("span", { class: "faint" }, ` Owner: ${row.owner}.`)),
-    ...(row.reason ? [note(row.health, row.runbook && row.health === "bad" ? `${row.reason}\nRunbook: ${row.runbook}` : row.reason)] : []),
-    ...row.holds.map((hold) => note("warn", `Held by ${hold.by} since ${utc(hold.since)}: ${hold.why}\nTo fix: ${hold.fix || `tidemill checkpoint release ${row.name} ${hold.id}`}`)),
+    ...(row.reason ? [note(row.health, [row.reason, row.runbook ? "\n" : null, runbookOf(row)])] : []),
+    ...row.holds.map((hold) => holdNote(view, hold)),
     el("div", { class: "bar", role: "group", "aria-label": "Actions" }, buttons),
     facts(view),
   );
   if (held) [...head.querySelectorAll("button")].find((button) => button.textContent === held)?.focus();
+}
+
+// What fixes it is a button here, for whoever may press it.
+function holdNote({ row, actions }, hold) {
+  const release = actions.find((action) => action.conf.hold === hold.id);
+  const fix = el("code", {}, fixOf(row, hold));
+  const to = release ? el("button", { type: "button", "aria-label": `To fix: ${fixOf(row, hold)}`, onclick: () => openTriggerForm(release) }, fix) : fix;
+  return note("warn", [`Held by ${hold.by} since ${utc(hold.since)}: ${hold.why}\nTo fix: `, to]);
 }
 
 function facts({ row, ...view }) {

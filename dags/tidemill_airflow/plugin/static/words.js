@@ -21,6 +21,10 @@ export function span(seconds) {
   return `${Math.round(seconds / 86400)} d`;
 }
 
+export function fixOf(row, hold) {
+  return hold.fix || `tidemill checkpoint release ${row.name} ${hold.id}`;
+}
+
 export function ago(moment) {
   return moment ? `${span(Math.max(0, (Date.now() - Date.parse(moment)) / 1000))} ago` : NOTHING;
 }
