@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tests.support.declared import declared
 from tidemill.checkpoint.desired import Desired
 from tidemill.checkpoint.query_report import QueryReport
+from tidemill.checkpoint.receipts import Receipt
 from tidemill.checkpoint.status import Status
 from tidemill.control.decide.facts import Facts
 from tidemill.control.decide.progress import stall_of
@@ -36,6 +37,7 @@ def seen(
     said: dict[str, Any] | None = None,
     desired: Desired | None = None,
     behind: Sequence[int] = (),
+    receipt: Receipt | None = None,
     **declaration: Any,
 ) -> Seen:
     """A pipeline as declared, whose driver runs unless it has said that it ended, or has said nothing.
@@ -45,6 +47,7 @@ def seen(
         said: Of its status; None if no driver ever said anything.
         desired: What a person asked for.
         behind: Records that waited after each of its newest batches.
+        receipt: Of its newest driver.
         declaration: Keys of its file beside those of a pipeline from the topic `orders` to `bronze/orders`.
     """
     from tidemill_airflow.plugin.overview import Seen
@@ -60,11 +63,25 @@ def seen(
         digest="d1",
         desired=desired,
         running=_driver(name, mode) if running else None,
+        newest_receipt=receipt,
         newest_status=status,
     )
     decision = Reconciler(RestartPolicy()).decide(facts)
     state = PipelineState(facts, decision, status, stall=stall_of(facts))
     return Seen(state, spec, report=_report(name, behind))
+
+
+def receipt(name: str, stopped_at: datetime, stopped_early: bool = False) -> Receipt:
+    """Of an incremental run that ended clean."""
+    return Receipt(
+        pipeline=name,
+        run_id="r1",
+        mode="incremental",
+        result="clean",
+        exit_code=0,
+        stopped_at=stopped_at,
+        stopped_early=stopped_early,
+    )
 
 
 def _status(name: str, mode: str, said: dict[str, Any]) -> Status:

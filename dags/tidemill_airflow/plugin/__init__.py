@@ -6,6 +6,7 @@ access            who may see a pipeline, act on it, and look into records
 routes, *_parts   the API; `answers` are its models
 storage_gate      how many requests may read storage at once
 kept_answers      answers that need a whole table, kept until it has another version
+graph             what is made of what, and what is stale. Pure; `due` by when a schedule lets a pipeline read
 snapshot          what all pipelines are like, read in the background, never for a request
 overview          state of a pipeline -> row of the overview. Pure; `data_loss` what may be lost
 static/           the page: plain JavaScript modules, no build step; vendor/ is uPlot as published

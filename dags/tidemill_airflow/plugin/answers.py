@@ -267,18 +267,31 @@ class LogTail(Answer):
     lines: tuple[str, ...]
 
 
+class Staleness(Answer):
+    """What makes something stale.
+
+    Args:
+        pipeline: Whose trouble it is.
+        why: In a sentence.
+    """
+
+    pipeline: str
+    why: str
+
+
 class GraphEdge(Answer):
     """What flows from one node to another.
 
     Args:
-        at: When something last did; None if nothing is known.
-        is_stale: Whether that is longer ago than the pipeline promises.
+        at: When a pipeline last read what it reads, or last committed what it writes; None if its newest
+            driver does not know.
+        stale: None of what is fresh.
     """
 
     source: str
     target: str
     at: datetime | None
-    is_stale: bool
+    stale: Staleness | None
 
 
 class GraphNode(Answer):
@@ -287,6 +300,8 @@ class GraphNode(Answer):
     Args:
         id: `pipeline orders`, `table silver/orders`, `topic orders`.
         column: Its place from left to right.
+        health: Of a pipeline.
+        stale: None of what is fresh; what is made of something stale is stale, too.
     """
 
     id: str
@@ -294,6 +309,7 @@ class GraphNode(Answer):
     name: str
     column: int
     health: Health | None
+    stale: Staleness | None
 
 
 class Graph(Answer):

@@ -1,13 +1,18 @@
-"""Pipelines and tables in dependency order, with how fresh each link is. Pure."""
+"""Pipelines and tables in dependency order, with how fresh each is, and what makes it stale. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
+from tidemill.spec.readable import short_duration
 from tidemill.spec.table_graph import TableGraph, build_graph
-from tidemill_airflow.plugin.answers import Graph, GraphEdge, GraphNode
-from tidemill_airflow.plugin.overview import Seen, health_of, newest_at
+from tidemill_airflow.plugin.answers import Graph, GraphEdge, GraphNode, Staleness
+from tidemill_airflow.plugin.due import due_at
+from tidemill_airflow.plugin.overview import Seen, health_of, reason_of, state_of
+
+# What is stale, by node.
+Stale = Mapping[str, Staleness]
 
 
 def graph_of(seen: Mapping[str, Seen]) -> Graph:
@@ -18,10 +23,9 @@ def graph_of(seen: Mapping[str, Seen]) -> Graph:
     """
     specs = {name: each.spec for name, each in seen.items() if each.spec is not None}
     found = build_graph(specs)
-    columns = _columns(found)
-    pipelines = [_pipeline(seen[name], columns[f"pipeline {name}"]) for name in found.links]
-    others = [_other(what, column) for what, column in columns.items() if not what.startswith("pipeline ")]
-    return Graph(nodes=(*pipelines, *others), edges=tuple(_edges(found, seen)))
+    columns, stale = _columns(found), _stale(found, seen)
+    nodes = tuple(_node(what, column, seen, stale) for what, column in columns.items())
+    return Graph(nodes=nodes, edges=tuple(_edges(found, seen, stale)))
 
 
 def _columns(found: TableGraph) -> dict[str, int]:
@@ -36,29 +40,83 @@ def _columns(found: TableGraph) -> dict[str, int]:
     return columns
 
 
-def _edges(found: TableGraph, seen: Mapping[str, Seen]) -> list[GraphEdge]:
-    edges = []
+def _stale(found: TableGraph, seen: Mapping[str, Seen]) -> Stale:
+    """A pipeline in trouble is stale, and so is all that is made of what it writes."""
+    stale: dict[str, Staleness] = {}
+    for name in found.order():
+        links = found.links[name]
+        why = _trouble(seen[name]) or _unread(found, seen, name)
+        handed_on = next((stale[what] for what in links.reads if what in stale), None)
+        cause = Staleness(pipeline=name, why=why) if why else handed_on
+        if cause is not None:
+            stale[f"pipeline {name}"] = cause
+            for what in links.writes:
+                stale.setdefault(what, cause)
+    return stale
+
+
+def _trouble(seen: Seen) -> str:
+    """Why a pipeline is stale by itself: it is bad, or a wanted stream is late with its progress."""
+    facts, at = seen.state.facts, _read_at(seen)
+    if health_of(seen) == "bad":
+        return reason_of(seen).partition("\n")[0] or state_of(seen)
+    if facts.mode != "stream" or not facts.is_wanted:
+        return ""
+    if at is None:
+        return "it has made no progress yet"
+    return "" if facts.now - at <= facts.progress_within else f"no progress for {_age(seen, at)}"
+
+
+def _unread(found: TableGraph, seen: Mapping[str, Seen], name: str) -> str:
+    """Why an incremental pipeline is stale: what it reads has newer commits, and its next run is overdue."""
+    own, read_at = seen[name], _read_at(seen[name])
+    facts, spec = own.state.facts, own.spec
+    is_scheduled = facts.mode == "incremental" and not facts.by_hand and facts.desired is None
+    if spec is None or not is_scheduled or read_at is None:
+        return ""
+    newer = [
+        writer for writer in found.upstream(name) if (at := _committed_at(seen[writer])) and at > read_at
+    ]
+    due = due_at(spec.run, read_at) if newer else None
+    if due is None or facts.now <= due:
+        return ""
+    return f"it last read {_age(own, read_at)} ago, and {', '.join(newer)} committed since"
+
+
+def _read_at(seen: Seen) -> datetime | None:
+    """When a pipeline last read, or found that there was nothing to read."""
+    status, receipt = seen.state.status, seen.state.facts.newest_receipt
+    moments = [] if status is None else [status.progressed_at, status.batch_committed_at]
+    if receipt is not None and receipt.mode == "incremental" and receipt.result == "clean":
+        # One that finds nothing new says so by its receipt alone.
+        moments.append(None if receipt.stopped_early else receipt.stopped_at)
+    return max((moment for moment in moments if moment is not None), default=None)
+
+
+def _committed_at(seen: Seen) -> datetime | None:
+    """When a pipeline last committed, as far as its newest driver knows."""
+    return None if seen.state.status is None else seen.state.status.batch_committed_at
+
+
+def _age(seen: Seen, at: datetime) -> str:
+    return short_duration(seen.state.facts.now - at)
+
+
+def _edges(found: TableGraph, seen: Mapping[str, Seen], stale: Stale) -> Iterator[GraphEdge]:
     for name, links in found.links.items():
-        at, node = newest_at(seen[name]), f"pipeline {name}"
-        pairs = [(what, node) for what in links.reads] + [(node, what) for what in links.writes]
-        stale = _is_stale(seen[name], at)
-        edges += [GraphEdge(source=one, target=other, at=at, is_stale=stale) for one, other in pairs]
-    return edges
+        node = f"pipeline {name}"
+        cause = stale.get(node)
+        own = cause if cause is not None and cause.pipeline == name else None
+        read_at, committed_at = _read_at(seen[name]), _committed_at(seen[name])
+        for what in links.reads:
+            yield GraphEdge(source=what, target=node, at=read_at, stale=own or stale.get(what))
+        for what in links.writes:
+            yield GraphEdge(source=node, target=what, at=committed_at, stale=cause)
 
 
-def _is_stale(seen: Seen, at: datetime | None) -> bool:
-    """A stream that has not made progress within its time; of others only trouble tells."""
-    facts = seen.state.facts
-    if facts.mode != "stream":
-        return health_of(seen) == "bad"
-    return at is None or facts.now - at > facts.progress_within
-
-
-def _pipeline(seen: Seen, column: int) -> GraphNode:
-    node = f"pipeline {seen.name}"
-    return GraphNode(id=node, kind="pipeline", name=seen.name, column=column, health=health_of(seen))
-
-
-def _other(what: str, column: int) -> GraphNode:
+def _node(what: str, column: int, seen: Mapping[str, Seen], stale: Stale) -> GraphNode:
     kind, _, name = what.partition(" ")
-    return GraphNode(id=what, kind=kind, name=name or kind, column=column, health=None)
+    health = health_of(seen[name]) if kind == "pipeline" else None
+    return GraphNode(
+        id=what, kind=kind, name=name or kind, column=column, health=health, stale=stale.get(what)
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cached_property
 
 from tidemill.checkpoint.doctor.advice import TUNING
@@ -205,9 +205,3 @@ def _has_failed(seen: Seen) -> bool:
 
 def _hold(hold: Hold) -> HoldSeen:
     return HoldSeen(id=hold.id, by=hold.by, since=hold.at, why=hold.why, fix=hold.to_do)
-
-
-def newest_at(seen: Seen) -> datetime | None:
-    """When something last flowed through a pipeline."""
-    status = seen.state.status
-    return None if status is None else status.progressed_at or status.batch_committed_at

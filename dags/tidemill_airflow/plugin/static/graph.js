@@ -8,7 +8,7 @@ const BOX = { width: 190, height: 40, across: 270, down: 64, edge: 16 };
 
 export function graphView() {
   const picture = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Graph" });
-  const element = el("div", {}, el("p", { class: "faint" }, "Links say when data last went through; dashed red ones are stale. A box leads to its pipeline."), picture);
+  const element = el("div", {}, el("p", { class: "faint" }, "Links say when a pipeline last read or committed. Dashed red is stale, with the pipeline whose trouble it is; so is all that is made of it. A box leads to its pipeline."), picture);
   let shown = "";
 
   async function refresh() {
@@ -51,21 +51,34 @@ function drawn(graph) {
 function linkOf(edge, from, to) {
   const [x1, y1, x2, y2] = [from.x + BOX.width, from.y + BOX.height / 2, to.x, to.y + BOX.height / 2];
   const middle = (x1 + x2) / 2;
-  const stale = edge.is_stale ? "stale" : null;
+  const stale = edge.stale ? "stale" : null;
   return [
     svg("path", { d: `M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`, class: stale }),
-    svg("text", { x: middle, y: (y1 + y2) / 2 - 4, "text-anchor": "middle", class: `when ${stale ?? ""}` }, `${stale ? "stale, " : ""}${edge.at ? ago(edge.at) : "never"}`),
+    svg("text", { x: middle, y: (y1 + y2) / 2 - 4, "text-anchor": "middle", class: `when ${stale ?? ""}` }, `${stale ? "stale, " : ""}${edge.at ? ago(edge.at) : "not known"}`, titleOf(edge)),
   ];
 }
 
 function boxOf({ node, x, y }) {
-  const name = node.name.length > 26 ? `${node.name.slice(0, 25)}…` : node.name;
+  const stale = node.stale ? "stale" : "";
+  const what = [node.kind, node.health, node.stale ? `stale: ${node.stale.pipeline}` : null].filter(Boolean).join(", ");
   const box = [
-    svg("rect", { class: `node ${node.health ?? ""}`, x, y, width: BOX.width, height: BOX.height, rx: node.kind === "pipeline" ? 20 : 4 }),
-    svg("text", { x: x + 12, y: y + 17 }, name),
-    svg("text", { x: x + 12, y: y + 33, class: "when" }, node.kind === "pipeline" ? `pipeline, ${node.health}` : node.kind),
-    svg("title", {}, `${node.kind} ${node.name}`),
+    svg("rect", { class: `node ${node.health ?? ""} ${stale}`, x, y, width: BOX.width, height: BOX.height, rx: node.kind === "pipeline" ? 20 : 4 }),
+    svg("text", { x: x + 12, y: y + 17 }, cut(node.name, 26)),
+    svg("text", { x: x + 12, y: y + 33, class: `when ${stale}` }, cut(what, 30)),
+    svg("title", {}, [`${node.kind} ${node.name}`, ...reasonOf(node)].join("\n")),
   ];
   if (node.kind !== "pipeline") return svg("g", {}, box);
-  return svg("a", { href: `#/pipelines/${node.name}`, "aria-label": `pipeline ${node.name}, ${node.health}` }, box);
+  return svg("a", { href: `#/pipelines/${node.name}`, "aria-label": [`pipeline ${node.name}`, node.health, ...reasonOf(node)].join(", ") }, box);
+}
+
+function titleOf(edge) {
+  return edge.stale ? svg("title", {}, reasonOf(edge).join("")) : null;
+}
+
+function reasonOf({ stale }) {
+  return stale ? [`stale because of ${stale.pipeline}: ${stale.why}`] : [];
+}
+
+function cut(text, most) {
+  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }
