@@ -95,6 +95,7 @@ def apply(  # noqa: PLR0913  # the options of a command line
     anew: Annotated[
         bool, typer.Option("--anew", help="Also do the chunks again that a driver before has done.")
     ] = False,
+    log: Annotated[bool, typer.Option("--log", help="Show the driver's log, not the progress.")] = False,
 ) -> None:
     """Carry a backfill out, in the foreground; running it again changes no row.
 
@@ -105,9 +106,10 @@ def apply(  # noqa: PLR0913  # the options of a command line
     _check_one(digest, (*ranges, chunk, None if publish == "now" else publish))
     invocation = invocation_of(context)
     if digest is not None:
-        _carry_out(invocation, pipeline, digest, anew=anew)
-    else:
-        run_backfill(invocation, pipeline, ranges, apply=True, manner=_manner(chunk, publish), anew=anew)
+        _carry_out(invocation, pipeline, digest, anew=anew, shows_log=log)
+        return
+    manner = _manner(chunk, publish)
+    run_backfill(invocation, pipeline, ranges, apply=True, manner=manner, anew=anew, shows_log=log)
 
 
 def status(
@@ -192,17 +194,18 @@ def run_backfill(  # noqa: PLR0913  # what was asked for on two command lines
     apply: bool,
     manner: Manner | None = None,
     anew: bool = False,
+    shows_log: bool = False,
 ) -> None:
     """Print the plan of a backfill, and carry it out if asked to."""
     bounds = _bounds(ranges)
     under_way = _under_way(invocation, name, bounds) if apply else None
     if under_way is not None:
-        _carry_out(invocation, name, under_way)
+        _carry_out(invocation, name, under_way, shows_log=shows_log)
         return
     made = _plan(invocation, name, bounds, manner)
     _print(invocation, made)
     if apply:
-        _carry_out(invocation, name, made.digest, anew=anew)
+        _carry_out(invocation, name, made.digest, anew=anew, shows_log=shows_log)
     else:
         say("Nothing was done. With --apply it is carried out.")
 
@@ -258,10 +261,13 @@ def _under_way(invocation: Invocation, name: str, bounds: Bounds) -> str | None:
     return digest if load_plan(plane.store, plane.layout, name, digest).bounds == bounds else None
 
 
-def _carry_out(invocation: Invocation, name: str, digest: str, *, anew: bool = False) -> None:
+def _carry_out(
+    invocation: Invocation, name: str, digest: str, *, anew: bool = False, shows_log: bool = False
+) -> None:
     from tidemill.backfill.plan import load_plan
     from tidemill.backfill.progress import forget_progress
-    from tidemill.cli.foreground import run_in_foreground
+    from tidemill.cli.backfill_bar import chunks_shown
+    from tidemill.cli.foreground import log_shown, run_in_foreground
     from tidemill.control.ask.bounded_run import backfill_run
 
     plane = invocation.control_plane()
@@ -269,7 +275,8 @@ def _carry_out(invocation: Invocation, name: str, digest: str, *, anew: bool = F
     plan = load_plan(plane.store, plane.layout, name, digest)
     if anew and plane.running(name, "backfill") is None:
         forget_progress(plane.store, plane.layout, name, digest)
-    if not run_in_foreground(plane, backfill_run(name, digest)):
+    shown = log_shown if shows_log else chunks_shown(plane, plan)
+    if not run_in_foreground(plane, backfill_run(name, digest), shown):
         say(f"To go on with what is left: tidemill backfill apply {name} --plan {digest}")
         raise typer.Exit(1)
     tell_staged(plane, plan)

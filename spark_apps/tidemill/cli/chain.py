@@ -40,7 +40,7 @@ def _stands(plane: ControlPlane, stream: str) -> str:
 
 
 def _runner(plane: ControlPlane) -> Callable[[str], Link]:
-    from tidemill.cli.foreground import follow
+    from tidemill.cli.foreground import follow, nothing_shown
     from tidemill.control.ask.bounded_run import start_bounded, tables_written
     from tidemill.control.ask.run_id import new_run_id
     from tidemill.control.chain import Link
@@ -53,7 +53,7 @@ def _runner(plane: ControlPlane) -> Callable[[str], Link]:
             driver = start_bounded(plane, wanted)
         except TidemillError as error:
             return Link(name, "failed", str(error))
-        ending = follow(plane, driver, shows_log=False)
+        ending = follow(plane, driver, nothing_shown)
         if ending is None:
             return Link(name, "failed", "another run has taken the slot")
         if ending.is_finished:

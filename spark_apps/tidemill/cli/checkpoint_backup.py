@@ -37,7 +37,8 @@ def backup(call: VerbCall) -> None:
             )
             say(f"Nothing was done. To carry it out: {acting}")
         return
-    taken = by_hand.back_up(call.invocation.control_plane(), call.asking, resolved)
+    with call.bars as bars:
+        taken = by_hand.back_up(call.invocation.control_plane(), call.asking, resolved, bars.tell)
     if call.as_json:
         print_json({"applied": True, **taken.model_dump(mode="json", exclude={"files"}), "bytes": taken.size})
         return

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,14 +24,17 @@ if TYPE_CHECKING:
     from tidemill.control.plane import ControlPlane
     from tidemill.control.runtime import StartedDriver
 
+# What of a driver is shown while it is followed: called at each look, closed at its end.
+Shown = Callable[["StartedDriver"], AbstractContextManager[Callable[[], None]]]
+
 # Seconds between two looks at the log and the process: short enough to read along and to feel CTRL-C.
 FOLLOW_SECONDS = 0.2
 
 
-def run_in_foreground(plane: ControlPlane, run: DriverRun) -> bool:
+def run_in_foreground(plane: ControlPlane, run: DriverRun, shown: Shown | None = None) -> bool:
     """Run a driver to its end; whether it did all of its work, a stream until it was drained.
 
-    A backfill that carries out the same plan already is waited for instead.
+    A backfill that carries out the same plan already is waited for instead. Without `shown` it is the log.
 
     Raises:
         SpecError: If the declaration is wrong; nothing was started.
@@ -38,7 +43,7 @@ def run_in_foreground(plane: ControlPlane, run: DriverRun) -> bool:
     from tidemill.control.ask.bounded_run import same_work, start_bounded
 
     driver = start_bounded(plane, run, same_work(plane, run))
-    ending = follow(plane, driver)
+    ending = follow(plane, driver, shown or log_shown)
     if ending is None:
         say("another run has taken the slot; see the log")
         return False
@@ -52,7 +57,7 @@ def run_in_foreground(plane: ControlPlane, run: DriverRun) -> bool:
     return ending.is_finished
 
 
-def follow(plane: ControlPlane, driver: StartedDriver, *, shows_log: bool = True) -> Ending | None:
+def follow(plane: ControlPlane, driver: StartedDriver, shown: Shown) -> Ending | None:
     """Wait for a driver's end; None if another run took its slot meanwhile.
 
     The first CTRL-C drains it, a second one leaves it alone.
@@ -62,29 +67,42 @@ def follow(plane: ControlPlane, driver: StartedDriver, *, shows_log: bool = True
     sys.stderr.write(
         f"{driver.pipeline}: {driver.process}, run {driver.run_id}, log {driver.log}; CTRL-C drains it\n"
     )
-    _follow(plane, driver, _log_of(driver) if shows_log else BytesIO())
+    _follow(plane, driver, shown)
     ending = plane.last_ending(driver.pipeline, slot_of(driver.mode))
     return ending if ending is not None and ending.run_id == driver.run_id else None
 
 
-def _follow(plane: ControlPlane, driver: StartedDriver, shown: BinaryIO) -> None:
-    """Show the log until the driver has ended; the first CTRL-C drains it, a second one leaves it alone."""
+def _follow(plane: ControlPlane, driver: StartedDriver, shown: Shown) -> None:
+    """Look until the driver has ended; the first CTRL-C drains it, a second one leaves it alone."""
     from tidemill.control.runtime import slot_of
     from tidemill.dev.stop_request import stop_on_signals
 
     drained = False
-    with shown as log, stop_on_signals() as stop:
+    with shown(driver) as look, stop_on_signals() as stop:
         while True:
             newest = plane.runtime.last_start(driver.pipeline, slot_of(driver.mode))
             ended = newest is None or not newest.alive or newest.run_id != driver.run_id
             # After the look at the process: its last lines are then in the log.
-            _copy(log)
+            look()
             if ended:
                 return
             if stop.is_set() and not drained:
                 sys.stderr.write("draining: the driver finishes its batch\n")
                 drained = plane.runtime.drain(driver)
             time.sleep(FOLLOW_SECONDS)
+
+
+@contextmanager
+def log_shown(driver: StartedDriver) -> Iterator[Callable[[], None]]:
+    """The driver's log, as it grows."""
+    with _log_of(driver) as log:
+        yield lambda: _copy(log)
+
+
+@contextmanager
+def nothing_shown(_: StartedDriver) -> Iterator[Callable[[], None]]:
+    """For one of many drivers."""
+    yield lambda: None
 
 
 def _log_of(driver: StartedDriver) -> BinaryIO:

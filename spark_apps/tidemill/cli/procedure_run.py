@@ -28,7 +28,8 @@ def run_procedure(call: VerbCall, parts: VerbParts) -> None:
             say(line)
     acts = call.apply and planned.has_work
     if acts:
-        act(call.invocation.control_plane(), call.asking, planned, _tell)
+        with call.bars:
+            act(call.invocation.control_plane(), call.asking, planned, _tell)
     request_id = planned.request.request_id
     if call.as_json:
         print_json({"request_id": request_id, "applied": acts, "plan": planned.plan})

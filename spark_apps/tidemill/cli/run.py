@@ -64,7 +64,7 @@ def run(  # noqa: PLR0913  # the options of a command line
         raise typer.BadParameter("name a pipeline, or run all incremental ones with --all")
     chosen = mode or invocation.pipeline(pipeline).spec.run.mode
     if chosen == "backfill":
-        run_backfill(invocation, pipeline, ranges, apply=apply)
+        run_backfill(invocation, pipeline, ranges, apply=apply, shows_log=True)
         return
     if apply or any(value is not None for value in ranges):
         raise typer.BadParameter(

@@ -8,12 +8,14 @@ import typer
 
 from tidemill.cli.invocation import invocation_of
 from tidemill.cli.output import print_json, say
+from tidemill.cli.progress_bar import Stand, progress_bar
 from tidemill.cli.verb_command import Apply, ApprovedBy, AsJson, By
 from tidemill.control.procedures.run import Asking, check_approval
 
 if TYPE_CHECKING:
     from tidemill.control.maintenance import Upkeep
     from tidemill.maintenance.maintain import TableReport
+    from tidemill.storage.advance import Advance, Told
 
 Table = Annotated[str, typer.Argument(help="Table as <zone>/<name>; all tables, if none is given.")]
 
@@ -47,7 +49,7 @@ def maintain(  # noqa: PLR0913  # the options of a command line
     asking = Asking("maintain", (), by, invocation.command, approved_by)
     if approved_by:
         check_approval(asking, upkeep.plane.environment)
-    reports = [_maintain(upkeep, name, asking) for name in names]
+    reports = _maintain_each(upkeep, names, asking, quiet=as_json)
     if as_json:
         print_json({"applied": True, "tables": [report.as_document() for report in reports]})
     else:
@@ -57,13 +59,31 @@ def maintain(  # noqa: PLR0913  # the options of a command line
         raise typer.Exit(1)
 
 
-def _maintain(upkeep: Upkeep, table: str, asking: Asking) -> TableReport:
+def _maintain_each(upkeep: Upkeep, names: list[str], asking: Asking, *, quiet: bool) -> list[TableReport]:
+    reports: list[TableReport] = []
+    with progress_bar("maintenance", "tables", quiet=quiet) as show:
+        for name in names:
+
+            def told(advance: Advance, table: str = name) -> None:
+                show(_stand(len(reports), len(names), table, advance))
+
+            reports.append(_maintain(upkeep, name, asking, told))
+            show(Stand(len(reports), len(names), f"{name} is done"))
+    return reports
+
+
+def _stand(done: int, total: int, table: str, advance: Advance) -> Stand:
+    counted = f"{advance.done} of {advance.total}" if advance.total > 1 else ""
+    return Stand(done, total, f"{table}: {advance.what}", counted)
+
+
+def _maintain(upkeep: Upkeep, table: str, asking: Asking, told: Told) -> TableReport:
     """Maintain one table; a damaged one stops no other."""
     from tidemill.errors import DataError
     from tidemill.maintenance.maintain import TableReport
 
     try:
-        return upkeep.maintain(table, asking.person, approved=bool(asking.approved_by))
+        return upkeep.maintain(table, asking.person, approved=bool(asking.approved_by), told=told)
     except DataError as error:
         return TableReport(table, failed=[str(error)])
 

@@ -13,10 +13,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from tidemill.cli.advance_bars import AdvanceBars
 from tidemill.cli.invocation import Invocation, invocation_of
 from tidemill.control.procedures.filled_form import words_of
 from tidemill.control.procedures.run import Asking, acting_words
@@ -89,6 +91,11 @@ class VerbCall:
             self.request_id,
             self.group,
         )
+
+    @cached_property
+    def bars(self) -> AdvanceBars:
+        """Where copies tell how far they are."""
+        return AdvanceBars(quiet=self.as_json)
 
     def resolved(self, name: str = "") -> Pipeline:
         """The pipeline, or another one of the environment."""

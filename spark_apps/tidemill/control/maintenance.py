@@ -14,6 +14,7 @@ from tidemill.errors import UsageError
 from tidemill.maintenance.maintain import TablePlan, TableReport, maintain, plan_maintenance
 from tidemill.maintenance.needs import Maintained, maintained_tables
 from tidemill.spec.near_key import near_key
+from tidemill.storage.advance import Told, nobody_told
 
 
 @dataclass(frozen=True)
@@ -58,13 +59,16 @@ class Upkeep:
         """What would be done; None without the table. Writes nothing."""
         return plan_maintenance(self.plane.environment, self.plane.store, self.known, self.check(table))
 
-    def maintain(self, table: str, by: str, *, approved: bool = False) -> TableReport:
+    def maintain(
+        self, table: str, by: str, *, approved: bool = False, told: Told = nobody_told
+    ) -> TableReport:
         """Do it; deletions leave an audit entry.
 
         Args:
             table: Name.
             by: Who asks.
             approved: Whether someone has approved this one, in a protected environment.
+            told: Told of what is at work, and how far that is.
         """
         self.plane.own()
         begun = datetime.now(UTC)
@@ -74,6 +78,7 @@ class Upkeep:
             self.known,
             self.check(table),
             may_delete=approved or may_delete(self.plane),
+            told=told,
         )
         if report.deleted:
             named = hashlib.sha256(table.encode()).hexdigest()[:12]

@@ -19,6 +19,7 @@ from tidemill.errors import GateRefusedError
 from tidemill.ledger.entry import LedgerEntry
 from tidemill.ledger.read import commits_of
 from tidemill.storage.access import access_to
+from tidemill.storage.advance import Told, Work, nobody_told
 from tidemill.storage.store import Store
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class TableCopy:
     with_rows: bool = True
 
 
-def copy_table(store: Store, wanted: TableCopy) -> str:
+def copy_table(store: Store, wanted: TableCopy, told: Told = nobody_told) -> str:
     """Copy data files, then commit them; a repeated call completes what an earlier one began. Returns the id.
 
     Columns, rows and partitions are those of the origin; clustering, constraints and properties are not.
@@ -61,7 +62,8 @@ def copy_table(store: Store, wanted: TableCopy) -> str:
     origin = _open(wanted.origin, wanted.version)
     actions = _actions(origin) if wanted.with_rows else []
     names = [unquote(str(action["path"])) for action in actions]
-    _copy_files(store, wanted, names)
+    sizes = dict(zip(names, (int(action["size_bytes"]) for action in actions), strict=True))
+    _copy_files(store, wanted, sizes, told)
     target = DeltaTable.create(
         wanted.target,
         schema=origin.schema(),
@@ -119,17 +121,19 @@ def _open(path: str, version: int) -> DeltaTable:
     return table
 
 
-def _copy_files(store: Store, wanted: TableCopy, names: list[str]) -> None:
+def _copy_files(store: Store, wanted: TableCopy, sizes: Mapping[str, int], told: Told) -> None:
     there = {file.path: file.size for file in store.list_files(wanted.target)}
 
-    def copy(name: str) -> None:
+    def copy(name: str) -> str:
         target = f"{wanted.target}/{name}"
         if target not in there:
             store.copy_within(f"{wanted.origin}/{name}", target)
+        return name
 
+    work = Work(f"table {wanted.base.output}", len(sizes), told)
     with ThreadPoolExecutor(PARALLEL_COPIES) as threads:
         # Asking for the results raises what a copy raised.
-        list(threads.map(copy, names))
+        list(work.counted(threads.map(copy, sizes), sizes.__getitem__))
 
 
 def _actions(table: DeltaTable) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,6 +24,7 @@ from tidemill.maintenance.decide import Decision, TableFacts, decide, unneeded_f
 from tidemill.maintenance.needs import Maintained
 from tidemill.maintenance.table_facts import files_since, gather_table
 from tidemill.spec.project import Environment
+from tidemill.storage.advance import Advance, Told, Work, nobody_told
 from tidemill.storage.store import Store, StoredFile
 
 # Files deleted at the same time.
@@ -31,6 +32,8 @@ DELETES_AT_ONCE = 16
 
 # Tasks of one compaction: it shares its machine with others.
 COMPACTIONS_AT_ONCE = 2
+
+_LOOKS = "log and files are read"
 
 # Told of each thing done; tests crash there.
 StepDone = Callable[[str], None]
@@ -157,6 +160,7 @@ def maintain(  # noqa: PLR0913  # a plan's arguments, and how to act
     may_delete: bool,
     now: datetime | None = None,
     step_done: StepDone = nothing_more,
+    told: Told = nobody_told,
 ) -> TableReport:
     """Do what is to be done; what one part cannot do stops no other.
 
@@ -168,8 +172,10 @@ def maintain(  # noqa: PLR0913  # a plan's arguments, and how to act
         may_delete: Whether files may be deleted that no version needs.
         now: The moment that ages count to.
         step_done: Told of each thing done.
+        told: Told of what is at work, and how far that is.
     """
     report = TableReport(table)
+    told(Advance(_LOOKS))
     plan = plan_maintenance(environment, store, known, table, now)
     if plan is None:
         report.done.append("there is no table yet")
@@ -177,14 +183,17 @@ def maintain(  # noqa: PLR0913  # a plan's arguments, and how to act
     # 1.
     path = plan.path
     if plan.decision.compact:
+        told(Advance(f"{plan.decision.compact} small files are put together"))
         _attempt(report, "small files", lambda: _compact(path))
         step_done("compacted")
     else:
         report.done.append(f"small files: {plan.decision.compact_left}")
     # 2.
     if plan.decision.checkpoint:
+        told(Advance("a log checkpoint is made"))
         _attempt(report, "log checkpoint", lambda: _checkpoint(path))
         step_done("checkpoint")
+    told(Advance(_LOOKS))
     # Again: a verb may have begun meanwhile, and the log has a checkpoint.
     plan = plan_maintenance(environment, store, known, table, now) or plan
     floor = plan.decision.floor
@@ -197,11 +206,9 @@ def maintain(  # noqa: PLR0913  # a plan's arguments, and how to act
         report.done.append(f"not approved, so not deleted: {counts}; {kept}")
         return report
     # 3.
-    _delete(store, (file.path for file in plan.files), step_done)
+    _delete(store, [file.path for file in plan.files], step_done, told)
     # 4. One after the other, so that what a crash leaves has no gap.
-    for path in plan.log_files:
-        store.delete(path)
-        step_done("log file deleted")
+    _delete_in_order(store, plan.log_files, step_done, told)
     report.deleted = len(plan.files) + len(plan.log_files)
     report.done.append(f"deleted {counts}; {kept}")
     return report
@@ -246,11 +253,20 @@ def _expired(facts: TableFacts, before: int | None) -> tuple[str, ...]:
     return tuple(path for _, path in sorted(old))
 
 
-def _delete(store: Store, paths: Iterable[str], step_done: StepDone) -> None:
+def _delete(store: Store, paths: Sequence[str], step_done: StepDone, told: Told) -> None:
     def delete(path: str) -> None:
         store.delete(path)
         step_done("data file deleted")
 
     with ThreadPoolExecutor(DELETES_AT_ONCE) as threads:
         # Asking for the results raises what a deletion raised.
-        list(threads.map(delete, paths))
+        list(Work("data files are deleted", len(paths), told).counted(threads.map(delete, paths)))
+
+
+def _delete_in_order(store: Store, paths: Sequence[str], step_done: StepDone, told: Told) -> None:
+    def delete(path: str) -> None:
+        store.delete(path)
+        step_done("log file deleted")
+
+    # Python's own `map` begins with a file once the one before it is gone.
+    list(Work("log files are deleted", len(paths), told).counted(map(delete, paths)))

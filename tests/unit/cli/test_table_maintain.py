@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from tests.support.conf_project import ENVIRONMENT
 from tests.support.small_files import SmallFiles
 from tidemill.checkpoint.procedure.audit import read_audit
+from tidemill.cli import progress_bar
 from tidemill.cli.app import main
+from tidemill.cli.progress_bar import Stand
 
 FILES = 20
 
@@ -81,3 +85,38 @@ def test_a_damaged_table_is_red_and_stops_no_other(
     assert run(orders, "--apply") == 1
     assert "TIDE-LEDG-001" in capsys.readouterr().out
     assert len(orders.data_files()) == 1
+
+
+def test_a_terminal_shows_which_table_and_step_is_at_work(
+    orders: SmallFiles, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sent, stands = StringIO(), list[Stand]()
+    screen = Console(file=sent, force_terminal=True, width=120, color_system=None, _environ={})
+    monkeypatch.setattr(progress_bar, "error_console", lambda: screen)
+    words = progress_bar.words
+
+    def noted(unit: str, stand: Stand, seconds: float) -> str:
+        stands.append(stand)
+        return words(unit, stand, seconds)
+
+    monkeypatch.setattr(progress_bar, "words", noted)
+    assert run(orders, "--apply") == 0
+    told = [(stand.done, stand.step, stand.note) for stand in stands]
+    assert told[0] == (0, "bronze/orders: log and files are read", "")
+    assert (0, "bronze/orders: data files are deleted", f"{FILES} of {FILES}") in told
+    assert told[-1] == (1, "bronze/orders is done", "")
+    assert "100% 1 of 1 tables, bronze/orders is done" in sent.getvalue()
+    # What was done is told where it always was.
+    assert "bronze/orders: deleted 20 data files" in capsys.readouterr().out
+
+
+def test_a_pipe_has_the_beginning_and_the_end_of_the_maintenance_and_beside_json_none(
+    orders: SmallFiles, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(orders, "--apply") == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "maintenance: 0 of 1 tables, bronze/orders: log and files are read",
+        "maintenance: 1 of 1 tables, bronze/orders is done",
+    ]
+    assert run(orders, "--apply", "--json") == 0
+    assert capsys.readouterr().err == ""

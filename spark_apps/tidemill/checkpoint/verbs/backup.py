@@ -23,6 +23,7 @@ from tidemill.checkpoint.verbs.whole_copy import (
 from tidemill.errors import GateRefusedError, UsageError
 from tidemill.names import Layout
 from tidemill.spec.project import Pipeline
+from tidemill.storage.advance import Told, nobody_told
 from tidemill.storage.store import Store
 
 
@@ -40,7 +41,9 @@ class BackupRequest:
         return f"{self.at:%Y%m%dt%H%M%S%f}z"
 
 
-def take_backup(store: Store, pipeline: Pipeline, request: BackupRequest) -> Manifest:
+def take_backup(
+    store: Store, pipeline: Pipeline, request: BackupRequest, told: Told = nobody_told
+) -> Manifest:
     """Copy the live generation as it was at its newest committed batch.
 
     1. A whole copy of the checkpoint.
@@ -60,7 +63,7 @@ def take_backup(store: Store, pipeline: Pipeline, request: BackupRequest) -> Man
     source = pipeline.layout.checkpoint(pipeline.name, live.generation)
     # 1.
     try:
-        copied = make_whole_copy(store, source, f"{folder}/{CHECKPOINT}")
+        copied = make_whole_copy(store, source, f"{folder}/{CHECKPOINT}", told)
     except NothingCommittedError as error:
         raise _nothing_committed(pipeline) from error
     except NotWholeError as error:

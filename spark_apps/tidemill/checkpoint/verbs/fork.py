@@ -33,6 +33,7 @@ from tidemill.ledger.table_copy import TableCopy, copy_table, size_of
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.project import Pipeline
 from tidemill.spec.sources import Source
+from tidemill.storage.advance import Told, nobody_told
 from tidemill.storage.store import Store
 
 # A copied table's version: 0 creates it, 1 adds the rows.
@@ -81,7 +82,11 @@ def plan_fork(
 
 
 def fork_steps(
-    store: Store, pipelines: tuple[Pipeline, Pipeline], request: Request, plan: Mapping[str, Any]
+    store: Store,
+    pipelines: tuple[Pipeline, Pipeline],
+    request: Request,
+    plan: Mapping[str, Any],
+    told: Told = nobody_told,
 ) -> tuple[Step, ...]:
     """1. The checkpoint's copy. 2. The tables' copies. 3. The fork's first generation."""
     origin, fork = pipelines
@@ -89,11 +94,11 @@ def fork_steps(
 
     def fill(folder: str, query_id: str) -> None:
         copy_source_schemas(store, (origin.layout, origin.name), (fork.layout, fork.name))
-        copy_checkpoint(CheckpointReader(store, parent), plan["batch_id"], (folder, query_id))
+        copy_checkpoint(CheckpointReader(store, parent), plan["batch_id"], (folder, query_id), told)
 
     def copy(table: Mapping[str, Any], base: LedgerEntry) -> str:
         where = (table["from"], table["from_version"], table["path"])
-        return copy_table(store, TableCopy(*where, base, table["with_rows"]))
+        return copy_table(store, TableCopy(*where, base, table["with_rows"]), told)
 
     return NewGeneration(store, fork.layout, request, plan).steps(fill, copy)
 

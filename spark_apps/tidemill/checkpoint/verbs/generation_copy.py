@@ -31,6 +31,7 @@ from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.reading.source_logs import file_log_id, parse_log, source_names
 from tidemill.checkpoint.verbs.backup_manifest import BackedUpFile, digest_of
 from tidemill.checkpoint.warm_start import WARM_START
+from tidemill.storage.advance import Told, Work, nobody_told
 from tidemill.storage.store import Store
 
 # Files copied at the same time. An object store answers in milliseconds, so a few at once hide the wait; more
@@ -78,7 +79,9 @@ def plan_copy(reader: CheckpointReader, batch_id: int, query_id: str) -> CopyPla
     return CopyPlan(copied, written)
 
 
-def copy_checkpoint(reader: CheckpointReader, batch_id: int, target: tuple[str, str]) -> None:
+def copy_checkpoint(
+    reader: CheckpointReader, batch_id: int, target: tuple[str, str], told: Told = nobody_told
+) -> None:
     """Copy into a folder of the same storage that nobody else writes to, under a query id.
 
     Raises:
@@ -86,7 +89,7 @@ def copy_checkpoint(reader: CheckpointReader, batch_id: int, target: tuple[str, 
     """
     folder, query_id = target
     plan = plan_copy(reader, batch_id, query_id)
-    copied = copy_files(reader, plan, reader.store, folder)
+    copied = copy_files(reader, plan, reader.store, folder, told)
     if gone := sorted({*plan.copied, *plan.written} - copied.keys()):
         raise FileNotFoundError(f"{reader.path}/{gone[0]}")
 
@@ -103,7 +106,7 @@ def logs_of_batch(reader: CheckpointReader, offsets: OffsetsFile) -> dict[str, b
 
 
 def copy_files(
-    reader: CheckpointReader, plan: CopyPlan, store: Store, target: str
+    reader: CheckpointReader, plan: CopyPlan, store: Store, target: str, told: Told = nobody_told
 ) -> dict[str, BackedUpFile]:
     """Copy into a folder, perhaps of another storage; what was copied, without files that are gone by now."""
 
@@ -116,8 +119,10 @@ def copy_files(
         store.write(f"{target}/{name}", content)
         return name, digest_of(content)
 
+    names = [*plan.copied, *plan.written]
+    work = Work("checkpoint", len(names), told)
     with ThreadPoolExecutor(PARALLEL_COPIES) as threads:
-        copied = threads.map(copy, [*plan.copied, *plan.written])
+        copied = work.counted(threads.map(copy, names), lambda file: 0 if file is None else file[1].size)
         return dict(file for file in copied if file is not None)
 
 

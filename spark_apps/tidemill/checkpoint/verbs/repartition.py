@@ -22,6 +22,7 @@ from tidemill.errors import GateRefusedError, UsageError
 from tidemill.ledger.table_restore import RestoreTable
 from tidemill.spec.project import Pipeline
 from tidemill.spec.state_store import PROVIDER_SETTING, PROVIDERS
+from tidemill.storage.advance import Told, nobody_told
 from tidemill.storage.store import Store
 
 PINNED_PARTITIONS = "spark.sql.shuffle.partitions"
@@ -59,19 +60,20 @@ def plan_repartition(store: Store, pipeline: Pipeline, partitions: int) -> dict[
     }
 
 
-def repartition_steps(
+def repartition_steps(  # noqa: PLR0913  # a plan's arguments, how to act, and who waits
     store: Store,
     pipeline: Pipeline,
     request: Request,
     plan: Mapping[str, Any],
     acts: tuple[RepartitionState, RestoreTable],
+    told: Told = nobody_told,
 ) -> tuple[Step, ...]:
     """The core's steps; state is rewritten in the copy, where Spark adds its batch."""
     repartition_state, restore = acts
     parent = pipeline.layout.checkpoint(request.pipeline, plan["parent"])
 
     def fill(folder: str, query_id: str) -> None:
-        copy_checkpoint(CheckpointReader(store, parent), plan["batch_id"], (folder, query_id))
+        copy_checkpoint(CheckpointReader(store, parent), plan["batch_id"], (folder, query_id), told)
         repartition_state(folder, plan["partitions"])
 
     return NewGeneration(store, pipeline.layout, request, plan).steps(fill, restoring(restore))

@@ -29,6 +29,7 @@ from tidemill.ledger.proof import Side
 from tidemill.ledger.table_restore import RestoreTable
 from tidemill.names import Layout
 from tidemill.spec.project import Pipeline
+from tidemill.storage.advance import Told, nobody_told
 from tidemill.storage.store import Store
 
 
@@ -75,27 +76,28 @@ def plan_restore(store: Store, pipeline: Pipeline, backup: Backup, ask_broker: A
     }
 
 
-def restore_steps(
+def restore_steps(  # noqa: PLR0913  # a plan's arguments, how to act, and who waits
     store: Store,
     pipeline: Pipeline,
     request: Request,
     plan: Mapping[str, Any],
     acts: tuple[Backup, RestoreTable],
+    told: Told = nobody_told,
 ) -> tuple[Step, ...]:
     """The core's steps, with the backup's files."""
     backup, restore = acts
-    fill = partial(_copy, backup, store)
+    fill = partial(_copy, backup, store, told)
     return NewGeneration(store, pipeline.layout, request, plan).steps(fill, restoring(restore))
 
 
-def _copy(backup: Backup, store: Store, folder: str, query_id: str) -> None:
+def _copy(backup: Backup, store: Store, told: Told, folder: str, query_id: str) -> None:
     """Copy with a query id of its own.
 
     Raises:
         DataError: TIDE-CKPT-047, if the backup was damaged since the plan.
     """
     reader, manifest = backup.reader, backup.manifest
-    copied = copy_files(reader, plan_copy(reader, manifest.batch_id, query_id), store, folder)
+    copied = copy_files(reader, plan_copy(reader, manifest.batch_id, query_id), store, folder, told)
     _compare(backup, {**copied, "metadata": manifest.files["metadata"]})
 
 

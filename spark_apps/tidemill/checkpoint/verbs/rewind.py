@@ -21,6 +21,7 @@ from tidemill.ledger.standing import standing_commits
 from tidemill.ledger.table_restore import RestoreTable
 from tidemill.spec.project import Pipeline
 from tidemill.spec.project_folder import Project
+from tidemill.storage.advance import Told, nobody_told
 from tidemill.storage.store import Store
 
 
@@ -92,14 +93,19 @@ def plan_rewind(store: Store, pipeline: Pipeline, target: Target, ask_broker: As
     }
 
 
-def rewind_steps(
-    store: Store, pipeline: Pipeline, request: Request, plan: Mapping[str, Any], restore: RestoreTable
+def rewind_steps(  # noqa: PLR0913  # a plan's arguments, how to act, and who waits
+    store: Store,
+    pipeline: Pipeline,
+    request: Request,
+    plan: Mapping[str, Any],
+    restore: RestoreTable,
+    told: Told = nobody_told,
 ) -> tuple[Step, ...]:
     """The core's steps, with the checkpoint as it was after the batch."""
     parent = pipeline.layout.checkpoint(pipeline.name, plan["parent"])
 
     def fill(folder: str, query_id: str) -> None:
-        copy_checkpoint(CheckpointReader(store, parent), plan["batch_id"], (folder, query_id))
+        copy_checkpoint(CheckpointReader(store, parent), plan["batch_id"], (folder, query_id), told)
 
     return NewGeneration(store, pipeline.layout, request, plan).steps(fill, restoring(restore))
 

@@ -17,6 +17,7 @@ from tidemill.checkpoint.reading.source_logs import gaps_in_file_log, source_nam
 from tidemill.checkpoint.verbs.backup_manifest import BackedUpFile
 from tidemill.checkpoint.verbs.generation_copy import copy_files, plan_copy
 from tidemill.errors import GateRefusedError
+from tidemill.storage.advance import Told, nobody_told
 from tidemill.storage.store import Store
 
 # Copies that Spark may spoil by deleting old files meanwhile; each next one is a newer batch, whose files
@@ -53,7 +54,7 @@ class WholeCopy:
     files: Mapping[str, BackedUpFile]
 
 
-def make_whole_copy(store: Store, path: str, target: str) -> WholeCopy:
+def make_whole_copy(store: Store, path: str, target: str, told: Told = nobody_told) -> WholeCopy:
     """Copy a checkpoint as it was at its newest finished batch.
 
     1. Newest commit, then a listing.
@@ -75,7 +76,7 @@ def make_whole_copy(store: Store, path: str, target: str) -> WholeCopy:
             problems = [str(error)]
             continue
         # 2.
-        copied = copy_files(reader, plan, store, target)
+        copied = copy_files(reader, plan, store, target, told)
         # 3.
         problems = copy_problems(store, target, batch_id, copied)
         if not problems:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tidemill.control.procedures.run import Asking, acting_words, check_allowed
+from tidemill.storage.advance import Told, nobody_told
 
 if TYPE_CHECKING:
     from tidemill.checkpoint.holds import Hold
@@ -14,12 +15,13 @@ if TYPE_CHECKING:
     from tidemill.spec.project import Pipeline
 
 
-def back_up(plane: ControlPlane, asking: Asking, pipeline: Pipeline) -> Manifest:
+def back_up(plane: ControlPlane, asking: Asking, pipeline: Pipeline, told: Told = nobody_told) -> Manifest:
     """Copy the live checkpoint."""
     from tidemill.checkpoint.verbs.backup import BackupRequest, take_backup
 
     plane.own()
-    return take_backup(plane.store, pipeline, BackupRequest(asking.person, asking.reason, datetime.now(UTC)))
+    request = BackupRequest(asking.person, asking.reason, datetime.now(UTC))
+    return take_backup(plane.store, pipeline, request, told)
 
 
 def hold(plane: ControlPlane, asking: Asking, pipeline: Pipeline, hold_id: str) -> tuple[Hold, bool]:

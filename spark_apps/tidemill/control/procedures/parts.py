@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from tidemill.control.procedures import plan_words
+from tidemill.storage.advance import Told, nobody_told
 
 if TYPE_CHECKING:
     from tidemill.checkpoint.procedure.carry_out import Request, Step
@@ -53,7 +54,7 @@ class VerbParts:
     unsettled: frozenset[str] = _TOLD
 
 
-def rewind(pipeline: Pipeline, to: str = "", generation: str = "") -> VerbParts:
+def rewind(pipeline: Pipeline, to: str = "", generation: str = "", told: Told = nobody_told) -> VerbParts:
     """Tables, offsets and state together to a batch."""
     from tidemill.checkpoint.verbs.rewind import parse_target, plan_rewind, rewind_steps
     from tidemill.control.spark_part import restoring
@@ -64,12 +65,14 @@ def rewind(pipeline: Pipeline, to: str = "", generation: str = "") -> VerbParts:
     return VerbParts(
         pipeline,
         lambda: plan_rewind(store, pipeline, target, with_topics_if_told),
-        lambda request, plan: rewind_steps(store, pipeline, request, plan, restoring(pipeline)),
+        lambda request, plan: rewind_steps(store, pipeline, request, plan, restoring(pipeline), told),
         plan_words.rewind_lines,
     )
 
 
-def restore(pipeline: Pipeline, backup: str, from_environment: str = "") -> VerbParts:
+def restore(
+    pipeline: Pipeline, backup: str, from_environment: str = "", told: Told = nobody_told
+) -> VerbParts:
     """Back to a backup."""
     from tidemill.checkpoint.verbs.backup_manifest import read_manifest
     from tidemill.checkpoint.verbs.restore import Backup, plan_restore, restore_steps
@@ -89,7 +92,9 @@ def restore(pipeline: Pipeline, backup: str, from_environment: str = "") -> Verb
     return VerbParts(
         pipeline,
         lambda: plan_restore(store, pipeline, found, with_topics_if_told),
-        lambda request, plan: restore_steps(store, pipeline, request, plan, (found, restoring(pipeline))),
+        lambda request, plan: restore_steps(
+            store, pipeline, request, plan, (found, restoring(pipeline)), told
+        ),
         plan_words.restore_lines,
     )
 
@@ -171,7 +176,7 @@ def repair(pipeline: Pipeline) -> VerbParts:
     )
 
 
-def repartition(pipeline: Pipeline, partitions: int) -> VerbParts:
+def repartition(pipeline: Pipeline, partitions: int, told: Told = nobody_told) -> VerbParts:
     """Another number of state partitions."""
     from tidemill.checkpoint.verbs.repartition import plan_repartition, repartition_steps
     from tidemill.control.spark_part import repartitioning, restoring
@@ -182,20 +187,22 @@ def repartition(pipeline: Pipeline, partitions: int) -> VerbParts:
         pipeline,
         lambda: plan_repartition(store, pipeline, partitions),
         lambda request, plan: repartition_steps(
-            store, pipeline, request, plan, (repartitioning(pipeline), restoring(pipeline))
+            store, pipeline, request, plan, (repartitioning(pipeline), restoring(pipeline)), told
         ),
         plan_words.repartition_lines,
     )
 
 
-def fork(pipeline: Pipeline, fork: str, batch: int | None = None) -> VerbParts:
+def fork(pipeline: Pipeline, fork: str, batch: int | None = None, told: Told = nobody_told) -> VerbParts:
     """Another pipeline goes on from where this one stands; journal and hold are the fork's."""
     from tidemill.spec.project import resolve_pipeline
 
-    return fork_into(pipeline, resolve_pipeline(pipeline.environment, fork), batch)
+    return fork_into(pipeline, resolve_pipeline(pipeline.environment, fork), batch, told)
 
 
-def fork_into(pipeline: Pipeline, forked: Pipeline, batch: int | None = None) -> VerbParts:
+def fork_into(
+    pipeline: Pipeline, forked: Pipeline, batch: int | None = None, told: Told = nobody_told
+) -> VerbParts:
     """The same for a fork that is known, and may have a root of its own inside the pipeline's."""
     from tidemill.checkpoint.verbs.fork import fork_steps, plan_fork
     from tidemill.sources.topic_facts import with_topics_if_told
@@ -205,7 +212,7 @@ def fork_into(pipeline: Pipeline, forked: Pipeline, batch: int | None = None) ->
     return VerbParts(
         forked,
         lambda: plan_fork(store, pipelines, batch, with_topics_if_told),
-        lambda request, plan: fork_steps(store, pipelines, request, plan),
+        lambda request, plan: fork_steps(store, pipelines, request, plan, told),
         plan_words.fork_lines,
     )
 

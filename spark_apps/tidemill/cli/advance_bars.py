@@ -1,0 +1,45 @@
+"""A progress bar for each piece of work that a verb tells of, one below the other."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from tidemill.cli.progress_bar import Show, Stand, progress_bar
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from tidemill.storage.advance import Advance
+
+
+class AdvanceBars:
+    """Told of advances, between `with` and its end.
+
+    Args:
+        quiet: Show nothing, as beside `--json`.
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self._open = ExitStack()
+        self._show: Show | None = None
+
+    def __enter__(self) -> AdvanceBars:
+        """Nothing is shown before the first advance."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """The bar of work that failed stays where it stood."""
+        self._open.__exit__(kind, error, trace)
+
+    def tell(self, advance: Advance) -> None:
+        """Show how far it is; work begins with none and ends with all of its files done."""
+        if self._show is None:
+            self._show = self._open.enter_context(progress_bar(advance.what, "files", quiet=self._quiet))
+        self._show(Stand(advance.done, advance.total, size=advance.size))
+        if advance.done == advance.total:
+            self._open.close()
+            self._show = None
