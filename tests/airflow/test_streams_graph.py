@@ -11,7 +11,7 @@ import pytest
 from tests.support.seen_pipelines import ENDED, NOW, STOPPED, ago, receipt, seen
 
 if TYPE_CHECKING:
-    from tidemill_airflow.plugin.answers import Graph
+    from tidemill_airflow.plugin.graph_answers import Graph
     from tidemill_airflow.plugin.overview import Seen
 
 FRESH = {"progressed_at": ago(seconds=5), "batch_id": 7, "batch_committed_at": ago(minutes=3)}

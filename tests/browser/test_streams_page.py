@@ -13,9 +13,12 @@ from playwright.sync_api import expect
 from tests.support.eventually import eventually
 from tests.support.small_project import INCREMENTAL, STREAM, SmallProject, small_project
 from tests.support.streams_browser import RUNBOOKS, Theme, Visitors, visitors
+from tidemill.checkpoint.current import Current, switch_generation
 from tidemill.checkpoint.desired import Desired, write_desired
 from tidemill.checkpoint.holds import Hold, take_hold
+from tidemill.checkpoint.procedure.audit import AuditEntry, write_audit
 from tidemill.checkpoint.status import read_status
+from tidemill.checkpoint.verbs.backup_manifest import Manifest, backup_folder, digest_of
 from tidemill.control.decide.streams import reconcile_streams
 
 # What would run if any text of ours became a part of the page.
@@ -151,6 +154,54 @@ def test_a_pipeline_has_live_charts_its_output_as_table_and_plot_and_its_parts(p
         page.get_by_role("heading", name="In sentences").click()
         expect(page.locator("#explanation")).to_contain_text("Writes to the table bronze/orders by append.")
         expect(page.locator(".note.bad")).to_have_count(0)
+
+
+def test_the_time_line_draws_generations_verbs_and_backups_and_tells_what_they_did(
+    people: Visitors, project: SmallProject
+) -> None:
+    plane, now = project.plane(), datetime.now(UTC)
+    for number, why in ((1, "first start"), (2, "wrong unit")):
+        since = now - timedelta(hours=3 - number)
+        live = Current(pipeline="hourly", number=number, generation=f"g000{number}", why=why, since=since)
+        assert switch_generation(plane.store, plane.layout, live)
+    backup = Manifest(
+        backup="b1",
+        pipeline="hourly",
+        generation="g0001",
+        batch_id=4,
+        query_id="q",
+        taken_at=now - timedelta(hours=1, minutes=30),
+        by="ann",
+        why="before the deploy",
+        tables={},
+        files={"metadata": digest_of(b"{}")},
+    )
+    folder = backup_folder(plane.layout, "hourly", "b1")
+    plane.store.write_json(f"{folder}/manifest.json", backup.model_dump(mode="json"))
+    entry = AuditEntry(
+        verb="rewind",
+        pipeline="hourly",
+        request_id="rewind-1",
+        by="ann",
+        why="wrong unit",
+        at=now - timedelta(hours=1),
+        plan={"batches_undone": [3, 4], "batch_id": 2},
+        before={"generation": "g0001"},
+        after={"generation": "g0002"},
+    )
+    assert write_audit(plane.store, plane.layout, entry)
+    with people.visit("admin") as admin:
+        page = admin.open("pipelines/hourly")
+        page.get_by_role("heading", name="Checkpoints and verbs").click()
+        line = page.get_by_role("img", name="generations: 2, verbs: 1, backups: 1")
+        expect(line.locator(".bar")).to_have_count(2, timeout=SEEN)
+        expect(line.locator(".mark.verb title")).to_have_text("rewind: wrong unit")
+        expect(line.locator(".mark.backup title")).to_have_text("backup of batch 4: before the deploy")
+        told = page.locator("ol.timeline > li")
+        expect(told).to_have_count(4)
+        page.get_by_text("rewind wrong unit (ann)").click()
+        expect(told.filter(has_text="rewind-1")).to_contain_text("g0001, batch 4")
+        expect(told.filter(has_text="rewind-1")).to_contain_text("g0002, batch 2")
 
 
 def test_the_newest_rows_on_the_page_follow_the_table(people: Visitors, project: SmallProject) -> None:

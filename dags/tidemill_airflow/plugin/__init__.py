@@ -3,7 +3,8 @@
 streams_plugin    what Airflow loads: the app, its place in the navigation, and a tab of each DAG
 app               page and API as one FastAPI app, mounted at /tidemill
 access            who may see a pipeline, act on it, and look into records
-routes, *_parts   the API; `answers` are its models
+routes, *_parts   the API; `answers` and `graph_answers` are its models
+timeline          generations, verbs and backups
 storage_gate      how many requests may read storage at once
 kept_answers      answers that need a whole table, kept until it has another version
 graph             what is made of what, and what is stale. Pure; `due` by when a schedule lets a pipeline read

@@ -188,19 +188,48 @@ class GenerationSeen(Answer):
 
 
 class AuditLine(Answer):
-    """What a verb did."""
+    """What a verb did.
 
+    Args:
+        request_id: Names it; of a backup, the backup.
+        at: When it began.
+        from_generation: What was live before; None if nothing was, or if the verb does not tell.
+        from_batch: Newest batch that it has undone.
+        to_batch: Newest batch that is left, or that was backed up.
+        lines: Its plan, as far as the audit has it.
+    """
+
+    request_id: str
     at: datetime
+    ended_at: datetime
     verb: str
     by: str
     why: str
+    from_generation: str | None
+    to_generation: str | None
+    from_batch: int | None
+    to_batch: int | None
+    lines: tuple[str, ...]
+
+
+class BackupSeen(Answer):
+    """One backup that exists."""
+
+    backup: str
+    at: datetime
+    generation: str
+    batch_id: int
+    by: str
+    why: str
+    size_bytes: int
 
 
 class Checkpoints(Answer):
-    """Generations and verbs, newest first."""
+    """Generations, verbs and backups, newest first."""
 
     generations: tuple[GenerationSeen, ...]
     audit: tuple[AuditLine, ...]
+    backups: tuple[BackupSeen, ...]
 
 
 class BackfillSeen(Answer):
@@ -265,55 +294,3 @@ class LogTail(Answer):
     run_id: str
     process: str
     lines: tuple[str, ...]
-
-
-class Staleness(Answer):
-    """What makes something stale.
-
-    Args:
-        pipeline: Whose trouble it is.
-        why: In a sentence.
-    """
-
-    pipeline: str
-    why: str
-
-
-class GraphEdge(Answer):
-    """What flows from one node to another.
-
-    Args:
-        at: When a pipeline last read what it reads, or last committed what it writes; None if its newest
-            driver does not know.
-        stale: None of what is fresh.
-    """
-
-    source: str
-    target: str
-    at: datetime | None
-    stale: Staleness | None
-
-
-class GraphNode(Answer):
-    """A pipeline, or what it reads or writes.
-
-    Args:
-        id: `pipeline orders`, `table silver/orders`, `topic orders`.
-        column: Its place from left to right.
-        health: Of a pipeline.
-        stale: None of what is fresh; what is made of something stale is stale, too.
-    """
-
-    id: str
-    kind: str
-    name: str
-    column: int
-    health: Health | None
-    stale: Staleness | None
-
-
-class Graph(Answer):
-    """Pipelines and tables in dependency order."""
-
-    nodes: tuple[GraphNode, ...]
-    edges: tuple[GraphEdge, ...]

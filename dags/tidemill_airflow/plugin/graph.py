@@ -7,8 +7,8 @@ from datetime import datetime
 
 from tidemill.spec.readable import short_duration
 from tidemill.spec.table_graph import TableGraph, build_graph
-from tidemill_airflow.plugin.answers import Graph, GraphEdge, GraphNode, Staleness
 from tidemill_airflow.plugin.due import due_at
+from tidemill_airflow.plugin.graph_answers import Graph, GraphEdge, GraphNode, Staleness
 from tidemill_airflow.plugin.overview import Seen, health_of, reason_of, state_of
 
 # What is stale, by node.

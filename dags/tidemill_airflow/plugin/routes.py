@@ -22,7 +22,6 @@ from tidemill_airflow.plugin.actions import actions_of
 from tidemill_airflow.plugin.answers import (
     BackfillSeen,
     Checkpoints,
-    Graph,
     History,
     LedgerLine,
     LogTail,
@@ -34,9 +33,11 @@ from tidemill_airflow.plugin.answers import (
     Sample,
 )
 from tidemill_airflow.plugin.graph import graph_of
+from tidemill_airflow.plugin.graph_answers import Graph
 from tidemill_airflow.plugin.kept_answers import KeptAnswers
 from tidemill_airflow.plugin.overview import Seen, row_of
 from tidemill_airflow.plugin.snapshot import Look, Snapshot
+from tidemill_airflow.plugin.timeline import checkpoints_of
 
 api = APIRouter()
 
@@ -186,9 +187,9 @@ def ledger(shown: OnePipeline, limit: Limit = 50) -> list[LedgerLine]:
 
 @api.get("/pipelines/{pipeline}/checkpoints")
 def checkpoints(shown: OnePipeline) -> Checkpoints:
-    """Generations, and what verbs did."""
+    """Generations, what verbs did, and backups."""
     with shown.plane() as plane:
-        return stored_parts.checkpoints_of(plane, shown.name)
+        return checkpoints_of(plane, shown.name)
 
 
 @api.get("/pipelines/{pipeline}/backfills")

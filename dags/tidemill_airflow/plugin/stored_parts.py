@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from tidemill.checkpoint.current import read_history
 from tidemill.checkpoint.doctor.advice import advice
 from tidemill.checkpoint.doctor.examine import measured_for
-from tidemill.checkpoint.procedure.audit import read_audit
 from tidemill.control.backfills import Backfill, list_backfills
 from tidemill.control.explanation import explain_pipeline
 from tidemill.control.hygiene import line_of
@@ -15,16 +13,10 @@ from tidemill.ledger.read import Commit, read_ledger
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.project import resolve_pipeline
 from tidemill_airflow.plugin.answers import (
-    AuditLine,
     BackfillSeen,
-    Checkpoints,
-    GenerationSeen,
     LedgerLine,
     Paragraph,
 )
-
-# Entries of the audit that are shown.
-AUDIT_LINES = 50
 
 
 def ledger_of(plane: ControlPlane, pipeline: str, spec: PipelineSpec, limit: int) -> list[LedgerLine]:
@@ -54,22 +46,6 @@ def _ledger_line(table: str, commit: Commit) -> LedgerLine:
         watermark=entry.watermark,
         sources={name: {"start": read.start, "end": read.end} for name, read in entry.sources.items()},
         run_id=entry.run_id,
-    )
-
-
-def checkpoints_of(plane: ControlPlane, pipeline: str) -> Checkpoints:
-    """Generations and what verbs did, newest first."""
-    history = read_history(plane.store, plane.layout, pipeline)
-    generations = tuple(
-        GenerationSeen(
-            generation=each.generation, since=each.since, why=each.why, by=each.by, is_live=place == 0
-        )
-        for place, each in enumerate(history)
-    )
-    audit = read_audit(plane.store, plane.layout, pipeline, AUDIT_LINES)
-    return Checkpoints(
-        generations=generations,
-        audit=tuple(AuditLine(at=each.at, verb=each.verb, by=each.by, why=each.why) for each in audit),
     )
 
 

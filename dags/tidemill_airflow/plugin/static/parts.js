@@ -3,6 +3,7 @@
 import { part } from "./api.js";
 import { badge, el, number, table, wide } from "./dom.js";
 import { plotOf } from "./plot.js";
+import { timelineOf } from "./timeline.js";
 import { count, span, utc } from "./words.js";
 
 const STATES = { "at work": "good", finished: "good", planned: "off", stopped: "warn" };
@@ -26,12 +27,7 @@ async function ledger(name) {
 
 async function checkpoints(name) {
   const said = await part(name, "checkpoints");
-  const moments = [
-    ...said.generations.map((each) => ({ at: each.since, words: [el("strong", {}, each.generation), each.is_live ? badge("good", "live") : "", ` ${each.why} (${each.by})`] })),
-    ...said.audit.map((each) => ({ at: each.at, words: [el("strong", {}, each.verb), ` ${each.why} (${each.by})`] })),
-  ].sort((one, other) => (one.at < other.at ? 1 : -1));
-  const items = () => moments.map(({ at, words }) => el("li", {}, el("time", { datetime: at, class: "faint" }, utc(at)), " ", words));
-  return { said, draw: () => (moments.length ? el("ol", { class: "timeline" }, items()) : "It has never run.") };
+  return { said, draw: () => timelineOf(said) };
 }
 
 async function backfills(name) {

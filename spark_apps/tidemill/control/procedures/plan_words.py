@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
@@ -124,6 +124,31 @@ def _clean_lines(name: str, stream: Mapping[str, Any]) -> list[str]:
     if stream["not_read_for_good"]:
         lines.append(f"  {stream['not_read_for_good']} stay: not read yet, or a rewind would read them again")
     return lines
+
+
+# Of the verbs whose plans are kept in the audit.
+WORDS: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {
+    "rewind": rewind_lines,
+    "restore": restore_lines,
+    "repartition": repartition_lines,
+    "fork": fork_lines,
+    "reset": reset_lines,
+    "acknowledge": acknowledge_lines,
+    "repair": repair_lines,
+    "prune": prune_lines,
+    "clean": clean_lines,
+}
+
+
+def kept_lines(verb: str, plan: Mapping[str, Any]) -> list[str]:
+    """The plan of a verb that was carried out, perhaps by a version of Tidemill that planned other things.
+
+    Then, and where a verb has no words of its own, what is short in it.
+    """
+    try:
+        return WORDS[verb](plan)
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return [f"{name}: {value}" for name, value in plan.items() if isinstance(value, str | int)]
 
 
 def _brought_back(name: str, files: Mapping[str, Any]) -> str:
