@@ -30,6 +30,7 @@ owner: reports
 source: {delta: {table: bronze/orders}}
 sinks:
   - delta: {table: silver/daily}
+  - delta: {table: silver/returns}
 run: {mode: incremental}
 """
 
@@ -216,6 +217,27 @@ def test_the_newest_rows_on_the_page_follow_the_table(people: Visitors, project:
         )
         expect(newest).to_contain_text("arrived later", timeout=SEEN)
         expect(page.locator("svg.plot")).to_contain_text("1,23", timeout=SEEN)
+
+
+def test_the_output_of_each_table_of_a_pipeline_can_be_seen(people: Visitors, project: SmallProject) -> None:
+    for table in ("silver/daily", "silver/returns"):
+        rows = pa.table({"what": [f"of {table}"]})
+        deltalake.write_deltalake(project.environment.layout.table(table), rows)
+    with people.visit("admin") as admin:
+        page = admin.open("pipelines/daily")
+        page.get_by_text("Output: newest rows and plot").click()
+        newest = page.get_by_role("region", name="Newest rows")
+        expect(newest).to_contain_text("of silver/daily", timeout=SEEN)
+        choice = page.get_by_label("Table", exact=True)
+        choice.focus()
+        choice.select_option("silver/returns")
+        expect(newest).to_contain_text("of silver/returns", timeout=SEEN)
+        expect(choice).to_be_focused()
+        # One table needs no choice.
+        admin.open("pipelines/orders")
+        page.get_by_text("Output: newest rows and plot").click()
+        expect(newest).to_contain_text(HOSTILE, timeout=SEEN)
+        expect(choice).to_be_hidden()
 
 
 def test_a_viewer_gets_no_buttons_no_records_and_403(people: Visitors) -> None:

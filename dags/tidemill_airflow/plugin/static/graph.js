@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { el, svg } from "./dom.js";
 import { ago } from "./words.js";
 
-const BOX = { width: 190, height: 40, across: 270, down: 64, edge: 16 };
+const BOX = { width: 190, height: 40, across: 276, down: 64, edge: 16 };
 
 export function graphView() {
   const picture = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Graph" });
@@ -54,7 +54,7 @@ function linkOf(edge, from, to) {
   const stale = edge.stale ? "stale" : null;
   return [
     svg("path", { d: `M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`, class: stale }),
-    svg("text", { x: middle, y: (y1 + y2) / 2 - 4, "text-anchor": "middle", class: `when ${stale ?? ""}` }, `${stale ? "stale, " : ""}${edge.at ? ago(edge.at) : "not known"}`, titleOf(edge)),
+    svg("text", { x: middle, y: (y1 + y2) / 2 - 4, "text-anchor": "middle", class: `when ${stale ?? ""}` }, [stale, edge.at ? ago(edge.at) : null].filter(Boolean).join(", ") || "–", titleOf(edge)),
   ];
 }
 

@@ -48,8 +48,8 @@ async function quarantine(name, view) {
   return { said: [reasons, records], draw: () => (reasons.length ? [counts(), records ? recordsTable("Newest records", records) : hidden()] : ["Nothing is in quarantine."]) };
 }
 
-async function sample(name, view) {
-  const said = await part(name, "sample");
+async function sample(name, view, table) {
+  const said = await part(name, "sample", table ? `?table=${encodeURIComponent(table)}` : "");
   return { said, draw: () => [el("p", {}, `${said.table}, version ${said.version}: ${said.title}`), plotOf(said), recordsTable("Newest rows", said.records)] };
 }
 
@@ -68,7 +68,7 @@ function recordsTable(label, records) {
 
 export const PARTS = [
   { id: "explanation", title: "In sentences", load: explanation },
-  { id: "sample", title: "Output: newest rows and plot", load: sample, needsRecords: true },
+  { id: "sample", title: "Output: newest rows and plot", load: sample, needsRecords: true, choose: { label: "Table", among: (view) => view.tables } },
   { id: "ledger", title: "Ledger", load: ledger },
   { id: "checkpoints", title: "Checkpoints and verbs", load: checkpoints },
   { id: "backfills", title: "Backfills", load: backfills },

@@ -71,10 +71,26 @@ function facts({ row, ...view }) {
   return el("dl", { class: "facts" }, Object.entries(said).map(([term, value]) => el("div", {}, el("dt", {}, term), el("dd", {}, value))));
 }
 
+// What a part shows, where there are several; it stands beside the part, which is drawn anew, and keeps the focus.
+function choiceOf({ label, among }, chosen) {
+  const select = el("select", { "aria-label": label, onchange: chosen });
+  const element = el("div", { class: "bar", hidden: true }, select);
+
+  function offer(view) {
+    const [options, before] = [among(view), select.value];
+    if (options.join("\n") === [...select.options].map((option) => option.value).join("\n")) return;
+    select.replaceChildren(...options.map((each) => el("option", { value: each, selected: each === before }, each)));
+    element.hidden = options.length < 2;
+  }
+
+  return { element, offer, value: () => select.value };
+}
+
 // A part is read while it is open, and drawn anew only if it has changed.
-function section(name, { title, id, needsRecords, load }) {
+function section(name, { title, id, needsRecords, load, choose }) {
   const body = el("div");
-  const element = el("details", { id, ontoggle: () => element.open && newest && refresh(newest) }, el("summary", {}, el("h2", { class: "inline" }, title)), body);
+  const choice = choose ? choiceOf(choose, () => refresh(newest)) : null;
+  const element = el("details", { id, ontoggle: () => element.open && newest && refresh(newest) }, el("summary", {}, el("h2", { class: "inline" }, title)), choice?.element, body);
   let newest = null;
   let shown = "";
 
@@ -82,8 +98,11 @@ function section(name, { title, id, needsRecords, load }) {
     newest = view;
     element.hidden = needsRecords && !view.may_see_records;
     if (!element.open || element.hidden) return;
+    choice?.offer(view);
+    const chosen = choice?.value();
     try {
-      const { said, draw } = await load(name, view);
+      const { said, draw } = await load(name, view, chosen);
+      if (chosen !== choice?.value()) return;
       const text = JSON.stringify(said);
       if (text !== shown) body.replaceChildren(...[draw()].flat());
       shown = text;

@@ -25,7 +25,7 @@ function verbsOf({ audit, backups }) {
 
 function momentsOf(said) {
   return [
-    ...said.generations.map((each) => ({ at: each.since, words: [el("strong", {}, each.generation), each.is_live ? badge("good", "live") : "", ` ${each.why} (${each.by})`] })),
+    ...said.generations.map((each) => ({ at: each.since, words: [el("strong", {}, each.generation), " ", each.is_live ? badge("good", "live") : "", ` ${each.why} (${each.by})`] })),
     ...verbsOf(said).map((each) => ({ at: each.at, words: opened(each.verb, each, verbFacts(each), each.lines) })),
     ...said.backups.map((each) => ({ at: each.at, words: opened("backup", each, backupFacts(each), []) })),
   ].sort((one, other) => (Date.parse(one.at) < Date.parse(other.at) ? 1 : -1));
