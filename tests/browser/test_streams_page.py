@@ -142,6 +142,9 @@ def test_a_pipeline_has_live_charts_its_output_as_table_and_plot_and_its_parts(p
         page = admin.open("pipelines/orders")
         expect(page.get_by_role("heading", name="orders", exact=True)).to_be_visible(timeout=SEEN)
         expect(page.locator(".charts h3")).to_have_text(CHARTS)
+        rates = page.get_by_role("region", name="Rows a second")
+        expect(rates.locator(".said")).to_have_text("newest 209 (done), highest 209 (done)")
+        expect(page.get_by_role("img", name="Rows of state: newest 1,009, highest 1,009")).to_be_visible()
         lag = page.get_by_label("Lag by partition")
         expect(lag.locator(".u-legend .u-label")).to_have_text(["orders-0", "orders-1"])
         page.get_by_text("Output: newest rows and plot").click()
@@ -300,6 +303,25 @@ def test_airflow_shows_the_page_in_its_navigation(people: Visitors) -> None:
         admin.page.goto(f"{admin.url}/plugin/streams")
         frame = admin.page.frame_locator("iframe")
         expect(frame.locator("tr.row")).to_have_count(6, timeout=SEEN)
+
+
+def test_a_form_takes_the_focus_and_gives_it_back_also_to_a_page_that_was_drawn_anew(
+    people: Visitors, project: SmallProject
+) -> None:
+    with people.visit("admin") as admin:
+        page = admin.open("pipelines/down")
+        start = page.get_by_role("button", name="Start", exact=True)
+        start.focus(timeout=SEEN)
+        page.keyboard.press("Enter")
+        form = page.get_by_role("dialog", name="Run stream__down")
+        expect(form.locator("[name=action]")).to_be_focused(timeout=SEEN)
+        plane = project.plane()
+        again = Desired(state="stopped", by="tests", reason=f"{HOSTILE} again")
+        write_desired(plane.store, plane.layout, "down", again)
+        expect(page.locator("article")).to_contain_text(f"{HOSTILE} again", timeout=SEEN)
+        page.keyboard.press("Escape")
+        expect(form).to_have_count(0)
+        expect(start).to_be_focused()
 
 
 def test_a_held_stream_is_red_its_button_leads_to_its_release_and_released_it_runs_and_is_green(

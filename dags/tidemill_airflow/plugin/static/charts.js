@@ -3,6 +3,7 @@
 import uPlot from "./vendor/uPlot.esm.js";
 import { el } from "./dom.js";
 import { colour } from "./theme.js";
+import { rate } from "./words.js";
 
 const HEIGHT = 150;
 
@@ -48,6 +49,20 @@ function says(series) {
   return Object.values(series).some((values) => values.some((value) => value));
 }
 
+// What a chart shows, for whoever does not see it: the newest and the highest value, of several series the highest.
+function describe(root, title, series) {
+  const top = (pick) => Object.entries(series)
+    .map(([name, values]) => ({ name, value: pick(values.filter(Number.isFinite)) }))
+    .filter(({ value }) => value !== undefined)
+    .reduce((one, other) => (other.value > one.value ? other : one));
+  const words = ({ name, value }) => (Object.keys(series).length > 1 ? `${rate(value)} (${name})` : rate(value));
+  const said = `newest ${words(top((values) => values.at(-1)))}, highest ${words(top((values) => (values.length ? Math.max(...values) : undefined)))}`;
+  root.parentElement.querySelector(".said").textContent = said;
+  const canvas = root.querySelector("canvas");
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", `${title}: ${said}`);
+}
+
 export function chartsOf() {
   const element = el("div", { class: "charts" });
   let drawn = new Map();
@@ -59,13 +74,16 @@ export function chartsOf() {
     const wanted = CHARTS.map((chart) => ({ title: chart.title, series: chart.series(points) })).filter(({ series }) => says(series));
     const keys = wanted.map(({ title, series }) => `${title} ${Object.keys(series)}`);
     if (keys.join() !== [...drawn.keys()].join()) rebuild(wanted, keys);
-    wanted.forEach(({ series }, place) => drawn.get(keys[place]).setData([times, ...Object.values(series)]));
+    wanted.forEach(({ title, series }, place) => {
+      drawn.get(keys[place]).setData([times, ...Object.values(series)]);
+      describe(drawn.get(keys[place]).root, title, series);
+    });
     if (!wanted.length) element.replaceChildren(el("p", { class: "faint" }, "No batch has been reported yet."));
   }
 
   function rebuild(wanted, keys) {
     for (const plot of drawn.values()) plot.destroy();
-    const cards = wanted.map(({ title }) => el("section", { class: "card", "aria-label": title }, el("h3", {}, title)));
+    const cards = wanted.map(({ title }) => el("section", { class: "card", "aria-label": title }, el("h3", {}, title), el("p", { class: "said" })));
     element.replaceChildren(...cards);
     drawn = new Map(wanted.map(({ series }, place) => [keys[place], plotIn(cards[place], Object.keys(series))]));
   }

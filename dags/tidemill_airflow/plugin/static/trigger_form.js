@@ -10,16 +10,23 @@ export async function openTriggerForm(action) {
   const body = el("div", {}, "reading the form…");
   const title = el("h1", { id: "form-title" }, `Run ${action.dag_id}`);
   const close = () => { dialog.close(); };
-  const dialog = el("dialog", { "aria-labelledby": "form-title", onclose: () => { dialog.remove(); opener?.focus?.(); } }, title, body);
+  const dialog = el("dialog", { "aria-labelledby": "form-title", onclose: () => { dialog.remove(); giveFocusBackTo(opener); } }, title, body);
   document.body.append(dialog);
   dialog.showModal();
   try {
     body.replaceChildren(formOf(action, await dagDetails(action.dag_id), close));
-    body.querySelector("input, select, button")?.focus();
   } catch (error) {
     const words = error.status === 404 ? `Airflow knows no DAG ${action.dag_id} yet.` : error.message;
     body.replaceChildren(note("bad", words), el("div", { class: "bar" }, el("button", { type: "button", onclick: close }, "Close")));
   }
+  body.querySelector("input, select, button")?.focus();
+}
+
+// The page may have been drawn anew behind the form; then the button that says the same has the focus.
+function giveFocusBackTo(opener) {
+  const wordsOf = (button) => button.getAttribute("aria-label") ?? button.textContent;
+  const same = opener.isConnected ? opener : [...document.querySelectorAll("main button")].find((each) => wordsOf(each) === wordsOf(opener));
+  (same ?? document.getElementById("main")).focus();
 }
 
 function formOf(action, dag, close) {
