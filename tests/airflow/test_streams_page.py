@@ -20,12 +20,16 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.support.fake_driver import ROOT
-from tests.support.small_project import INCREMENTAL
+from tests.support.grown_state import write_grown_state
+from tests.support.measured_batches import write_measured
+from tests.support.small_project import INCREMENTAL, STREAM
 from tests.support.streams_page import StreamsPage, streams_page
+from tidemill.checkpoint.current import read_or_create_current
 from tidemill.checkpoint.desired import Desired, write_desired
 from tidemill.checkpoint.holds import Hold, drop_hold, take_hold
 from tidemill.checkpoint.status import read_status
 from tidemill.control.decide.streams import reconcile_streams
+from tidemill.spec.project import resolve_pipeline
 
 STATIC = ROOT / "dags/tidemill_airflow/plugin/static"
 
@@ -169,6 +173,22 @@ def test_a_pipeline_is_explained_in_sentences(page: StreamsPage) -> None:
     assert "Reads the source rate." in said["What it does"]
     assert said["How it stands"][0] == "Asked of it: running."
     assert list(said) == ["What it does", "How it stands", "What it waits for"]
+
+
+def test_what_would_help_has_advice_for_the_pipeline_that_is_asked_for(page: StreamsPage) -> None:
+    plane = page.project.plane()
+    page.project.declare("slow", STREAM + "run: {trigger: 10 seconds}\n")
+    read_or_create_current(plane.store, plane.layout, "slow")
+    write_grown_state(Path(plane.layout.checkpoint("slow", "g0001")))
+    write_measured(resolve_pipeline(plane.environment, "slow"), milliseconds=30_000)
+    page.look()
+    said = {each["heading"]: each["sentences"] for each in page.get("/api/pipelines/slow/explanation").json()}
+    assert said["Where its time goes"][0] == "A typical batch takes 30 seconds for 500 rows."
+    growth, late = said["What would help"]
+    assert "TIDE-CKPT-055 slow: The state has grown all the time: there is no watermark" in growth
+    assert "declare `event_time: {column: …, watermark: …}`" in growth
+    assert "TIDE-TUNE-001 slow: " in late
+    assert "raise `run.trigger`, to 45 seconds" in late
 
 
 def test_the_graph_links_sources_pipelines_and_tables(page: StreamsPage) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tidemill.checkpoint.doctor.advice import advice
-from tidemill.checkpoint.doctor.examine import measured_for
+from tidemill.checkpoint.doctor.examine import advice_for
 from tidemill.control.backfills import Backfill, list_backfills
 from tidemill.control.explanation import explain_pipeline
 from tidemill.control.hygiene import line_of
@@ -56,10 +55,10 @@ def explanation_of(plane: ControlPlane, state: PipelineState) -> list[Paragraph]
         SpecError: If the declaration cannot be read.
     """
     name = state.facts.pipeline
-    measured = measured_for(plane.store, plane.environment, name)
-    explained = explain_pipeline(resolve_pipeline(plane.environment, name), state, measured)
-    advised = () if measured is None else tuple(map(line_of, advice(measured)))
-    said = [*explained.paragraphs, *([("What would help", advised)] if advised else [])]
+    advised = advice_for(plane.store, plane.environment, name)
+    explained = explain_pipeline(resolve_pipeline(plane.environment, name), state, advised.measured)
+    helps = tuple(map(line_of, advised.findings))
+    said = [*explained.paragraphs, *([("What would help", helps)] if helps else [])]
     return [Paragraph(heading=heading, sentences=sentences) for heading, sentences in said]
 
 

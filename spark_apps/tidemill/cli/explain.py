@@ -25,8 +25,7 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say in sentences what a pipeline does, what it waits for, and why it is slow."""
-    from tidemill.checkpoint.doctor.advice import advice
-    from tidemill.checkpoint.doctor.examine import measured_for
+    from tidemill.checkpoint.doctor.examine import advice_for
     from tidemill.control.explanation import explain_pipeline
     from tidemill.control.hygiene import line_of
     from tidemill.control.stream_status import pipeline_states
@@ -34,15 +33,14 @@ def explain(
     invocation = invocation_of(context)
     declared, plane = invocation.pipeline(pipeline), invocation.control_plane()
     (state,) = pipeline_states(plane, {pipeline: plane.look_at(pipeline)})
-    measured = measured_for(plane.store, plane.environment, pipeline)
-    explained = explain_pipeline(declared, state, measured)
-    advised = [] if measured is None else advice(measured)
+    advised = advice_for(plane.store, plane.environment, pipeline)
+    explained = explain_pipeline(declared, state, advised.measured)
     if as_json:
-        told = {"advice": [finding.document() for finding in advised]}
+        told = {"advice": [finding.document() for finding in advised.findings]}
         print_json({"pipeline": pipeline, **explained.document(), **told})
         return
     _say(explained)
-    for finding in advised:
+    for finding in advised.findings:
         say(f"  {plain(line_of(finding))}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -96,11 +97,11 @@ def _say_advice(plane: ControlPlane, pipeline: str | None) -> None:
         say(line_of(finding))
 
 
-def _advice(plane: ControlPlane, pipeline: str | None) -> list[Finding] | None:
+def _advice(plane: ControlPlane, pipeline: str | None) -> Sequence[Finding] | None:
     """Of one pipeline; a look at all must stay quick."""
     from tidemill.checkpoint.doctor.examine import advice_for
 
-    return None if pipeline is None else advice_for(plane.store, plane.environment, pipeline)
+    return None if pipeline is None else advice_for(plane.store, plane.environment, pipeline).findings
 
 
 def _states(plane: ControlPlane, pipeline: str | None) -> list[PipelineState]:
@@ -181,7 +182,7 @@ def _tables(plane: ControlPlane, state: PipelineState) -> list[str]:
     return [catalogued_name(catalog, sink.table) for sink in sinks]
 
 
-def _document(state: PipelineState, advice: list[Finding] | None) -> dict[str, Any]:
+def _document(state: PipelineState, advice: Sequence[Finding] | None) -> dict[str, Any]:
     facts, seen = state.facts, state.status
     told = {} if advice is None else {"advice": [finding.document() for finding in advice]}
     running = facts.running

@@ -10,7 +10,7 @@ from tests.support.checkpoints import write_planned
 from tests.support.clinic import Clinic
 from tests.support.conf_project import ConfProject
 from tests.support.measured_batches import progress
-from tidemill.checkpoint.doctor.examine import advice_for
+from tidemill.checkpoint.doctor.examine import Advised, advice_for
 from tidemill.checkpoint.doctor.measured import Measured, MeasuredState
 from tidemill.checkpoint.doctor.read_measured import measured_of, read_measured
 from tidemill.checkpoint.query_report import read_query_report
@@ -111,5 +111,5 @@ def test_advice_for_one_pipeline_is_refused_by_nothing(clinic: Clinic) -> None:
     clinic.healthy()
     clinic.measured(milliseconds=30_000)
     environment = clinic.project.load()
-    assert [found.finding_id for found in advice_for(clinic.store, environment, "orders")] == [LATE]
-    assert advice_for(clinic.store, environment, "unheard_of") == []
+    assert [found.finding_id for found in advice_for(clinic.store, environment, "orders").findings] == [LATE]
+    assert advice_for(clinic.store, environment, "unheard_of") == Advised()

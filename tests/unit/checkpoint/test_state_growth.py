@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import io
-import json
-import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.clinic import Clinic
 from tests.support.conf_project import ConfProject
-from tidemill.checkpoint.doctor.state_growth import TREND_BATCHES, StateTrend, read_trend
+from tests.support.declared import declared
+from tests.support.grown_state import write_grown_state
+from tidemill.checkpoint.doctor.state_growth import TREND_BATCHES, StateTrend, cure_of, read_trend
 from tidemill.checkpoint.reading.state_folder import read_state_folder
 
 MB = 2**20
@@ -33,27 +33,12 @@ def test_what_counts_as_growth(last_batch: int, sizes: tuple[int, int, int], gro
     assert StateTrend(0, last_batch, sizes).only_grows is grows
 
 
-def write_snapshot(partition: Path, version: int, size: int) -> None:
-    """A RocksDB snapshot as Spark writes it: the zip names the data file, which stands beside it."""
-    (partition / "SSTs").mkdir(parents=True, exist_ok=True)
-    name = f"{version:06}-x.sst"
-    with (partition / "SSTs" / name).open("wb") as data:
-        data.truncate(size)
-    described = {"sstFiles": [{"localSstName": "1.sst", "dfsSstFileName": name, "sizeBytes": size}]}
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
-        archive.writestr("metadata", "v1\n" + json.dumps(described))
-    (partition / f"{version}.zip").write_bytes(content.getvalue())
-
-
 def test_the_sizes_of_all_partitions_are_added_at_the_first_the_middle_and_the_last_snapshot(
     tmp_path: Path,
 ) -> None:
     clinic = Clinic(ConfProject(tmp_path))
     checkpoint = clinic.healthy()
-    for partition in ("state/0/0", "state/0/1"):
-        for place, version in enumerate(range(10, 70, 10), 1):
-            write_snapshot(checkpoint / partition, version, place * 10 * MB)
+    write_grown_state(checkpoint)
     layout = clinic.project.load().layout
     trend = read_trend(clinic.store, read_state_folder(clinic.store, layout, "orders"))
     assert trend is not None
@@ -69,3 +54,71 @@ def test_a_checkpoint_without_state_has_no_trend(tmp_path: Path) -> None:
         read_trend(clinic.store, read_state_folder(clinic.store, clinic.project.load().layout, "orders"))
         is None
     )
+
+
+TIMED = {"event_time": {"column": "at", "watermark": "2 days"}}
+ORDERS = {"kafka": {"topic": "orders"}}
+TWO = {
+    "source": None,
+    "transform": "a:b",
+    "sources": {"orders": {**ORDERS, **TIMED}, "shops": {"kafka": {"topic": "shops"}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("keys", "operators", "moves", "watermark", "problem", "fix"),
+    [
+        ({}, ["dedupe"], False, "none", "there is no watermark, so", "declare `event_time: {column"),
+        ({}, [], False, "none", "there is no watermark, so", "declare `event_time: {column"),
+        ({}, ["dedupe"], True, "the transform's", "nothing seems to clear it", "shorten its `withWatermark`"),
+        (
+            TIMED,
+            ["stateStoreSave"],
+            True,
+            "2 days",
+            "nothing seems",
+            "shorten `event_time.watermark` (2 days)",
+        ),
+        (TIMED, [], False, "2 days", "nothing seems", "`event_time.watermark` (2 days)"),
+        (
+            TWO,
+            ["symmetricHashJoin"],
+            False,
+            "orders: 2 days, shops: none",
+            "there is no watermark of the source shops",
+            "declare `event_time: {column: …, watermark: …}` of the source shops",
+        ),
+        ({}, ["transformWithStateExec"], False, "none", "what its transform keeps", "`ttl_duration_ms`"),
+        (
+            TIMED,
+            ["transformWithStateExec", "dedupe"],
+            True,
+            "2 days",
+            "nothing seems",
+            "`event_time.watermark`",
+        ),
+    ],
+    ids=[
+        "no watermark",
+        "operators that are not known",
+        "a watermark of the transform's",
+        "a watermark that is long",
+        "a watermark that has not moved yet",
+        "one stream of two without",
+        "state of the transform's own",
+        "state of both kinds",
+    ],
+)
+def test_the_cure_is_the_line_of_conf_that_bounds_this_state(  # noqa: PLR0913  # one row of the table
+    tmp_path: Path,
+    keys: dict[str, Any],
+    operators: list[str],
+    moves: bool,
+    watermark: str,
+    problem: str,
+    fix: str,
+) -> None:
+    cure = cure_of(declared(tmp_path, **keys).spec, operators, "orders", moves=moves)
+    assert cure.watermark == watermark
+    assert problem in cure.problem
+    assert fix in cure.fix

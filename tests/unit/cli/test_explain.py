@@ -12,6 +12,7 @@ import pytest
 from tests.support.clinic import Clinic
 from tests.support.command_line import CommandLine
 from tests.support.conf_project import ConfProject
+from tests.support.grown_state import write_grown_state
 from tests.support.small_project import SmallProject, small_project
 from tests.support.stream_requests import request
 from tidemill.checkpoint.desired import Desired, write_desired
@@ -92,6 +93,20 @@ def test_why_it_is_slow_is_told_with_the_line_of_conf_to_change(
     assert "That is 300% of its trigger." in tidemill.out
     assert "warning TIDE-TUNE-001 orders: " in tidemill.out
     assert "`run.trigger`, to 45 seconds" in tidemill.out
+
+
+def test_state_that_only_grows_is_told_with_the_line_that_bounds_it(
+    tidemill: CommandLine, project: ConfProject
+) -> None:
+    clinic = Clinic(project)
+    write_grown_state(clinic.healthy())
+    (advice,) = tidemill.json("explain", "orders")["advice"]
+    assert (advice["id"], advice["facts"]["operators"]) == ("TIDE-CKPT-055", "dedupe")
+    assert tidemill("explain", "orders") == 0
+    assert "there is no watermark, so it keeps every key for ever" in tidemill.out
+    assert "declare `event_time: {column: …, watermark: …}`" in tidemill.out
+    (state,) = tidemill.json("status", "orders")
+    assert [told["id"] for told in state["advice"]] == ["TIDE-CKPT-055"]
 
 
 def test_too_few_batches_tell_nothing(tidemill: CommandLine, project: ConfProject) -> None:

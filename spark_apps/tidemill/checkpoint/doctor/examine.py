@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tidemill.checkpoint.current import read_current
 from tidemill.checkpoint.doctor.advice import advice
 from tidemill.checkpoint.doctor.measured import Measured
 from tidemill.checkpoint.doctor.read_measured import read_measured
@@ -29,7 +28,6 @@ from tidemill.checkpoint.doctor.state_growth import growth_findings
 from tidemill.checkpoint.findings import Finding, Severity, worst_first
 from tidemill.checkpoint.gate import examine as gate_findings
 from tidemill.checkpoint.gate import gather_facts
-from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.checkpoint.reading.state_folder import StateFolder, read_state_folder
 from tidemill.checkpoint.retention.clock import (
     ASSUMED_BROKER,
@@ -107,23 +105,28 @@ def examine(
     return Examination(len(declared & set(chosen)), len(folders), tuple(worst_first(findings)))
 
 
-def advice_for(store: Store, environment: Environment, name: str) -> list[Finding]:
-    """What the measured values of one pipeline say; nothing where they cannot be read."""
-    measured = measured_for(store, environment, name)
-    return [] if measured is None else advice(measured)
+@dataclass(frozen=True)
+class Advised:
+    """What was measured of one pipeline, and what would help it.
+
+    Args:
+        measured: None where it cannot be read.
+        findings: Advice only; nothing that refuses a start.
+    """
+
+    measured: Measured | None = None
+    findings: tuple[Finding, ...] = ()
 
 
-def measured_for(store: Store, environment: Environment, name: str) -> Measured | None:
-    """The measured values of one pipeline; None where they cannot be read."""
+def advice_for(store: Store, environment: Environment, name: str) -> Advised:
+    """What the measured values and the state of one pipeline say; nothing where they cannot be read."""
     try:
         pipeline = resolve_pipeline(environment, name)
-        live = read_current(store, environment.layout, name)
-        if live is None:
-            return None
-        path = environment.layout.checkpoint(name, live.generation)
-        return read_measured(store, pipeline, path, CheckpointBatches(store, path).commit_ids())
+        folder = read_state_folder(store, environment.layout, name)
+        measured = _measured(store, pipeline, folder)
+        return Advised(measured, () if measured is None else tuple(_advice(store, folder, measured)))
     except TidemillError:
-        return None
+        return Advised()
 
 
 @dataclass(frozen=True)
@@ -162,19 +165,24 @@ def _state_findings(
     source = shortest(
         found for s in pipeline.streams.values() if (found := _source_retention(s, broker)) is not None
     )
+    measured = _measured(store, pipeline, folder)
     return [
         *folder_findings(folder, now),
         *backup_findings(folder, now, severity),
-        *growth_findings(store, folder),
         *reach_findings(folder, retention_of(pipeline.spec), now),
         *(clock_findings(folder, source, now) if source is not None else []),
         *_gate_findings(store, pipeline, folder),
-        *(
-            advice(read_measured(store, pipeline, folder.live.path, folder.live.commits))
-            if folder.live
-            else []
-        ),
+        *(_advice(store, folder, measured) if measured is not None else []),
     ]
+
+
+def _measured(store: Store, pipeline: Pipeline, folder: StateFolder) -> Measured | None:
+    live = folder.live
+    return None if live is None else read_measured(store, pipeline, live.path, live.commits)
+
+
+def _advice(store: Store, folder: StateFolder, measured: Measured) -> list[Finding]:
+    return [*growth_findings(store, folder, measured.pipeline.spec), *advice(measured)]
 
 
 def _source_retention(pipeline: Pipeline, broker: SourceRetention | None) -> SourceRetention | None:

@@ -6,14 +6,17 @@ dies of it, weeks later, and a bigger driver only moves the day.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from tidemill.checkpoint.findings import Finding
+from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.reading.state_damage import snapshot_data
 from tidemill.checkpoint.reading.state_files import StoreFiles, VersionFile
 from tidemill.checkpoint.reading.state_folder import StateFolder
 from tidemill.checkpoint.reading.state_inventory import read_inventory
+from tidemill.spec.pipeline import PipelineSpec
+from tidemill.spec.units import format_duration
 from tidemill.storage.store import Store
 
 # Batches between the oldest and the newest snapshot that say anything about a trend.
@@ -24,6 +27,9 @@ GROWTH = 2.0
 
 # Bytes below which growth is no matter, and RocksDB's own files are most of it.
 WORTH_A_WORD = 64 * 2**20
+
+# Operators whose state only the transform's own code removes.
+_OWN_STATE = "transformWithState"
 
 
 @dataclass(frozen=True)
@@ -48,29 +54,91 @@ class StateTrend:
         return enough and first < middle < last and last >= GROWTH * max(first, 1)
 
 
-def growth_findings(store: Store, folder: StateFolder) -> list[Finding]:
+@dataclass(frozen=True)
+class Cure:
+    """What would bound a state that only grows.
+
+    Args:
+        problem: What is wrong, as far as the declaration tells.
+        watermark: The watermarks that are declared, or that one is missing.
+        fix: What to change.
+    """
+
+    problem: str
+    watermark: str
+    fix: str
+
+
+def growth_findings(store: Store, folder: StateFolder, spec: PipelineSpec) -> list[Finding]:
     """TIDE-CKPT-055, if the state of the live checkpoint only grows."""
-    trend = read_trend(store, folder)
-    if trend is None or not trend.only_grows:
+    live, trend = folder.live, read_trend(store, folder)
+    if live is None or trend is None or not trend.only_grows:
         return []
     first, middle, last = trend.sizes
     batches = trend.last_batch - trend.first_batch
+    operators = tuple(operator.name for operator in CheckpointReader(store, live.path).operators)
+    moves = folder.status is not None and folder.status.watermark is not None
+    cure = cure_of(spec, operators, folder.name, moves=moves)
     return [
         Finding(
             "TIDE-CKPT-055",
             "warning",
             folder.name,
-            "The state has grown all the time; nothing seems to clear it.",
+            cure.problem,
             {
                 "batches": batches,
                 "bytes": f"{first} -> {middle} -> {last}",
                 "a_batch": (last - first) // batches,
+                "operators": ", ".join(operators) or "not known",
+                "watermark": cure.watermark,
             },
-            "see that the transform's keys are bounded and that its watermark moves: tidemill checkpoint "
-            f"inspect {folder.name}",
+            cure.fix,
             "checkpoint-doctor",
         )
     ]
+
+
+def cure_of(spec: PipelineSpec, operators: Collection[str], name: str, *, moves: bool) -> Cure:
+    """What would bound the state.
+
+    Args:
+        spec: Of the pipeline.
+        operators: Spark's names of its stateful operators.
+        name: Of the pipeline.
+        moves: Whether Spark has told a watermark: the transform may have one of its own.
+    """
+    times = {key: stream.event_time for key, stream in spec.streams.items()}
+    declared = {
+        key: format_duration(event_time.watermark)
+        for key, event_time in times.items()
+        if event_time is not None
+    }
+    missing = [] if moves and not declared else [key for key in times if key not in declared]
+    named = spec.has_named_streams
+    told = [f"{key}: {watermark}" if named else watermark for key, watermark in declared.items()]
+    words = ", ".join([*told, *(f"{key}: none" if named else "none" for key in missing)]) or "the transform's"
+    if operators and all(operator.startswith(_OWN_STATE) for operator in operators):
+        return Cure(
+            "The state has grown all the time: what its transform keeps is not removed as fast as it comes.",
+            words,
+            "give the states of `transformWithState` a time-to-live (`ttl_duration_ms`), or clear them by a "
+            "timer",
+        )
+    if missing:
+        of = f" of the source{'s' if len(missing) > 1 else ''} {', '.join(missing)}" if named else ""
+        return Cure(
+            f"The state has grown all the time: there is no watermark{of}, so it keeps every key for ever.",
+            words,
+            f"declare `event_time: {{column: …, watermark: …}}`{of}, and have the transform group, join or "
+            "deduplicate by that time, too",
+        )
+    shorter = f"shorten `event_time.watermark` ({words})" if declared else "shorten its `withWatermark`"
+    return Cure(
+        "The state has grown all the time; nothing seems to clear it.",
+        words,
+        f"{shorter}; see that the transform's keys are bounded and that its watermark moves: tidemill "
+        f"checkpoint inspect {name}",
+    )
 
 
 def read_trend(store: Store, folder: StateFolder) -> StateTrend | None:
