@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,7 @@ class ReconcileStreams(BaseOperator):
         """Reconcile; returns the action by pipeline."""
         from tidemill.control.decide.report import report_of
 
-        outcomes = self._reconcile()
+        outcomes = self._reconcile(context)
         summary: dict[str, str] = {outcome.pipeline: outcome.decision.action for outcome in outcomes}
         memory = self._recall(context)
         report = report_of(memory, outcomes, datetime.now(UTC))
@@ -78,14 +79,14 @@ class ReconcileStreams(BaseOperator):
         }
         self._remember(context, after_telling(memory, report, tell_all(channels, notices, context)))
 
-    def _reconcile(self) -> list[Outcome]:
+    def _reconcile(self, context: Context) -> list[Outcome]:
         from tidemill.control.decide.streams import reconcile_streams
         from tidemill.control.decide.visit import Outcome, undecided
 
+        run = context["dag_run"]
         try:
-            return reconcile_streams(
-                self.place.open(), tell=lambda outcome: self.log.info("%s", line_of(outcome))
-            )
+            plane = replace(self.place.open(), dag_run=f"{run.dag_id} {run.run_id}")
+            return reconcile_streams(plane, tell=lambda outcome: self.log.info("%s", line_of(outcome)))
         except TidemillError as error:
             return [Outcome(ALL_STREAMS, undecided(error))]
 

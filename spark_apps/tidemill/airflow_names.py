@@ -21,6 +21,9 @@ SHADOW_RUN_DAG_ID = "shadow_run"
 DRIVER_POOL = "tidemill_drivers"
 DRIVER_POOL_VARIABLE = "TIDEMILL_POOL"
 
+# Tells a driver which DAG run has started it, as DAG and run: each line of its log says so.
+DAG_RUN_VARIABLE = "TIDEMILL_DAG_RUN"
+
 
 def asset_uri(table: str, beside: str = "") -> str:
     """Airflow Asset of a table, e.g. `tidemill://tables/silver/orders`, or `tidemill://test/tables/…`.

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.eventually import eventually
 from tests.support.news import NEWS_VARIABLE
 from tests.support.small_project import ENVIRONMENT, SmallProject, small_project
 from tests.support.webhook import webhook
@@ -50,7 +51,8 @@ class Task:
         )
         store = SimpleNamespace(get=self.kept.get, set=self.kept.__setitem__)
         ti = SimpleNamespace(xcom_push=lambda key, value: self.results.append(value))
-        context: Any = {"ti": ti, "asset_state_store": {streams_asset(): store}}
+        run = SimpleNamespace(dag_id="tidemill_streams", run_id=f"manual-{len(self.results)}")
+        context: Any = {"ti": ti, "dag_run": run, "asset_state_store": {streams_asset(): store}}
         try:
             self.results.append(ReconcileStreams(task_id="reconcile", place=place).execute(context))
         except AirflowFailException as failed:
@@ -71,6 +73,17 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Task]:
 def news(tmp_path: Path) -> list[str]:
     file = tmp_path / "news"
     return file.read_text().split("\n--\n")[:-1] if file.exists() else []
+
+
+def test_the_log_of_a_stream_says_which_dag_run_has_started_it(task: Task) -> None:
+    assert task.run() == ""
+    plane = task.project.plane()
+    process = eventually(
+        lambda: (found := plane.running("orders")) and found.process.startswith("pid ") and found.process,
+        "the driver runs",
+    )
+    environ = Path(f"/proc/{str(process).removeprefix('pid ')}/environ").read_bytes()
+    assert b"TIDEMILL_DAG_RUN=tidemill_streams manual-0" in environ.split(b"\0")
 
 
 def test_what_is_wrong_makes_every_run_red_and_is_told_once(task: Task, tmp_path: Path) -> None:

@@ -82,6 +82,7 @@ LAYOUT = Layout("/lake")
         (airflow_names.STREAM_ASSETS_DAG_ID, "stream_assets"),
         (airflow_names.STREAMS_PAGE, "/tidemill/"),
         (airflow_names.streams_page_path("orders"), "/tidemill/#/pipelines/orders"),
+        (airflow_names.DAG_RUN_VARIABLE, "TIDEMILL_DAG_RUN"),
         (airflow_names.BACKFILL_DAG_ID, "tidemill_backfill"),
         (airflow_names.CHECKPOINT_HYGIENE_DAG_ID, "checkpoint_hygiene"),
         (airflow_names.TABLE_MAINTENANCE_DAG_ID, "table_maintenance"),

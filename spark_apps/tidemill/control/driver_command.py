@@ -41,6 +41,7 @@ class DriverRun:
         run_id: Names this run in status, receipts and logs; the same id never runs twice at once.
         arguments: Further arguments, such as a backfill's `--from` and `--to`.
         module: The part that the process runs, or `driver`.
+        dag_run: The DAG run that starts it, where its id does not tell: each line of its log says so.
     """
 
     pipeline: str
@@ -48,6 +49,7 @@ class DriverRun:
     run_id: str
     arguments: tuple[str, ...] = ()
     module: str = "driver"
+    dag_run: str = ""
 
     @property
     def is_part(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tidemill.airflow_names import DAG_RUN_VARIABLE
 from tidemill.checkpoint.root_owner import CONTROL_PLANE_VARIABLE
 
 KEPT = frozenset(
@@ -32,9 +33,10 @@ KEPT_PREFIXES = ("LC_", "TIDEMILL_")
 RUN_ID_VARIABLE = "TIDEMILL_RUN_ID"
 
 
-def started_by(run_id: str, control_plane: str) -> dict[str, str]:
-    """What tells a driver which run it is, and which control plane has started it."""
-    return {RUN_ID_VARIABLE: run_id, CONTROL_PLANE_VARIABLE: control_plane}
+def started_by(run_id: str, control_plane: str, dag_run: str = "") -> dict[str, str]:
+    """What tells a driver which run it is, and which control plane and DAG run have started it."""
+    told = {RUN_ID_VARIABLE: run_id, CONTROL_PLANE_VARIABLE: control_plane}
+    return {**told, DAG_RUN_VARIABLE: dag_run} if dag_run else told
 
 
 def driver_variables(variables: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:

@@ -28,11 +28,19 @@ COMMAND_VARIABLE = "TIDEMILL_DRIVER_COMMAND"
 
 @dataclass(frozen=True)
 class ControlPlane:
-    """What start, stop and reconcile work on."""
+    """What start, stop and reconcile work on.
+
+    Args:
+        environment: The declarations.
+        store: Where its documents are.
+        runtime: Where its drivers run.
+        dag_run: The DAG run that acts, for the logs of the streams that it starts; empty outside of Airflow.
+    """
 
     environment: Environment
     store: Store
     runtime: Runtime
+    dag_run: str = ""
 
     @property
     def layout(self) -> Layout:

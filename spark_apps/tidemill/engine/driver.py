@@ -43,7 +43,7 @@ from tidemill.engine.driver_pod import (
 from tidemill.engine.heartbeat import Heartbeat
 from tidemill.engine.jvm_process import check_jvm, jvm_has_ended
 from tidemill.engine.lineage_sender import open_lineage
-from tidemill.engine.log_lines import log_json_lines
+from tidemill.engine.log_lines import log_json_lines, run_in_log
 from tidemill.engine.models import with_models
 from tidemill.engine.query_reporter import Addresses, QueryReporter
 from tidemill.engine.receipt import make_receipt
@@ -70,7 +70,7 @@ log = structlog.get_logger()
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one pipeline in this process until it ends; returns the exit code."""
     arguments = parse_arguments(argv)
-    log_json_lines(run={"pipeline": arguments.pipeline, "run_id": arguments.run_id})
+    log_json_lines(run=run_in_log(arguments.pipeline, arguments.run_id))
     heartbeat = Heartbeat.of_this_process()
     try:
         project: Project = find_project(arguments.project, own_sources=arguments.sources)

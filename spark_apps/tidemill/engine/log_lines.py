@@ -12,6 +12,8 @@ from contextlib import suppress
 import structlog
 from structlog.typing import EventDict
 
+from tidemill.airflow_names import DAG_RUN_VARIABLE
+
 
 class _Lossy(io.StringIO):
     """Writes each line at once and keeps nothing that could not be written."""
@@ -27,13 +29,22 @@ class _Lossy(io.StringIO):
         return len(text)
 
 
+def run_in_log(pipeline: str, run_id: str, variables: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """What each line of a driver says of its run.
+
+    The id of a bounded run tells which run of which DAG it is; of a stream that reconciliation has started,
+    its starter tells.
+    """
+    run, dag_run = {"pipeline": pipeline, "run_id": run_id}, variables.get(DAG_RUN_VARIABLE)
+    return {**run, "dag_run": dag_run} if dag_run else run
+
+
 def log_json_lines(descriptor: int | None = None, run: Mapping[str, str] | None = None) -> None:
     """Send all log lines to a file descriptor, by default standard error. For entry points only.
 
     Args:
         descriptor: The file.
-        run: What each line says of the run that it is of. The id of a run that a task of Airflow has started
-            tells which run of which DAG that was.
+        run: What each line says of the run that it is of; see `run_in_log`.
     """
     of_run = dict(run or {})
 

@@ -247,6 +247,8 @@ def test_a_driver_gets_what_it_needs_and_nothing_of_airflow() -> None:
     own = {"TIDEMILL_RUN_ID": "run-1", "TIDEMILL_CONTROL_PLANE": "plane-1"}
     given = driver_variables({**airflow, **other, **needed}, started_by("run-1", "plane-1"))
     assert given == {**needed, **own}
+    asked = driver_variables({}, started_by("run-1", "plane-1", "tidemill_streams run-7"))
+    assert asked == {**own, "TIDEMILL_DAG_RUN": "tidemill_streams run-7"}
 
 
 def test_the_drivers_process_really_has_no_variable_of_airflow(

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import structlog
 
-from tidemill.engine.log_lines import log_json_lines
+from tidemill.engine import driver
+from tidemill.engine.log_lines import log_json_lines, run_in_log
 
 
 @pytest.fixture(autouse=True)
@@ -59,3 +60,16 @@ def test_each_line_says_of_which_run_it_is(tmp_path: Path) -> None:
     first, second = [json.loads(line) for line in log_file.read_text().splitlines()]
     assert (first["pipeline"], first["run_id"], first["batch_id"]) == ("orders", "scheduled-1", 3)
     assert second["pipeline"] == "returns"
+
+
+def test_a_driver_says_which_dag_run_has_started_it_if_its_run_id_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run_in_log("orders", "stream-1", {}) == {"pipeline": "orders", "run_id": "stream-1"}
+    monkeypatch.setenv("TIDEMILL_DAG_RUN", "tidemill_streams manual-1")
+    # Its first line, and here its last.
+    where = ("--project", str(tmp_path), "--env", "none", "--pipeline", "orders")
+    assert driver.main([*where, "--mode", "stream", "--run-id", "stream-1"]) != 0
+    line = json.loads(capfd.readouterr().err)
+    told = (line["pipeline"], line["run_id"], line["dag_run"])
+    assert told == ("orders", "stream-1", "tidemill_streams manual-1")

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import create_autospec
 
 import pytest
-from pyspark.sql.streaming.listener import QueryIdleEvent, QueryStartedEvent
+import structlog
+from pyspark.sql.streaming.listener import QueryIdleEvent, QueryProgressEvent, QueryStartedEvent
+from pyspark.sql.streaming.query import StreamingQueryProgress
+from structlog.testing import capture_logs
 
+from tests.support.spark_progress import PROGRESS
 from tidemill.checkpoint.status import Status
 from tidemill.engine.batch import BatchResult
+from tidemill.engine.log_lines import log_json_lines, run_in_log
 from tidemill.engine.reporter import REFRESH_SECONDS, Reporter
 from tidemill.errors import UnavailableError
 from tidemill.ledger.entry import ExpectationCounts
@@ -27,6 +33,14 @@ def started(name: str, query_id: str) -> QueryStartedEvent:
 def idle(query_id: str) -> QueryIdleEvent:
     event = create_autospec(QueryIdleEvent, instance=True, spec_set=True)
     event.configure_mock(id=query_id)
+    return event
+
+
+def progressed(progress: dict[str, Any]) -> QueryProgressEvent:
+    spark = create_autospec(StreamingQueryProgress, instance=True, spec_set=True)
+    spark.configure_mock(json=json.dumps(progress))
+    event = create_autospec(QueryProgressEvent, instance=True, spec_set=True)
+    event.configure_mock(progress=spark)
     return event
 
 
@@ -139,3 +153,46 @@ def test_violations_and_batches_count_since_the_driver_started(reporter: Reporte
 def batch(number: int, at: str, read: int) -> dict[str, Any]:
     source = {"endOffset": {"orders": {"0": read}}, "latestOffset": {"orders": {"0": 5}}}
     return {"batchId": number, "timestamp": at, "sources": [source]}
+
+
+# Of a batch that wrote, left out a late row and set two aside.
+BATCH = BatchResult(7, {}, 2, late=1)
+
+
+def test_a_batch_is_one_line_with_what_it_is_of_and_no_more(reporter: Reporter) -> None:
+    reporter.state("running", generation="g0002", epoch=4)
+    with capture_logs() as lines:
+        reporter.batch(BATCH)
+        reporter.onQueryProgress(progressed({**PROGRESS, "name": "orders", "numInputRows": 50}))
+    assert lines == [
+        {
+            "event": "batch",
+            "log_level": "info",
+            "pipeline": "orders",
+            "batch_id": 7,
+            "generation": "g0002",
+            "epoch": 4,
+            "rows": 50,
+            "milliseconds": 1000,
+            "lag": 110,
+            "late_rows": 1,
+        }
+    ]
+
+
+def test_the_line_of_a_batch_says_in_a_drivers_log_of_which_run_it_is(
+    reporter: Reporter, tmp_path: Path
+) -> None:
+    asked = {"TIDEMILL_DAG_RUN": "tidemill_streams manual-1"}
+    with (tmp_path / "log").open("wb") as file:
+        log_json_lines(file.fileno(), run_in_log("orders", "r", asked))
+        try:
+            reporter.onQueryProgress(progressed({**PROGRESS, "name": "orders"}))
+        finally:
+            structlog.reset_defaults()
+    (line,) = [json.loads(text) for text in (tmp_path / "log").read_text().splitlines()]
+    assert line.keys() == {
+        *("pipeline", "run_id", "dag_run", "batch_id", "generation", "epoch"),
+        *("rows", "milliseconds", "lag", "late_rows", "event", "level", "timestamp"),
+    }
+    assert (line["run_id"], line["dag_run"]) == ("r", "tidemill_streams manual-1")

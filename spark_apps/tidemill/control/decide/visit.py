@@ -153,7 +153,7 @@ def start_stream(plane: ControlPlane, pipeline: Pipeline, run_id: str) -> Starte
         plane.history(name).note(ending)
     try:
         runtime = plane.runtime.of(pipeline.environment)
-        return runtime.start(DriverRun(name, "stream", run_id), digest).driver
+        return runtime.start(DriverRun(name, "stream", run_id, dag_run=plane.dag_run), digest).driver
     except TidemillError as error:
         # What cannot be noted now is known by what it left: a claim without a driver.
         with contextlib.suppress(TidemillError, OSError):

@@ -166,7 +166,7 @@ def _variables(start: Start) -> list[Part]:
         pod.NAMESPACE_VARIABLE: "metadata.namespace",
     }
     fields = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in told.items()]
-    own = started_by(start.run.run_id, start.control_plane)
+    own = started_by(start.run.run_id, start.control_plane, start.run.dag_run)
     return [*fields, *({"name": name, "value": value} for name, value in own.items())]
 
 

@@ -220,7 +220,8 @@ class LocalRuntime:
         # The former driver's last word is not this one's.
         heartbeat.unlink(missing_ok=True)
         write_record(file, record)
-        own = {**started_by(run.run_id, self.identity().id), HEARTBEAT_VARIABLE: str(heartbeat)}
+        told = started_by(run.run_id, self.identity().id, run.dag_run)
+        own = {**told, HEARTBEAT_VARIABLE: str(heartbeat)}
         variables = driver_variables(self.variables, own)
         command = self.command(self.environment, run)
         try:

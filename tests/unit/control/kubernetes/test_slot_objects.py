@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -180,6 +181,10 @@ def test_the_driver_is_told_its_run_and_its_pod(start: Start) -> None:
     ]
     variables = {each["name"]: each for each in container["env"]}
     assert variables["TIDEMILL_RUN_ID"]["value"] == "run-1"
+    assert "TIDEMILL_DAG_RUN" not in variables
+    asked = replace(start, run=replace(start.run, dag_run="tidemill_streams run-7"))
+    told = {each["name"]: each for each in container_of(slot_objects.stateful_set(asked))["env"]}
+    assert told["TIDEMILL_DAG_RUN"]["value"] == "tidemill_streams run-7"
     fields = {
         name: each["valueFrom"]["fieldRef"]["fieldPath"]
         for name, each in variables.items()
