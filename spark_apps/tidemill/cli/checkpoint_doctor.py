@@ -35,11 +35,12 @@ def doctor(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Look at all checkpoints; exit code 1 if anything is wrong now. Writes nothing."""
+    """Look at all checkpoints and streams; exit code 1 if anything is wrong now. Writes nothing."""
     from tidemill.checkpoint.doctor.examine import ask_nobody, examine
 
     invocation = invocation_of(context)
     found = examine(invocation.environment(), pipelines or (), _ask_broker() if broker else ask_nobody)
+    found = _with_streams(invocation, pipelines, found)
     if broker:
         found = _with_hubs(invocation, pipelines, found)
     if as_json:
@@ -56,14 +57,25 @@ def _ask_broker() -> AskBroker:
     return TopicRetention()
 
 
+def _with_streams(invocation: Invocation, names: list[str] | None, found: Examination) -> Examination:
+    """The same, with streams of these pipelines that make no progress."""
+    from tidemill.control.stuck_streams import stuck_stream_findings
+
+    return _with(found, stuck_stream_findings(invocation.environment(), names or ()))
+
+
 def _with_hubs(invocation: Invocation, names: list[str] | None, found: Examination) -> Examination:
     """The same, with what the event hubs of these pipelines say."""
-    from tidemill.checkpoint.findings import worst_first
     from tidemill.control.hubs import hub_findings_of
 
     environment = invocation.environment()
-    findings = hub_findings_of(environment, names or environment.project.pipeline_names())
-    return replace(found, findings=tuple(worst_first([*found.findings, *findings])))
+    return _with(found, hub_findings_of(environment, names or environment.project.pipeline_names()))
+
+
+def _with(found: Examination, more: list[Finding]) -> Examination:
+    from tidemill.checkpoint.findings import worst_first
+
+    return replace(found, findings=tuple(worst_first([*found.findings, *more])))
 
 
 def _document(found: Examination) -> dict[str, object]:

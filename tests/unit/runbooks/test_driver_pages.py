@@ -13,7 +13,7 @@ from tests.support.eventually import eventually
 from tests.support.patient import ORDERS, Patient
 from tests.support.runbook_acts import batch, ended, goes_on_by_itself, mended, put_back, rows, waits
 from tests.support.runbook_pages import runbook_pages
-from tests.support.runbook_story import Act, Refused, Story, Told
+from tests.support.runbook_story import Act, Refused, Story, Told, Warned
 from tidemill.control.decide.endings import Ending
 from tidemill.control.decide.facts import Facts
 from tidemill.control.decide.hung import NO_PROGRESS_PAGE
@@ -23,6 +23,8 @@ from tidemill.control.decide.stream_facts import gather_facts
 from tidemill.spec.restarts import RestartPolicy
 
 STATUS = "tidemill status PIPELINE"
+DOCTOR = "tidemill checkpoint doctor PIPELINE"
+STUCK = "TIDE-CTRL-016"
 STATUS_AS_JSON = "tidemill status PIPELINE --json"
 START = "tidemill start PIPELINE"
 STOP = "tidemill stop PIPELINE"
@@ -125,6 +127,12 @@ def stall(patient: Patient) -> list[str]:
     """What is said of a stream without progress: the errors in it, and the page."""
     found = stall_of(facts_of(patient))
     return [] if found is None else [*re.findall(r"TIDE-[A-Z0-9]+-\d{3}", found.reason), found.runbook]
+
+
+def stuck_by_the_doctor(patient: Patient) -> list[str]:
+    """What the doctor says of a stream without progress: its id, and the page."""
+    found = patient.doctor().get(STUCK)
+    return [] if found is None else [STUCK, found["runbook"]]
 
 
 def old_rows_were_brought_back(patient: Patient) -> None:
@@ -286,7 +294,7 @@ STORIES = [
         "a driver says why it cannot go on",
         late("waits TIDE-SRC-002", "waiting"),
         ("TIDE-SRC-002",),
-        ["tidemill status", STATUS_AS_JSON, goes_on_by_itself],
+        ["tidemill status", STATUS_AS_JSON, Warned(DOCTOR, STUCK), goes_on_by_itself],
         seen=stall,
         over=batch(2),
     ),
@@ -294,9 +302,9 @@ STORIES = [
         "stream-makes-no-progress",
         "a driver has said nothing of a batch since it was started",
         late("starting", "starting"),
-        (NO_PROGRESS_PAGE,),
+        (STUCK, NO_PROGRESS_PAGE),
         [mended, "tidemill restart PIPELINE --reason TEXT"],
-        seen=stall,
+        seen=stuck_by_the_doctor,
         over=batch(2),
     ),
     Story(

@@ -76,6 +76,12 @@ def columns_changed(patient: Patient) -> None:
     assert patient.tidemill("start", "orders") == 1
 
 
+def last_error_by_the_doctor(patient: Patient) -> list[str]:
+    """With what the last driver ended, and the page for it."""
+    found = patient.doctor().get("TIDE-CKPT-059")
+    return [] if found is None else [found["facts"]["error"], found["runbook"]]
+
+
 def rule_added(patient: Patient) -> None:
     patient.ran(2)
     table = DeltaTable(str(patient.table()))
@@ -188,9 +194,9 @@ STORIES = [
         "table-schema-changed",
         "a column was added by hand",
         columns_changed,
-        ("TIDE-SINK-001",),
+        ("TIDE-SINK-001", "table-schema-changed"),
         [put_back, START],
-        seen=Patient.told_by_status,
+        seen=last_error_by_the_doctor,
     ),
     Story(
         "table-schema-changed",

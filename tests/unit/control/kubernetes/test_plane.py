@@ -10,6 +10,7 @@ import pytest
 from tests.support.cluster_project import ClusterProject
 from tidemill.control.kubernetes.kubernetes_runtime import KubernetesRuntime
 from tidemill.control.plane import open_control_plane
+from tidemill.control.stuck_streams import stuck_stream_findings
 from tidemill.errors import UnavailableError
 
 
@@ -49,3 +50,13 @@ def test_without_a_way_to_the_cluster_there_is_no_control_plane(
     with pytest.raises(UnavailableError) as caught:
         open_control_plane(project.environment, {})
     assert caught.value.error_id == "TIDE-K8S-007"
+
+
+@pytest.mark.parametrize("names", [(), ("orders",)], ids=["all", "one"])
+def test_where_drivers_cannot_be_asked_the_doctor_says_so_and_goes_on(
+    project: ClusterProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "missing"))
+    (found,) = stuck_stream_findings(project.environment, names)
+    assert (found.finding_id, found.severity) == ("TIDE-K8S-007", "note")
+    assert found.problem.startswith("Whether it makes progress could not be asked.")
