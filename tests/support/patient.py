@@ -42,6 +42,7 @@ PLACEHOLDERS = {
     "PIPELINE": "orders",
     "TEXT": "as the page says",
     "BATCH": "1",
+    "TABLE": TABLE,
     "BEGIN": "2026-01-01T00:00:00Z",
     "END": "2026-01-02T00:00:00Z",
     "SIZE": "6h",

@@ -16,26 +16,12 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from tidemill.ledger.small_files import DataFile, why_left, worth_merging
 from tidemill.maintenance.log_listing import LogListing
 from tidemill.storage.store import StoredFile
 
-# Files smaller than this are worth putting together; delta-rs makes files of 100 MB by default.
-SMALL_FILE = 50 * 2**20
-
-# Fewer are not worth a commit, which a MERGE that runs meanwhile may lose against.
-MIN_SMALL_FILES = 16
-
-# Bytes that one task puts together: more is work for executors.
-MAX_BYTES = 4 * 2**30
-
 # Commits since the newest checkpoint; Delta makes one every 100 (delta-rs) or 10 (Spark) by itself.
 MIN_COMMITS = 10
-
-# Features of tables that delta-rs rewrites as Spark does. It cannot keep a table clustered, and refuses what
-# it does not know.
-SUPPORTED_FEATURES = frozenset(
-    {"appendOnly", "invariants", "checkConstraints", "generatedColumns", "changeDataFeed", "timestampNtz"}
-)
 
 
 @dataclass(frozen=True)
@@ -51,21 +37,6 @@ class Need:
     who: str
     version: int | None = None
     since: datetime | None = None
-
-
-@dataclass(frozen=True)
-class DataFile:
-    """A data file of the newest version.
-
-    Args:
-        name: Path below the table's folder.
-        size: In bytes.
-        partition: Values of the partition's columns, as text.
-    """
-
-    name: str
-    size: int
-    partition: str = ""
 
 
 @dataclass(frozen=True)
@@ -136,8 +107,8 @@ def decide(facts: TableFacts, now: datetime) -> Decision:
     """What to do with a table now."""
     floor = oldest_needed(facts, now)
     before, expired = _log_before(facts, floor, now)
-    small = _worth_merging(facts.files)
-    left = _why_left(facts, small)
+    small = worth_merging(facts.files)
+    left = why_left(small, facts.unsupported)
     if not left and before != expired:
         # deltalake 1.6.6 cleans up the log after this commit, whatever it is told.
         left = f"its commit would remove expired log files that are needed: {floor.because}, or the ledger"
@@ -200,24 +171,6 @@ def data_file(name: str) -> str | None:
     if last.startswith((".", "_")) or not last.endswith(".parquet"):
         return None
     return "/".join([*folders, last])
-
-
-def _worth_merging(files: Iterable[DataFile]) -> list[DataFile]:
-    """Small files that have others of their partition beside them."""
-    by_partition: dict[str, list[DataFile]] = {}
-    for file in files:
-        if file.size < SMALL_FILE:
-            by_partition.setdefault(file.partition, []).append(file)
-    return [file for found in by_partition.values() if len(found) > 1 for file in found]
-
-
-def _why_left(facts: TableFacts, small: Collection[DataFile]) -> str:
-    if len(small) < MIN_SMALL_FILES:
-        return f"{len(small)} small files are too few"
-    size = sum(file.size for file in small)
-    if facts.unsupported:
-        return f"needs Spark: {facts.unsupported}"
-    return f"needs Spark: {size} bytes in small files" if size > MAX_BYTES else ""
 
 
 def _log_before(facts: TableFacts, floor: Floor, now: datetime) -> tuple[int | None, int | None]:

@@ -12,8 +12,9 @@ from tidemill.checkpoint.retention.rule import retention_of
 from tidemill.checkpoint.retention.table_properties import table_retention
 from tidemill.errors import DataError
 from tidemill.ledger.read import History, open_table, unreadable_log
+from tidemill.ledger.small_files import data_files, unsupported
 from tidemill.ledger.standing import standing_commits
-from tidemill.maintenance.decide import SUPPORTED_FEATURES, DataFile, TableFacts
+from tidemill.maintenance.decide import TableFacts
 from tidemill.maintenance.log_listing import LogListing, read_listing
 from tidemill.maintenance.needs import Maintained, MaintainedTable, gather_needs
 from tidemill.spec.project import Environment
@@ -64,7 +65,7 @@ def files_since(store: Store, path: str, log: LogListing, version: int) -> set[s
 
     try:
         oldest = DeltaTable(path, version=version, storage_options=access_to(path).delta_options())
-        needed = {file.name for file in _data_files(oldest)}
+        needed = {file.name for file in data_files(oldest)}
     except DeltaError as error:
         raise unreadable_log(path, error) from error
     commits = range(version + 1, log.newest + 1)
@@ -102,7 +103,7 @@ def _facts(  # noqa: PLR0913  # what one look has found
     metadata = delta.metadata()
     kept = table_retention(table.path, metadata.configuration)
     windows = [retention_of(pipeline.spec).deleted_file_retention for pipeline in table.writers]
-    files = tuple(_data_files(delta))
+    files = tuple(data_files(delta))
     needs, unknown = gather_needs(environment, store, table, str(metadata.id))
     unknown += [f"pipeline {name} cannot be read, and might read the table" for name in known.broken]
     name, value = NO_LOG_CLEANUP
@@ -116,28 +117,8 @@ def _facts(  # noqa: PLR0913  # what one look has found
         tuple(needs),
         tuple(unknown),
         _newest_entries(History(table.path, delta), [pipeline.name for pipeline in table.writers]),
-        _unsupported(delta, files),
+        unsupported(delta, files),
     )
-
-
-def _unsupported(delta: DeltaTable, files: tuple[DataFile, ...]) -> str:
-    """Why only Spark can rewrite the table; empty if delta-rs can."""
-    protocol, properties = delta.protocol(), delta.metadata().configuration
-    features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())} - SUPPORTED_FEATURES
-    if properties.get("delta.columnMapping.mode", "none") != "none":
-        features.add("columnMapping")
-    if any(":" in file.name for file in files):
-        features.add("files of another table")
-    return ", ".join(sorted(features))
-
-
-def _data_files(delta: DeltaTable) -> Iterator[DataFile]:
-    columns = delta.get_add_actions()
-    names = [str(name) for name in columns.column_names]
-    for row in zip(*(columns.column(name).to_pylist() for name in names), strict=True):
-        action = dict(zip(names, row, strict=True))
-        partition = json.dumps(action.get("partition") or {}, default=str, sort_keys=True)
-        yield DataFile(unquote(str(action["path"])), int(action["size_bytes"]), partition)
 
 
 def _named_files(content: bytes) -> Iterator[str]:

@@ -12,6 +12,7 @@ import pytest
 from tests.support.declared import declared
 from tidemill.checkpoint.doctor.advice import RULES, advice
 from tidemill.checkpoint.doctor.measured import Measured, MeasuredBatch, MeasuredState, MeasuredTopic
+from tidemill.checkpoint.doctor.measured_table import MANY_SMALL_FILES, MeasuredTable
 from tidemill.checkpoint.findings import Finding
 
 GB = 2**30
@@ -78,6 +79,12 @@ def both(*changes: Change) -> Change:
 def long(milliseconds: int, **more: Any) -> Change:
     """Batches that take so long, nearly all of it for their work."""
     return batches(milliseconds=milliseconds, work_milliseconds=milliseconds - 50, **more)
+
+
+def table(small: int = MANY_SMALL_FILES, left: str = "") -> Change:
+    """One of its tables has so many small files, of 20 kB, and one large one."""
+    found = MeasuredTable("bronze/orders", small + 1, small, 20_000 * small, left)
+    return lambda m: replace(m, tables=[MeasuredTable("bronze/few", 20_000, 7, 7), found])
 
 
 NO_LIMIT = {"source": {"kafka": {"topic": "orders"}}}
@@ -182,6 +189,16 @@ SPEAKS: list[Speaks] = [
         {"partition": "3", "behind_of_it": 5_000, "behind_of_all": 5_000},
         "the producer's",
     ),
+    (
+        "TIDE-TUNE-013",
+        table(),
+        {},
+        {"table": "bronze/orders", "files": 10_001, "small_files": 10_000, "mean_size": "20.0 kB"},
+        "tidemill table maintain bronze/orders --apply, or each day the DAG table_maintenance; a longer "
+        "`run.trigger` than 10 seconds",
+    ),
+    ("TIDE-TUNE-013", table(), BY_SCHEDULE, {"files": 10_001}, "the DAG table_maintenance"),
+    ("TIDE-TUNE-013", table(left="needs Spark: clustering"), {}, {"files": 10_001}, "OPTIMIZE it by Spark"),
 ]
 
 SILENT = [
@@ -218,6 +235,7 @@ SILENT = [
     ("two partitions, one with three quarters", topic({"0": 3_000, "1": 1_000}), {}),
     ("one partition", topic({"0": 100_000}), {}),
     ("an uneven topic whose partitions are split", topic(UNEVEN), SPLIT),
+    ("small files as maintenance leaves them in a day", table(MANY_SMALL_FILES - 1), {}),
 ]
 
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable, Schema
+from deltalake.transaction import AddAction
 
 from tests.support.checkpoints import write_planned
-from tests.support.clinic import Clinic
+from tests.support.clinic import COLUMNS, Clinic
 from tests.support.conf_project import ConfProject
 from tests.support.measured_batches import progress
 from tidemill.checkpoint.doctor.examine import Advised, advice_for
 from tidemill.checkpoint.doctor.measured import Measured, MeasuredState
+from tidemill.checkpoint.doctor.measured_table import MANY_SMALL_FILES, MeasuredTable, read_tables
 from tidemill.checkpoint.doctor.read_measured import measured_of, read_measured
 from tidemill.checkpoint.query_report import read_query_report
+from tidemill.ledger.small_files import SMALL_FILE
 
 LATE = "TIDE-TUNE-001"
 SKEWED = "TIDE-TUNE-012"
@@ -113,3 +117,25 @@ def test_advice_for_one_pipeline_is_refused_by_nothing(clinic: Clinic) -> None:
     environment = clinic.project.load()
     assert [found.finding_id for found in advice_for(clinic.store, environment, "orders").findings] == [LATE]
     assert advice_for(clinic.store, environment, "unheard_of") == Advised()
+
+
+def test_a_table_of_many_small_files_is_told_by_its_log(clinic: Clinic) -> None:
+    clinic.healthy(batches=1)
+    path = clinic.project.load().layout.table("bronze/orders")
+    sizes = [20_000] * MANY_SMALL_FILES + [SMALL_FILE]
+    adds = [AddAction(f"{n}.parquet", size, {}, 0, True, "{}") for n, size in enumerate(sizes)]
+
+    def told_after(added: list[AddAction]) -> list[MeasuredTable]:
+        DeltaTable(path).create_write_transaction(added, "append", Schema.from_arrow(COLUMNS))
+        DeltaTable(path).create_checkpoint()
+        return list(read_tables(clinic.store, clinic.project.resolve()))
+
+    assert told_after(adds[:100]) == []
+    small_bytes = 20_000 * MANY_SMALL_FILES
+    assert told_after(adds[100:]) == [
+        MeasuredTable("bronze/orders", MANY_SMALL_FILES + 1, MANY_SMALL_FILES, small_bytes)
+    ]
+    finding = clinic.finding("TIDE-TUNE-013")
+    assert (finding.severity, finding.runbook) == ("note", "tuning")
+    (Path(path) / "_delta_log" / "_last_checkpoint").write_text("torn")
+    assert list(read_tables(clinic.store, clinic.project.resolve())) == []

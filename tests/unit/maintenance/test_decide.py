@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tidemill.ledger.small_files import DataFile
 from tidemill.maintenance.decide import (
-    DataFile,
     Need,
     TableFacts,
     data_file,

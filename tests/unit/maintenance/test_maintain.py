@@ -193,7 +193,7 @@ def test_cut_short_anywhere_and_repeated_it_comes_to_the_same(
     orders.age(40)
 
     # The compaction itself would clean up the log.
-    monkeypatch.setattr("tidemill.maintenance.decide.MIN_SMALL_FILES", 1 if step == "compacted" else 99)
+    monkeypatch.setattr("tidemill.ledger.small_files.MIN_SMALL_FILES", 1 if step == "compacted" else 99)
 
     def die(done: str) -> None:
         if done == step:

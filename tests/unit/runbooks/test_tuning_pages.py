@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from tests.support.measured_batches import write_measured
 from tests.support.patient import ORDERS, Patient
@@ -14,6 +15,7 @@ from tests.support.runbook_story import Act, Story, Told
 DOCTOR = "tidemill checkpoint doctor PIPELINE"
 STATUS = "tidemill status PIPELINE"
 SHOW = "tidemill queries show PIPELINE"
+MAINTAIN = "tidemill table maintain TABLE --apply"
 PLAN = "tidemill plan PIPELINE"
 RESTART = "tidemill restart PIPELINE --reason TEXT"
 TUNE = "TIDE-TUNE-"
@@ -56,6 +58,14 @@ def measures(**values: Any) -> Act:
     return measure
 
 
+def makes_a_file_a_batch(patient: Patient) -> None:
+    """Ten thousand batches would take long: a few are many here."""
+    for module in ("advice", "measured_table"):
+        patient.patch.setattr(f"tidemill.checkpoint.doctor.{module}.MANY_SMALL_FILES", 20)
+    patient.ran(20)
+    DeltaTable(str(patient.table())).create_checkpoint()
+
+
 def redeclared(text: str) -> Act:
     def declare(patient: Patient) -> None:
         patient.declare(text)
@@ -79,6 +89,15 @@ STORIES = [
         (TUNE + "002",),
         [redeclared(LIMITED.replace("1000", "7000"))],
         seen=shown_by_status,
+    ),
+    Story(
+        "tuning",
+        "a table of many small files",
+        makes_a_file_a_batch,
+        (TUNE + "013",),
+        [DOCTOR, MAINTAIN],
+        seen=found,
+        goes_on=False,
     ),
     Story(
         "slow-sink",

@@ -16,6 +16,7 @@ TIDE-TUNE-009   planning and logs take most of a batch
 TIDE-TUNE-010   rows come too late for the watermark
 TIDE-TUNE-011   one sink takes most of a batch
 TIDE-TUNE-012   one partition of a topic has most of the records
+TIDE-TUNE-013   a table has many small files
 """
 
 from __future__ import annotations
@@ -25,8 +26,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
+from tidemill.airflow_names import TABLE_MAINTENANCE_DAG_ID
 from tidemill.checkpoint.doctor.measured import Measured, words_of
+from tidemill.checkpoint.doctor.measured_table import MANY_SMALL_FILES, MeasuredTable
 from tidemill.checkpoint.findings import Finding, Severity
+from tidemill.spec.readable import readable_size
 from tidemill.spec.units import format_duration, format_size
 
 # Batches of this many triggers are late by more than a busy moment.
@@ -276,6 +280,34 @@ def _even_out(m: Measured) -> str:
     return f"{split}the lasting cure is the producer's: a key with more values, or none"
 
 
+def _small_files(m: Measured) -> Facts | None:
+    table = _most_small(m)
+    if table is None or table.small < MANY_SMALL_FILES:
+        return None
+    return {
+        "table": table.name,
+        "files": table.files,
+        "small_files": table.small,
+        "mean_size": readable_size(table.small_bytes // table.small),
+    }
+
+
+def _most_small(m: Measured) -> MeasuredTable | None:
+    return max(m.tables, key=lambda table: table.small, default=None)
+
+
+def _put_together(m: Measured) -> str:
+    table = _most_small(m)
+    assert table is not None  # noqa: S101  # it was found
+    longer = f"a longer `run.trigger` than {words_of(m.trigger)} makes fewer and larger ones"
+    fewer = f"; {longer}" if m.trigger else ""
+    if table.left:
+        return f"OPTIMIZE it by Spark (maintenance {table.left}){fewer}"
+    return (
+        f"tidemill table maintain {table.name} --apply, or each day the DAG {TABLE_MAINTENANCE_DAG_ID}{fewer}"
+    )
+
+
 def _backlog(m: Measured) -> str:
     first, last = m.backlog or (0, 0)
     return f"{first} -> {last}"
@@ -374,5 +406,12 @@ RULES = (
         _even_out,
         _is_skew_felt,
         "skewed-source",
+    ),
+    Rule(
+        "TIDE-TUNE-013",
+        "A table has many small files, each of which whoever reads it must open.",
+        _small_files,
+        _put_together,
+        lambda _: False,
     ),
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from statistics import median
 
+from tidemill.checkpoint.doctor.measured_table import MeasuredTable
 from tidemill.spec.project import Pipeline
 from tidemill.spec.units import format_duration
 
@@ -132,6 +133,7 @@ class Measured:
         batches: Newest batches that had records, oldest first.
         state: None without a stateful operator.
         topics: Of Kafka's sources.
+        tables: Those of many files.
         at: When its driver last said something.
     """
 
@@ -139,6 +141,7 @@ class Measured:
     batches: Sequence[MeasuredBatch] = ()
     state: MeasuredState | None = None
     topics: Sequence[MeasuredTopic] = ()
+    tables: Sequence[MeasuredTable] = ()
     at: datetime | None = None
 
     @property

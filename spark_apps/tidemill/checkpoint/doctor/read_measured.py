@@ -1,18 +1,21 @@
 """Reads what was measured of a pipeline, from what its driver and Spark have stored anyway; writes nothing.
 
 Durations, rows, backlog and state are in `query.json`; what was read of each partition is in the offsets of
-the checkpoint. Where a driver has said nothing yet, nothing is known, and no advice is given.
+the checkpoint; small files are in the logs of the tables. Where a driver has said nothing yet, nothing is
+known of its batches, and no advice is given.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
 
 from tidemill.checkpoint.doctor.measured import Measured, MeasuredBatch, MeasuredState, MeasuredTopic
+from tidemill.checkpoint.doctor.measured_table import read_tables
 from tidemill.checkpoint.query_report import QueryReport, read_query_report
 from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.errors import GateRefusedError
@@ -41,7 +44,7 @@ def read_measured(store: Store, pipeline: Pipeline, checkpoint: str, commits: Se
         # Of a version that says other things, or cut: the next batch replaces it.
         report = None
     begin, end = _newest_offsets(CheckpointBatches(store, checkpoint), commits[-NEWEST_BATCHES:])
-    return measured_of(pipeline, report, begin, end)
+    return replace(measured_of(pipeline, report, begin, end), tables=tuple(read_tables(store, pipeline)))
 
 
 def measured_of(pipeline: Pipeline, report: QueryReport | None, begin: Offsets, end: Offsets) -> Measured:
@@ -50,9 +53,8 @@ def measured_of(pipeline: Pipeline, report: QueryReport | None, begin: Offsets, 
         return Measured(pipeline, topics=_topics(begin, end, {}))
     states = [state for state in (report.last_progress or {}).get("stateOperators", ()) if state]
     topics = _topics(begin, end, _behind(report))
-    return Measured(
-        pipeline, batches_of(report), _state(states) if states else None, topics, report.updated_at
-    )
+    found = _state(states) if states else None
+    return Measured(pipeline, batches_of(report), found, topics, at=report.updated_at)
 
 
 def batches_of(report: QueryReport) -> list[MeasuredBatch]:

@@ -1,0 +1,90 @@
+"""Which data files of a table are small, and whether they can be put together without Spark.
+
+Maintenance acts by it, and advice tells of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+# Files smaller than this are worth putting together; delta-rs makes files of 100 MB by default.
+SMALL_FILE = 50 * 2**20
+
+# Fewer are not worth a commit, which a MERGE that runs meanwhile may lose against.
+MIN_SMALL_FILES = 16
+
+# Bytes that one task puts together: more is work for executors.
+MAX_BYTES = 4 * 2**30
+
+# Features of tables that delta-rs rewrites as Spark does. It cannot keep a table clustered, and refuses what
+# it does not know.
+SUPPORTED_FEATURES = frozenset(
+    {"appendOnly", "invariants", "checkConstraints", "generatedColumns", "changeDataFeed", "timestampNtz"}
+)
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A data file of the newest version.
+
+    Args:
+        name: Path below the table's folder.
+        size: In bytes.
+        partition: Values of the partition's columns, as text.
+    """
+
+    name: str
+    size: int
+    partition: str = ""
+
+
+def worth_merging(files: Iterable[DataFile]) -> list[DataFile]:
+    """Small files that have others of their partition beside them."""
+    by_partition: dict[str, list[DataFile]] = {}
+    for file in files:
+        if file.size < SMALL_FILE:
+            by_partition.setdefault(file.partition, []).append(file)
+    return [file for found in by_partition.values() if len(found) > 1 for file in found]
+
+
+def why_left(small: Collection[DataFile], only_spark: str) -> str:
+    """Why small files are left as they are; empty if they are to be put together.
+
+    Args:
+        small: By `worth_merging`.
+        only_spark: By `unsupported`.
+    """
+    if len(small) < MIN_SMALL_FILES:
+        return f"{len(small)} small files are too few"
+    size = sum(file.size for file in small)
+    if only_spark:
+        return f"needs Spark: {only_spark}"
+    return f"needs Spark: {size} bytes in small files" if size > MAX_BYTES else ""
+
+
+def unsupported(delta: DeltaTable, files: Collection[DataFile]) -> str:
+    """Why only Spark can rewrite the table; empty if delta-rs can."""
+    protocol, properties = delta.protocol(), delta.metadata().configuration
+    features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())} - SUPPORTED_FEATURES
+    if properties.get("delta.columnMapping.mode", "none") != "none":
+        features.add("columnMapping")
+    if any(":" in file.name for file in files):
+        features.add("files of another table")
+    return ", ".join(sorted(features))
+
+
+def data_files(delta: DeltaTable) -> Iterator[DataFile]:
+    """The data files of the newest version."""
+    columns = delta.get_add_actions()
+    names = [str(name) for name in columns.column_names]
+    for row in zip(*(columns.column(name).to_pylist() for name in names), strict=True):
+        action = dict(zip(names, row, strict=True))
+        partition = json.dumps(action.get("partition") or {}, default=str, sort_keys=True)
+        yield DataFile(unquote(str(action["path"])), int(action["size_bytes"]), partition)
