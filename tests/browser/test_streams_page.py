@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import deltalake
 import pyarrow as pa
@@ -20,6 +21,7 @@ from tidemill.checkpoint.procedure.audit import AuditEntry, write_audit
 from tidemill.checkpoint.status import read_status
 from tidemill.checkpoint.verbs.backup_manifest import Manifest, backup_folder, digest_of
 from tidemill.control.decide.streams import reconcile_streams
+from tidemill.control.plane import ControlPlane
 
 # What would run if any text of ours became a part of the page.
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
@@ -53,9 +55,9 @@ DONE = 180_000
 
 
 def prepare(project: SmallProject) -> None:
-    """A stream at work, one that is held, one that was stopped with a hostile reason, and others."""
-    for name in ("orders", "down"):
-        project.declare(name)
+    """A stream at work, one that is held, one that was stopped, all with hostile texts, and others."""
+    project.declare("orders")
+    project.declare("down", STREAM.replace("tests", HOSTILE).replace("Rows made", HOSTILE))
     project.declare("hourly", INCREMENTAL)
     project.declare("daily", READS_BRONZE)
     project.declare("payments", STREAM.replace("owner: tests", "owner: till"))
@@ -65,7 +67,8 @@ def prepare(project: SmallProject) -> None:
     reconcile_streams(plane)
     # Holds of streams keep the real driver from its start; nobody starts this one here.
     project.declare("held")
-    hold = Hold(id="audit-1", by="alice", why="the till is being counted", to_do="release hold audit-1")
+    why = f"the till is being counted {HOSTILE}"
+    hold = Hold(id="audit-1", by="alice", why=why, to_do="release hold audit-1")
     take_hold(plane.store, plane.layout, "held", hold)
     eventually(
         lambda: (status := read_status(plane.store, plane.layout, "orders")) and status.batch_id == 0,
@@ -76,8 +79,28 @@ def prepare(project: SmallProject) -> None:
         "at": [begin + timedelta(minutes=minute) for minute in range(20)],
         "value": [float(minute % 7) for minute in range(20)],
         "who": [HOSTILE] * 20,
+        HOSTILE: ["named by a stranger"] * 20,
     }
-    deltalake.write_deltalake(project.environment.layout.table("bronze/orders"), pa.table(rows))
+    deltalake.write_deltalake(plane.layout.table("bronze/orders"), pa.table(rows))
+    reject(plane)
+
+
+def reject(plane: ControlPlane) -> None:
+    """A hostile record in the quarantine of `orders`, for a hostile reason, and a hostile line in its log."""
+    at = [datetime(2026, 1, 1, tzinfo=UTC)]
+    rejected = {
+        "quarantined_at": at,
+        "reason": [f"because of {HOSTILE}"],
+        "value": [f"value {HOSTILE}".encode()],
+        "arrived_at": at,
+        **{name: [f"{name} {HOSTILE}"] for name in ("topic", "file")},
+        **{name: [1] for name in ("partition", "offset", "line")},
+    }
+    deltalake.write_deltalake(plane.layout.quarantine("orders"), pa.table(rejected))
+    driver = plane.running("orders")
+    assert driver is not None
+    with Path(driver.log).open("a") as log:
+        log.write(f"line of {HOSTILE}\n")
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +122,7 @@ def test_the_overview_shows_states_and_reasons_is_searched_filtered_and_sorted(p
         rows = page.locator("tr.row")
         expect(rows).to_have_count(6, timeout=SEEN)
         held = page.locator("tr[data-pipeline=held]")
-        expect(held).to_contain_text("the till is being counted (by alice)")
+        expect(held).to_contain_text(f"the till is being counted {HOSTILE} (by alice)")
         expect(held.locator(".badge.bad")).to_have_text("held")
         runbook = held.get_by_role("link", name="hold", exact=True)
         expect(runbook).to_have_attribute("href", f"{RUNBOOKS}/hold.md")
@@ -120,22 +143,39 @@ def test_the_overview_shows_states_and_reasons_is_searched_filtered_and_sorted(p
         page.get_by_role("button", name="Pipeline", exact=True).click()
         expect(rows.first).to_have_attribute("data-pipeline", "payments")
         page.get_by_label("Group by").select_option("owner")
-        expect(page.locator("tr.group")).to_have_text(["reports (1)", "tests (4)", "till (1)"])
+        expect(page.locator("tr.group")).to_have_text(
+            [f"{HOSTILE} (1)", "reports (1)", "tests (3)", "till (1)"]
+        )
 
 
 def test_a_hostile_reason_and_hostile_rows_are_shown_as_text(people: Visitors) -> None:
     with people.visit("admin") as admin:
         page = admin.open("")
-        expect(page.locator("tr[data-pipeline=down]")).to_contain_text(HOSTILE, timeout=SEEN)
+        elements = page.locator("img, body script")
+        stopped = page.locator("tr[data-pipeline=down]")
+        expect(stopped).to_contain_text(f"stopped by tests: {HOSTILE}", timeout=SEEN)
+        expect(stopped.get_by_role("cell", name=HOSTILE, exact=True)).to_be_visible()
+        admin.open("pipelines/down")
+        expect(page.get_by_text(f"{HOSTILE} from the clock. Owner: {HOSTILE}.")).to_be_visible(timeout=SEEN)
+        assert elements.count() == 0
         admin.open("pipelines/orders")
         page.get_by_text("Output: newest rows and plot").click()
-        expect(page.get_by_role("region", name="Newest rows")).to_contain_text(HOSTILE, timeout=SEEN)
-        assert page.locator("img, body script").count() == 0
+        newest = page.get_by_role("region", name="Newest rows")
+        expect(newest.locator("tbody")).to_contain_text(HOSTILE, timeout=SEEN)
+        expect(newest.locator("thead")).to_contain_text(HOSTILE)
+        page.get_by_role("heading", name="Quarantine").click()
+        expect(page.get_by_role("region", name="Reasons")).to_contain_text(f"because of {HOSTILE}")
+        rejected = page.get_by_role("region", name="Newest records")
+        for what in ("because of", "value", "file"):
+            expect(rejected).to_contain_text(f"{what} {HOSTILE}")
+        page.get_by_role("heading", name="Driver log").click()
+        expect(page.get_by_label("Log", exact=True)).to_contain_text(f"line of {HOSTILE}")
+        assert elements.count() == 0
         for address in (f"pipelines/{HOSTILE}", f"dags/{HOSTILE}", "pipelines/%E0%A4%A"):
             admin.open(address)
             page.reload()
             expect(page.locator("#main")).to_be_attached()
-            assert page.locator("img, body script").count() == 0
+            assert elements.count() == 0
 
 
 def test_a_pipeline_has_live_charts_its_output_as_table_and_plot_and_its_parts(people: Visitors) -> None:
@@ -215,7 +255,8 @@ def test_the_newest_rows_on_the_page_follow_the_table(people: Visitors, project:
         page.get_by_text("Output: newest rows and plot").click()
         newest = page.get_by_role("region", name="Newest rows")
         expect(newest.locator("tbody tr")).to_have_count(20, timeout=SEEN)
-        row = {"at": [datetime(2026, 1, 2, tzinfo=UTC)], "value": [1234.5], "who": ["arrived later"]}
+        at = [datetime(2026, 1, 2, tzinfo=UTC)]
+        row = {"at": at, "value": [1234.5], "who": ["arrived later"], HOSTILE: ["later"]}
         deltalake.write_deltalake(
             project.environment.layout.table("bronze/orders"), pa.table(row), mode="append"
         )
@@ -254,6 +295,7 @@ def test_a_viewer_gets_no_buttons_no_records_and_403(people: Visitors) -> None:
         for part in ("log", "sample", "quarantine/records"):
             assert viewer.answer_to(f"pipelines/orders/{part}") == 403
         assert viewer.answer_to("pipelines/orders/ledger") == 200
+        assert viewer.answer_to_run("stream__orders") == 403
 
 
 def test_who_has_not_logged_in_sees_nothing_and_is_told_so(people: Visitors) -> None:

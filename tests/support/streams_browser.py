@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,21 +11,16 @@ from typing import Literal
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.support.eventually import eventually
 from tests.support.fake_driver import ROOT
 from tests.support.small_project import SmallProject
+from tests.support.streams_server import PROGRAM, streams_server
 from tidemill.control.local.process_identity import start_detached
 from tidemill.control.local.process_session import kill_session
-from tidemill.control.plane import COMMAND_VARIABLE
 from tidemill.dev.airflow_api import log_in
-from tidemill.dev.airflow_standalone import AirflowConfig, AirflowServer, stop_airflow
-from tidemill.dev.airflow_variables import airflow_variables
-from tidemill.dev.ports import LOOPBACK, free_ports
+from tidemill.dev.airflow_standalone import AirflowServer
 
 # Where apt-get puts it.
 CHROMIUM = "/usr/bin/chromium"
-
-PROGRAM = Path(sys.executable).with_name("airflow")
 
 # What the tests leave for people to look at.
 SCREENSHOTS = ROOT / ".cache/screenshots"
@@ -56,6 +48,13 @@ class Person:
         """HTTP status of the page's API, asked from within the page."""
         asked = "path => fetch('/tidemill/api/' + path).then(answer => answer.status)"
         return int(self.page.evaluate(asked, path))
+
+    def answer_to_run(self, dag_id: str) -> int:
+        """HTTP status of Airflow's own API, asked for a run from within the page, as by a button."""
+        asked = """dag => fetch(`/api/v2/dags/${dag}/dagRuns`, {
+            method: "POST", headers: {"Content-Type": "application/json"}, body: '{"logical_date": null}',
+        }).then(answer => answer.status)"""
+        return int(self.page.evaluate(asked, dag_id))
 
     def keep(self, name: str) -> None:
         """Make a screenshot of the window."""
@@ -110,44 +109,13 @@ def visitors(folder: Path, project: SmallProject) -> Iterator[Visitors]:
 
     A DAG run that is asked for stays queued until `Visitors.scheduler`.
     """
-    with api_server(folder / "airflow", project) as (server, variables), sync_playwright() as playwright:
+    asked = {
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer",
+        "TIDEMILL_RUNBOOKS_URL": RUNBOOKS,
+    }
+    serving = streams_server(folder / "airflow", project, asked)
+    with serving as (server, variables), sync_playwright() as playwright:
         # Chromium's own sandbox does not work for root; it opens nothing but this machine's pages.
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield Visitors(browser, server, variables)
         browser.close()
-
-
-@contextmanager
-def api_server(home: Path, project: SmallProject) -> Iterator[tuple[AirflowServer, Mapping[str, str]]]:
-    home.mkdir(mode=0o700)
-    (port,) = free_ports(1)
-    config = AirflowConfig(home, ROOT / "dags", project.folder, port=port, variables=variables_of(project))
-    variables = airflow_variables(config, PROGRAM, (port, *free_ports(2)))
-    for command in (["db", "migrate"], ["dags", "reserialize"]):
-        subprocess.run([PROGRAM, *command], env=variables, check=True, capture_output=True, timeout=120)
-    arguments = [str(PROGRAM), "api-server", "--port", str(port), "--host", LOOPBACK, "--workers", "1"]
-    server = AirflowServer(
-        home, f"http://{LOOPBACK}:{port}", start_detached(arguments, home / "standalone.log", variables)
-    )
-    try:
-        eventually(lambda: is_up(server.url), "Airflow answers", 120)
-        yield server, variables
-    finally:
-        stop_airflow(server)
-
-
-def variables_of(project: SmallProject) -> dict[str, str]:
-    return {
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer",
-        "TIDEMILL_RUNBOOKS_URL": RUNBOOKS,
-        COMMAND_VARIABLE: "tests.support.fake_driver:fake_driver_command",
-        "PYTHONPATH": project.variables["PYTHONPATH"],
-    }
-
-
-def is_up(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}/api/v2/version", timeout=5) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
