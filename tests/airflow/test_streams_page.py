@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -119,6 +121,34 @@ def test_a_viewer_without_rights_gets_no_button_and_no_record(page: StreamsPage)
     assert page.get("/api/pipelines/orders/ledger", role="VIEWER").status_code == 200
 
 
+def test_airflow_itself_refuses_a_viewers_run(page: StreamsPage) -> None:
+    from airflow.api_fastapi.core_api.routes.public.dag_run import dag_run_router
+    from fastapi import FastAPI
+    from fastapi.testclient import TestClient
+
+    airflow = FastAPI()
+    airflow.include_router(dag_run_router)
+    airflow.state.dag_bag = None
+    post = partial(TestClient(airflow).post, "/dags/stream__orders/dagRuns", json={})
+    codes = {role: post(headers=page.login(role)).status_code for role in ("VIEWER", "USER")}
+    # 422: let in, and asked for the date that the body lacks.
+    assert codes == {"VIEWER": 403, "USER": 422}
+    assert post().status_code == 401
+
+
+def test_the_api_describes_itself_and_the_readme_names_its_routes(page: StreamsPage) -> None:
+    document = page.get("/api/openapi.json", role=None).json()
+    text = (ROOT / "dags/README.md").read_text()
+    begin = text.index("described by `/tidemill/api/openapi.json`:")
+    overview, pipeline, *parts, graph = re.findall(
+        r"`([^`]+)`", text[begin : text.index("States are", begin)]
+    )[1:]
+    one = f"{overview}/{{pipeline}}"
+    assert pipeline == "…/pipelines/<name>"
+    told = {overview, graph, one, *(f"{one}/{part}" for part in parts)}
+    assert told == {f"/tidemill{path}" for path in document["paths"]}
+
+
 def test_who_may_run_the_dag_gets_the_buttons_that_help_now(page: StreamsPage) -> None:
     labels = [each["label"] for each in page.get("/api/pipelines/orders", role="USER").json()["actions"]]
     assert labels[:3] == ["Restart", "Suspend", "Stop"]
@@ -134,7 +164,7 @@ def test_a_name_that_is_no_pipeline_is_not_found(page: StreamsPage, name: str) -
 @pytest.mark.parametrize("table", ["../../etc/passwd", "bronze/other", "bronze/orders; DROP", "x" * 5000])
 def test_only_a_table_of_the_pipeline_can_be_sampled(page: StreamsPage, table: str) -> None:
     answer = page._client.get(
-        "/api/pipelines/orders/sample", params={"table": table}, headers=page._login("ADMIN")
+        "/api/pipelines/orders/sample", params={"table": table}, headers=page.login("ADMIN")
     )
     assert answer.status_code == 404
 

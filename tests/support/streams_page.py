@@ -30,7 +30,7 @@ class StreamsPage:
         from tidemill_airflow.plugin.app import streams_app
         from tidemill_airflow.plugin.snapshot import Snapshot
 
-        _make_table_of_revoked_logins()
+        _make_tables()
         self.project = project
         place = Place(str(project.folder), "local")
         self.snapshot = Snapshot(lambda: place, lambda _: project.plane())
@@ -41,27 +41,31 @@ class StreamsPage:
 
     def get(self, path: str, role: str | None = "ADMIN") -> Any:
         """An answer to somebody with one of Airflow's roles, or to nobody."""
-        return self._client.get(path, headers={} if role is None else self._login(role))
+        return self._client.get(path, headers={} if role is None else self.login(role))
 
     def look(self) -> None:
         """Look at the streams now, as the server does every few seconds."""
         assert self.snapshot.refresh().problem == ""
 
-    def _login(self, role: str) -> dict[str, str]:
+    def login(self, role: str) -> dict[str, str]:
+        """Headers of somebody with one of Airflow's roles."""
         from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 
         token = self._manager.generate_jwt(SimpleAuthManagerUser(username=role.lower(), role=role))
         return {"Authorization": f"Bearer {token}"}
 
 
-def _make_table_of_revoked_logins() -> None:
-    """The one table that a login is checked against; to make all of them takes half a minute."""
+def _make_tables() -> None:
+    """Those that logins, rights and Airflow's own log of wishes need; to make all takes half a minute."""
     from airflow import settings
+    from airflow.models import DagModel
     from airflow.models.revoked_token import RevokedToken
 
     if settings.engine is None:
         settings.configure_orm()
-    RevokedToken.__table__.create(settings.engine, checkfirst=True)
+    named = ("team", "dag_bundle", "dag_bundle_team", "dag", "log")
+    tables = [RevokedToken.__table__, *(DagModel.metadata.tables[name] for name in named)]
+    DagModel.metadata.create_all(settings.engine, tables)
 
 
 @contextmanager
