@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from functools import lru_cache
 
-import pendulum
+from airflow.sdk.timezone import convert_to_utc
 from airflow.timetables.base import DataInterval, TimeRestriction
 from airflow.timetables.trigger import CronTriggerTimetable
 
@@ -31,7 +31,7 @@ def due_at(run: Run, read_at: datetime) -> datetime | None:
 
 
 def _next_run(schedule: str, after: datetime) -> datetime | None:
-    before = DataInterval.exact(pendulum.instance(after))
+    before = DataInterval.exact(convert_to_utc(after))
     always = TimeRestriction(earliest=None, latest=None, catchup=True)
     found = _timetable(schedule).next_dagrun_info(last_automated_data_interval=before, restriction=always)
     return None if found is None else found.run_after
