@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 
-from tidemill.checkpoint.doctor.advice import TUNING
+from tidemill.checkpoint.doctor.advice_rule import TUNING
 from tidemill.checkpoint.doctor.measured import backlog_of, falls_behind
 from tidemill.checkpoint.doctor.read_measured import batches_of
 from tidemill.checkpoint.holds import Hold

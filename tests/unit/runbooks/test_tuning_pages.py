@@ -60,7 +60,7 @@ def measures(**values: Any) -> Act:
 
 def makes_a_file_a_batch(patient: Patient) -> None:
     """Ten thousand batches would take long: a few are many here."""
-    for module in ("advice", "measured_table"):
+    for module in ("source_and_sink_advice", "measured_table"):
         patient.patch.setattr(f"tidemill.checkpoint.doctor.{module}.MANY_SMALL_FILES", 20)
     patient.ran(20)
     DeltaTable(str(patient.table())).create_checkpoint()
