@@ -11,9 +11,23 @@ import pytest
 from tests.support import action_kills
 from tests.support.action_kills import Kill
 from tests.support.fault_world import FORK, SMALL_FILES, FaultWorld
-from tests.support.killed_verbs import VERBS, backups, holds, prepared
+from tests.support.killed_verbs import (
+    KEYED,
+    OF_STATE,
+    VERBS,
+    backups,
+    holds,
+    prepared,
+    prepared_with_state,
+)
 from tests.support.standing_task import Moment
-from tidemill.airflow_names import BACKFILL_DAG_ID, STREAMS_DAG_ID, checkpoint_dag_id, stream_dag_id
+from tidemill.airflow_names import (
+    BACKFILL_DAG_ID,
+    STREAM_ASSETS_DAG_ID,
+    STREAMS_DAG_ID,
+    checkpoint_dag_id,
+    stream_dag_id,
+)
 from tidemill.checkpoint.desired import Desired, write_desired
 from tidemill.checkpoint.verbs.backup_manifest import read_manifests
 
@@ -163,6 +177,37 @@ def test_a_worker_killed_in_each_task_of_a_verb_that_stops_its_stream(world: Fau
     world.assert_sound("live")
     # Two tries of the verb, and one driver.
     assert world.airflow.epoch("live") == epoch + 3
+
+
+@on_sqlite
+@pytest.mark.parametrize("verb", OF_STATE)
+def test_a_worker_killed_inside_a_verb_about_state(world: FaultWorld, verb: str) -> None:
+    """Of a repartition, a part of Spark writes the state anew, and lives on."""
+    kill, fields = action_kills.of_verb(verb, *OF_STATE[verb]), prepared_with_state(world, verb)
+    asked = {"pipeline": KEYED, "reason": "soak", "dry_run": False, **fields}
+    world.assert_succeeds_by_itself(kill.moment, kill.victim, asked)
+    # Records that the state has seen already, and new ones.
+    world.events[KEYED].send_again(10)
+    world.events[KEYED].send(10)
+    world.run_incremental(KEYED)
+    world.assert_sound(KEYED)
+
+
+@on_sqlite
+def test_a_worker_killed_while_it_tells_what_a_stream_has_committed(world: FaultWorld) -> None:
+    world.be_at_work("small")
+    world.events["small"].send(30)
+    world.until_all_are_there("small")
+    # By schedule, each minute.
+    world.standing.ask(action_kills.TOLD.moment)
+    standing = world.standing.reached(action_kills.TOLD.moment)
+    standing.kill(action_kills.TOLD.victim)
+    assert world.airflow.end(STREAM_ASSETS_DAG_ID, standing.run_id) == "success"
+    assert world.airflow.tries(STREAM_ASSETS_DAG_ID, standing.run_id, "tell") > 1
+    # Each event goes on where the one before has ended.
+    told = world.airflow.events_of("bronze/small", "stream")
+    assert [each["after_version"] for each in told] == [None, *(each["version"] for each in told[:-1])]
+    assert sum(each["rows"] for each in told) == len(world.events["small"].good)
 
 
 @on_sqlite

@@ -82,6 +82,18 @@ def test_all_of_airflow_killed_inside_an_incremental_run_and_a_backfill(world: F
     assert_ends_with_the_same_driver(world, run_id, epoch)
 
 
+@on_sqlite
+@pytest.mark.parametrize("part", ["scheduler", "triggerer", "api-server", "dag-processor"])
+def test_a_part_of_airflow_killed_inside_an_incremental_run(world: FaultWorld, part: str) -> None:
+    run_id, epoch = begin_slow(world)
+    try:
+        world.airflow.kill_part_and_start_again(part)
+        assert_ends_with_the_same_driver(world, run_id, epoch)
+    finally:
+        world.airflow.end_started_parts()
+        world.airflow.kill_and_start_again()
+
+
 @on_postgres
 def test_the_database_killed_inside_an_incremental_run(world: FaultWorld) -> None:
     run_id, epoch = begin_slow(world)
@@ -127,9 +139,9 @@ def test_a_dag_paused_while_its_run_waits(world: FaultWorld) -> None:
 
 
 @on_sqlite
-def test_a_run_deleted_while_it_waits(world: FaultWorld) -> None:
-    run_id, epoch = begin_slow(world)
-    world.airflow.delete_run(SLOW, run_id)
+def test_a_dag_deleted_while_its_run_waits(world: FaultWorld) -> None:
+    _, epoch = begin_slow(world)
+    world.airflow.delete_dag(SLOW)
     # Nobody waits for its driver, which goes on.
     world.standing.settle(**{"tidemill.control.ask.waiting_task:LONGEST_START": 1})
     world.until_all_are_there("slow")

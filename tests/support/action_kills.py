@@ -11,6 +11,7 @@ from tidemill.airflow_names import (
     CHECKPOINT_HYGIENE_DAG_ID,
     GAME_DAY_DAG_ID,
     SHADOW_RUN_DAG_ID,
+    STREAM_ASSETS_DAG_ID,
     STREAMS_DAG_ID,
     TABLE_MAINTENANCE_DAG_ID,
     checkpoint_dag_id,
@@ -108,11 +109,15 @@ _IN_VERBS: dict[str, tuple[str, When]] = {
 }
 
 MAINTAIN, BACKUP = "tidemill.maintenance.maintain", "tidemill.checkpoint.verbs.backup"
+EVENTS = "tidemill.control.stream_events"
 PART, DRILLS = "tidemill.control.spark_part", "tidemill.control.game_day.drills"
 
 COMPACTION = _kill(TABLE_MAINTENANCE_DAG_ID, "maintain", "done", f"{MAINTAIN}:_compact", "after", "task")
 VACUUM = _kill(TABLE_MAINTENANCE_DAG_ID, "maintain", "begun", f"{MAINTAIN}:_delete", "before", "machine")
 HYGIENE = _kill(CHECKPOINT_HYGIENE_DAG_ID, "look_after", "copied", f"{BACKUP}:_manifest", "before", "task")
+TOLD = _kill(
+    STREAM_ASSETS_DAG_ID, "tell", "looked", "tidemill.control.stream_events:look", "after", "machine"
+)
 SHADOW = _kill(SHADOW_RUN_DAG_ID, "run", "at-work", f"{PART}:_wait", "before", "machine")
 THIRD_DRILL = Moment(GAME_DAY_DAG_ID, "play", f"{DRILLS}:Drills.do", "before", calls_before=2)
 GAME_DAY = Kill("third-drill", THIRD_DRILL, "machine")

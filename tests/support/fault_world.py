@@ -47,6 +47,12 @@ PROGRESS_TIMEOUT_SECONDS = 180
 INCREMENTAL = {"run": {"mode": "incremental"}}
 STREAM = {"run": {"mode": "stream", "trigger": "1 second"}}
 
+# With state: the keys that it has seen.
+DISTINCT = """
+def transform(events):
+    return events.dropDuplicates(["id", "at"])
+"""
+
 # More than maintenance leaves alone (tidemill/maintenance/decide.py), and what is old for it.
 SMALL_FILES = 20
 OLD = timedelta(days=60)
@@ -56,12 +62,6 @@ FORK = "daily_fork"
 
 # Commits a batch for every few records: a run of many batches, that outlasts what happens to Airflow.
 SLOW_BATCH = 4
-
-# In the place of the number stands something else when it is changed.
-TRANSFORM = """
-def transform(events):
-    return events.where("{number} = {number}")
-"""
 
 # Records that the transform fails at.
 POISON = ("poisoned-7", "poisoned-31")
@@ -217,11 +217,12 @@ class FaultWorld:
 def declare_all(lake: Lake, kafka: Kafka) -> dict[str, CountedEvents]:
     """Every pipeline that a test needs: Airflow knows them from its first minute on."""
     declared: dict[str, dict[str, Any]] = {
-        "daily": {**INCREMENTAL, "transform": lake.transform("daily", TRANSFORM.format(number=1))},
+        "daily": INCREMENTAL,
         "slow": {**INCREMENTAL, "batch": SLOW_BATCH},
         "live": STREAM,
         "hung": STREAM,
-        "small": STREAM,
+        "small": {"run": {**STREAM["run"], "asset_every": "1 minute"}},
+        "keyed": {**INCREMENTAL, "transform": lake.transform("keyed", DISTINCT)},
         "poisoned": {
             "run": {"mode": "incremental", "on_poison": "quarantine"},
             "transform": lake.transform("poisoned", POISONED),
@@ -264,7 +265,11 @@ def fault_world(folder: Path, kafka: Kafka, postgres: PostgresServer | None) -> 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(airflow_standalone, "START_TIMEOUT_SECONDS", START_TIMEOUT_SECONDS)
         try:
-            yield FaultWorld(FaultyAirflow(config, project), lake, standing, events, postgres)
+            airflow = FaultyAirflow(config, project)
+            try:
+                yield FaultWorld(airflow, lake, standing, events, postgres)
+            finally:
+                airflow.end_started_parts()
         finally:
             if (server := find_airflow(home)) is not None:
                 stop_airflow(server)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.support.fault_world import FORK, TRANSFORM, FaultWorld
+from tests.support.fault_world import DISTINCT, FORK, FaultWorld
 from tests.support.rewinds import newest_batch
 from tests.support.standing_task import Victim
 from tidemill.checkpoint.current import read_current
@@ -13,6 +13,9 @@ from tidemill.checkpoint.holds import read_holds
 from tidemill.checkpoint.verbs.backup_manifest import read_manifests
 
 NAME = "daily"
+
+# Of a pipeline with state.
+KEYED = "keyed"
 
 # Where each is killed (`action_kills.of_verb`), and what is killed.
 VERBS: Mapping[str, tuple[str, Victim]] = {
@@ -22,37 +25,80 @@ VERBS: Mapping[str, tuple[str, Victim]] = {
     "reset": ("begun", "machine"),
     "repair": ("verified", "task"),
     "fork": ("step-not-noted", "worker"),
-    "acknowledge": ("closed", "task"),
     "prune": ("step-not-noted", "machine"),
     "hold": ("hold-taken", "task"),
     "release": ("hold-gone", "task"),
+}
+OF_STATE: Mapping[str, tuple[str, Victim]] = {
+    "repartition": ("step-not-noted", "machine"),
+    "acknowledge": ("closed", "task"),
 }
 
 
 def prepared(world: FaultWorld, verb: str) -> dict[str, Any]:
     """See that there is what a verb is about; its own fields of the form."""
     world.have_batches(NAME, 2)
-    match verb:
-        case "rewind":
-            return {"to": str(newest_batch(world.events[NAME].pipeline) - 1)}
-        case "restore":
-            return {"backup": backups(world)[-1]}
-        case "reset":
-            return {"from": world.events[NAME].end_offsets()}
-        case "repair":
-            tear_newest_offsets(world)
-        case "acknowledge":
-            world.lake.transform(NAME, TRANSFORM.format(number=2))
-        case "fork":
-            return {"fork": FORK}
-        case "prune":
-            backups(world)
-            return {"generations": 0, "backups": 1, "records": 1, "trash_days": 0}
-        case "release":
-            if not holds(world):
-                assert world.verb("hold", NAME) == "success"
-            return {"hold": "by-hand"}
+    prepare = _PREPARED.get(verb)
+    return {} if prepare is None else prepare(world)
+
+
+def prepared_with_state(world: FaultWorld, verb: str) -> dict[str, Any]:
+    """The same for a verb that is about state."""
+    world.have_batches(KEYED, 2)
+    if verb == "repartition":
+        world.events[KEYED].declare(run={"mode": "incremental", "shuffle_partitions": 3})
+        return {"partitions": 3}
+    # Other code of a query with state has to be meant.
+    world.lake.transform(KEYED, DISTINCT.replace("events.drop", "events.where('true').drop"))
     return {}
+
+
+def _rewind(world: FaultWorld) -> dict[str, Any]:
+    return {"to": str(newest_batch(world.events[NAME].pipeline) - 1)}
+
+
+def _restore(world: FaultWorld) -> dict[str, Any]:
+    return {"backup": backups(world)[-1]}
+
+
+def _reset(world: FaultWorld) -> dict[str, Any]:
+    return {"from": world.events[NAME].end_offsets()}
+
+
+def _repair(world: FaultWorld) -> dict[str, Any]:
+    # Settings are those of a neighbour in the same generation.
+    for _ in range(2):
+        world.events[NAME].send(10)
+        world.run_incremental(NAME)
+    tear_newest_offsets(world)
+    return {}
+
+
+def _fork(world: FaultWorld) -> dict[str, Any]:
+    world.events[FORK].broken_before = len(world.events[NAME].broken)
+    return {"fork": FORK}
+
+
+def _prune(world: FaultWorld) -> dict[str, Any]:
+    backups(world)
+    return {"generations": 0, "backups": 1, "records": 1, "trash_days": 0}
+
+
+def _release(world: FaultWorld) -> dict[str, Any]:
+    if not holds(world):
+        assert world.verb("hold", NAME) == "success"
+    return {"hold": "by-hand"}
+
+
+_PREPARED: Mapping[str, Callable[[FaultWorld], dict[str, Any]]] = {
+    "rewind": _rewind,
+    "restore": _restore,
+    "reset": _reset,
+    "repair": _repair,
+    "fork": _fork,
+    "prune": _prune,
+    "release": _release,
+}
 
 
 def backups(world: FaultWorld) -> list[str]:
