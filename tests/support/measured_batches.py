@@ -36,19 +36,23 @@ def write_measured(
     sinks: Mapping[str, int] | None = None,
     reader: str | None = None,
     latest: Mapping[str, int] | None = None,
+    first: int | None = None,
     **batch: int,
 ) -> None:
-    """Let a driver have reported ten batches.
+    """Let a driver have reported ten batches, or fewer that tell how its first was.
 
     Args:
         pipeline: Whose.
         sinks: Milliseconds of each batch at each sink.
         reader: The sink that read the rows first.
+        first: Milliseconds of its first batch, which is still among the newest.
         latest: Newest offset of each partition of `orders`, all of which were read up to 0.
         batch: Values of `progress`.
     """
     now = datetime.now(UTC)
     newest = [progress(batch_id, **batch) for batch_id in range(BATCHES)]
+    if first is not None:
+        newest = [progress(0, **{**batch, "milliseconds": first}), *newest[1:-1]]
     source = SourceReport(
         end_offset={"orders": dict.fromkeys(latest or {}, 0)}, latest_offset={"orders": dict(latest or {})}
     )

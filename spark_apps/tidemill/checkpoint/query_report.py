@@ -14,6 +14,10 @@ from pydantic import BaseModel, ConfigDict
 from tidemill.names import Layout
 from tidemill.storage.store import Store
 
+# Batches told of, as many as Spark itself keeps (engine/session_conf.py). Where there are fewer, the oldest
+# is the first of its driver.
+KEPT_PROGRESSES = 10
+
 # What grows with the number of batches, or with the plan.
 _LONG = {"recent_progress", "sink_times", "rows_aside", "explain"}
 

@@ -18,7 +18,14 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j ship
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tidemill.checkpoint.query_report import BatchTimes, QueryReport, RowsAside, SinkReport, SourceReport
+from tidemill.checkpoint.query_report import (
+    KEPT_PROGRESSES,
+    BatchTimes,
+    QueryReport,
+    RowsAside,
+    SinkReport,
+    SourceReport,
+)
 from tidemill.engine.batch_writer import BatchResult
 from tidemill.engine.lag import furthest_behind, lag_of
 from tidemill.spec.pipeline import PipelineSpec
@@ -32,9 +39,7 @@ LOOK_SECONDS = 3.0
 # fenced off may have replaced it by its own.
 REFRESH_SECONDS = 60.0
 
-# Progresses kept, as many as Spark itself keeps (engine/session_conf.py); without what grows with the
-# number of partitions and of state stores, 3 kB each.
-KEPT_PROGRESSES = 10
+# What grows with the number of partitions and of state stores is left out of a kept progress: 3 kB are left.
 _LONG_IN_SOURCE = ("startOffset", "endOffset", "latestOffset")
 _LONG_IN_STATE = ("customMetrics",)
 

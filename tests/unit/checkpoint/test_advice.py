@@ -197,6 +197,13 @@ SPEAKS: list[Speaks] = [
         "tidemill table maintain bronze/orders --apply, or each day the DAG table_maintenance; a longer "
         "`run.trigger` than 10 seconds",
     ),
+    (
+        "TIDE-TUNE-014",
+        one_batch(milliseconds=10_000, is_first=True),
+        {},
+        {"first": "10 seconds", "later": "1 second"},
+        "bring changes together",
+    ),
     ("TIDE-TUNE-013", table(), BY_SCHEDULE, {"files": 10_001}, "the DAG table_maintenance"),
     ("TIDE-TUNE-013", table(left="needs Spark: clustering"), {}, {"files": 10_001}, "OPTIMIZE it by Spark"),
 ]
@@ -210,6 +217,19 @@ SILENT = [
     ("a few records that are on their way", both(long(9_500), behind(5, 999)), {}),
     ("planning of a run by schedule", batches(milliseconds=60_000, work_milliseconds=3_000), BY_SCHEDULE),
     ("nothing is wrong", lambda m: m, {}),
+    ("a first batch within its trigger", one_batch(milliseconds=9_999, is_first=True), {}),
+    ("a first batch of more rows", one_batch(milliseconds=10_000, rows=1_001, is_first=True), {}),
+    ("a slow batch that was not the first", one_batch(milliseconds=10_000), {}),
+    (
+        "a first batch before there are others",
+        both(one_batch(milliseconds=10_000, is_first=True), only(3)),
+        {},
+    ),
+    (
+        "a first batch beside others that are slow",
+        both(batches(milliseconds=2_001), one_batch(milliseconds=10_000, is_first=True)),
+        {},
+    ),
     ("nothing was measured", only(0), {}),
     ("too few batches to tell", both(long(30_000), only(2)), {}),
     ("not late by much", long(9_900), {}),

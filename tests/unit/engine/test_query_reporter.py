@@ -10,10 +10,9 @@ import pytest
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tests.support.declared import declared
-from tidemill.checkpoint.query_report import QueryReport
+from tidemill.checkpoint.query_report import KEPT_PROGRESSES, QueryReport
 from tidemill.engine.batch import BatchResult
 from tidemill.engine.query_reporter import (
-    KEPT_PROGRESSES,
     LOOK_SECONDS,
     REFRESH_SECONDS,
     Addresses,

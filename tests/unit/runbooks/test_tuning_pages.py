@@ -100,6 +100,16 @@ STORIES = [
         goes_on=False,
     ),
     Story(
+        "tuning",
+        "a start with cold caches",
+        measured(first=30_000),
+        (TUNE + "014",),
+        # Ten batches later nobody remembers the first.
+        [DOCTOR, STATUS, measures()],
+        seen=found,
+        goes_on=False,
+    ),
+    Story(
         "slow-sink",
         "a topic that takes long",
         measured(ALERTS, milliseconds=30_000, sinks={"bronze/orders": 900, "kafka:alerts": 29_000}),

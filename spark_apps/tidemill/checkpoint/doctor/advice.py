@@ -18,6 +18,7 @@ TIDE-TUNE-010   rows come too late for the watermark
 TIDE-TUNE-011   one sink takes most of a batch
 TIDE-TUNE-012   one partition of a topic has most of the records
 TIDE-TUNE-013   a table has many small files
+TIDE-TUNE-014   the first batch of a driver has taken very long
 """
 
 from __future__ import annotations

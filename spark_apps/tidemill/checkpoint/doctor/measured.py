@@ -56,6 +56,7 @@ class MeasuredBatch:
         dropped: Rows that came too late for the watermark.
         sinks: Milliseconds at each sink.
         reader: The sink that read the rows first, so that reading and transform are in its time, too.
+        is_first: Whether its driver had just started.
     """
 
     rows: int
@@ -65,6 +66,7 @@ class MeasuredBatch:
     dropped: int = 0
     sinks: Mapping[str, int] = field(default_factory=dict)
     reader: str | None = None
+    is_first: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from datetime import timedelta
+from statistics import median
 
 from tidemill.checkpoint.doctor.advice_rule import MOST, Facts, Rule
-from tidemill.checkpoint.doctor.measured import Measured, words_of
+from tidemill.checkpoint.doctor.measured import LEAST_BATCHES, Measured, words_of
 from tidemill.spec.units import format_duration
 
 # Batches of this many triggers are late by more than a busy moment.
@@ -19,6 +20,10 @@ WELL_USED = 0.7
 # One batch that took so many triggers, and this long, took all that had piled up; with a limit it is many.
 HUGE_TRIGGERS = 10
 HUGE_MILLISECONDS = 60_000
+
+# A start is slow whose first batch took so many times a later one, with no more than twice its rows.
+COLD_TIMES = 5
+COLD_ROWS = 2
 
 
 def _late(m: Measured) -> Facts | None:
@@ -74,6 +79,16 @@ def _huge(m: Measured) -> Facts | None:
         "trigger": words_of(m.trigger),
         "limit": "none",
     }
+
+
+def _cold(m: Measured) -> Facts | None:
+    first, later = m.batches[:1], m.batches[1:]
+    if not first or not first[0].is_first or len(later) < LEAST_BATCHES:
+        return None
+    usual = median(batch.milliseconds for batch in later)
+    rows = median(batch.rows for batch in later)
+    is_cold = first[0].milliseconds >= max(COLD_TIMES * usual, m.budget) and first[0].rows <= COLD_ROWS * rows
+    return {"first": words_of(first[0].milliseconds), "later": words_of(round(usual))} if is_cold else None
 
 
 def _first_limit(m: Measured) -> str:
@@ -150,5 +165,15 @@ PACE_RULES = (
         "Batches take all their time, and most of it goes into planning and the checkpoint's logs.",
         _overhead,
         lambda m: f"{_longer_trigger(m)}: fewer and larger batches; see that the storage answers fast",
+    ),
+    Rule(
+        "TIDE-TUNE-014",
+        "The first batch after the start took much longer than those after it: caches were cold.",
+        _cold,
+        lambda _: (
+            "nothing, where starts are rare: at each, classes are compiled and state is read from storage. "
+            "Else see why it starts (`tidemill status`), and bring changes together"
+        ),
+        lambda _: False,
     ),
 )

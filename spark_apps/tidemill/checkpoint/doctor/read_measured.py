@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from tidemill.checkpoint.doctor.measured import Measured, MeasuredBatch, MeasuredState, MeasuredTopic
 from tidemill.checkpoint.doctor.measured_table import read_tables
-from tidemill.checkpoint.query_report import QueryReport, read_query_report
+from tidemill.checkpoint.query_report import KEPT_PROGRESSES, QueryReport, read_query_report
 from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.errors import GateRefusedError
 from tidemill.spec.project import Pipeline
@@ -59,7 +59,10 @@ def measured_of(pipeline: Pipeline, report: QueryReport | None, begin: Offsets, 
 
 def batches_of(report: QueryReport) -> list[MeasuredBatch]:
     """Its newest batches that had records, oldest first."""
-    return [found for p in report.recent_progress if (found := _batch(p, report)) is not None]
+    newest = report.recent_progress
+    first = newest[0].get("batchId") if newest and len(newest) < KEPT_PROGRESSES else None
+    found = [(p.get("batchId") == first, _batch(p, report)) for p in newest]
+    return [replace(batch, is_first=is_first) for is_first, batch in found if batch is not None]
 
 
 def _batch(progress: Mapping[str, Any], report: QueryReport) -> MeasuredBatch | None:
