@@ -260,7 +260,8 @@ def settings_of(chance: random.Random, has_late: bool) -> IotSettings:
         devices=chance.randint(2, 5),
         late_rate=0.05,
         too_late_rate=0.05 if has_late else 0.0,
-        duplicate_rate=0.05,
+        # A repeated event may come too late as well.
+        duplicate_rate=0.05 if has_late else 0.0,
         broken_rate=0.03,
     )
 
