@@ -95,7 +95,14 @@ class FaultyAirflow(Airflow):
 
 
 def _kill_with_children(process: psutil.Process) -> None:
+    """Who started it may never ask how it ended, so it may stay as a zombie."""
     for each in (process, *process.children(recursive=True)):
         with suppress(psutil.NoSuchProcess):
             each.kill()
-    process.wait()
+    eventually(lambda: not _is_alive(process), f"{process} has ended")
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
