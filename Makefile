@@ -83,7 +83,7 @@ test-mlflow: mlflow ## models in a real MLflow registry
 test-helm: setup ## the chart, rendered; needs helm, no cluster
 	@$(PYTEST) tests/helm
 
-.PHONY: bench-overhead bench-payloads bench-sinks bench-checkpoint bench-doctor bench-reconcile bench-drain bench-maintenance bench-observe bench-page soak soak-kills
+.PHONY: bench-overhead bench-payloads bench-sinks bench-checkpoint bench-doctor bench-reconcile bench-drain bench-maintenance bench-observe bench-page bench-dags soak soak-kills
 bench-overhead: setup ## time against hand-written, tuned PySpark
 	@$(BIN)/python -m tests.bench.overhead
 
@@ -107,6 +107,9 @@ bench-drain: setup ## time of a drain under load, against the running batch's ow
 
 bench-maintenance: setup ## time of a commit over 10,000 small ones, with maintenance in between
 	@$(BIN)/python -m tests.bench.maintenance
+
+bench-dags: setup ## time of parsing the DAGs of 1,000 pipelines
+	@$(BIN)/python -m tests.bench.dag_parse
 
 bench-page: setup-tests ## time of the Streams page with 1,000 pipelines, in Chromium
 	@$(BIN)/python -m tests.bench.streams_page
