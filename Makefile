@@ -44,6 +44,10 @@ demo: setup ## start broker, generator and Airflow; watch events become tables
 demo-stop: setup ## end all that `make demo` started
 	@$(BIN)/tidemill dev demo-stop
 
+.PHONY: screenshots
+screenshots: setup-tests ## make README's pictures of the Streams page from a running demo
+	@$(BIN)/python -m tests.demo.screenshots
+
 .PHONY: examples
 examples: setup-tests ## run the examples of textbooks, and compare their rows; NUMBERS="17 18" runs some
 	@$(BIN)/python -m examples.proofs $(NUMBERS)
