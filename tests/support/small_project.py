@@ -34,6 +34,16 @@ sinks:
 
 INCREMENTAL = STREAM + 'run: {mode: incremental, schedule: "@daily"}\n'
 
+READINGS = """
+description: Readings from files.
+owner: tests
+source:
+  files: {path: landing, format: json, schema: "device string, at timestamp"}
+event_time: {column: at, watermark: 1 hour}
+sinks:
+  - delta: {table: bronze/readings}
+"""
+
 
 @dataclass(frozen=True)
 class SmallProject:

@@ -27,7 +27,8 @@ def whole_version(offset: DeltaOffset, files: int) -> int | None:
         files: Files to read in the version that the offset names.
     """
     if offset.index < 0:
-        return offset.version - 1
+        # Of a first snapshot nothing is read yet.
+        return None if offset.is_snapshot else offset.version - 1
     return offset.version if offset.index + 1 >= files else None
 
 

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from signal import SIGTERM
+from typing import get_args
 
 import yaml
 
@@ -32,6 +33,7 @@ from tidemill.airflow_names import (
 )
 from tidemill.control.local.process_identity import ProcessIdentity, start_detached
 from tidemill.control.plane import ControlPlane, open_control_plane
+from tidemill.control.runtime import Slot
 from tidemill.dev.airflow_api import AirflowApi, log_in
 from tidemill.dev.airflow_standalone import (
     AirflowConfig,
@@ -245,16 +247,19 @@ def _unpause(api: AirflowApi) -> None:
 
 
 def _stop_drivers(demo: Demo, say: Say) -> bool:
+    """Drain all drivers, also those of backfills, which somebody has begun by their DAG."""
     plane = demo.plane()
-    running = [driver for name in plane.held_pipelines() if (driver := plane.running(name))]
-    for driver in running:
+    names = {*plane.held_pipelines(), *demo.project.pipeline_names()}
+    places = [(name, slot) for name in sorted(names) for slot in get_args(Slot)]
+    running = {place: driver for place in places if (driver := plane.running(*place))}
+    for driver in running.values():
         plane.runtime.drain(driver)
     deadline = time.monotonic() + DRAIN_TIMEOUT_SECONDS
-    for driver in running:
-        while plane.running(driver.pipeline) is not None and time.monotonic() < deadline:
+    for place, driver in running.items():
+        while plane.running(*place) is not None and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
-        drained = plane.running(driver.pipeline) is None
+        drained = plane.running(*place) is None
         if not drained:
             plane.runtime.kill(driver)
-        say(f"stream      {driver.pipeline} {'drained' if drained else 'killed'}")
-    return all(plane.running(driver.pipeline) is None for driver in running)
+        say(f"{driver.mode:<11} {driver.pipeline} {'drained' if drained else 'killed'}")
+    return all(plane.running(*place) is None for place in running)

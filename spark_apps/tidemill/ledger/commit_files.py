@@ -38,13 +38,11 @@ def changed_files(path: str, versions: Iterable[int]) -> list[ChangedFiles]:
     Raises:
         DataError: TIDE-LEDG-001, if the log does not have one of them any more.
     """
+    store = Store(path)
 
     def changed(version: int) -> ChangedFiles:
-        counts = {"add": 0, "remove": 0}
-        for action in _actions(path, version):
-            for kind in counts.keys() & action.keys():
-                counts[kind] += bool(action[kind].get("dataChange", True))
-        return ChangedFiles(counts["add"], counts["remove"])
+        content = _content(store, path, version)
+        return ChangedFiles(*(len(list(changed_paths(content, kind))) for kind in ("add", "remove")))
 
     with ThreadPoolExecutor(_READ_AT_ONCE) as threads:
         return list(threads.map(changed, versions))
@@ -63,18 +61,35 @@ def files_touched(
     Raises:
         DataError: TIDE-LEDG-001, if the log does not have one of them any more.
     """
-    files = set()
+    store, files = Store(path), set()
     for version in versions:
-        for action in _actions(path, version):
+        for line in _content(store, path, version).splitlines():
+            action = json.loads(line)
             files |= {action[kind]["path"] for kind in kinds if kind in action}
     return frozenset(files)
 
 
-def _actions(path: str, version: int) -> Iterator[dict[str, Any]]:
-    content = Store(path).read(f"{path}/_delta_log/{version:020}.json")
+def changed_paths(content: bytes, kind: str) -> Iterator[str]:
+    """Files of one kind of action in a commit, without those that it only moved (OPTIMIZE).
+
+    Args:
+        content: The commit, as its log has it.
+        kind: `add`, `remove`, or `cdc` for what it keeps of its changes.
+
+    Returns:
+        Relative and percent-encoded, as the log writes them.
+    """
+    for line in content.splitlines():
+        action: dict[str, Any] | None = json.loads(line).get(kind)
+        if action is not None and (kind == "cdc" or action.get("dataChange", True)):
+            yield str(action["path"])
+
+
+def _content(store: Store, path: str, version: int) -> bytes:
+    content = store.read(f"{path}/_delta_log/{version:020}.json")
     if content is None:
         raise unreadable_log(path, f"version {version} is gone from its log")
-    yield from map(json.loads, content.splitlines())
+    return content
 
 
 def files_of(path: str, version: int) -> frozenset[str]:

@@ -23,6 +23,10 @@ def test_the_newest_version_of_which_every_file_was_read(
     assert whole_version(offset, files) == expected
 
 
+def test_a_first_snapshot_of_which_nothing_was_read_is_no_version() -> None:
+    assert whole_version(DeltaOffset("id", 7, -1, is_snapshot=True), 0) is None
+
+
 @pytest.mark.parametrize(
     ("behind", "expected"),
     [

@@ -13,22 +13,13 @@ from rich.console import Console
 
 from tests.support.command_line import CommandLine
 from tests.support.fake_driver import ROOT
-from tests.support.small_project import SmallProject, small_project
+from tests.support.small_project import READINGS, SmallProject, small_project
 from tidemill.backfill.plan import load_plan
 from tidemill.backfill.progress import ChunkDone, Progress, ProgressFile
 from tidemill.cli import backfill_bar
 from tidemill.cli.backfill_bar import chunks_shown
 from tidemill.control.runtime import StartedDriver
 
-FILES = """
-description: Readings from files.
-owner: tests
-source:
-  files: {path: landing, format: json, schema: "device string, at timestamp"}
-event_time: {column: at, watermark: 1 hour}
-sinks:
-  - delta: {table: bronze/readings}
-"""
 RANGE = ("--from", "2026-01-01T00:00", "--to", "2026-01-02T00:00")
 DONE = ChunkDone(
     rows={"bronze/readings": 5},
@@ -45,7 +36,7 @@ def drivers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallPr
     monkeypatch.setenv("TIDEMILL_DRIVER_COMMAND", "tests.support.fake_driver:fake_driver_command")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(ROOT / "spark_apps")]))
     with small_project(tmp_path / "drivers") as made:
-        made.declare("readings", FILES)
+        made.declare("readings", READINGS)
         yield made
 
 

@@ -16,7 +16,7 @@ import pytest
 from tests.support.command_line import CommandLine
 from tests.support.eventually import eventually
 from tests.support.fake_driver import ROOT
-from tests.support.small_project import INCREMENTAL, SmallProject, small_project
+from tests.support.small_project import INCREMENTAL, READINGS, SmallProject, small_project
 from tidemill.backfill.plan import load_plan
 from tidemill.backfill.progress import ChunkDone, Found, ProgressFile
 from tidemill.checkpoint.desired import Desired, read_desired, write_desired
@@ -246,21 +246,11 @@ def test_a_range_without_a_backfill_is_wrong_usage(
     assert "Usage:" in tidemill.err
 
 
-FILES = """
-description: Readings from files.
-owner: tests
-source:
-  files: {path: landing, format: json, schema: "device string, at timestamp"}
-event_time: {column: at, watermark: 1 hour}
-sinks:
-  - delta: {table: bronze/readings}
-"""
-
 RANGE = ("--from", "2026-01-01T00:00", "--to", "2026-01-02T00:00")
 
 
 def test_a_backfill_is_only_planned_until_it_is_applied(tidemill: CommandLine, drivers: SmallProject) -> None:
-    drivers.declare("readings", FILES)
+    drivers.declare("readings", READINGS)
     plan = tidemill.json("backfill", "plan", "readings", *RANGE)
     assert [table["table"] for table in plan["tables"]] == ["bronze/readings"]
     assert tidemill("run", "readings", "--mode", "backfill", *RANGE) == 0, tidemill.err
@@ -272,7 +262,7 @@ def test_a_backfill_is_only_planned_until_it_is_applied(tidemill: CommandLine, d
 
 
 def test_a_plan_is_carried_out_by_its_digest(tidemill: CommandLine, drivers: SmallProject) -> None:
-    drivers.declare("readings", FILES)
+    drivers.declare("readings", READINGS)
     digest = tidemill.json("backfill", "plan", "readings", *RANGE)["digest"]
     assert tidemill("backfill", "apply", "readings", "--plan", digest) == 0, tidemill.err
     [commit] = tidemill.json("ledger", "readings")
@@ -285,7 +275,7 @@ def test_a_plan_is_carried_out_by_its_digest(tidemill: CommandLine, drivers: Sma
 def test_a_range_is_verified_by_a_part_of_spark_and_a_difference_is_exit_code_1(
     tidemill: CommandLine, drivers: SmallProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drivers.declare("readings", FILES)
+    drivers.declare("readings", READINGS)
     assert tidemill("backfill", "apply", "readings", *RANGE) == 0, tidemill.err
     digest = tidemill.json("backfill", "plan", "readings", *RANGE)["digest"]
     asked: list[list[str]] = []
@@ -313,7 +303,7 @@ def test_a_backfill_that_a_closed_terminal_left_is_found_again(
     tidemill: CommandLine, drivers: SmallProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By its range, though a plan that was made now might be another one."""
-    drivers.declare("readings", FILES)
+    drivers.declare("readings", READINGS)
     drivers.hold_back("readings")
     digest = tidemill.json("backfill", "plan", "readings", *RANGE)["digest"]
     plane = drivers.plane()
@@ -331,7 +321,7 @@ def test_a_backfill_that_a_closed_terminal_left_is_found_again(
 
 
 def test_a_backfill_is_stopped_by_its_own_verb(tidemill: CommandLine, drivers: SmallProject) -> None:
-    drivers.declare("readings", FILES)
+    drivers.declare("readings", READINGS)
     assert tidemill("backfill", "stop", "readings") == 0
     assert "no backfill is at work" in tidemill.out
     drivers.hold_back("readings")
@@ -347,7 +337,7 @@ def test_a_backfill_is_stopped_by_its_own_verb(tidemill: CommandLine, drivers: S
 def test_backfills_are_listed_with_what_is_done_and_left(
     tidemill: CommandLine, drivers: SmallProject
 ) -> None:
-    drivers.declare("readings", FILES)
+    drivers.declare("readings", READINGS)
     plans = [tidemill.json("backfill", "plan", "readings", *RANGE, "--chunk", size) for size in ("6h", "12h")]
     assert [len(plan["parts"]) for plan in plans] == [4, 2]
     assert tidemill("backfill", "status", "readings") == 0
@@ -395,7 +385,7 @@ def test_backfills_are_listed_with_what_is_done_and_left(
 
 
 def test_an_impossible_range_ends_with_2(tidemill: CommandLine, drivers: SmallProject) -> None:
-    drivers.declare("readings", FILES)
+    drivers.declare("readings", READINGS)
     assert tidemill("backfill", "plan", "readings", "--from", "tomorrow", "--to", "2026-01-02") == 2
     assert tidemill.err.startswith("TIDE-BACK-001")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +24,7 @@ from tidemill.checkpoint.reading.source_logs import (
     source_names,
 )
 from tidemill.checkpoint.warm_start import read_warm_start
+from tidemill.ledger.commit_files import changed_paths
 from tidemill.ledger.read import open_table
 from tidemill.names import SOURCE_NAME
 from tidemill.spec.files_after import why_no_place
@@ -251,19 +251,11 @@ def _has_version(table: DeltaTable, version: int) -> bool:
 def _added_files(commits: Iterable[bytes]) -> Iterator[str]:
     """Data files that commits add, as the log writes them: relative and percent-encoded."""
     for content in commits:
-        yield from _files(content, "add")
+        yield from changed_paths(content, "add")
 
 
 def _changed_files(commits: Iterable[bytes]) -> Iterator[str]:
     """Files that a change feed is read from: what a commit kept of its changes, else all that it touched."""
     for content in commits:
-        kept = list(_files(content, "cdc"))
-        yield from kept or [*_files(content, "add"), *_files(content, "remove")]
-
-
-def _files(content: bytes, kind: str) -> Iterator[str]:
-    for line in content.splitlines():
-        action: dict[str, Any] | None = json.loads(line).get(kind)
-        # What a commit only moved (OPTIMIZE) a stream does not read.
-        if action is not None and (kind == "cdc" or action.get("dataChange", True)):
-            yield str(action["path"])
+        kept = list(changed_paths(content, "cdc"))
+        yield from kept or [*changed_paths(content, "add"), *changed_paths(content, "remove")]
