@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.cluster import Cluster
 from tests.support.cluster_report import report_on
-from tests.support.platform import BRONZE, WINDOWS, Platform, platform_in
+from tests.support.platform import BRONZE, TABLES, WINDOWS, Platform, platform_in
 from tests.support.release import Release
 
 NAMESPACE = "tidemill-e2e"
@@ -65,3 +65,14 @@ def platform() -> Iterator[Platform]:
         raise
     finally:
         release.forget()
+
+
+@pytest.fixture(autouse=True)
+def _no_stream_is_left_stopped(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that failed with a stream stopped fails alone."""
+    yield
+    if "platform" in request.fixturenames:
+        platform: Platform = request.getfixturevalue("platform")
+        for pipeline in TABLES:
+            if platform.agent.ask("holds", pipeline=pipeline):
+                platform.tidemill("start", pipeline, "--reason", "e2e")

@@ -52,7 +52,7 @@ def windows(platform: Platform) -> int:
 def test_a_clustered_table_is_rewound_and_what_follows_is_computed_again(platform: Platform) -> None:
     platform.feed(500)
     platform.assert_exact()
-    good, rows = platform.committed(WINDOWS), windows(platform)
+    good, rows = platform.until_batch_ends(WINDOWS), windows(platform)
     platform.feed(500)
     platform.assert_exact()
     assert windows(platform) > rows
@@ -74,7 +74,7 @@ def test_a_form_rewinds_a_clustered_table_and_what_follows_is_computed_again(pla
     dag_id = checkpoint_dag_id("rewind")
     platform.feed(500)
     platform.assert_exact()
-    good, before = platform.committed(WINDOWS), len(parts(platform))
+    good, before = platform.until_batch_ends(WINDOWS), len(parts(platform))
     platform.feed(500)
     platform.assert_exact()
     generation = platform.agent.ask("generation", pipeline=WINDOWS)

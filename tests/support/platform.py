@@ -115,6 +115,11 @@ class Platform:
     def committed(self, pipeline: str) -> int:
         return int(self.agent.ask("committed", pipeline=pipeline))
 
+    def until_batch_ends(self, pipeline: str) -> int:
+        """Wait until the batch that has begun, whose rows may be there, is committed; its number."""
+        begun = int(self.agent.ask("begun", pipeline=pipeline))
+        return self.until_batch(pipeline, after=begun - 1)
+
     def until_stuck(self, pipeline: str) -> int:
         """Wait until a batch has begun and does not end; its number."""
         since: dict[int, float] = {}
