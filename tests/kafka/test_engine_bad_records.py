@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 from deltalake import DeltaTable
 
 from tests.support.kafka import Kafka, Record
 from tests.support.lake import Lake, LakePipeline
 from tidemill.engine.classify import classify
-from tidemill.engine.log_lines import log_json_lines
 from tidemill.errors import DataError
 
 # Bytes. The second is a record that most topics would refuse; the limit is the pipeline's own.
@@ -98,49 +96,6 @@ def test_records_that_cannot_be_read_are_kept_as_they_were_sent_and_the_stream_g
 
 MARK = "c4n4ry-in-a-payload"
 # Spark's own error has the text that is no number.
-FAILS_AT_0 = """
-from pyspark.sql import functions as F
-
-def transform(readings):
-    return readings.withColumn("part", F.when(F.col("id") == 0, F.col("note").cast("int")))
-"""
-
-
-def marked(number: int | str) -> bytes:
-    return json.dumps({"id": number, "temperature": 20.5, "note": MARK}).encode()
-
-
-def test_no_line_of_the_log_has_anything_of_a_record_good_broken_or_poison(
-    kafka: Kafka, lake: Lake, topic: str, tmp_path: Path
-) -> None:
-    schema = lake.schema("reading.json", {**READINGS, "note": {"type": "string"}}, REQUIRED)
-    pipeline = lake.pipeline(
-        "readings",
-        source={"kafka": {"topic": topic}},
-        payload={"json": {"schema": schema}},
-        transform=lake.transform("fails", FAILS_AT_0),
-        sinks=[{"delta": {"table": "bronze/readings"}}],
-        run={"on_poison": "quarantine"},
-    )
-    # Good ones, a type that is wrong, text that is cut off, and one that the transform fails at.
-    values = (marked(1), marked(MARK), marked(2)[:-1], marked(0), marked(3))
-    kafka.send(topic, [Record(value, MARK.encode(), partition=0) for value in values])
-    with (tmp_path / "log").open("wb") as file:
-        log_json_lines(file.fileno())
-        try:
-            pipeline.run_incremental()
-        finally:
-            structlog.reset_defaults()
-
-    assert ids(lake) == [1, 3]
-    reasons = sorted(row["reason"].partition(":")[0] for row in lake.quarantined("readings"))
-    assert reasons == ["malformed_json", "transform_failed", "wrong_type"]
-    assert {row["note"] for row in lake.rows("bronze/readings")} == {MARK}
-    lines = (tmp_path / "log").read_text().splitlines()
-    assert "batch" in {json.loads(line)["event"] for line in lines}
-    assert [line for line in lines if MARK in line] == []
-
-
 UNION = """
 def transform(readings):
     return readings.where("id >= 0").union(readings.where("id < 0")){then}

@@ -125,7 +125,11 @@ def refusal_of(lake: Lake, body: str) -> TidemillError:
         ("return rows.select('prize')", "TIDE-DATA-002", "UNRESOLVED_COLUMN"),
         ("rows.select('id')", "TIDE-DATA-002", "it returns NoneType"),
         ("raise RuntimeError('stop here')", "TIDE-DATA-002", "RuntimeError: stop here"),
-        ("return rows.select(F.raise_error(F.lit('stop here')).alias('x'))", "TIDE-DATA-003", "stop here"),
+        (
+            "return rows.select(F.raise_error(F.lit('no')).alias('x'))",
+            "TIDE-DATA-003",
+            "[USER_RAISED_EXCEPTION]",
+        ),
     ],
 )
 def test_a_sinks_transform_that_cannot_be_applied_is_a_data_error_that_names_the_key(

@@ -80,6 +80,7 @@ def test_a_function_that_cannot_be_applied_is_told_before_the_first_batch(
         assert str(error.facts["file"]) == f"{file}:2"
 
 
+IN_SQL = "at line 1, position 1"
 UDF = "return rows.withColumn('x', F.udf(lambda name: 1 / 0, 'int')('name'))"
 CAST = "return rows.withColumn('x', F.col('name').cast('int'))"
 
@@ -87,13 +88,25 @@ CAST = "return rows.withColumn('x', F.col('name').cast('int'))"
 @pytest.mark.parametrize(
     ("writer", "body", "reason"),
     [
-        ("arrow", UDF, "ZeroDivisionError"),
-        ("spark", UDF, "ZeroDivisionError"),
-        ("arrow", CAST, "CAST_INVALID_INPUT"),
-        ("spark", CAST, "CAST_INVALID_INPUT"),
-        ("arrow", "return rows.withColumn('x', F.expr('1 DIV (id - 1)'))", "DIVIDE_BY_ZERO"),
-        ("arrow", "return rows.withColumn('x', F.expr('array(1)[id]'))", "INVALID_ARRAY_INDEX"),
-        ("spark", "return rows.withColumn('x', F.raise_error(F.lit('stop here')))", "stop here"),
+        ("arrow", UDF, "ZeroDivisionError at {file}:4 in <lambda>"),
+        ("spark", UDF, "ZeroDivisionError at {file}:4 in <lambda>"),
+        ("arrow", CAST, "[CAST_INVALID_INPUT] at {file}:4"),
+        ("spark", CAST, "[CAST_INVALID_INPUT] at {file}:4"),
+        (
+            "arrow",
+            "return rows.withColumn('x', F.expr('1 DIV (id - 1)'))",
+            f"[DIVIDE_BY_ZERO] {IN_SQL}",
+        ),
+        (
+            "arrow",
+            "return rows.withColumn('x', F.expr('array(1)[id]'))",
+            f"[INVALID_ARRAY_INDEX] {IN_SQL}",
+        ),
+        (
+            "spark",
+            "return rows.withColumn('x', F.raise_error(F.lit('no')))",
+            "[USER_RAISED_EXCEPTION]",
+        ),
     ],
 )
 def test_a_function_that_fails_on_the_data_is_a_data_error(
@@ -103,7 +116,8 @@ def test_a_function_that_fails_on_the_data_is_a_data_error(
     pipeline = with_transform(lake, code, writer=writer)
     error = failure_of(pipeline)
     assert (type(error), error.error_id) == (DataError, "TIDE-DATA-003")
-    assert reason in str(error.facts["reason"])
+    file = lake.folder / "spark_apps/transforms/orders.py"
+    assert error.facts["reason"] == reason.format(file=file)
 
 
 def test_a_condition_of_a_sink_that_spark_cannot_read_is_a_data_error(lake: Lake) -> None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import tidemill.errors
 from tidemill.errors import DataError, InternalError, SpecError, TidemillError, UnavailableError
+from tidemill.failed_at import failed_at, raised_in_python, text_of
 
-# Longest reason kept, in characters: the first lines of a Java exception say it, the rest is in the log.
+# Longest reason kept, in characters: the first lines of a Java exception say it.
 REASON_CHARACTERS = 600
 
 
@@ -169,16 +170,20 @@ _FACT = re.compile(r"(\w+)=(.*?)(?= \w+=|$)")
 
 
 # What Spark says of data and of expressions that it refuses: data exception (22), constraint (23), code of
-# a user (38), syntax or unknown name (42), `raise_error` (P0).
+# a user (38, 39), syntax or unknown name (42), `raise_error` (P0).
 _DATA = re.compile(
-    r"SQLSTATE: (?:22|23|38|42|P0)|PythonException|AnalysisException|ParseException|SparkRuntimeException"
+    r"SQLSTATE: (?:22|23|38|39|42|P0)|PythonException|AnalysisException|ParseException|SparkRuntimeException"
 )
 
-# How Spark begins a message, `[CAST_INVALID_INPUT] The value …`, but for those that only wrap another.
+# How Spark begins a message, `[UNRESOLVED_COLUMN] A column …`, but for those that only wrap another.
 _CONDITION = r"\[(?!TASK_WRITE_FAILED|STREAM_FAILED)[A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*\] "
 
-# The line after a Python traceback's indented ones: the error itself.
-_PYTHON_ERROR = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
+# What is said of code alone, or of what a table is declared to hold, quotes no record in its first line.
+_OF_DECLARATIONS = ("23", "42")
+_STATE = re.compile(_CONDITION + r"(?:(?!SQLSTATE: ).)*SQLSTATE: (\d\d)", re.DOTALL)
+
+# What runs in a task has records in hand.
+_IN_A_TASK = "Lost task"
 
 
 def classify(error: BaseException) -> TidemillError:
@@ -198,18 +203,20 @@ def classify(error: BaseException) -> TidemillError:
                 runbook=known.runbook,
             )
     if _DATA.search(text) is not None:
+        state = _STATE.search(text)
+        declared = state is not None and state[1] in _OF_DECLARATIONS
         return DataError(
             "TIDE-DATA-003",
             "Spark cannot process the data as the pipeline says.",
-            facts={"reason": _reason(error, _CONDITION)},
-            fix="see the driver's log for the whole trace; correct the transform, or set "
-            "`on_poison: quarantine`",
+            facts={"reason": _reason(error, _CONDITION) if declared else failed_at(error)},
+            fix="correct the transform; or set `on_poison: quarantine`, which puts the record aside with all "
+            "that was said of it",
             runbook="restart-budget-spent",
         )
     return InternalError(
         "TIDE-INT-001",
         "Something unexpected happened.",
-        facts={"reason": _reason(error, ".")},
+        facts={"reason": failed_at(error) if _IN_A_TASK in text else _reason(error, ".")},
         fix="see the driver's log for the whole trace, and report it",
     )
 
@@ -218,21 +225,6 @@ def _rebuilt(found: re.Match[str]) -> TidemillError:
     kind: type[TidemillError] = getattr(tidemill.errors, found["kind"], TidemillError)
     facts = dict(_FACT.findall(found["facts"] or ""))
     return kind(found["error_id"], found["problem"], facts=facts, fix=found["fix"] or "")
-
-
-def text_of(error: BaseException) -> str:
-    """All that an error and its causes say."""
-    parts = []
-    cause: BaseException | None = error
-    while cause is not None:
-        parts.append(f"{type(cause).__name__}: {cause}")
-        cause = cause.__cause__ or cause.__context__
-    return "\n".join(parts)
-
-
-def raised_in_python(text: str) -> list[str]:
-    """The errors of all Python tracebacks in a text, causes before what they caused; a line each."""
-    return [str(line) for line in _PYTHON_ERROR.findall(text)]
 
 
 def _reason(error: BaseException, pattern: str) -> str:

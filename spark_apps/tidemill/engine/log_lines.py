@@ -10,9 +10,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 import structlog
-from structlog.typing import EventDict
+from structlog.typing import EventDict, ExcInfo
 
 from tidemill.airflow_names import DAG_RUN_VARIABLE
+from tidemill.failed_at import trace_of
+
+# Loggers of pyspark that quote a record in the message of an error at which its task has failed.
+_QUOTING_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
 
 class _Lossy(io.StringIO):
@@ -39,6 +43,16 @@ def run_in_log(pipeline: str, run_id: str, variables: Mapping[str, str] = os.env
     return {**run, "dag_run": dag_run} if dag_run else run
 
 
+def quote_no_record() -> None:
+    """Let pyspark's own loggers be silent; what Java's log says is in `log4j2.properties`."""
+    for name in _QUOTING_LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _trace(exc_info: ExcInfo) -> str:
+    return trace_of(exc_info[1])
+
+
 def log_json_lines(descriptor: int | None = None, run: Mapping[str, str] | None = None) -> None:
     """Send all log lines to a file descriptor, by default standard error. For entry points only.
 
@@ -57,7 +71,7 @@ def log_json_lines(descriptor: int | None = None, run: Mapping[str, str] | None 
             with_run,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
-            structlog.processors.format_exc_info,
+            structlog.processors.ExceptionRenderer(_trace),
             structlog.processors.JSONRenderer(),
         ],
         logger_factory=structlog.PrintLoggerFactory(

@@ -10,6 +10,7 @@ from typing import Any
 from tidemill.engine.classify import classify
 from tidemill.engine.part_result import PartResult, document_of, write_part_result
 from tidemill.errors import InternalError, TidemillError
+from tidemill.failed_at import trace_of
 from tidemill.spec.project import Pipeline, load_environment, resolve_pipeline
 from tidemill.spec.project_folder import find_project
 from tidemill.storage.access import open_storage
@@ -34,6 +35,9 @@ def run_process(parser: argparse.ArgumentParser, work: Work) -> int:
     except TidemillError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
+    except Exception as error:  # noqa: BLE001  # an entry point: no Java, no memory, a mistake of ours
+        sys.stderr.write(f"{trace_of(error)}\n{classify(error)}\n")
+        return 1
     return exit_code
 
 
@@ -43,7 +47,6 @@ def _result(pipeline: Pipeline, arguments: argparse.Namespace, work: Work) -> tu
     except Exception as error:
         known = error if isinstance(error, TidemillError) else classify(error)
         if isinstance(known, InternalError):
-            # No Java, no memory, a mistake of ours: the whole trace is worth more, in the log.
             raise
         sys.stderr.write(f"{known}\n")
         return PartResult(run_id=arguments.run_id, error=document_of(known)), known.exit_code

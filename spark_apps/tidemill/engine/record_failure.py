@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tidemill.engine.classify import classify, raised_in_python, text_of
+from tidemill.engine.classify import classify
+from tidemill.failed_at import raised_in_python, text_of
 from tidemill.spec.secret_mask import mask_secrets
 
 # What Spark says of a value that an expression cannot take (22, P0 by `raise_error`), and of code that a user

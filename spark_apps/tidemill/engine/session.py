@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from tidemill.engine.driver_pod import DriverPod
 from tidemill.engine.kubernetes_conf import uses_executors
 from tidemill.engine.leftover_executors import remove_leftover_executors
+from tidemill.engine.log_lines import quote_no_record
 from tidemill.engine.session_conf import Mode, session_conf
 from tidemill.engine.spark_ui import ui_variables
 from tidemill.jars import s3_jars, spark_jars
@@ -24,6 +25,9 @@ from tidemill.storage.object_stores import Access
 # What pyspark asks the JVM for at each event of a query, and again for each map in it: to the end of a map
 # leads an exception, which is converted and thrown away.
 _NAMES_OF_EACH_EVENT = ("py4j.reflection.TypeUtil", "org.apache.spark.util.Utils", "PythonSQLUtils")
+
+# What the JVMs log. Executors find it in the same place: their image is the same.
+LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 
 
 def start_session(pipeline: Pipeline, pod: DriverPod | None = None, mode: Mode = "stream") -> SparkSession:
@@ -48,11 +52,13 @@ def start_session(pipeline: Pipeline, pod: DriverPod | None = None, mode: Mode =
     class_path = _class_path(pipeline)
     builder = SparkSession.builder.config("spark.driver.extraClassPath", class_path)
     builder = builder.config("spark.executor.extraClassPath", class_path)
+    java_options = f"-Dlog4j2.configurationFile={LOG_CONFIGURATION}"
+    builder = builder.config("spark.driver.extraJavaOptions", java_options)
+    builder = builder.config("spark.executor.extraJavaOptions", java_options)
     for name, value in session_conf(pipeline, pod, mode).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
-    # At DEBUG, Spark's Kafka source and SQL parser print passwords; WARN also keeps the log readable.
-    session.sparkContext.setLogLevel("WARN")
+    quote_no_record()
     _keep_names(session._jvm)
     reach_storage(session, access_to(pipeline.layout.root))
     return session

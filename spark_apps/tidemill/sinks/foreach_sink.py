@@ -10,6 +10,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row
 
 from tidemill.errors import DataError, TidemillError, UnavailableError
+from tidemill.failed_at import failed_at
 from tidemill.sinks.batch_commit import BatchCommit
 from tidemill.sinks.batch_token import BatchToken
 
@@ -67,13 +68,16 @@ def call_with_batch(
     except TidemillError:
         raise
     except Exception as error:  # a user's function can fail in any way
+        away = _is_away(error)
+        # Only what is said of a network quotes no record.
+        words = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
         facts = {
             "pipeline": commit.entry.pipeline,
             "output": commit.entry.output,
             "batch_id": commit.batch_id,
-            "reason": f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}",
+            "reason": words if away else failed_at(error),
         }
-        if _is_away(error):
+        if away:
             raise UnavailableError(
                 "TIDE-SINK-015",
                 "What a sink writes to does not answer.",

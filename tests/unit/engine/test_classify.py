@@ -205,7 +205,7 @@ CASES = {
         PythonException(IN_WORKER.format(error="ZeroDivisionError: division by zero")),
         DataError,
         "TIDE-DATA-003",
-        "ZeroDivisionError: division by zero",
+        "ZeroDivisionError at /work/spark_apps/transforms/orders.py:7 in price",
     ),
     "a UDF that fails while Delta writes": (
         Py4JJavaError(
@@ -216,16 +216,16 @@ CASES = {
         ),
         DataError,
         "TIDE-DATA-003",
-        "KeyError: 'price'",
+        "KeyError at /work/spark_apps/transforms/orders.py:7 in price",
     ),
     "a value that cannot be cast": (
         NumberFormatException(
             '[CAST_INVALID_INPUT] The value \'x\' of the type "STRING" cannot be cast to "INT" because it is '
-            'malformed. SQLSTATE: 22018\n== DataFrame ==\n"cast" was called from\n…'
+            'malformed. SQLSTATE: 22018\n== DataFrame ==\n"cast" was called from\n/transforms/orders.py:9\n'
         ),
         DataError,
         "TIDE-DATA-003",
-        "[CAST_INVALID_INPUT]",
+        "[CAST_INVALID_INPUT] at /transforms/orders.py:9",
     ),
     "a division by zero while Delta writes": (
         Py4JJavaError(
@@ -235,7 +235,7 @@ CASES = {
         ),
         DataError,
         "TIDE-DATA-003",
-        "[DIVIDE_BY_ZERO] Division by zero.",
+        "[DIVIDE_BY_ZERO]",
     ),
     "a race to make a table": (
         Py4JJavaError(
