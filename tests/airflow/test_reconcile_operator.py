@@ -82,8 +82,10 @@ def test_the_log_of_a_stream_says_which_dag_run_has_started_it(task: Task) -> No
         lambda: (found := plane.running("orders")) and found.process.startswith("pid ") and found.process,
         "the driver runs",
     )
-    environ = Path(f"/proc/{str(process).removeprefix('pid ')}/environ").read_bytes()
-    assert b"TIDEMILL_DAG_RUN=tidemill_streams manual-0" in environ.split(b"\0")
+    environ = Path(f"/proc/{str(process).removeprefix('pid ')}/environ")
+    variable = b"TIDEMILL_DAG_RUN=tidemill_streams manual-0"
+    # Empty until the process has become the driver's.
+    eventually(lambda: variable in environ.read_bytes().split(b"\0"), "the driver has the variable")
 
 
 def test_what_is_wrong_makes_every_run_red_and_is_told_once(task: Task, tmp_path: Path) -> None:
