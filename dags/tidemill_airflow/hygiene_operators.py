@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from tidemill_airflow.advance_log import AdvanceLog
 from tidemill_airflow.asker import asked_by
 from tidemill_airflow.links import LINKS
 from tidemill_airflow.place import Place
@@ -40,7 +41,7 @@ class LookAfterCheckpoint(BaseOperator):
         """Do it; returns what was found and done."""
         from tidemill.control.hygiene import line_of, look_after
 
-        care = look_after(self.place.open(), self.pipeline, asked_by(context))
+        care = look_after(self.place.open(), self.pipeline, asked_by(context), AdvanceLog(self.log.info).tell)
         for line in care.lines():
             self.log.info("%s", line)
         document = care.as_document()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from tidemill_airflow.advance_log import AdvanceLog
 from tidemill_airflow.asker import asked_by
 from tidemill_airflow.place import Place
 from tidemill_airflow.upkeep import told_by
@@ -53,7 +54,7 @@ class MaintainTable(BaseOperator):
         from tidemill.control.maintenance import open_upkeep
 
         upkeep = open_upkeep(self.place.open())
-        report = upkeep.maintain(self.table, asked_by(context))
+        report = upkeep.maintain(self.table, asked_by(context), told=AdvanceLog(self.log.info).tell)
         for line in report.lines():
             self.log.info("%s", line)
         if not report.failed:

@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from tidemill.control.procedures.filled_form import Asked, read_form
 from tidemill.control.procedures.verb_forms import FORMS
+from tidemill_airflow.advance_log import AdvanceLog
 from tidemill_airflow.asker import command, who_asks
 from tidemill_airflow.links import LINKS
 from tidemill_airflow.place import Place
@@ -133,6 +134,7 @@ class ApplyVerb(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Carry it out; returns what came of it."""
+        from tidemill.control.procedures.run import Hearers
         from tidemill.control.procedures.runbook import carry_out_plan
 
         shown = context["ti"].xcom_pull(task_ids=PLAN)
@@ -143,9 +145,8 @@ class ApplyVerb(BaseOperator):
         asked = form_of(self.verb, context)
         asking = asking_of(context, self.place, asked)
         self.log.info("%s %s, asked by %s", asked.verb, asked.pipeline, asking.person)
-        done = carry_out_plan(
-            self.place.open(), asked, asking, shown, lambda step: self.log.info("%s: done", step)
-        )
+        hearers = Hearers(lambda step: self.log.info("%s: done", step), AdvanceLog(self.log.info).tell)
+        done = carry_out_plan(self.place.open(), asked, asking, shown, hearers)
         self.log.info("Done. Next, unless this run does it: %s", done["next"])
         return done
 

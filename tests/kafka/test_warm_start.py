@@ -23,6 +23,7 @@ from tidemill.engine.analyse import analyse
 from tidemill.engine.drain import Drain
 from tidemill.errors import UnavailableError
 from tidemill.sources.broker_records import BrokerRange, broker_rows
+from tidemill.storage.advance import nobody_told
 
 LONG_AGO = "2020-01-01T00:00:00Z"
 
@@ -49,7 +50,9 @@ def reset_warm(pipeline: LakePipeline, start: str) -> dict[str, Any]:
     request = Request("reset", pipeline.name, "warm", "tests", "test")
     plan = plan_of(store, layout, request, made.make_plan)
     made.consent(plan)
-    carry_out(store, layout, procedure_of(request, plan, made.steps(request, plan)), lambda: None)
+    carry_out(
+        store, layout, procedure_of(request, plan, made.steps(request, plan, nobody_told)), lambda: None
+    )
     assert made.lines(plan)
     return dict(plan)
 

@@ -76,7 +76,7 @@ def add_to(group: typer.Typer) -> None:
 
 def rewind(call: VerbCall, to: To = "", generation: Generation = "") -> VerbParts:
     """Tables, offsets and state together to a batch."""
-    return parts.rewind(call.resolved(), to, generation, call.bars.tell)
+    return parts.rewind(call.resolved(), to, generation)
 
 
 def restore(call: VerbCall, backup: Backup = "", from_environment: FromEnvironment = "") -> VerbParts | None:
@@ -86,7 +86,7 @@ def restore(call: VerbCall, backup: Backup = "", from_environment: FromEnvironme
 
     pipeline = call.resolved()
     if backup:
-        return parts.restore(pipeline, backup, from_environment, call.bars.tell)
+        return parts.restore(pipeline, backup, from_environment)
     layout = call.invocation.environment(from_environment).layout if from_environment else pipeline.layout
     _show_backups(read_manifests(Store(layout.root), layout, pipeline.name), call.as_json)
     return None
@@ -115,12 +115,12 @@ def repair(call: VerbCall) -> VerbParts:
 
 def repartition(call: VerbCall, partitions: Partitions) -> VerbParts:
     """Another number of state partitions."""
-    return parts.repartition(call.resolved(), partitions, call.bars.tell)
+    return parts.repartition(call.resolved(), partitions)
 
 
 def fork(call: VerbCall, fork: Fork, batch: Batch = None) -> VerbParts:
     """Another pipeline goes on from where this one stands."""
-    return parts.fork(call.resolved(), fork, batch, call.bars.tell)
+    return parts.fork(call.resolved(), fork, batch)
 
 
 def prune(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tidemill.cli.output import print_json, say
 from tidemill.cli.verb_command import VerbCall
-from tidemill.control.procedures.run import Planned, act, next_words, plan_verb
+from tidemill.control.procedures.run import Hearers, Planned, act, next_words, plan_verb
 from tidemill.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ def run_procedure(call: VerbCall, parts: VerbParts) -> None:
             say(line)
     acts = call.apply and planned.has_work
     if acts:
-        with call.bars:
-            act(call.invocation.control_plane(), call.asking, planned, _tell)
+        with call.bars as bars:
+            act(call.invocation.control_plane(), call.asking, planned, Hearers(_tell, bars.tell))
     request_id = planned.request.request_id
     if call.as_json:
         print_json({"request_id": request_id, "applied": acts, "plan": planned.plan})

@@ -30,6 +30,7 @@ from tidemill.errors import TidemillError, UsageError
 from tidemill.spec.files_after import cleaned_sources
 from tidemill.spec.hygiene import Hygiene
 from tidemill.spec.project import Pipeline, resolve_pipeline
+from tidemill.storage.advance import Told, nobody_told
 
 # A daily run does not begin at the same second each day; without this, every other one would find the backup
 # of the day before too young.
@@ -80,20 +81,21 @@ class Care:
         }
 
 
-def look_after(plane: ControlPlane, name: str, by: str) -> Care:
+def look_after(plane: ControlPlane, name: str, by: str, told: Told = nobody_told) -> Care:
     """Examine, back up and prune one pipeline; what one part cannot do stops no other.
 
     Args:
         plane: The environment.
         name: Of the pipeline.
         by: Who asks; the environment's standing approval is added.
+        told: Told how far a backup is.
     """
     try:
         pipeline = resolve_pipeline(plane.environment, name)
     except TidemillError:
         found = examine(plane.environment, [name]).findings
         return Care(name, found, ("nothing was done: the declaration is wrong",))
-    care = _Care(plane, pipeline, _person(plane, by))
+    care = _Care(plane, pipeline, _person(plane, by), told)
     # One of an earlier run that died would else be an error that keeps this one from completing it.
     for what, act in care.what_was_begun.items():
         care.attempt(f"{what} that was begun", act)
@@ -164,10 +166,11 @@ def _person(plane: ControlPlane, by: str) -> str:
 class _Care:
     """One round for one pipeline; collects what it comes to."""
 
-    def __init__(self, plane: ControlPlane, pipeline: Pipeline, person: str) -> None:
+    def __init__(self, plane: ControlPlane, pipeline: Pipeline, person: str, told: Told) -> None:
         self._plane = plane
         self._pipeline = pipeline
         self._person = person
+        self._told = told
         self.has_backup = False
         self.done: list[str] = []
         self.failed: list[str] = []
@@ -214,7 +217,8 @@ class _Care:
         due, why = backup_reason(newest, live, now, policy.backup_every)
         if due:
             self._plane.own()
-            taken = take_backup(store, pipeline, BackupRequest(self._person, CHECKPOINT_HYGIENE_DAG_ID, now))
+            request = BackupRequest(self._person, CHECKPOINT_HYGIENE_DAG_ID, now)
+            taken = take_backup(store, pipeline, request, self._told)
             self.has_backup = True
             return f"{taken.backup}, batch {taken.batch_id}, {len(taken.files)} files, {taken.size} bytes"
         self.has_backup = newest is not None and (newest.generation, newest.batch_id) == live
@@ -260,7 +264,7 @@ class _Care:
                 f"by hand: tidemill source clean {name}; {told}"
             )
         plane.own()
-        steps = planned.parts.steps(planned.request, planned.plan)
+        steps = planned.parts.steps(planned.request, planned.plan, nobody_told)
         procedure = procedure_of(planned.request, planned.plan, steps, forbids_starts=False)
         carry_out(plane.store, plane.layout, procedure, lambda: None)
         return told

@@ -11,13 +11,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from tidemill.control.procedures import plan_words
-from tidemill.storage.advance import Told, nobody_told
 
 if TYPE_CHECKING:
     from tidemill.checkpoint.procedure.carry_out import Request, Step
     from tidemill.checkpoint.warm_start import WarmStart
     from tidemill.control.plane import ControlPlane
     from tidemill.spec.project import Pipeline
+    from tidemill.storage.advance import Told
     from tidemill.storage.store import Store
 
 # What a broker says, or does not say, while a plan waits: not what was decided.
@@ -33,7 +33,7 @@ class VerbParts:
     Args:
         pipeline: Whose journal and hold; the one that the verb changes.
         make_plan: Gathers facts and decides; plain data. Raises if the verb refuses. Writes nothing.
-        steps: Made from the plan alone.
+        steps: Made from the plan alone; those that copy tell how far they are.
         lines: The plan as a person reads it.
         forbids_starts: False for a verb that may run beside a live stream; the gate is not asked then.
         has_work: Whether a plan changes anything; one that does not is not carried out.
@@ -45,7 +45,7 @@ class VerbParts:
 
     pipeline: Pipeline
     make_plan: Callable[[], Mapping[str, Any]]
-    steps: Callable[[Request, Mapping[str, Any]], tuple[Step, ...]]
+    steps: Callable[[Request, Mapping[str, Any], Told], tuple[Step, ...]]
     lines: Callable[[Mapping[str, Any]], list[str]]
     forbids_starts: bool = True
     has_work: Callable[[Mapping[str, Any]], bool] = lambda _: True
@@ -54,7 +54,7 @@ class VerbParts:
     unsettled: frozenset[str] = _TOLD
 
 
-def rewind(pipeline: Pipeline, to: str = "", generation: str = "", told: Told = nobody_told) -> VerbParts:
+def rewind(pipeline: Pipeline, to: str = "", generation: str = "") -> VerbParts:
     """Tables, offsets and state together to a batch."""
     from tidemill.checkpoint.verbs.rewind import parse_target, plan_rewind, rewind_steps
     from tidemill.control.spark_part import restoring
@@ -65,14 +65,12 @@ def rewind(pipeline: Pipeline, to: str = "", generation: str = "", told: Told = 
     return VerbParts(
         pipeline,
         lambda: plan_rewind(store, pipeline, target, with_topics_if_told),
-        lambda request, plan: rewind_steps(store, pipeline, request, plan, restoring(pipeline), told),
+        lambda request, plan, told: rewind_steps(store, pipeline, request, plan, restoring(pipeline), told),
         plan_words.rewind_lines,
     )
 
 
-def restore(
-    pipeline: Pipeline, backup: str, from_environment: str = "", told: Told = nobody_told
-) -> VerbParts:
+def restore(pipeline: Pipeline, backup: str, from_environment: str = "") -> VerbParts:
     """Back to a backup."""
     from tidemill.checkpoint.verbs.backup_manifest import read_manifest
     from tidemill.checkpoint.verbs.restore import Backup, plan_restore, restore_steps
@@ -92,7 +90,7 @@ def restore(
     return VerbParts(
         pipeline,
         lambda: plan_restore(store, pipeline, found, with_topics_if_told),
-        lambda request, plan: restore_steps(
+        lambda request, plan, told: restore_steps(
             store, pipeline, request, plan, (found, restoring(pipeline)), told
         ),
         plan_words.restore_lines,
@@ -128,7 +126,7 @@ def reset(
     return VerbParts(
         pipeline,
         plan,
-        lambda request, plan: reset_steps(store, pipeline, request, plan, restoring(pipeline)),
+        lambda request, plan, _: reset_steps(store, pipeline, request, plan, restoring(pipeline)),
         plan_words.reset_lines,
         consent=lambda plan: None if skip_unread else check_unread(pipeline.name, plan),
         unsettled=_TOLD | _WHERE_IT_BEGINS if asked else _TOLD,
@@ -154,7 +152,7 @@ def acknowledge(pipeline: Pipeline) -> VerbParts:
     return VerbParts(
         pipeline,
         lambda: plan_acknowledge(store, pipeline),
-        lambda request, plan: acknowledge_steps(store, pipeline, request, plan),
+        lambda request, plan, _: acknowledge_steps(store, pipeline, request, plan),
         plan_words.acknowledge_lines,
         forbids_starts=False,
         has_work=lambda plan: bool(plan["changed"]),
@@ -170,13 +168,13 @@ def repair(pipeline: Pipeline) -> VerbParts:
     return VerbParts(
         pipeline,
         lambda: plan_repair(gather_repair(store, pipeline)),
-        lambda request, plan: repair_steps(store, pipeline.layout, request, plan),
+        lambda request, plan, _: repair_steps(store, pipeline.layout, request, plan),
         plan_words.repair_lines,
         has_work=lambda plan: bool(plan["files"]),
     )
 
 
-def repartition(pipeline: Pipeline, partitions: int, told: Told = nobody_told) -> VerbParts:
+def repartition(pipeline: Pipeline, partitions: int) -> VerbParts:
     """Another number of state partitions."""
     from tidemill.checkpoint.verbs.repartition import plan_repartition, repartition_steps
     from tidemill.control.spark_part import repartitioning, restoring
@@ -186,23 +184,21 @@ def repartition(pipeline: Pipeline, partitions: int, told: Told = nobody_told) -
     return VerbParts(
         pipeline,
         lambda: plan_repartition(store, pipeline, partitions),
-        lambda request, plan: repartition_steps(
+        lambda request, plan, told: repartition_steps(
             store, pipeline, request, plan, (repartitioning(pipeline), restoring(pipeline)), told
         ),
         plan_words.repartition_lines,
     )
 
 
-def fork(pipeline: Pipeline, fork: str, batch: int | None = None, told: Told = nobody_told) -> VerbParts:
+def fork(pipeline: Pipeline, fork: str, batch: int | None = None) -> VerbParts:
     """Another pipeline goes on from where this one stands; journal and hold are the fork's."""
     from tidemill.spec.project import resolve_pipeline
 
-    return fork_into(pipeline, resolve_pipeline(pipeline.environment, fork), batch, told)
+    return fork_into(pipeline, resolve_pipeline(pipeline.environment, fork), batch)
 
 
-def fork_into(
-    pipeline: Pipeline, forked: Pipeline, batch: int | None = None, told: Told = nobody_told
-) -> VerbParts:
+def fork_into(pipeline: Pipeline, forked: Pipeline, batch: int | None = None) -> VerbParts:
     """The same for a fork that is known, and may have a root of its own inside the pipeline's."""
     from tidemill.checkpoint.verbs.fork import fork_steps, plan_fork
     from tidemill.sources.topic_facts import with_topics_if_told
@@ -212,7 +208,7 @@ def fork_into(
     return VerbParts(
         forked,
         lambda: plan_fork(store, pipelines, batch, with_topics_if_told),
-        lambda request, plan: fork_steps(store, pipelines, request, plan, told),
+        lambda request, plan, told: fork_steps(store, pipelines, request, plan, told),
         plan_words.fork_lines,
     )
 
@@ -229,7 +225,7 @@ def prune(
     return VerbParts(
         pipeline,
         lambda: plan_prune(gather_prune(store, pipeline), keep),
-        lambda request, plan: prune_steps(store, pipeline.layout, request, plan),
+        lambda request, plan, _: prune_steps(store, pipeline.layout, request, plan),
         plan_words.prune_lines,
         forbids_starts=False,
         has_work=lambda plan: bool(plan["moves"] or plan["deletes"]),
@@ -246,7 +242,9 @@ def clean(plane: ControlPlane, pipeline: Pipeline) -> VerbParts:
     return VerbParts(
         pipeline,
         lambda: plan_clean(store, pipeline, why_left(plane, pipeline)),
-        lambda request, plan: clean_steps(store, pipeline, request, plan, lambda: why_left(plane, pipeline)),
+        lambda request, plan, _: clean_steps(
+            store, pipeline, request, plan, lambda: why_left(plane, pipeline)
+        ),
         plan_words.clean_lines,
         forbids_starts=False,
         has_work=lambda plan: any(stream["files"] for stream in plan["streams"].values()),

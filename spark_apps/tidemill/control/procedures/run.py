@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidemill.errors import GateRefusedError
+from tidemill.storage.advance import Told, nobody_told
 
 if TYPE_CHECKING:
     from tidemill.checkpoint.procedure.carry_out import Request
@@ -17,6 +18,22 @@ if TYPE_CHECKING:
     from tidemill.control.runtime import Slot
     from tidemill.spec.project import Environment, Pipeline
     from tidemill.storage.store import Store
+
+
+@dataclass(frozen=True)
+class Hearers:
+    """Who is told of a verb at work.
+
+    Args:
+        step_done: Of each step that is done.
+        told: How far a copy is.
+    """
+
+    step_done: Callable[[str], None] = lambda _: None
+    told: Told = nobody_told
+
+
+NOBODY = Hearers()
 
 
 @dataclass(frozen=True)
@@ -117,9 +134,18 @@ def plan_verb(asking: Asking, parts: VerbParts, pipeline: str) -> Planned:
 
 
 def act(
-    plane: ControlPlane, asking: Asking, planned: Planned, step_done: Callable[[str], None] = lambda _: None
+    plane: ControlPlane,
+    asking: Asking,
+    planned: Planned,
+    hearers: Hearers = NOBODY,
 ) -> None:
     """Carry a plan out, if that is allowed.
+
+    Args:
+        plane: The control plane.
+        asking: Who asks, and how.
+        planned: The plan.
+        hearers: Who is told meanwhile.
 
     Raises:
         GateRefusedError: As `check_allowed`, or what the gate says of the result.
@@ -132,10 +158,10 @@ def act(
     check_allowed(plane, asking, parts.pipeline, parts.forbids_starts)
     planned.check_consent()
     store = Store(parts.pipeline.layout.root)
-    steps = parts.steps(request, plan)
+    steps = parts.steps(request, plan, hearers.told)
     procedure = procedure_of(request, plan, steps, forbids_starts=parts.forbids_starts)
     verify = partial(_ask_gate, store, parts.pipeline) if parts.forbids_starts else lambda: None
-    carry_out(store, parts.pipeline.layout, procedure, verify, step_done)
+    carry_out(store, parts.pipeline.layout, procedure, verify, hearers.step_done)
 
 
 def check_allowed(plane: ControlPlane, asking: Asking, pipeline: Pipeline, forbids_starts: bool) -> None:

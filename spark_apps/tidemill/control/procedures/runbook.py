@@ -17,6 +17,7 @@ from tidemill.control.procedures import by_hand, run
 from tidemill.control.procedures.parts import PROCEDURES
 from tidemill.errors import GateRefusedError
 from tidemill.spec.project import resolve_pipeline
+from tidemill.storage.advance import nobody_told
 
 if TYPE_CHECKING:
     from tidemill.checkpoint.holds import Hold
@@ -36,13 +37,13 @@ class Runbook:
         has_work: Whether it changes anything.
         check: Sees that what the plan needs can be had, and that someone has agreed to what it gives up.
         settled: The part of a plan that must be the same when it is carried out.
-        act: Carries a plan out, and returns what came of it; hears of each step.
+        act: Carries a plan out, and returns what came of it; tells of each step, and how far a copy is.
     """
 
     plan: Callable[[], Mapping[str, Any]]
     lines: Callable[[Mapping[str, Any]], list[str]]
     settled: Callable[[Mapping[str, Any]], Mapping[str, Any]]
-    act: Callable[[Mapping[str, Any], Callable[[str], None]], Mapping[str, Any]]
+    act: Callable[[Mapping[str, Any], run.Hearers], Mapping[str, Any]]
     has_work: Callable[[Mapping[str, Any]], bool] = lambda _: True
     check: Callable[[Mapping[str, Any]], None] = lambda _: None
 
@@ -74,7 +75,7 @@ def carry_out_plan(
     asked: Asked,
     asking: Asking,
     shown: Mapping[str, Any],
-    step_done: Callable[[str], None] = lambda _: None,
+    hearers: run.Hearers = run.NOBODY,
 ) -> dict[str, Any]:
     """Carry out the plan that was shown. A request that has ended is left alone.
 
@@ -93,7 +94,7 @@ def carry_out_plan(
             facts={"verb": asked.verb, "pipeline": asked.pipeline, "changed": ", ".join(changed)},
             fix="run it again, and read the new plan",
         )
-    return {"verb": asked.verb, "pipeline": asked.pipeline, **_plain(runbook.act(approved, step_done))}
+    return {"verb": asked.verb, "pipeline": asked.pipeline, **_plain(runbook.act(approved, hearers))}
 
 
 def _runbook(plane: ControlPlane, asked: Asked, asking: Asking) -> Runbook:
@@ -110,16 +111,16 @@ def _procedure(plane: ControlPlane, asked: Asked, asking: Asking, pipeline: Pipe
     def planned() -> run.Planned:
         return run.plan_verb(asking, parts, pipeline.name)
 
-    def act(plan: Mapping[str, Any], step_done: Callable[[str], None]) -> Mapping[str, Any]:
+    def act(plan: Mapping[str, Any], hearers: run.Hearers) -> Mapping[str, Any]:
         acting = replace(planned(), plan=plan)
-        run.act(plane, asking, acting, step_done)
+        run.act(plane, asking, acting, hearers)
         following = run.next_words(plane, parts.pipeline, parts.then)
         return {"request_id": acting.request.request_id, "next": asking.command(*following)}
 
     def check(plan: Mapping[str, Any]) -> None:
         replace(planned(), plan=plan).check_consent()
         # Whoever makes steps that need Spark sees first that there is one.
-        parts.steps(planned().request, plan)
+        parts.steps(planned().request, plan, nobody_told)
 
     return Runbook(
         plan=lambda: planned().plan,
@@ -134,8 +135,8 @@ def _procedure(plane: ControlPlane, asked: Asked, asking: Asking, pipeline: Pipe
 def _backup(plane: ControlPlane, asked: Asked, asking: Asking, pipeline: Pipeline) -> Runbook:  # noqa: ARG001
     from tidemill.checkpoint.verbs.backup import plan_backup
 
-    def act(_: Mapping[str, Any], __: Callable[[str], None]) -> Mapping[str, Any]:
-        taken = by_hand.back_up(plane, asking, pipeline)
+    def act(_: Mapping[str, Any], hearers: run.Hearers) -> Mapping[str, Any]:
+        taken = by_hand.back_up(plane, asking, pipeline, hearers.told)
         back = asking.command("checkpoint", "restore", pipeline.name, taken.backup)
         return {**taken.model_dump(mode="json", exclude={"files"}), "bytes": taken.size, "next": back}
 
@@ -156,7 +157,7 @@ def _hold(plane: ControlPlane, asked: Asked, asking: Asking, pipeline: Pipeline)
 
     hold_id = asked.arguments["hold_id"]
 
-    def act(_: Mapping[str, Any], __: Callable[[str], None]) -> Mapping[str, Any]:
+    def act(_: Mapping[str, Any], __: run.Hearers) -> Mapping[str, Any]:
         held, taken = by_hand.hold(plane, asking, pipeline, hold_id)
         return {"hold": hold_id, "taken": taken, "next": held.to_do}
 
@@ -190,7 +191,7 @@ def _release(plane: ControlPlane, asked: Asked, asking: Asking, pipeline: Pipeli
         )
         return found.model_dump(mode="json", exclude={"alive"})
 
-    def act(_: Mapping[str, Any], __: Callable[[str], None]) -> Mapping[str, Any]:
+    def act(_: Mapping[str, Any], __: run.Hearers) -> Mapping[str, Any]:
         released = before() or by_hand.release(plane, asking, pipeline, hold_id, force=force)
         following = run.next_words(plane, pipeline)
         return {"released": released.model_dump(mode="json"), "next": asking.command(*following)}
