@@ -14,6 +14,7 @@ from playwright.sync_api import expect
 from tests.support.eventually import eventually
 from tests.support.small_project import INCREMENTAL, STREAM, SmallProject, small_project
 from tests.support.streams_browser import RUNBOOKS, Theme, Visitors, visitors
+from tidemill.airflow_names import stream_dag_id
 from tidemill.checkpoint.current import Current, switch_generation
 from tidemill.checkpoint.desired import Desired, write_desired
 from tidemill.checkpoint.holds import Hold, take_hold
@@ -341,11 +342,15 @@ def test_the_graph_leads_to_a_pipeline_by_keyboard(people: Visitors) -> None:
         expect(page.get_by_role("heading", name="daily", exact=True)).to_be_visible(timeout=SEEN)
 
 
-def test_airflow_shows_the_page_in_its_navigation(people: Visitors) -> None:
+def test_airflow_shows_the_page_in_its_navigation_and_a_pipeline_as_tab_of_its_dag(people: Visitors) -> None:
     with people.visit("admin") as admin:
         admin.page.goto(f"{admin.url}/plugin/streams")
         frame = admin.page.frame_locator("iframe")
         expect(frame.locator("tr.row")).to_have_count(6, timeout=SEEN)
+        admin.page.goto(f"{admin.url}/dags/{stream_dag_id('orders')}")
+        admin.page.get_by_role("link", name="Stream", exact=True).click()
+        heading = frame.get_by_role("heading", name="orders", exact=True)
+        expect(heading).to_be_visible(timeout=SEEN)
 
 
 def test_a_form_takes_the_focus_and_gives_it_back_also_to_a_page_that_was_drawn_anew(
