@@ -49,6 +49,9 @@ PLAN_CHARACTERS = 100_000
 # What Spark says before there is a plan.
 _NO_PLAN = "No physical plan"
 
+# What Spark says of a query that has failed, before the error.
+TERMINATED = "Terminated with exception"
+
 log = structlog.get_logger()
 
 
@@ -149,7 +152,7 @@ class QueryReporter:
             return
         self._change(
             explain=explain,
-            message=mask_secrets(str(status["message"])),
+            message=_message(str(status["message"])),
             is_data_available=bool(status["isDataAvailable"]),
             is_trigger_active=bool(status["isTriggerActive"]),
         )
@@ -179,6 +182,11 @@ class QueryReporter:
             self._keep(self._stored)
         except Exception as error:  # noqa: BLE001  # reporting must never stop a stream
             log.warning("query_report_not_written", reason=f"{type(error).__name__}: {error}")
+
+
+def _message(told: str) -> str:
+    """What the query does; of a failure that it does, for the error may quote a record."""
+    return TERMINATED if told.startswith(TERMINATED) else mask_secrets(told)
 
 
 def _explain(query: StreamingQuery) -> str:

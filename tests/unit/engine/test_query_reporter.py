@@ -91,6 +91,17 @@ def test_a_report_is_stored_at_the_beginning_when_it_changes_and_at_the_end(
     assert [report.active for report in kept.reports] == [True, True, True, False]
 
 
+def test_of_a_query_that_has_failed_the_error_is_not_kept(
+    reporter: QueryReporter, kept: Kept, tmp_path: Path
+) -> None:
+    failed = query()
+    begin(reporter, tmp_path, failed)
+    failed.status["message"] = "Terminated with exception: [CAST_INVALID_INPUT] The value 'of a record' …"
+    kept.now += LOOK_SECONDS
+    reporter.look(failed)
+    assert kept.reports[-1].message == "Terminated with exception"
+
+
 def test_the_newest_batches_are_kept_without_secrets_and_without_what_is_long(
     reporter: QueryReporter, kept: Kept, tmp_path: Path
 ) -> None:
