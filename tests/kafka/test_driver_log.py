@@ -93,8 +93,8 @@ TEXTS = {
     f"a.B$CException: [SOME.CONDITION_1] one\u2028{MARK}\n\n{AT}\n\tat {MARK} (x)\nCaused by: {MARK}\n{AT}": (
         f"a.B$CException: [SOME.CONDITION_1]\n{AT}\n{AT}"
     ),
-    f"q\nCaused by: java.io.IOException: disk full\n\t... 3 more\nValueError: {MARK}": (
-        "q\nCaused by: java.io.IOException: disk full\n\t... 3 more\nValueError"
+    f"q\n\tSuppressed: a.CError: {MARK}\nCaused by: java.io.IOException: no\n\t... 3 more\nAError: {MARK}": (
+        "q\n\tSuppressed: a.CError\nCaused by: java.io.IOException: no\n\t... 3 more\nAError"
     ),
     f"java.io.IOException: of a.b.CError: {MARK}": "java.io.IOException: of a.b.CError",
     "org.apache.kafka.common.errors.TimeoutException: no metadata of 'events' within 60000 ms": (
