@@ -32,6 +32,12 @@ class AdvanceLog:
     def tell(self, advance: Advance) -> None:
         """Write how far it is, if the last line is old; the last line of work that had others is its end."""
         now, ends = self._clock(), advance.done == advance.total
+        if advance.done == 0:
+            # Work begins. Of a step of which nothing is counted, nothing more is heard.
+            self._written = now
+            if advance.total == 1:
+                self._write(advance.what)
+            return
         if not (ends and self._what == advance.what) and now - self._written < LINE_SECONDS:
             return
         self._written = now

@@ -16,16 +16,34 @@ _FRAME = re.compile(r'  File "([^"\n]+)", line (\d+)(?:, in (\S+))?')
 _CLASS = re.compile(r"([A-Za-z_][\w.]*)(?::.*)?")
 
 # How Spark begins a message, `[CAST_INVALID_INPUT] The value …`, but for those that only wrap another.
-_CONDITION = re.compile(r"\[(?!TASK_WRITE_FAILED|STREAM_FAILED)([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] ")
+CONDITION = re.compile(r"\[(?!TASK_WRITE_FAILED|STREAM_FAILED)([A-Z]+_[A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] ")
+# How it ends one, with the class of the condition by the SQL standard.
+_STATE = re.compile(r"SQLSTATE: (\w\w)")
+# Data exception, integrity, code of a user, `raise_error`.
+_OF_VALUES = ("22", "23", "38", "39", "P0")
+
 # Where an expression comes from: a line of Python, or a place in a text of SQL.
 _CALL = re.compile(r'== DataFrame ==\n"\w+" was called from\n(\S+:\d+)')
 _SQL = re.compile(r"== SQL \((line \d+, position \d+)\) ==")
 
-# The innermost class of an error of Java.
+# A class of Java's errors; and frames, whose classes failed nothing.
 _JAVA_ERROR = re.compile(r"(?<![\w.$])(?:[a-z]\w*\.)+[A-Z][\w$]*(?:Exception|Error)\b")
+_JAVA_FRAME = re.compile(r"(?m)^[ \t]+at .*$")
+_JAVA_TRACE = re.compile(r"(?m)^(?:: |Caused by: )([\w.$]+)|^([ \t]+at [^\s(]+\([\w.$ :<>-]*\))$")
+# Of those, what speaks of network, disk, memory and Kafka, and keeps its words; as in `log4j2.properties`.
+_INFRASTRUCTURE = re.compile(
+    r"java\.(?:io|net|nio)\.|java\.util\.concurrent\.Timeout|java\.lang\.(?:OutOfMemory|NoClassDefFound)|"
+    r"org\.apache\.(?:kafka\.common|hadoop\.(?:fs|ipc|net|security|util))\.|org\.rocksdb\."
+)
+
+# What runs in a task has records in hand.
+_IN_A_TASK = "Lost task"
 
 # Of others: a function of a library is called by one of the project.
 _LIBRARIES = "site-packages"
+
+# Longest line of an error of the infrastructure.
+_CHARACTERS = 600
 
 
 def failed_at(error: BaseException) -> str:
@@ -33,39 +51,56 @@ def failed_at(error: BaseException) -> str:
     text = text_of(error)
     if (raised := _PYTHON_ERROR.findall(text)) and (name := _CLASS.fullmatch(raised[-1][1])):
         return f"{name[1]}{_innermost(_FRAME.findall(raised[-1][0]))}"
-    if condition := _CONDITION.search(text):
+    if (condition := CONDITION.search(text)) and state_of(text):
         place = _CALL.search(text) or _SQL.search(text)
         return f"[{condition[1]}]" + (f" at {place[1]}" if place else "")
-    if classes := _JAVA_ERROR.findall(text):
-        return str(classes[-1])
+    without_frames = _JAVA_FRAME.sub("", text)
+    if classes := list(_JAVA_ERROR.finditer(without_frames)):
+        line = without_frames[classes[-1].start() :].partition("\n")[0]
+        return line[:_CHARACTERS] if _INFRASTRUCTURE.match(line) else classes[-1][0]
     frames = traceback.extract_tb(error.__traceback__)
     return f"{type(error).__name__}{_innermost([(f.filename, str(f.lineno), f.name) for f in frames])}"
 
 
+def may_quote(error: BaseException) -> bool:
+    """Whether an error may quote a record: it comes from a task, from a user's function, or is of a value."""
+    text = text_of(error)
+    return _IN_A_TASK in text or bool(raised_in_python(text)) or state_of(text) in _OF_VALUES
+
+
+def state_of(text: str) -> str:
+    """Class of the SQLSTATE of the first condition, such as `22`; empty without one."""
+    condition = CONDITION.search(text)
+    state = None if condition is None else _STATE.search(text, condition.end())
+    return "" if state is None else state[1]
+
+
 def trace_of(error: BaseException) -> str:
-    """A traceback as Python prints it, causes first, with places and classes."""
-    return "\n".join(_parts(error))
+    """A traceback as Python prints it, causes first, with places and classes; Java's own below its error."""
+    return "\n\n".join("\n".join(_trace(each)) for each in reversed(_chain(error)))
 
 
-def _parts(error: BaseException) -> Iterator[str]:
-    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    if cause is not None:
-        yield from _parts(cause)
-        yield ""
+def _trace(error: BaseException) -> Iterator[str]:
     yield "Traceback (most recent call last):"
     for frame in traceback.extract_tb(error.__traceback__):
         yield f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}'
     yield f"{type(error).__module__}.{type(error).__qualname__}"
+    yield from (name or frame for name, frame in _JAVA_TRACE.findall(str(error)))
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """An error, and what caused it, each once."""
+    chain: list[BaseException] = []
+    at: BaseException | None = error
+    while at is not None and at not in chain:
+        chain.append(at)
+        at = at.__cause__ or at.__context__
+    return chain
 
 
 def text_of(error: BaseException) -> str:
     """All that an error and its causes say."""
-    parts = []
-    cause: BaseException | None = error
-    while cause is not None:
-        parts.append(f"{type(cause).__name__}: {cause}")
-        cause = cause.__cause__ or cause.__context__
-    return "\n".join(parts)
+    return "\n".join(f"{type(each).__name__}: {each}" for each in _chain(error))
 
 
 def raised_in_python(text: str) -> list[str]:

@@ -63,6 +63,7 @@ def test_a_driver_prints_nothing_of_a_record_good_broken_or_poison(
     assert sorted(row["id"] for row in lake.rows("bronze/readings")) == [0, 3]
     assert len(lake.quarantined("readings")) == 4
     assert [line for line in (failing.output + searching.output).splitlines() if MARK in line] == []
+    assert [str(file) for file in told_by(lake) if MARK.encode() in file.read_bytes()] == []
     # What helps is there: conditions, classes, and the lines of the transform.
     file = lake.folder / "spark_apps/transforms/fails.py"
     (failed,) = (line for line in lines_of(failing) if line["event"] == "failed")
@@ -73,6 +74,14 @@ def test_a_driver_prints_nothing_of_a_record_good_broken_or_poison(
     assert "org.apache.spark.SparkNumberFormatException: [CAST_INVALID_INPUT]\n" in searching.output
     assert f'  File "{file}", line 6, in parsed\nValueError\n' in searching.output
     assert f'"cast" was called from\n{file}:12\n' in searching.output
+
+
+def told_by(lake: Lake) -> list[Path]:
+    """All files of the pipeline but its rows and its quarantine, and what is recorded for it."""
+    state = lake.root / "state"
+    files = [file for file in state.rglob("*") if file.is_file() and "poison" not in file.parts]
+    assert {"status.json", "query.json"} <= {file.name for file in files}
+    return files
 
 
 def lines_of(driver: DriverProcess) -> list[dict[str, Any]]:
@@ -90,8 +99,8 @@ TEXTS = {
     ),
     f"Failed\norg.acme.BadReading: {MARK}\n{AT}": f"Failed\n{AT}",
     f"scala.MatchError: [{MARK},1] (of class Row)\r\n{AT}": f"scala.MatchError\n{AT}",
-    f"a.B$CException: [SOME.CONDITION_1] one\u2028{MARK}\n\n{AT}\n\tat {MARK} (x)\nCaused by: {MARK}\n{AT}": (
-        f"a.B$CException: [SOME.CONDITION_1]\n{AT}\n{AT}"
+    f"a.B$CException: [SOME_CONDITION.OF_1] one\u2028{MARK}\n\n{AT}\n\tat {MARK} (x)\nCaused by: {MARK}\n{AT}": (
+        f"a.B$CException: [SOME_CONDITION.OF_1]\n{AT}\n{AT}"
     ),
     f"q\n\tSuppressed: a.CError: {MARK}\nCaused by: java.io.IOException: no\n\t... 3 more\nAError: {MARK}": (
         "q\n\tSuppressed: a.CError\nCaused by: java.io.IOException: no\n\t... 3 more\nAError"
@@ -99,6 +108,15 @@ TEXTS = {
     f"java.io.IOException: of a.b.CError: {MARK}": "java.io.IOException: of a.b.CError",
     "org.apache.kafka.common.errors.TimeoutException: no metadata of 'events' within 60000 ms": (
         "org.apache.kafka.common.errors.TimeoutException: no metadata of 'events' within 60000 ms"
+    ),
+    "scala.MatchError: [DE89MARK0440532013000] (of class Row)": "scala.MatchError",
+    "spark.sql.ansi.failOnError is set to false": "spark.sql.ansi.failOnError is set to false",
+    "java.net.URISyntaxException: MARK": "java.net.URISyntaxException",
+    "org.apache.kafka.common.errors.SerializationException: Can't convert MARK": (
+        "org.apache.kafka.common.errors.SerializationException"
+    ),
+    "io.netty.channel.AbstractChannel$AnnotatedConnectException: refused: executor/10.0.0.7:7078": (
+        "io.netty.channel.AbstractChannel$AnnotatedConnectException: refused: executor/10.0.0.7:7078"
     ),
     "java.lang.OutOfMemoryError: Java heap space": "java.lang.OutOfMemoryError: Java heap space",
 }

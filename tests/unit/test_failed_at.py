@@ -27,10 +27,15 @@ TOLD = {
     f"[CAST_INVALID_INPUT] '{MARK}' … SQLSTATE: 22018\n== SQL (line 1, position 8) ==\nSELECT int(note)\n": (
         "[CAST_INVALID_INPUT] at line 1, position 8"
     ),
-    f"[STREAM_FAILED] Query ended: [USER_RAISED_EXCEPTION.A_B] {MARK}\n{MARK}": "[USER_RAISED_EXCEPTION.A_B]",
+    f"[STREAM_FAILED] Query: [USER_RAISED_ERROR] {MARK}\n{MARK} SQLSTATE: P0001": "[USER_RAISED_ERROR]",
     f"Lost task 0: org.apache.spark.SparkException: x\nCaused by: java.lang.IllegalStateException: {MARK}": (
         "java.lang.IllegalStateException"
     ),
+    "o1.execute.\n: java.lang.IllegalStateException: MARK\n\tat a.FooException$.apply(A.scala:3)": (
+        "java.lang.IllegalStateException"
+    ),
+    "scala.MatchError: [DE89MARK0440532013000] (of class Row)": "scala.MatchError",
+    "Lost task 0: a.BException: java.net.ConnectException: refused": "java.net.ConnectException: refused",
     MARK: "RuntimeError",
 }
 
@@ -38,6 +43,16 @@ TOLD = {
 @pytest.mark.parametrize("text", TOLD)
 def test_a_line_tells_class_and_place(text: str) -> None:
     assert failed_at(RuntimeError(text)) == TOLD[text]
+
+
+def test_a_trace_has_the_classes_and_frames_of_java_too_and_ends() -> None:
+    java = f": a.BException: {MARK}\n\tat a.B.c(B.java:1)\nCaused by: a.DException: {MARK}\n"
+    error = RuntimeError(f"calling o1.\n{java}")
+    error.__cause__ = ValueError(MARK)
+    error.__cause__.__cause__ = error
+    lines = trace_of(error).splitlines()
+    assert lines[-4:] == ["builtins.RuntimeError", "a.BException", "\tat a.B.c(B.java:1)", "a.DException"]
+    assert failed_at(error) == "a.DException"
 
 
 def test_what_python_raised_here_is_told_by_its_line() -> None:

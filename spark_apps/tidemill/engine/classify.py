@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import tidemill.errors
 from tidemill.errors import DataError, InternalError, SpecError, TidemillError, UnavailableError
-from tidemill.failed_at import failed_at, raised_in_python, text_of
+from tidemill.failed_at import CONDITION, failed_at, may_quote, raised_in_python, state_of, text_of
 
 # Longest reason kept, in characters: the first lines of a Java exception say it.
 REASON_CHARACTERS = 600
@@ -170,20 +170,18 @@ _FACT = re.compile(r"(\w+)=(.*?)(?= \w+=|$)")
 
 
 # What Spark says of data and of expressions that it refuses: data exception (22), constraint (23), code of
-# a user (38, 39), syntax or unknown name (42), `raise_error` (P0).
+# a user (38), syntax or unknown name (42), `raise_error` (P0).
 _DATA = re.compile(
-    r"SQLSTATE: (?:22|23|38|39|42|P0)|PythonException|AnalysisException|ParseException|SparkRuntimeException"
+    r"SQLSTATE: (?:22|23|38|42|P0)|PythonException|AnalysisException|ParseException|SparkRuntimeException"
 )
 
-# How Spark begins a message, `[UNRESOLVED_COLUMN] A column …`, but for those that only wrap another.
-_CONDITION = r"\[(?!TASK_WRITE_FAILED|STREAM_FAILED)[A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*\] "
+# What py4j begins the error of a call to Java with.
+_JAVA_CAUSE = r"^: "
 
 # What is said of code alone, or of what a table is declared to hold, quotes no record in its first line.
-_OF_DECLARATIONS = ("23", "42")
-_STATE = re.compile(_CONDITION + r"(?:(?!SQLSTATE: ).)*SQLSTATE: (\d\d)", re.DOTALL)
-
-# What runs in a task has records in hand.
-_IN_A_TASK = "Lost task"
+_OF_DECLARATIONS = re.compile(
+    r"(?:Analysis|Parse)Exception\b|\[(?:DELTA_VIOLATE_CONSTRAINT|DELTA_NOT_NULL|NOT_NULL_ASSERT)"
+)
 
 
 def classify(error: BaseException) -> TidemillError:
@@ -193,22 +191,24 @@ def classify(error: BaseException) -> TidemillError:
     text = text_of(error)
     if (ours := _RAISED_IN_A_TASK.search(text)) is not None:
         return _rebuilt(ours)
-    for known in _KNOWN:
-        if re.search(known.pattern, text):
+    # A value that cannot be cast may hold any words.
+    of_a_value = state_of(text) in ("22", "P0")
+    for known in () if of_a_value else _KNOWN:
+        if found := re.search(known.pattern, text):
             return known.kind(
                 known.error_id,
                 known.problem,
-                facts={"reason": _reason(error, known.pattern)},
+                facts={"reason": _known_reason(error, known.pattern, found[0])},
                 fix=known.fix,
                 runbook=known.runbook,
             )
     if _DATA.search(text) is not None:
-        state = _STATE.search(text)
-        declared = state is not None and state[1] in _OF_DECLARATIONS
+        raised = raised_in_python(text)
+        declared = not of_a_value and _OF_DECLARATIONS.search(raised[-1] if raised else text)
         return DataError(
             "TIDE-DATA-003",
             "Spark cannot process the data as the pipeline says.",
-            facts={"reason": _reason(error, _CONDITION) if declared else failed_at(error)},
+            facts={"reason": _reason(error, CONDITION.pattern) if declared else failed_at(error)},
             fix="correct the transform; or set `on_poison: quarantine`, which puts the record aside with all "
             "that was said of it",
             runbook="restart-budget-spent",
@@ -216,8 +216,8 @@ def classify(error: BaseException) -> TidemillError:
     return InternalError(
         "TIDE-INT-001",
         "Something unexpected happened.",
-        facts={"reason": failed_at(error) if _IN_A_TASK in text else _reason(error, ".")},
-        fix="see the driver's log for the whole trace, and report it",
+        facts={"reason": failed_at(error) if may_quote(error) else _reason(error, _JAVA_CAUSE)},
+        fix="see the driver's log for the trace, and report it",
     )
 
 
@@ -225,6 +225,13 @@ def _rebuilt(found: re.Match[str]) -> TidemillError:
     kind: type[TidemillError] = getattr(tidemill.errors, found["kind"], TidemillError)
     facts = dict(_FACT.findall(found["facts"] or ""))
     return kind(found["error_id"], found["problem"], facts=facts, fix=found["fix"] or "")
+
+
+def _known_reason(error: BaseException, pattern: str, found: str) -> str:
+    """Of a user's function only what is known of it."""
+    if raised_in_python(text_of(error)):
+        return f"{failed_at(error)}: {found}"[:REASON_CHARACTERS]
+    return _reason(error, pattern)
 
 
 def _reason(error: BaseException, pattern: str) -> str:

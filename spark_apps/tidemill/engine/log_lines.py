@@ -15,8 +15,8 @@ from structlog.typing import EventDict, ExcInfo
 from tidemill.airflow_names import DAG_RUN_VARIABLE
 from tidemill.failed_at import trace_of
 
-# Loggers of pyspark that quote a record in the message of an error at which its task has failed.
-_QUOTING_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+# Loggers of pyspark that quote the record at which a task has failed. What a batch raises, Spark tells us.
+_QUOTING_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger", "py4j")
 
 
 class _Lossy(io.StringIO):
@@ -44,7 +44,7 @@ def run_in_log(pipeline: str, run_id: str, variables: Mapping[str, str] = os.env
 
 
 def quote_no_record() -> None:
-    """Let pyspark's own loggers be silent; what Java's log says is in `log4j2.properties`."""
+    """Let the loggers of pyspark be silent; what Java's log says is in `log4j2.properties`."""
     for name in _QUOTING_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
@@ -65,7 +65,6 @@ def log_json_lines(descriptor: int | None = None, run: Mapping[str, str] | None 
     def with_run(_logger: object, _method: str, line: EventDict) -> EventDict:
         return {**of_run, **line}
 
-    logging.getLogger("py4j").setLevel(logging.ERROR)
     structlog.configure(
         processors=[
             with_run,

@@ -16,6 +16,7 @@ from tidemill.engine.models import Model, load_models
 from tidemill.engine.plan_check.call_sites import CallSites, failed_call
 from tidemill.engine.sql_transform import sql_transform
 from tidemill.errors import DataError, SpecError, TidemillError
+from tidemill.failed_at import failed_at, may_quote
 from tidemill.names import SOURCE_NAME
 from tidemill.spec.event_time import EventTime
 from tidemill.spec.project import Pipeline
@@ -106,7 +107,7 @@ def _not_applicable(pipeline: Pipeline, error: Exception) -> TidemillError:
     failed = failed_call(error.__traceback__, pipeline.environment.project.transforms)
     if failed is not None:
         facts["file"] = failed.place
-    reason = str(error).strip().partition("\n")[0]
+    reason = _told(error)
     runs_the_stream = isinstance(error, AnalysisException) and any(
         words in reason for words in _RUNS_THE_STREAM
     )
@@ -115,9 +116,16 @@ def _not_applicable(pipeline: Pipeline, error: Exception) -> TidemillError:
     return DataError(
         "TIDE-DATA-002",
         "The transform cannot be applied.",
-        facts={**facts, "reason": f"{type(error).__name__}: {reason}"},
+        facts={**facts, "reason": reason},
         fix="correct the transform; the columns it gets are listed by: tidemill plan " + pipeline.name,
     )
+
+
+def _told(error: Exception) -> str:
+    """A function that runs a job of its own has records in hand."""
+    if may_quote(error):
+        return failed_at(error)
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
 
 
 def cannot_be_applied(pipeline: Pipeline, key: str, reference: str, error: Exception) -> DataError:
@@ -129,7 +137,6 @@ def cannot_be_applied(pipeline: Pipeline, key: str, reference: str, error: Excep
         reference: As `file:function` or `file.sql`.
         error: How it failed.
     """
-    first_line = str(error).strip().partition("\n")[0]
     return DataError(
         "TIDE-DATA-002",
         "The transform cannot be applied.",
@@ -137,7 +144,7 @@ def cannot_be_applied(pipeline: Pipeline, key: str, reference: str, error: Excep
             "pipeline": pipeline.name,
             "key": key,
             "transform": reference,
-            "reason": f"{type(error).__name__}: {first_line}",
+            "reason": _told(error),
         },
         fix="correct the transform; it gets the columns of the pipeline's result",
     )

@@ -69,13 +69,13 @@ def call_with_batch(
         raise
     except Exception as error:  # a user's function can fail in any way
         away = _is_away(error)
-        # Only what is said of a network quotes no record.
-        words = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+        # The rest of what it says may name a record's address or file.
+        words = f": {error.strerror}" if isinstance(error, OSError) and error.strerror else ""
         facts = {
             "pipeline": commit.entry.pipeline,
             "output": commit.entry.output,
             "batch_id": commit.batch_id,
-            "reason": words if away else failed_at(error),
+            "reason": f"{failed_at(error)}{words}",
         }
         if away:
             raise UnavailableError(

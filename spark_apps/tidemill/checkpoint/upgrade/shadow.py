@@ -83,6 +83,12 @@ class ShadowResult(BaseModel):
         """Whether the declared version makes the same rows in the same columns."""
         return all(found.is_none for found in self.differences) and not self.added and not self.dropped
 
+    def without_rows(self) -> ShadowResult:
+        """The same without what the rows hold, for logs."""
+        nothing: dict[str, tuple[str, ...]] = {"missing_rows": (), "surplus_rows": ()}
+        differences = tuple(found.model_copy(update=nothing) for found in self.differences)
+        return self.model_copy(update={"differences": differences})
+
     def lines(self) -> Iterator[str]:
         """As a person reads it."""
         batches = f"batch {self.first}" if self.first == self.last else f"batches {self.first}-{self.last}"
