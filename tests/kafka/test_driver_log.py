@@ -99,8 +99,8 @@ TEXTS = {
     ),
     f"Failed\norg.acme.BadReading: {MARK}\n{AT}": f"Failed\n{AT}",
     f"scala.MatchError: [{MARK},1] (of class Row)\r\n{AT}": f"scala.MatchError\n{AT}",
-    f"a.B$CException: [SOME_CONDITION.OF_1] one\u2028{MARK}\n\n{AT}\n\tat {MARK} (x)\nCaused by: {MARK}\n{AT}": (
-        f"a.B$CException: [SOME_CONDITION.OF_1]\n{AT}\n{AT}"
+    f"a.B$CException: [A_B.OF_1] one\u2028{MARK}\n\n{AT}\n\tat {MARK} (x)\nCaused by: {MARK}\n{AT}": (
+        f"a.B$CException: [A_B.OF_1]\n{AT}\n{AT}"
     ),
     f"q\n\tSuppressed: a.CError: {MARK}\nCaused by: java.io.IOException: no\n\t... 3 more\nAError: {MARK}": (
         "q\n\tSuppressed: a.CError\nCaused by: java.io.IOException: no\n\t... 3 more\nAError"
