@@ -111,11 +111,14 @@ def gate_refuses(patient: Patient) -> None:
 
 
 def late(behaviour: str, says: str) -> Act:
-    """A driver makes no progress, and may be without for no longer than a moment."""
+    """A driver makes no progress, and may be without for no longer than a moment.
+
+    The one after it may, too, and a busy machine takes its time between a batch and the last look.
+    """
 
     def be_late(patient: Patient) -> None:
         patient.ran(2)
-        patient.patch.setattr("tidemill.spec.project.Pipeline.progress_within", timedelta(seconds=0.5))
+        patient.patch.setattr("tidemill.spec.project.Pipeline.progress_within", timedelta(seconds=3))
         patient.driver_starts(behaviour)
         patient.driver_says(says)
         eventually(lambda: stall(patient), "the time without progress is over")
