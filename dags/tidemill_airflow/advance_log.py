@@ -35,7 +35,7 @@ class AdvanceLog:
         if advance.done == 0:
             # Work begins. Of a step of which nothing is counted, nothing more is heard.
             self._written = now
-            if advance.total == 1:
+            if not advance.is_counted:
                 self._write(advance.what)
             return
         if not (ends and self._what == advance.what) and now - self._written < LINE_SECONDS:

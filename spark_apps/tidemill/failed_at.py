@@ -29,7 +29,9 @@ _SQL = re.compile(r"== SQL \((line \d+, position \d+)\) ==")
 # A class of Java's errors; and frames, whose classes failed nothing.
 _JAVA_ERROR = re.compile(r"(?<![\w.$])(?:[a-z]\w*\.)+[A-Z][\w$]*(?:Exception|Error)\b")
 _JAVA_FRAME = re.compile(r"(?m)^[ \t]+at .*$")
-_JAVA_TRACE = re.compile(r"(?m)^(?:: |Caused by: )([\w.$]+)|^([ \t]+at [^\s(]+\([\w.$ :<>-]*\))$")
+_JAVA_TRACE = re.compile(
+    r"(?m)^(?:: |Caused by: )((?:\w+\.)+[\w$]+(?:Exception|Error))\b|^([ \t]+at [^\s(]+\([\w.$ :<>-]*\))$"
+)
 # Of those, what speaks of network, disk, memory and Kafka, and keeps its words; as in `log4j2.properties`.
 _INFRASTRUCTURE = re.compile(
     r"java\.(?:io|net|nio)\.|java\.util\.concurrent\.Timeout|java\.lang\.(?:OutOfMemory|NoClassDefFound)|"

@@ -20,7 +20,6 @@ PROPERTIES = {"id": {"type": "integer"}, "note": {"type": "string"}}
 # Seconds for a driver to find the records at which its transform fails; half a minute beside other sessions.
 END_TIMEOUT_SECONDS = 300
 
-# One way of failing for each id.
 # At 1 in Java, at 2 in Python.
 FAILS = """
 from pyspark.sql import functions as F
@@ -61,7 +60,10 @@ def test_a_driver_prints_nothing_of_a_record_good_broken_or_poison(
         assert searching.wait(END_TIMEOUT_SECONDS) == 0, searching.output
 
     assert sorted(row["id"] for row in lake.rows("bronze/readings")) == [0, 3]
-    assert len(lake.quarantined("readings")) == 4
+    assert {row["note"][: len(MARK)] for row in lake.rows("bronze/readings")} == {MARK}
+    reasons = sorted(row["reason"].partition(":")[0] for row in lake.quarantined("readings"))
+    assert reasons == ["malformed_json", "transform_failed", "transform_failed", "wrong_type"]
+    assert "batch" in {line["event"] for line in lines_of(searching)}
     assert [line for line in (failing.output + searching.output).splitlines() if MARK in line] == []
     assert [str(file) for file in told_by(lake) if MARK.encode() in file.read_bytes()] == []
     # What helps is there: conditions, classes, and the lines of the transform.
@@ -123,15 +125,15 @@ TEXTS = {
 
 
 def test_of_an_error_class_condition_and_places_are_printed(spark: SparkSession) -> None:
-    jvm = spark._jvm
-    core = jvm.org.apache.logging.log4j.core  # type: ignore[union-attr]
+    jvm: Any = spark._jvm
+    core = jvm.org.apache.logging.log4j.core
     context = core.LoggerContext("test")
-    context.setConfigLocation(jvm.java.net.URI(f"file://{session.LOG_CONFIGURATION}"))  # type: ignore[union-attr]
+    context.setConfigLocation(jvm.java.net.URI(f"file://{session.LOG_CONFIGURATION}"))
     context.start()
     layout = context.getConfiguration().getAppender("stderr").getLayout()
     printed = {}
     for text in TEXTS:
-        message = jvm.org.apache.logging.log4j.message.SimpleMessage(text)  # type: ignore[union-attr]
+        message = jvm.org.apache.logging.log4j.message.SimpleMessage(text)
         event = core.impl.Log4jLogEvent.newBuilder().setLoggerName("a.Task").setMessage(message).build()
         printed[text] = layout.toSerializable(event).partition(" Task: ")[2]
     context.stop()

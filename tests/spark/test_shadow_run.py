@@ -282,7 +282,7 @@ def test_a_version_that_fails_says_why_and_leaves_nothing(stateless: LakePipelin
         shadowed(stateless, 1)
     error = classify(failed.value)
     assert error.error_id == "TIDE-DATA-003"
-    assert error.facts["reason"].startswith("[USER_RAISED_EXCEPTION]")
+    assert error.facts["reason"] == "[USER_RAISED_EXCEPTION]"
 
 
 def test_what_a_killed_one_has_left_is_gone_after_the_next(stateless: LakePipeline) -> None:

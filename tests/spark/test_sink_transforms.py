@@ -125,6 +125,12 @@ def refusal_of(lake: Lake, body: str) -> TidemillError:
         ("return rows.select('prize')", "TIDE-DATA-002", "UNRESOLVED_COLUMN"),
         ("rows.select('id')", "TIDE-DATA-002", "it returns NoneType"),
         ("raise RuntimeError('stop here')", "TIDE-DATA-002", "RuntimeError: stop here"),
+        # A function that runs a job of its own has records in hand.
+        (
+            "return rows.limit(len(rows.select(F.concat('id', F.lit('no')).cast('int')).collect()))",
+            "TIDE-DATA-002",
+            "[CAST_INVALID_INPUT]",
+        ),
         (
             "return rows.select(F.raise_error(F.lit('no')).alias('x'))",
             "TIDE-DATA-003",

@@ -75,6 +75,10 @@ USER, OTHER_USER = "admin", "bob"
 ASKED_FOR = ("orders", "refusing", "restarted")
 
 
+# Seconds for an answer beside tests that start Spark: 30 were too few once.
+BUSY_ANSWER_SECONDS = 90
+
+
 class PatientApi(AirflowApi):
     """Asks again where the server did not answer in time: beside tests that start Spark it waits for a core.
 
@@ -128,7 +132,7 @@ class Airflow:
 
     def _log_in(self) -> AirflowApi:
         api = log_in(self.server.url, self.server.user, self.server.password)
-        return PatientApi(api.url, api.token)
+        return PatientApi(api.url, api.token, BUSY_ANSWER_SECONDS)
 
     def as_other_user(self) -> AirflowApi:
         """The API as somebody else."""

@@ -47,6 +47,7 @@ def test_a_line_tells_class_and_place(text: str) -> None:
 
 def test_a_trace_has_the_classes_and_frames_of_java_too_and_ends() -> None:
     java = f": a.BException: {MARK}\n\tat a.B.c(B.java:1)\nCaused by: a.DException: {MARK}\n"
+    java += ": 4711\nCaused by: me\n"
     error = RuntimeError(f"calling o1.\n{java}")
     error.__cause__ = ValueError(MARK)
     error.__cause__.__cause__ = error

@@ -73,7 +73,7 @@ def _maintain_each(upkeep: Upkeep, names: list[str], asking: Asking, *, quiet: b
 
 
 def _stand(done: int, total: int, table: str, advance: Advance) -> Stand:
-    counted = f"{advance.done} of {advance.total}" if advance.total > 1 else ""
+    counted = f"{advance.done} of {advance.total}" if advance.is_counted else ""
     return Stand(done, total, f"{table}: {advance.what}", counted)
 
 

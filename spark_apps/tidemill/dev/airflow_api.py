@@ -14,8 +14,8 @@ from urllib.parse import quote
 from tidemill.errors import UnavailableError
 
 # Seconds for one answer. The API server answers in milliseconds; on a machine whose cores are all busy
-# starting Spark, in seconds; beside several test suites 30 were too few once.
-ANSWER_TIMEOUT_SECONDS = 90
+# starting Spark, in seconds.
+ANSWER_TIMEOUT_SECONDS = 30
 
 # Seconds before a call is repeated that met another writer. SQLite, on which Airflow standalone is, refuses
 # at once a transaction that has read what was changed meanwhile; those of its other parts are short.
@@ -32,6 +32,7 @@ class AirflowApi:
 
     url: str
     token: str
+    answer_seconds: float = ANSWER_TIMEOUT_SECONDS
 
     def dag_ids(self) -> list[str]:
         """Ids of all DAGs that the server knows."""
@@ -57,7 +58,8 @@ class AirflowApi:
             UnavailableError: TIDE-DEV-030, if the server does not answer or says no.
         """
         headers = {"Authorization": f"Bearer {self.token}"}
-        ask = partial(_request, method, f"{self.url}/api/v2{path}", body, headers)
+        url = f"{self.url}/api/v2{path}"
+        ask = partial(_request, method, url, body, headers, self.answer_seconds)
         for pause in BUSY_PAUSES_SECONDS if method in REPEATABLE else ():
             try:
                 return ask()
@@ -81,7 +83,13 @@ def log_in(url: str, user: str, password: str | None) -> AirflowApi:
     return AirflowApi(url, answer["access_token"])
 
 
-def _request(method: str, url: str, body: dict[str, Any] | None, headers: dict[str, str]) -> dict[str, Any]:
+def _request(
+    method: str,
+    url: str,
+    body: dict[str, Any] | None,
+    headers: dict[str, str],
+    answer_seconds: float = ANSWER_TIMEOUT_SECONDS,
+) -> dict[str, Any]:
     request = urllib.request.Request(  # noqa: S310  # our own http address on the loopback interface
         url,
         None if body is None else json.dumps(body).encode(),
@@ -89,7 +97,7 @@ def _request(method: str, url: str, body: dict[str, Any] | None, headers: dict[s
         method=method,
     )
     try:
-        with urllib.request.urlopen(request, timeout=ANSWER_TIMEOUT_SECONDS) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=answer_seconds) as answer:  # noqa: S310
             document: dict[str, Any] = json.load(answer)
     except (OSError, ValueError) as error:
         said = (

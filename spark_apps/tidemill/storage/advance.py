@@ -25,6 +25,11 @@ class Advance:
     total: int = 1
     size: int = 0
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether there is more to say than that it is at work."""
+        return self.total > 1
+
 
 Told = Callable[[Advance], None]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 import structlog
 
 from tidemill.engine import driver
-from tidemill.engine.log_lines import log_json_lines, run_in_log
+from tidemill.engine.log_lines import log_json_lines, quote_no_record, run_in_log
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +50,12 @@ def test_a_reader_that_went_away_stops_nothing() -> None:
         structlog.get_logger().warning("batch")
     finally:
         os.close(writer)
+
+
+def test_loggers_that_quote_records_are_silent() -> None:
+    quote_no_record()
+    for name in ("py4j.clientserver", "DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        assert not logging.getLogger(name).isEnabledFor(logging.ERROR)
 
 
 def test_each_line_says_of_which_run_it_is(tmp_path: Path) -> None:

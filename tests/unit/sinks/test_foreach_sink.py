@@ -79,8 +79,8 @@ class OperationalError(Exception):
 @pytest.mark.parametrize(
     ("raised", "kind", "error_id"),
     [
-        (ValueError("wrong"), DataError, "TIDE-SINK-014"),
-        (ConnectionRefusedError("away"), UnavailableError, "TIDE-SINK-015"),
+        (ValueError("wrong value of a record"), DataError, "TIDE-SINK-014"),
+        (ConnectionRefusedError(111, "refused", "/address/of a record"), UnavailableError, "TIDE-SINK-015"),
         (OperationalError("server closed the connection"), UnavailableError, "TIDE-SINK-015"),
         (UnavailableError("TIDE-SINK-099", "Its own."), UnavailableError, "TIDE-SINK-099"),
     ],
@@ -97,4 +97,5 @@ def test_a_function_that_fails_fails_the_batch(
     with pytest.raises(kind) as failed:
         call_with_batch(NO_ROWS, write, commit_of(4))
     assert failed.value.error_id == error_id
+    assert "of a record" not in str(failed.value)
     assert seen == [4]
