@@ -50,7 +50,8 @@ ROUNDED_OTHERWISE = ('F.avg("temperature"), 6)', 'F.avg("temperature"), 1)')
 
 @pytest.fixture
 def iot(tmp_path: Path, spark: SparkSession, kafka: Kafka, topic: str) -> IotLake:
-    return IotLake(tmp_path / "lake", spark, kafka.bootstrap_servers, topic)
+    # A pause between batches leaves cores for what runs beside them.
+    return IotLake(tmp_path / "lake", spark, kafka.bootstrap_servers, topic, trigger="3 seconds")
 
 
 def change(iot: IotLake, old: str, new: str) -> None:

@@ -100,7 +100,7 @@ def test_a_reader_without_spark_never_meets_half_a_checkpoint(tmp_path: Path, sp
     stop, failed, looks = threading.Event(), [], Counter[int]()
 
     def read() -> None:
-        while not stop.is_set():
+        while not stop.wait(0.01):
             try:
                 looks[DeltaTable(path).version()] += 1
             except DeltaError as error:

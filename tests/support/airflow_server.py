@@ -10,7 +10,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote
 
-from tests.support.eventually import POLL_SECONDS, eventually
+from tests.support.eventually import eventually
 from tests.support.fake_driver import ROOT
 from tests.support.small_project import ENVIRONMENT, STREAM, SmallProject, small_project
 from tests.support.webhook import Webhook, webhook
@@ -105,7 +105,7 @@ class Airflow:
 
     chat: Webhook
     run_timeout_seconds: float = RUN_TIMEOUT_SECONDS
-    poll_seconds: float = POLL_SECONDS
+    poll_seconds: float = 0.5
 
     @property
     def news(self) -> list[str]:

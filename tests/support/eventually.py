@@ -11,6 +11,11 @@ T = TypeVar("T")
 # Seconds between two looks, where a look costs nothing.
 POLL_SECONDS = 0.05
 
+# A look that asks Spark or a server takes a core from what is waited for: so a fifth of the time at most,
+# and a next one within seconds.
+REST_PER_LOOK = 4
+LONGEST_REST_SECONDS = 2.0
+
 
 def eventually(
     condition: Callable[[], T],
@@ -19,9 +24,12 @@ def eventually(
     poll_seconds: float = POLL_SECONDS,
 ) -> T:
     """The first true value of `condition`; fails with the expectation after the time."""
-    deadline = time.monotonic() + timeout_seconds
+    began = looked = time.monotonic()
     while not (value := condition()):
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if now > began + timeout_seconds:
             raise AssertionError(f"not within {timeout_seconds:g} s: {expectation}; last seen: {value!r}")
-        time.sleep(poll_seconds)
+        rest = min(REST_PER_LOOK * (now - looked), LONGEST_REST_SECONDS)
+        time.sleep(max(poll_seconds, rest))
+        looked = time.monotonic()
     return value

@@ -42,25 +42,33 @@ class IotLake:
         spark: Session of the test run; None where driver processes bring their own.
         bootstrap_servers: The broker.
         topic: Read by both; alerts go to `<topic>_alerts`.
+        trigger: Of both. By default no pause between batches: tests wait for each of them.
         source: Further keys of the Kafka source.
     """
 
     def __init__(
-        self, folder: Path, spark: SparkSession | None, bootstrap_servers: str, topic: str, **source: Any
+        self,
+        folder: Path,
+        spark: SparkSession | None,
+        bootstrap_servers: str,
+        topic: str,
+        *,
+        trigger: str = "0 seconds",
+        **source: Any,
     ) -> None:
         self.lake = Lake(folder, spark, bootstrap_servers)  # type: ignore[arg-type]
         shutil.copy(REPOSITORY / "conf/schemas/iot_event.json", folder / "conf/schemas")
         shutil.copy(
             REPOSITORY / "spark_apps/transforms/iot_device_windows.py", folder / "spark_apps/transforms"
         )
+        self._trigger = trigger
         self.bronze = self._declare("iot_events_bronze", topic, source)
         self.windows = self._declare("iot_device_windows", topic, source)
 
     def _declare(self, name: str, topic: str, source: dict[str, Any]) -> LakePipeline:
         declaration = yaml.safe_load((REPOSITORY / f"conf/pipelines/{name}.yaml").read_text())
         declaration["source"]["kafka"] |= {"topic": topic, **source}
-        # No pause between batches: tests wait for each of them.
-        declaration["run"]["trigger"] = "0 seconds"
+        declaration["run"]["trigger"] = self._trigger
         for sink in declaration["sinks"]:
             if "kafka" in sink:
                 sink["kafka"]["topic"] = f"{topic}_alerts"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 from tests.support.eventually import eventually
 from tests.support.lake import LakePipeline
@@ -29,10 +30,15 @@ class RunningStream:
 
     def wait_until(self, condition: Callable[[], bool], expectation: str) -> None:
         """Wait for what the stream should do; fails at once if it ends before."""
-        eventually(lambda: condition() or not self._thread.is_alive(), expectation, TIMEOUT_SECONDS)
+        # Asked first whether it has ended: what it did before that is seen by the look.
+        seen = eventually(lambda: self._look(condition), expectation, TIMEOUT_SECONDS)
         if self._failed:
             raise self._failed[0]
-        assert condition(), expectation
+        assert seen == "seen", expectation
+
+    def _look(self, condition: Callable[[], bool]) -> Literal["seen", "ended", ""]:
+        has_ended = not self._thread.is_alive()
+        return "seen" if condition() else "ended" if has_ended else ""
 
     def drain(self) -> Reporter:
         """Stop after the running batch; what the driver would have reported."""

@@ -29,10 +29,18 @@ from tidemill.dev.airflow_variables import HOME_VARIABLE, AirflowConfig, airflow
 from tidemill.dev.ports import LOOPBACK, free_ports, is_free
 from tidemill.errors import UnavailableError, UsageError
 
-__all__ = ["AirflowConfig", "AirflowServer", "find_airflow", "kill_airflow", "start_airflow", "stop_airflow"]
+__all__ = [
+    "AirflowConfig",
+    "AirflowServer",
+    "find_airflow",
+    "kill_airflow",
+    "make_driver_pool",
+    "start_airflow",
+    "stop_airflow",
+]
 
-# Seconds from the start to all parts being healthy. Measured 20-45 s on idle cores: the database is
-# made first; a machine that also runs Spark takes several times that.
+# Seconds from the start to all parts being healthy and the pool being there. Measured 20-45 s on idle cores:
+# the database is made first; a machine that also runs Spark takes several times that.
 START_TIMEOUT_SECONDS = 240
 
 # Seconds that Airflow may take after SIGINT; its parts end within 5-10 s. What is left then is killed,
@@ -112,13 +120,43 @@ def start_airflow(config: AirflowConfig) -> AirflowServer:
     config.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     ports = _ports(config)
     server = _launch(config, program, ports)
+    deadline = time.monotonic() + START_TIMEOUT_SECONDS
     try:
-        _wait_until_healthy(server)
-        _make_driver_pool(server)
+        _wait_until_healthy(server, deadline)
+        make_driver_pool(server, deadline)
     except BaseException:
         stop_airflow(server)
         raise
     return server
+
+
+def make_driver_pool(server: AirflowServer, deadline: float) -> None:
+    """The pool of tasks that run drivers; one that a person made or changed stays as it is.
+
+    A server that has just come up is asked again until `deadline`, in seconds of the monotonic clock: where
+    the disk is busy, its database may take longer for one write than an answer may.
+
+    Raises:
+        UnavailableError: TIDE-DEV-030, if it has not answered by then, or has ended.
+    """
+    pool = {
+        "name": DRIVER_POOL,
+        "slots": DRIVER_SLOTS,
+        "description": "Drivers of incremental runs and backfills",
+        # A task that waits for its driver is deferred.
+        "include_deferred": True,
+    }
+    while True:
+        try:
+            api = log_in(server.url, server.user, server.password)
+            # What was asked for without an answer may be there.
+            if DRIVER_POOL not in {known["name"] for known in api.call("GET", "/pools?limit=1000")["pools"]}:
+                api.call("POST", "/pools", pool)
+            return
+        except UnavailableError:
+            if time.monotonic() > deadline or not server.identity.is_alive():
+                raise
+            time.sleep(POLL_SECONDS)
 
 
 def find_airflow(home: Path) -> AirflowServer | None:
@@ -172,8 +210,7 @@ def _ports(config: AirflowConfig) -> tuple[int, int, int]:
     return config.port or usual, worker_log, trigger_log
 
 
-def _wait_until_healthy(server: AirflowServer) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_SECONDS
+def _wait_until_healthy(server: AirflowServer, deadline: float) -> None:
     while (sick := _sick_parts(server.url)) and time.monotonic() < deadline:
         if not server.identity.is_alive():
             break
@@ -191,20 +228,6 @@ def _wait_until_healthy(server: AirflowServer) -> None:
             },
             fix=f"see {server.log}",
         )
-
-
-def _make_driver_pool(server: AirflowServer) -> None:
-    """The pool of tasks that run drivers; one that a person made or changed stays as it is."""
-    api = log_in(server.url, server.user, server.password)
-    if DRIVER_POOL not in {pool["name"] for pool in api.call("GET", "/pools?limit=1000")["pools"]}:
-        pool = {
-            "name": DRIVER_POOL,
-            "slots": DRIVER_SLOTS,
-            "description": "Drivers of incremental runs and backfills",
-            # A task that waits for its driver is deferred.
-            "include_deferred": True,
-        }
-        api.call("POST", "/pools", pool)
 
 
 def _sick_parts(url: str) -> list[str]:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tidemill.airflow_names import DRIVER_POOL
+from tidemill.control.local.process_identity import ProcessIdentity
 from tidemill.dev import airflow_api
 from tidemill.dev.airflow_api import AirflowApi
+from tidemill.dev.airflow_standalone import AirflowServer, make_driver_pool
 from tidemill.dev.ports import LOOPBACK
 from tidemill.errors import UnavailableError
 
@@ -20,24 +27,36 @@ BUSY = {"detail": {"reason": "Database error", "statement": "hidden", "orig_erro
 
 
 class BusyServer:
-    """Refuses the next calls as Airflow does where SQLite lets another writer in first."""
+    """Refuses the next changes as Airflow does where SQLite lets another writer in first.
+
+    A pool is made all the same: as where the change was made and the answer lost.
+    """
 
     def __init__(self) -> None:
         self.refusals = 0
         self.calls: list[str] = []
+        self.pools: list[dict[str, Any]] = []
         busy = self
 
         class Handler(BaseHTTPRequestHandler):
             def answer(self) -> None:
-                self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 busy.calls.append(f"{self.command} {self.path}")
+                if self.path == "/api/v2/pools":
+                    busy.pools.append(json.loads(body))
                 busy.refusals -= 1
                 refused = busy.refusals >= 0
-                body = json.dumps(BUSY if refused else {"dag_run_id": "manual"}).encode()
-                self.send_response(500 if refused else 200)
+                self.say(500 if refused else 200, BUSY if refused else {"dag_run_id": "manual"})
+
+            def say(self, status: int, document: dict[str, Any]) -> None:
+                body = json.dumps(document).encode()
+                self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
+
+            def do_GET(self) -> None:  # http.server's name
+                self.say(200, {"access_token": "token", "pools": busy.pools})
 
             def do_PATCH(self) -> None:  # http.server's name
                 self.answer()
@@ -51,8 +70,12 @@ class BusyServer:
         self.server = ThreadingHTTPServer((LOOPBACK, 0), Handler)
 
     @property
+    def url(self) -> str:
+        return f"http://{LOOPBACK}:{self.server.server_address[1]}"
+
+    @property
     def api(self) -> AirflowApi:
-        return AirflowApi(f"http://{LOOPBACK}:{self.server.server_address[1]}", "token")
+        return AirflowApi(self.url, "token")
 
 
 @pytest.fixture
@@ -88,3 +111,21 @@ def test_a_run_is_triggered_once_whatever_is_answered(busy: BusyServer) -> None:
         busy.api.trigger("stream__orders")
     assert busy.calls == ["POST /api/v2/dags/stream__orders/dagRuns"]
     assert busy.api.trigger("stream__orders") == "manual"
+
+
+def test_the_pool_of_drivers_is_made_once_though_the_answer_is_lost(busy: BusyServer, tmp_path: Path) -> None:
+    busy.refusals = 1
+    server = AirflowServer(tmp_path, busy.url, ProcessIdentity.of(os.getpid()))
+    make_driver_pool(server, time.monotonic() + 60)
+    make_driver_pool(server, time.monotonic() + 60)
+    assert [pool["name"] for pool in busy.pools] == [DRIVER_POOL]
+    assert busy.calls == ["POST /api/v2/pools"]
+
+
+def test_a_server_that_has_ended_is_not_asked_again_for_its_pool(busy: BusyServer, tmp_path: Path) -> None:
+    busy.refusals = 100
+    gone = replace(ProcessIdentity.of(os.getpid()), start_time=0)
+    with pytest.raises(UnavailableError) as refused:
+        make_driver_pool(AirflowServer(tmp_path, busy.url, gone), time.monotonic() + 60)
+    assert refused.value.error_id == "TIDE-DEV-030"
+    assert busy.calls == ["POST /api/v2/pools"]
