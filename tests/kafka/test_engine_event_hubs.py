@@ -108,6 +108,7 @@ def drivers(lake: Lake, secrets: Mapping[str, str]) -> Iterator[Drivers]:
         yield drivers
 
 
+@pytest.mark.soak
 def test_a_driver_writes_the_secret_nowhere(kafka: Kafka, lake: Lake, drivers: Drivers) -> None:
     hub, sent = kafka.topic_with([b"1"]), kafka.new_topic("sent")
     from_hub(lake, kafka, hub, {"kafka": {"topic": sent}})

@@ -71,6 +71,7 @@ def by_name(found: ShadowResult) -> dict[str, tuple[int, int]]:
     return {table.name: (table.missing, table.surplus) for table in found.differences}
 
 
+@pytest.mark.soak
 def test_beside_its_stream_both_versions_are_compared_and_no_window_is_lost_or_sent_twice(
     kafka: Kafka, topic: str, iot: IotLake
 ) -> None:

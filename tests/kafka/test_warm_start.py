@@ -99,6 +99,7 @@ def test_state_comes_from_archive_and_hub_and_windows_are_those_of_all_events(
     assert (past.rows, past.sources["source"].end) == (0, {hub.hub: {"0": 34, "1": 34}})
 
 
+@pytest.mark.soak
 def test_a_stop_right_after_the_past_leaves_no_late_event_uncounted(hub: CapturedHub, kafka: Kafka) -> None:
     """Spark has no watermark yet, by which it would tell that the event's window is in the table."""
     event_time = {"column": "at", "watermark": "1 minute", "late": "table"}

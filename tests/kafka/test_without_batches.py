@@ -61,6 +61,7 @@ def until_has(kafka: Kafka, topic: str, wanted: range) -> None:
     eventually(lambda: {*ids(kafka, topic)} >= {*wanted}, f"{topic} has {wanted}", TIMEOUT_SECONDS, 0.3)
 
 
+@pytest.mark.soak
 def test_a_killed_driver_loses_nothing_a_newer_one_ends_it_and_a_drain_leaves_its_place(
     kafka: Kafka, lake: Lake
 ) -> None:

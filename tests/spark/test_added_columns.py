@@ -117,7 +117,11 @@ def test_a_driver_of_before_writes_nothing_once_the_table_has_more_columns(case:
             [(1, "a", None), (1, "c", "north"), (2, "b", None), (3, "d", "south")],
             marks=pytest.mark.soak,
         ),
-        ({"cluster_by": ["id"]}, [(1, "a", None), (1, "c", "north"), (2, "b", None), (3, "d", "south")]),
+        pytest.param(
+            {"cluster_by": ["id"]},
+            [(1, "a", None), (1, "c", "north"), (2, "b", None), (3, "d", "south")],
+            marks=pytest.mark.soak,
+        ),
     ],
     ids=["merge", "replace", "arrow", "partitioned", "clustered"],
 )

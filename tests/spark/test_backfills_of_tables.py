@@ -70,7 +70,7 @@ def test_rows_that_the_stream_has_not_read_are_left_to_it(lake: Lake) -> None:
     assert total(lake) == [11]
 
 
-@pytest.mark.parametrize("first", ["a snapshot", "a commit"])
+@pytest.mark.parametrize("first", ["a snapshot", pytest.param("a commit", marks=pytest.mark.soak)])
 def test_a_version_that_the_stream_has_read_in_part_waits_for_the_rest(lake: Lake, first: str) -> None:
     hours = hours_of(lake, max_files_per_batch=1)
     append(lake, (LATER, 0))

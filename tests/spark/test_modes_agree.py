@@ -80,7 +80,9 @@ def rows_of(lake: Lake, table: str, time: str) -> list[str]:
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.soak) for n in range(2, 6))])
 @pytest.mark.parametrize(
-    ("code", "time"), [(STATELESS, "at"), (WINDOWED, "window_start")], ids=["stateless", "windowed"]
+    ("code", "time"),
+    [pytest.param(STATELESS, "at", marks=pytest.mark.soak), (WINDOWED, "window_start")],
+    ids=["stateless", "windowed"],
 )
 def test_incremental_runs_and_a_backfill_give_the_same_rows(
     lake: Lake, code: str, time: str, seed: int

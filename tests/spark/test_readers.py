@@ -94,7 +94,7 @@ def test_a_reader_beside_a_stream_sees_whole_batches_only(lake: Lake) -> None:
 
 def test_a_reader_without_spark_never_meets_half_a_checkpoint(tmp_path: Path, spark: SparkSession) -> None:
     """Delta writes a checkpoint of the log after each batch here, and a file that names the newest."""
-    path, batches = str(tmp_path / "table"), 15
+    path, batches = str(tmp_path / "table"), 8
     every = spark.range(1000).write.format("delta").option("delta.checkpointInterval", "1")
     every.save(path)
     stop, failed, looks = threading.Event(), [], Counter[int]()

@@ -52,7 +52,8 @@ def start_session(pipeline: Pipeline, pod: DriverPod | None = None, mode: Mode =
     class_path = _class_path(pipeline)
     builder = SparkSession.builder.config("spark.driver.extraClassPath", class_path)
     builder = builder.config("spark.executor.extraClassPath", class_path)
-    java_options = f"-Dlog4j2.configurationFile={LOG_CONFIGURATION}"
+    # As an address: a space in the path would end the option.
+    java_options = f"-Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()}"
     builder = builder.config("spark.driver.extraJavaOptions", java_options)
     builder = builder.config("spark.executor.extraJavaOptions", java_options)
     for name, value in session_conf(pipeline, pod, mode).items():
