@@ -11,7 +11,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.airflow_server import OTHER_USER, USER, Airflow, airflow_server, status_of
+from tests.support.airflow_server import (
+    OTHER_USER,
+    RUN_TIMEOUT_SECONDS,
+    USER,
+    Airflow,
+    airflow_server,
+    status_of,
+)
 from tests.support.eventually import eventually
 from tidemill.airflow_names import BACKFILL_DAG_ID, DRIVER_POOL
 from tidemill.checkpoint.holds import Hold, read_holds, take_hold
@@ -315,13 +322,14 @@ def test_a_broken_file_is_an_import_error_until_it_is_corrected(airflow: Airflow
         found = airflow.api.call("GET", "/importErrors")["import_errors"]
         return [error["stack_trace"] for error in found]
 
-    (error,) = eventually(errors, "the import error is shown", 60)
+    (error,) = eventually(errors, "the import error is shown", RUN_TIMEOUT_SECONDS)
     assert "broken.yaml" in error
     assert "descripton" in error
     assert "stream__orders" in airflow.api.dag_ids()
     airflow.project.declare("broken")
-    eventually(lambda: errors() == [], "the import error is gone", 60)
-    eventually(lambda: "stream__broken" in airflow.api.dag_ids(), "its DAG is there", 60)
+    # Airflow reads a file that it knows again each 30 seconds.
+    eventually(lambda: errors() == [], "the import error is gone", RUN_TIMEOUT_SECONDS)
+    eventually(lambda: "stream__broken" in airflow.api.dag_ids(), "its DAG is there", RUN_TIMEOUT_SECONDS)
 
 
 def test_a_stream_outlives_airflow_and_is_found_again(airflow: Airflow) -> None:

@@ -158,7 +158,7 @@ class Airflow:
 
     def begin(self, dag_id: str, params: dict[str, Any] | None = None) -> str:
         """Trigger a run, as a person with the form."""
-        eventually(lambda: dag_id in self.api.dag_ids(), f"{dag_id} is parsed", 60)
+        eventually(lambda: dag_id in self.api.dag_ids(), f"{dag_id} is parsed", self.run_timeout_seconds)
         if self.is_paused(dag_id):
             # On SQLite each write may find another writer at work.
             self.api.unpause(dag_id)
