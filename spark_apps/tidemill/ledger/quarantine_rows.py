@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,19 @@ from tidemill.names import TRANSFORM_FAILED
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyarrow.dataset import ParquetFileFragment
 
 _PLACE = ("topic", "partition", "offset", "file", "line")
 _COLUMNS = ("quarantined_at", *_PLACE, "arrived_at", "reason")
+
+# Where a row was found: number of its file, and of the row in it.
+_IN_FILE, _IN_ROW = "number_of_file", "number_of_row"
+
+# Records whose bytes are in memory at once: one has up to a megabyte, Kafka's usual limit.
+_VALUES_AT_ONCE = 64
+
+# Bytes of a file that are read at once.
+_READ_BYTES = 1 << 20
 
 
 def count_reasons(path: str) -> list[dict[str, Any]]:
@@ -50,33 +60,82 @@ def _counted(part: pa.RecordBatch) -> Iterator[tuple[str, int, datetime]]:
 
 def newest_rejected(path: str, limit: int, *, raw: bool) -> list[dict[str, Any]]:
     """The records rejected last. With `raw`, also their bytes as text, undecodable ones escaped."""
-    import pyarrow.dataset as ds
-
-    rows = _newest(_read(path, list(_COLUMNS)), limit)
-    if not raw or not rows:
+    table = open_table(path)
+    if table is None:
+        return []
+    dataset = table.to_pyarrow_dataset()
+    files = list(dataset.get_fragments())
+    found = newest_of(_parts_of(files, dataset.schema), limit)
+    rows = [{name: row[name] for name in _COLUMNS} for row in found]
+    if not raw:
         return [row | {"reason": _kind_of(row["reason"])} for row in rows]
-    # Two passes, so that a large quarantine is not loaded as a whole.
-    since = ds.field("quarantined_at") >= rows[-1]["quarantined_at"]
-    found = _newest(_read(path, [*_COLUMNS, "value"], since), limit)
-    return [{name: row[name] for name in _COLUMNS} | {"raw": _text(row["value"])} for row in found]
+    places = [(row[_IN_FILE], row[_IN_ROW]) for row in found]
+    values = _values(files, places)
+    return [row | {"raw": _text(values[place])} for row, place in zip(rows, places, strict=True)]
+
+
+def newest_of(parts: Iterable[pa.RecordBatch], limit: int) -> list[dict[str, Any]]:
+    """Rows of the newest records; of all parts no more than these, and one part, are in memory."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    order = [(name, "descending") for name in ("quarantined_at", *_PLACE)]
+    newest: list[pa.Table] = []
+    for part in parts:
+        rows = pa.concat_tables([*newest, pa.Table.from_batches([part])])
+        # A copy: a slice would keep the part that it is cut from.
+        newest = [rows.take(pc.sort_indices(rows, sort_keys=order)[:limit])]
+    return newest[0].to_pylist() if newest else []
+
+
+def _parts_of(files: Sequence[ParquetFileFragment], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Rows without their bytes, with where they are."""
+    import pyarrow as pa
+
+    for number, file in enumerate(files):
+        begin = 0
+        parts = file.to_batches(schema, columns=list(_COLUMNS), batch_readahead=1, fragment_readahead=1)
+        for part in parts:
+            end = begin + part.num_rows
+            in_file = part.append_column(_IN_FILE, pa.repeat(pa.scalar(number, pa.int64()), part.num_rows))
+            yield in_file.append_column(_IN_ROW, pa.array(range(begin, end), pa.int64()))
+            begin = end
+
+
+def _values(
+    files: Sequence[ParquetFileFragment], places: Iterable[tuple[int, int]]
+) -> dict[tuple[int, int], bytes | None]:
+    """Bytes of the records in these rows of these files."""
+    wanted: dict[int, list[int]] = {}
+    for number, row in sorted(places):
+        wanted.setdefault(number, []).append(row)
+    return {
+        (number, row): value
+        for number, rows in wanted.items()
+        for row, value in _values_in(files[number], rows)
+    }
+
+
+def _values_in(file: ParquetFileFragment, rows: Sequence[int]) -> Iterator[tuple[int, bytes | None]]:
+    """Of one file, whose rows are named in order."""
+    import pyarrow.parquet as pq
+
+    # A dataset would decode a whole row group, which may be all of a batch.
+    with pq.ParquetFile(file.open(), buffer_size=_READ_BYTES, pre_buffer=False) as opened:
+        begin = place = 0
+        for part in opened.iter_batches(_VALUES_AT_ONCE, columns=["value"]):
+            end = begin + part.num_rows
+            while place < len(rows) and rows[place] < end:
+                yield rows[place], part["value"][rows[place] - begin].as_py()
+                place += 1
+            if place == len(rows):
+                return
+            begin = end
 
 
 def _kind_of(reason: str) -> str:
     """Without what the error of a transform says: it may quote the record, and is another text for each."""
     return reason.partition(": ")[0] if reason.startswith(f"{TRANSFORM_FAILED}:") else reason
-
-
-def _newest(rows: pa.Table | None, limit: int) -> list[dict[str, Any]]:
-    if rows is None:
-        return []
-    order = [("quarantined_at", "descending"), *((name, "descending") for name in _PLACE)]
-    newest: list[dict[str, Any]] = rows.sort_by(order).slice(0, limit).to_pylist()
-    return newest
-
-
-def _read(path: str, columns: list[str], condition: Any = None) -> pa.Table | None:
-    table = open_table(path)
-    return None if table is None else table.to_pyarrow_dataset().to_table(columns=columns, filter=condition)
 
 
 def _text(value: bytes | None) -> str | None:
