@@ -1,8 +1,9 @@
 """Prints how long the Streams page takes with 1,000 pipelines: to load in Chromium, and to answer a refresh.
 
 A real API server of Airflow with its login, and Debian's Chromium. Storage is a local folder with what 1,000
-drivers would have left there. Limits: 1.5 s until 1,000 rows are drawn, 300 ms of the server for a refresh,
-also with FAB's roles: of somebody who may see all, and of somebody who may see 100 DAGs.
+drivers would have left there. Limits: 1.5 s until 1,000 rows are drawn, 300 ms of the server for a refresh
+of them or of their graph, the former also with FAB's roles: of somebody who may see all, and of somebody who
+may see 100 DAGs.
 
 Run: make bench-page
 """
@@ -72,10 +73,10 @@ def load(person: Person) -> float:
     return float(person.page.evaluate(drawn))
 
 
-def refresh(person: Person | Login) -> float:
+def refresh(person: Person | Login, part: str = "pipelines") -> float:
     """Milliseconds for one answer about all pipelines."""
     request = urllib.request.Request(
-        f"{person.url}/tidemill/api/pipelines",
+        f"{person.url}/tidemill/api/{part}",
         headers={"Authorization": f"Bearer {person.token}", "Accept-Encoding": "gzip"},
     )
     begun = time.perf_counter()
@@ -121,12 +122,12 @@ def main() -> int:
             refreshed = told(
                 "refresh, seen from beside the server", sorted(refresh(person) for _ in range(REFRESHES))
             )
+            graph = told("refresh of the graph", sorted(refresh(person, "graph") for _ in range(REFRESHES)))
             asked = requests_of(person)
         with_fab = refreshes_with_fab(Path(folder), project)
     print(f"an open page asks in {COUNTED_SECONDS} s: {dict(asked)}")
-    is_met = (
-        loaded < LOAD_MILLISECONDS and max(refreshed, *with_fab) < REFRESH_MILLISECONDS and len(asked) == 1
-    )
+    slowest = max(refreshed, graph, *with_fab)
+    is_met = loaded < LOAD_MILLISECONDS and slowest < REFRESH_MILLISECONDS and len(asked) == 1
     print("PASS" if is_met else "MISSED")
     return 0 if is_met else 1
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from tidemill.spec.readable import short_duration
@@ -23,15 +23,16 @@ def graph_of(seen: Mapping[str, Seen]) -> Graph:
     """
     specs = {name: each.spec for name, each in seen.items() if each.spec is not None}
     found = build_graph(specs)
-    columns, stale = _columns(found), _stale(found, seen)
+    order = found.order()
+    columns, stale = _columns(found, order), _stale(found, order, seen)
     nodes = tuple(_node(what, column, seen, stale) for what, column in columns.items())
     return Graph(nodes=nodes, edges=tuple(_edges(found, seen, stale)))
 
 
-def _columns(found: TableGraph) -> dict[str, int]:
+def _columns(found: TableGraph, order: Sequence[str]) -> dict[str, int]:
     """Each node one column to the right of all that it depends on."""
     columns: dict[str, int] = {}
-    for name in found.order():
+    for name in order:
         links = found.links[name]
         place = 1 + max((columns.setdefault(what, 0) for what in links.reads), default=0)
         columns[f"pipeline {name}"] = place
@@ -40,10 +41,10 @@ def _columns(found: TableGraph) -> dict[str, int]:
     return columns
 
 
-def _stale(found: TableGraph, seen: Mapping[str, Seen]) -> Stale:
+def _stale(found: TableGraph, order: Sequence[str], seen: Mapping[str, Seen]) -> Stale:
     """A pipeline in trouble is stale, and so is all that is made of what it writes."""
     stale: dict[str, Staleness] = {}
-    for name in found.order():
+    for name in order:
         links = found.links[name]
         why = _trouble(seen[name]) or _unread(found, seen, name)
         handed_on = next((stale[what] for what in links.reads if what in stale), None)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 
 from tidemill.errors import SpecError
@@ -50,8 +51,8 @@ class TableGraph:
 
     def upstream(self, pipeline: str) -> list[str]:
         """Pipelines that write what this one reads."""
-        reads = set(self.links[pipeline].reads)
-        return sorted(name for name, links in self.links.items() if reads & set(links.writes))
+        reads = self.links[pipeline].reads
+        return sorted({writer for what in reads for writer in self._writers.get(what, ())})
 
     def readers(self, what: str) -> list[str]:
         """Pipelines that read a table or topic."""
@@ -59,8 +60,16 @@ class TableGraph:
 
     def roots(self) -> list[str]:
         """What is read and not written by any pipeline: where data comes from."""
-        written = {what for links in self.links.values() for what in links.writes}
-        return sorted({what for links in self.links.values() for what in links.reads} - written)
+        return sorted({what for links in self.links.values() for what in links.reads} - set(self._writers))
+
+    @cached_property
+    def _writers(self) -> Mapping[str, Sequence[str]]:
+        """Pipelines by what they write."""
+        writers: dict[str, list[str]] = {}
+        for name, links in self.links.items():
+            for what in links.writes:
+                writers.setdefault(what, []).append(name)
+        return writers
 
 
 def build_graph(pipelines: Mapping[str, PipelineSpec]) -> TableGraph:

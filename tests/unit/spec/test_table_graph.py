@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import ItemsView
+
 import pytest
 
 from tidemill.errors import SpecError
 from tidemill.spec.pipeline import PipelineSpec
-from tidemill.spec.table_graph import build_graph
+from tidemill.spec.table_graph import Links, TableGraph, build_graph
 
 
 def pipeline(source: dict[str, object], *tables: str, mode: str = "append", topic: str = "") -> PipelineSpec:
@@ -35,6 +37,22 @@ def test_each_pipeline_comes_after_what_it_reads() -> None:
     assert graph.roots() == ["topic in"]
     assert graph.upstream("d_alerts") == ["c_bronze"]
     assert graph.readers("table bronze/b") == ["b_silver"]
+
+
+def test_order_and_upstream_of_many_pipelines_look_at_all_of_them_a_few_times_only() -> None:
+    looks = 0
+
+    class Counted(dict[str, Links]):
+        def items(self) -> ItemsView[str, Links]:
+            nonlocal looks
+            looks += 1
+            return super().items()
+
+    chain = Counted({f"p{n}": Links((f"table t{n}",), (f"table t{n + 1}",)) for n in range(100)})
+    graph = TableGraph(chain)
+    assert graph.order() == [f"p{n}" for n in range(100)]
+    assert [graph.upstream(f"p{n}") for n in range(1, 100)] == [[f"p{n}"] for n in range(99)]
+    assert looks <= 3
 
 
 def test_a_circle_is_refused_and_drawn() -> None:
