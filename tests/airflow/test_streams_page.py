@@ -24,14 +24,17 @@ from tests.support.eventually import eventually
 from tests.support.fake_driver import ROOT
 from tests.support.grown_state import write_grown_state
 from tests.support.measured_batches import write_measured
+from tests.support.seen_pipelines import seen
 from tests.support.small_project import INCREMENTAL, STREAM
 from tests.support.streams_page import StreamsPage, streams_page
 from tidemill.checkpoint.current import read_or_create_current
 from tidemill.checkpoint.desired import Desired, write_desired
+from tidemill.checkpoint.doctor.examine import Advised
 from tidemill.checkpoint.holds import Hold, drop_hold, take_hold
 from tidemill.checkpoint.status import read_status
 from tidemill.control.decide.streams import reconcile_streams
-from tidemill.spec.project import resolve_pipeline
+from tidemill.spec.project import Environment, resolve_pipeline
+from tidemill.storage.store import Store
 
 STATIC = ROOT / "dags/tidemill_airflow/plugin/static"
 
@@ -265,6 +268,35 @@ def test_a_table_is_read_once_for_each_of_its_versions_whoever_asks(tmp_path: Pa
         shutil.rmtree(path)
         deltalake.write_deltalake(path, pa.table({"a": values}))
         eventually(lambda values=values: asked() == len(values), "the new table is read")
+
+
+def test_the_doctor_is_asked_once_for_each_batch_and_the_state_is_told_anew(
+    page: StreamsPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tidemill_airflow.plugin import stored_parts
+    from tidemill_airflow.plugin.kept_answers import KeptAnswers
+
+    plane, kept, asked, real = page.project.plane(), KeptAnswers(), [], stored_parts.advice_for
+
+    def counted(store: Store, environment: Environment, name: str) -> Advised:
+        asked.append(name)
+        return real(store, environment, name)
+
+    monkeypatch.setattr(stored_parts, "advice_for", counted)
+
+    def told(**more: Any) -> str:
+        state = seen(said={"generation": "g0001", "batch_id": 7, **more}).state
+        return str(stored_parts.explanation_of(plane, state, kept))
+
+    first = told(error={"id": "TIDE-X-001", "problem": "No disk."})
+    assert ("TIDE-X-001" in first, "TIDE-X-001" in told()) == (True, False)
+    assert asked == ["orders"]
+    for count, newer in enumerate(({"batch_id": 8}, {"run_id": "r2"}, {"generation": "g0002"}), 2):
+        eventually(
+            lambda newer=newer, count=count: told(**newer) and len(asked) == count, "it is asked again"
+        )
+        told(**newer)
+        assert len(asked) == count
 
 
 def test_while_a_table_is_read_for_one_others_get_the_answer_before_or_503(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ access            who may see a pipeline, act on it, and look into records
 routes, *_parts   the API; `answers` and `graph_answers` are its models
 timeline          generations, verbs and backups
 storage_gate      how many requests may read storage at once
-kept_answers      answers that need a whole table, kept until it has another version
+kept_answers      answers that need much of storage, kept until that has another version
 graph             what is made of what, and what is stale. Pure; `due` by when a schedule lets a pipeline read
 snapshot          what all pipelines are like, read in the background, never for a request
 overview          state of a pipeline -> row of the overview. Pure; `data_loss` what may be lost

@@ -53,6 +53,8 @@ def streams_app(snapshot: Snapshot | None = None) -> FastAPI:
     app.state.snapshot = shown
     app.state.gate = StorageGate()
     app.state.kept = KeptAnswers()
+    # Apart, so that nobody waits for a large table to be told of a pipeline.
+    app.state.advice = KeptAnswers()
     app.middleware("http")(_with_headers)
     app.exception_handler(TidemillError)(_told)
     app.include_router(api, prefix="/api")

@@ -1,6 +1,6 @@
-"""Answers that need a whole table, kept until the table has another version.
+"""Answers that need much of storage, such as a whole table, kept until that has another version.
 
-Every open page asks every few seconds; a table is read for all of them together.
+Every open page asks every few seconds; storage is read for all of them together.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KEPT = 32
 # An answer stays for this many times as long as it took, also where each batch makes another version.
 REST = 4.0
 
-# Seconds to wait for a table that is read for somebody else.
+# Seconds to wait for what is read for somebody else.
 PATIENCE_SECONDS = 2.0
 
 Answer = TypeVar("Answer")
@@ -31,7 +31,7 @@ Answer = TypeVar("Answer")
 class _Kept:
     """An answer, of which version, and the (monotonic) second until which it stays in any case."""
 
-    version: tuple[str, int] | None
+    version: Hashable
     answer: Any
     stays_until: float
 
@@ -47,12 +47,19 @@ class KeptAnswers:
     def of(self, path: str, asked: Hashable, read: Callable[[], Answer]) -> Answer:
         """What `read` answers of the table at `path`; `asked` tells its questions apart.
 
-        One table is read at a time. Who finds another one being read for long gets the answer before.
+        Raises:
+            HTTPException: As `at`.
+        """
+        return self.at((path, asked), lambda: _version(path), read)
+
+    def at(self, key: Hashable, version: Callable[[], Hashable], read: Callable[[], Answer]) -> Answer:
+        """What `read` answers, while `version` is the same.
+
+        One answer is read at a time. Who finds another one being read for long gets the answer before.
 
         Raises:
             HTTPException: 503, if there is none.
         """
-        key = (path, asked)
         known = self._kept.get(key)
         if known is not None and time.monotonic() < known.stays_until:
             return cast(Answer, known.answer)
@@ -61,18 +68,18 @@ class KeptAnswers:
                 raise too_slow()
             return cast(Answer, known.answer)
         try:
-            return cast(Answer, self._newest(key, path, read).answer)
+            return cast(Answer, self._newest(key, version, read).answer)
         finally:
             self._reading.release()
 
-    def _newest(self, key: Hashable, path: str, read: Callable[[], Answer]) -> _Kept:
+    def _newest(self, key: Hashable, version: Callable[[], Hashable], read: Callable[[], Answer]) -> _Kept:
         # Before it is read: a commit in between counts as one after it.
-        began, version = time.monotonic(), _version(path)
+        began, newest = time.monotonic(), version()
         known = self._kept.get(key)  # perhaps somebody has read it meanwhile
-        if known is None or known.version != version:
+        if known is None or known.version != newest:
             answer = read()
             ended = time.monotonic()
-            known = self._kept[key] = _Kept(version, answer, ended + REST * (ended - began))
+            known = self._kept[key] = _Kept(newest, answer, ended + REST * (ended - began))
         self._kept.move_to_end(key)
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)

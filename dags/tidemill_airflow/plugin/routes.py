@@ -169,7 +169,7 @@ def pipeline(shown: OnePipeline) -> PipelineView:
 def explanation(shown: OnePipeline) -> list[Paragraph]:
     """What `tidemill explain` says of it."""
     with shown.plane() as plane:
-        return stored_parts.explanation_of(plane, shown.seen.state)
+        return stored_parts.explanation_of(plane, shown.seen.state, shown.app.state.advice)
 
 
 @api.get("/pipelines/{pipeline}/history")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from tidemill.checkpoint.doctor.examine import advice_for
 from tidemill.control.backfills import Backfill, list_backfills
 from tidemill.control.explanation import explain_pipeline
@@ -16,6 +18,7 @@ from tidemill_airflow.plugin.answers import (
     LedgerLine,
     Paragraph,
 )
+from tidemill_airflow.plugin.kept_answers import KeptAnswers
 
 
 def ledger_of(plane: ControlPlane, pipeline: str, spec: PipelineSpec, limit: int) -> list[LedgerLine]:
@@ -48,18 +51,30 @@ def _ledger_line(table: str, commit: Commit) -> LedgerLine:
     )
 
 
-def explanation_of(plane: ControlPlane, state: PipelineState) -> list[Paragraph]:
+def explanation_of(plane: ControlPlane, state: PipelineState, kept: KeptAnswers) -> list[Paragraph]:
     """What `tidemill explain` says, with what the doctor would change.
+
+    How the pipeline stands is told anew each time, of the look; what the doctor says, once for each batch.
 
     Raises:
         SpecError: If the declaration cannot be read.
+        HTTPException: As `KeptAnswers.at`.
     """
     name = state.facts.pipeline
-    advised = advice_for(plane.store, plane.environment, name)
+    advised = kept.at(
+        name, lambda: _batch_of(state), lambda: advice_for(plane.store, plane.environment, name)
+    )
     explained = explain_pipeline(resolve_pipeline(plane.environment, name), state, advised.measured)
     helps = tuple(map(line_of, advised.findings))
     said = [*explained.paragraphs, *([("What would help", helps)] if helps else [])]
     return [Paragraph(heading=heading, sentences=sentences) for heading, sentences in said]
+
+
+def _batch_of(state: PipelineState) -> Hashable:
+    """The newest batch, and by which declaration the doctor measures it."""
+    status = state.status
+    batch = None if status is None else (status.run_id, status.generation, status.batch_id)
+    return state.facts.digest, batch
 
 
 def backfills_of(plane: ControlPlane, pipeline: str) -> list[BackfillSeen]:
