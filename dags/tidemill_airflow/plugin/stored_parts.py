@@ -86,8 +86,6 @@ def _backfill(backfill: Backfill) -> BackfillSeen:
     plan, progress = backfill.plan, backfill.progress
     done = 0 if progress is None else len(progress.done)
     chunks = None if progress is None else progress.chunks
-    is_over = progress is None or progress.finished_at is not None
-    left = None if progress is None or is_over or progress.left is None else progress.left.total_seconds()
     return BackfillSeen(
         plan=plan.digest,
         range=plan.bounds.text(),
@@ -97,5 +95,5 @@ def _backfill(backfill: Backfill) -> BackfillSeen:
         share=done / chunks if chunks else None,
         rows={} if progress is None else progress.rows,
         begun_at=None if progress is None else progress.begun_at,
-        left_seconds=left,
+        left_seconds=None if backfill.left is None else backfill.left.total_seconds(),
     )

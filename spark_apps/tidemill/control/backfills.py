@@ -34,6 +34,11 @@ class Backfill:
     progress: Progress | None
     state: State
 
+    @property
+    def left(self) -> timedelta | None:
+        """How long the rest will take; None if nobody is at work on it, or if it is unknown."""
+        return self.progress.left if self.progress is not None and self.state == "at work" else None
+
     def cells(self) -> tuple[object, ...]:
         """Pipeline, plan, range, state, chunks, rows, begun, left: a line for people."""
         plan, progress = self.plan, self.progress
@@ -42,8 +47,7 @@ class Backfill:
             return (*head, None, None, None, None)
         chunks = f"{len(progress.done)} of {progress.chunks or '?'}"
         rows = ", ".join(f"{table} {count}" for table, count in progress.rows.items())
-        left = None if progress.finished_at is not None else progress.left
-        return (*head, chunks, rows, progress.begun_at, left)
+        return (*head, chunks, rows, progress.begun_at, self.left)
 
     def as_document(self) -> dict[str, Any]:
         """Plain data; `left` in seconds."""
@@ -54,7 +58,7 @@ class Backfill:
             "range": self.plan.bounds.text(),
             "state": self.state,
             "rows": None if progress is None else progress.rows,
-            "left": None if progress is None or progress.left is None else progress.left.total_seconds(),
+            "left": None if self.left is None else self.left.total_seconds(),
             "progress": None if progress is None else progress.model_dump(mode="json"),
         }
 
