@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import deltalake
 import pyarrow as pa
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.support.shown_project import HOSTILE, give_history, prepare
 from tests.support.small_project import SmallProject, small_project
@@ -32,6 +32,18 @@ SEEN = 20_000
 
 # The same for what Airflow's scheduler does: it starts, runs a task, and reconciles once a minute.
 DONE = 180_000
+
+
+# Keeps the texts on each canvas since it was last cleared.
+WRITTEN = """
+for (const name of ["clearRect", "fillText"]) {
+    const real = CanvasRenderingContext2D.prototype[name];
+    CanvasRenderingContext2D.prototype[name] = function (...given) {
+        this.canvas.written = name === "clearRect" ? [] : [...(this.canvas.written ?? []), given[0]];
+        return real.apply(this, given);
+    };
+}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -240,6 +252,51 @@ def test_the_graph_leads_to_a_pipeline_by_keyboard(people: Visitors) -> None:
         link.focus()
         page.keyboard.press("Enter")
         expect(page.get_by_role("heading", name="daily", exact=True)).to_be_visible(timeout=SEEN)
+
+
+def _moments(page: Page) -> list[str]:
+    """Of the axis of the first chart, when all that is to be drawn is."""
+    drawn = "() => new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
+    page.evaluate(drawn)
+    written: list[str] = page.locator(".charts canvas").first.evaluate("canvas => canvas.written")
+    return [text for text in written if text.count(":") == 2]
+
+
+def test_the_graph_tells_new_times_in_the_picture_that_is_there(people: Visitors) -> None:
+    with people.visit("viewer") as viewer:
+        page = viewer.open("graph")
+        expect(page.locator("svg.graph a")).to_have_count(6, timeout=SEEN)
+        before = page.locator("svg.graph > text.when").all_text_contents()
+        page.locator("svg.graph").evaluate("picture => picture.dataset.drawn = 'once'")
+        texts = "[...document.querySelectorAll('svg.graph > text.when')].map(text => text.textContent)"
+        page.wait_for_function(f"before => {texts}.join() !== before.join()", arg=before, timeout=SEEN)
+        expect(page.locator("svg.graph[data-drawn=once]")).to_have_count(1)
+
+
+def test_a_chart_stays_at_what_somebody_has_dragged_over_until_a_double_click(people: Visitors) -> None:
+    with people.visit("viewer") as viewer:
+        page = viewer.page
+        # What is on a canvas is known by who writes on it.
+        page.add_init_script(WRITTEN)
+        viewer.open("pipelines/orders")
+        chart = page.get_by_role("region", name="Rows a second").locator(".u-over")
+        chart.hover(timeout=SEEN)
+        whole = _moments(page)
+        box = chart.bounding_box()
+        assert box is not None
+        height = box["y"] + box["height"] / 2
+        page.mouse.move(box["x"] + box["width"] * 0.2, height)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] * 0.4, height, steps=5)
+        page.mouse.up()
+        dragged = _moments(page)
+        assert set(dragged) != set(whole)
+        for _ in range(2):
+            with page.expect_response("**/pipelines/orders/history"):
+                pass
+            assert _moments(page) == dragged
+        chart.dblclick()
+        assert _moments(page) == whole
 
 
 def test_airflow_shows_the_page_in_its_navigation_and_a_pipeline_as_tab_of_its_dag(people: Visitors) -> None:

@@ -45,6 +45,18 @@ function spanOf(plot, first, last) {
   return plot.data[0].length === 1 ? [first - BEFORE_ONE, first] : [first, last];
 }
 
+// Whether somebody has dragged over a part of the time, and has not clicked twice since.
+function isZoomed({ data: [times], scales: { x } }) {
+  return times.length > 1 && (x.min > times[0] || x.max < times.at(-1));
+}
+
+function show(plot, data) {
+  const { min, max } = plot.scales.x;
+  const stays = isZoomed(plot);
+  plot.setData(data, !stays);
+  if (stays) plot.setScale("x", { min, max });
+}
+
 function says(series) {
   return Object.values(series).some((values) => values.some((value) => value));
 }
@@ -75,7 +87,7 @@ export function chartsOf() {
     const keys = wanted.map(({ title, series }) => `${title} ${Object.keys(series)}`);
     if (keys.join() !== [...drawn.keys()].join()) rebuild(wanted, keys);
     wanted.forEach(({ title, series }, place) => {
-      drawn.get(keys[place]).setData([times, ...Object.values(series)]);
+      show(drawn.get(keys[place]), [times, ...Object.values(series)]);
       describe(drawn.get(keys[place]).root, title, series);
     });
     if (!wanted.length) element.replaceChildren(el("p", { class: "faint" }, "No batch has been reported yet."));

@@ -13,12 +13,17 @@ export function graphView() {
 
   async function refresh() {
     const graph = await get("graph");
-    const said = JSON.stringify(graph) + graph.edges.map((edge) => ago(edge.at));
-    if (said === shown) return;
+    // Times are other ones at nearly each look; all else seldom.
+    const said = JSON.stringify(graph, (key, value) => (key === "at" ? undefined : value));
+    if (said === shown) return tell(graph.edges);
     shown = said;
     const held = document.activeElement?.getAttribute?.("href");
     picture.replaceChildren(graph.nodes.length ? drawn(graph) : "There is no pipeline.");
     if (held) [...picture.querySelectorAll("a")].find((link) => link.getAttribute("href") === held)?.focus();
+  }
+
+  function tell(edges) {
+    picture.querySelectorAll("svg > text.when").forEach((text, place) => { text.firstChild.data = wordsOf(edges[place]); });
   }
 
   return { name: "graph", title: "Graph · Streams", element, refresh };
@@ -54,8 +59,12 @@ function linkOf(edge, from, to) {
   const stale = edge.stale ? "stale" : null;
   return [
     svg("path", { d: `M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`, class: stale }),
-    svg("text", { x: middle, y: (y1 + y2) / 2 - 4, "text-anchor": "middle", class: `when ${stale ?? ""}` }, [stale, edge.at ? ago(edge.at) : null].filter(Boolean).join(", ") || "–", titleOf(edge)),
+    svg("text", { x: middle, y: (y1 + y2) / 2 - 4, "text-anchor": "middle", class: `when ${stale ?? ""}` }, wordsOf(edge), titleOf(edge)),
   ];
+}
+
+function wordsOf(edge) {
+  return [edge.stale ? "stale" : null, edge.at ? ago(edge.at) : null].filter(Boolean).join(", ") || "–";
 }
 
 function boxOf({ node, x, y }) {
