@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -250,7 +250,18 @@ def test_the_rules_are_well_formed() -> None:
 
 @pytest.mark.parametrize("alert", CASES)
 def test_an_alert_fires_when_it_should_and_only_then(alert: str, tmp_path: Path) -> None:
-    case, rule = CASES[alert], rules()[alert]
+    check(alert, CASES[alert], tmp_path)
+
+
+def test_records_that_may_be_gone_already_are_told_as_such(tmp_path: Path) -> None:
+    near = CASES["TidemillDataLossNear"]
+    fires = {**near.fires, f"tidemill_time_to_data_loss_seconds{P}": always(-1000)}
+    summary = "Unread records of pipeline orders may be gone from its source already."
+    check("TidemillDataLossNear", replace(near, summary=summary, fires=fires), tmp_path)
+
+
+def check(alert: str, case: Case, folder: Path) -> None:
+    rule = rules()[alert]
     expected = {
         "exp_labels": {**case.labels, **rule["labels"]},
         "exp_annotations": {
@@ -268,7 +279,7 @@ def test_an_alert_fires_when_it_should_and_only_then(alert: str, tmp_path: Path)
         "evaluation_interval": "1m",
         "tests": tests,
     }
-    file = tmp_path / "test.yaml"
+    file = folder / "test.yaml"
     file.write_text(yaml.safe_dump(document))
     done = subprocess.run(
         [program("promtool"), "test", "rules", str(file)], capture_output=True, text=True, check=False
