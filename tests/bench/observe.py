@@ -109,6 +109,7 @@ def of_a_thousand(folder: str) -> None:
         write_query_report(store, layout, report_of(name, datetime.now(UTC)))
     spec = EnvironmentSpec.model_validate({"root": folder, "runtime": "local"})
     here = Path(folder)
+    (here / "conf/pipelines").mkdir(parents=True)
     watched = Watched(Environment("bench", here, spec, Project(here)), store)
     exporter = Exporter(watched, timedelta(seconds=15))
     told(f"reading of {PIPELINES} pipelines, in the background", milliseconds(exporter.refresh, 3))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from tidemill import metrics
@@ -15,6 +16,16 @@ from tidemill.engine.liveness import alive
 from tidemill.metrics import Metric, Sample
 from tidemill.observe.airflow_health import ComponentHealth
 from tidemill.observe.snapshot import PipelineSeen, Snapshot
+
+
+def without_removed(snapshot: Snapshot, declared: Collection[str]) -> Snapshot:
+    """Without pipelines that are neither declared nor have a driver: nobody can act on what they tell."""
+
+    def exists(seen: PipelineSeen) -> bool:
+        has_driver = seen.status is not None and _may_live(seen.status, snapshot.ended_at)
+        return seen.pipeline in declared or has_driver or not seen.readable
+
+    return replace(snapshot, pipelines=tuple(filter(exists, snapshot.pipelines)))
 
 
 def control_samples(snapshot: Snapshot) -> Iterator[Sample]:

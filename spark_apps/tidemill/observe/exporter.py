@@ -16,7 +16,12 @@ import structlog
 from tidemill.engine.http_port import Answer, text_answer
 from tidemill.metrics import CONTENT_TYPE, exposition
 from tidemill.observe.airflow_health import ask_airflow
-from tidemill.observe.control_metrics import airflow_samples, control_samples, local_driver_samples
+from tidemill.observe.control_metrics import (
+    airflow_samples,
+    control_samples,
+    local_driver_samples,
+    without_removed,
+)
 from tidemill.observe.snapshot import Snapshot, read_pipelines, read_reconciliation
 from tidemill.spec.project import Environment
 from tidemill.storage.store import Store
@@ -32,7 +37,7 @@ class Watched:
     """What is told of.
 
     Args:
-        environment: Its storage is read.
+        environment: Its storage is read, and which pipelines its project declares.
         store: That storage.
         airflow_url: Airflow's API server; empty where none is to be asked.
     """
@@ -50,7 +55,9 @@ class Watched:
         began_at = datetime.now(UTC)
         pipelines = read_pipelines(self.store, layout, with_queries=is_local)
         reconciliation = read_reconciliation(self.store, layout)
+        declared = self.environment.project.pipeline_names()
         snapshot = Snapshot(began_at, datetime.now(UTC), pipelines, reconciliation)
+        snapshot = without_removed(snapshot, frozenset(declared))
         samples = [*control_samples(snapshot)]
         if is_local:
             samples += local_driver_samples(snapshot)

@@ -11,7 +11,7 @@ from tests.support.scraped import scraped
 from tidemill.checkpoint.status import Status
 from tidemill.control.decide.reconcile_record import ReconcileRecord, StreamRecord
 from tidemill.metrics import exposition
-from tidemill.observe.control_metrics import control_samples, local_driver_samples
+from tidemill.observe.control_metrics import control_samples, local_driver_samples, without_removed
 from tidemill.observe.snapshot import PipelineSeen, Snapshot
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -107,3 +107,17 @@ def test_drivers_without_ports_are_told_as_long_as_they_may_live() -> None:
     values = scraped(exposition(local_driver_samples(Snapshot(NOW, NOW, pipelines))))
     assert {key[1] for key in values} == {"orders", "daily"}
     assert values["tidemill_rows_total", "orders", "stream"] == 7
+
+
+def test_a_pipeline_that_was_removed_is_told_of_while_a_driver_of_it_lives() -> None:
+    pipelines = (
+        PipelineSeen("orders", status(state="stopped")),
+        PipelineSeen("new"),
+        PipelineSeen("drains", status("drains")),
+        PipelineSeen("damaged", readable=False),
+        PipelineSeen("removed", status("removed", state="stopped")),
+        PipelineSeen("killed", status("killed", updated_at=NOW - HOUR)),
+        PipelineSeen("never_ran"),
+    )
+    kept = without_removed(Snapshot(NOW, NOW, pipelines), {"orders", "new"})
+    assert [seen.pipeline for seen in kept.pipelines] == ["orders", "new", "drains", "damaged"]

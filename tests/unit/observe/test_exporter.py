@@ -22,6 +22,7 @@ from tests.support.scraped import scraped
 from tests.support.small_project import SmallProject
 from tests.support.stream_requests import settled
 from tidemill.checkpoint.holds import Hold, take_hold
+from tidemill.checkpoint.status import Status, write_status
 from tidemill.control.ask.goal import Goal
 from tidemill.control.decide.reconcile_record import ReconcileRecord, keep_record
 from tidemill.control.decide.streams import reconcile_streams
@@ -106,6 +107,18 @@ def test_a_crash_costs_one_restart(project: SmallProject, cli: CommandLine) -> N
     reconcile_streams(plane)
     values = shown(cli)
     assert (values["tidemill_restarts", name], values["tidemill_restart_budget_left", name]) == (1, 5)
+
+
+def test_no_data_loss_is_told_of_a_pipeline_that_was_removed(project: SmallProject, cli: CommandLine) -> None:
+    plane, now = project.plane(), datetime.now(UTC)
+    name = project.declare("orders")
+    said = {"state": "stopped", "started_at": now, "updated_at": now}
+    known = {"caught_up_at": now - timedelta(hours=2), "source_retention_seconds": 3600.0}
+    status = Status.model_validate({"pipeline": name, "mode": "stream", "run_id": "r", **said, **known})
+    write_status(plane.store, plane.layout.status(name), status)
+    assert shown(cli)["tidemill_time_to_data_loss_seconds", name] < 0
+    project.environment.project.pipeline_file(name).unlink()
+    assert not [key for key in shown(cli) if name in key]
 
 
 def test_the_page_is_served_until_a_signal(project: SmallProject) -> None:
