@@ -41,7 +41,7 @@ def sample_of(layout: Layout, table: str, wanted: Wanted) -> Sample:
     return Sample(
         table=table,
         version=view.version,
-        title=view.axes.title,
+        title=view.title,
         is_ordered=view.axes.is_ordered,
         points=tuple(PlotPoint(label=point.label, value=point.value) for point in view.points),
         records=Records(columns=tuple(view.columns), rows=rows),

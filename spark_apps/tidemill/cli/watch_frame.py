@@ -89,7 +89,7 @@ def frame(query: QueryState, name: str | None, view: TableView | None) -> Iterat
     elif not view.points:
         yield f"{name} version {view.version}: no rows"
     else:
-        yield f"{name} version {view.version}: {view.axes.title}"
+        yield f"{name} version {view.version}: {view.title}"
         yield ""
         if view.axes.is_ordered:
             yield "\n".join(columns(view.points, PLOT_LINES))

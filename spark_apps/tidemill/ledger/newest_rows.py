@@ -25,6 +25,9 @@ class Point(NamedTuple):
     value: float
 
 
+# Rows that a plot is made of: enough for its sixty points, and some megabytes, however large the table is.
+DRAWN_ROWS = 100_000
+
 # Stands for the number of rows, where a table has no column of numbers.
 COUNT = "count(*)"
 
@@ -37,11 +40,13 @@ class Axes:
         x: Column of times, numbers or keys.
         y: Column of numbers, of which the mean for each `x` is drawn; or `count(*)`.
         is_ordered: Whether `x` rises with time; keys do not.
+        first_by: Column whose highest values say which rows are drawn of a large table; any are if None.
     """
 
     x: str
     y: str
     is_ordered: bool
+    first_by: str | None
 
     @property
     def title(self) -> str:
@@ -58,6 +63,7 @@ class TableView:
         columns: Names of the columns.
         rows: The newest ones, newest first; by key, those with the highest values.
         points: What is drawn, in the order of the axis.
+        drawn_rows: How many rows it is made of, if the table has more; else None.
     """
 
     version: int
@@ -65,6 +71,16 @@ class TableView:
     rows: Sequence[Sequence[Any]]
     axes: Axes
     points: Sequence[Point]
+    drawn_rows: int | None
+
+    @property
+    def title(self) -> str:
+        """Of the plot."""
+        if self.drawn_rows is None:
+            return self.axes.title
+        if self.axes.first_by is None:
+            return f"{self.axes.title}, of {self.drawn_rows:,} rows of the table"
+        return f"{self.axes.title}, of the {self.drawn_rows:,} rows with the highest {self.axes.first_by}"
 
 
 @dataclass(frozen=True)
@@ -77,6 +93,7 @@ class Wanted:
         event_time: The pipeline's event time, which is taken for `x` if the table has it.
         rows: Most rows.
         points: Most points.
+        drawn_rows: Most rows that these are made of.
     """
 
     x: str | None = None
@@ -84,6 +101,7 @@ class Wanted:
     event_time: str | None = None
     rows: int = 10
     points: int = 60
+    drawn_rows: int = DRAWN_ROWS
 
 
 def table_version(layout: Layout, table: str) -> int | None:
@@ -100,7 +118,7 @@ def view_table(layout: Layout, table: str, wanted: Wanted) -> TableView:
     """
     name = table.replace("/", ".")
     axes = choose_axes(_schema(layout, table), wanted)
-    drawn = run_query(layout, _points_query(name, axes, wanted.points), wanted.points)
+    drawn = run_query(layout, _points_query(name, axes, wanted), wanted.points)
     points = [Point(plain(row["x"]), row["y"]) for row in drawn.rows if isfinite(row["y"])]
     order = axes.y if not axes.is_ordered and axes.y != COUNT else axes.x
     text = f"SELECT * FROM {name} ORDER BY {quoted(order)} DESC NULLS LAST LIMIT {wanted.rows}"  # noqa: S608
@@ -111,18 +129,25 @@ def view_table(layout: Layout, table: str, wanted: Wanted) -> TableView:
         [[_cell(row[column]) for column in newest.columns] for row in newest.rows],
         axes,
         points[::-1] if axes.is_ordered else points,
+        next((row["rows"] for row in drawn.rows if row["rows"] == wanted.drawn_rows), None),
     )
 
 
-def _points_query(name: str, axes: Axes, limit: int) -> str:
+def _points_query(name: str, axes: Axes, wanted: Wanted) -> str:
+    """Rows are cut off before they are grouped: each may be a group of its own."""
     x, y = quoted(axes.x), quoted(axes.y)
-    value, has_value = f"avg(CAST({y} AS DOUBLE))", f"AND {y} IS NOT NULL"
+    columns, value, has_value = dict.fromkeys((x, y)), f"avg(CAST({y} AS DOUBLE))", f"AND {y} IS NOT NULL"
     if axes.y == COUNT:
-        value, has_value = "CAST(count(*) AS DOUBLE)", ""
+        columns, value, has_value = {x: None}, "CAST(count(*) AS DOUBLE)", ""
+    first = "" if axes.first_by is None else f"ORDER BY {quoted(axes.first_by)} DESC NULLS LAST"
+    rows = (
+        f"SELECT {', '.join(columns)} FROM {name} WHERE {x} IS NOT NULL {has_value} "  # noqa: S608
+        f"{first} LIMIT {wanted.drawn_rows}"
+    )
     order = "x DESC" if axes.is_ordered else "y DESC, x"
     return (
-        f"SELECT {x} AS x, {value} AS y FROM {name} WHERE {x} IS NOT NULL {has_value} "  # noqa: S608
-        f"GROUP BY {x} ORDER BY {order} LIMIT {limit}"
+        f"SELECT {x} AS x, {value} AS y, sum(count(*)) OVER () AS rows FROM ({rows}) "  # noqa: S608
+        f"GROUP BY {x} ORDER BY {order} LIMIT {wanted.points}"
     )
 
 
@@ -141,19 +166,19 @@ def choose_axes(schema: pa.Schema, wanted: Wanted) -> Axes:
     own = [name for name in kinds if name not in LINEAGE_COLUMNS]
     of_kind = {kind: [name for name in own if kinds[name] == kind] for kind in ("time", "text", "number")}
     integers = [name for name in of_kind["number"] if t.is_integer(schema.field(name).type)]
-    if wanted.x is not None:
-        candidates = [wanted.x]
-    else:
-        preferred = [name for name in of_kind["time"] if name == wanted.event_time]
-        # A key beside a number of it; else rows by the number itself.
-        candidates = [*preferred, *of_kind["time"], *of_kind["text"], *integers]
+    times = sorted(of_kind["time"], key=lambda name: name != wanted.event_time)
+    # A key beside a number of it; else rows by the number itself.
+    suggested = [*times, *of_kind["text"], *integers]
+    candidates = suggested if wanted.x is None else [wanted.x]
     x = next((name for name in candidates if kinds[name] != "other"), None)
     if x is None:
         raise _not_drawn(wanted.x or ", ".join(kinds), kinds, ("time", "text", "number"))
     if wanted.y is not None and kinds[wanted.y] != "number":
         raise _not_drawn(wanted.y, kinds, ("number",))
     y = wanted.y or next((name for name in of_kind["number"] if name != x), COUNT)
-    return Axes(x, y, kinds[x] != "text")
+    if kinds[x] != "text":
+        return Axes(x, y, is_ordered=True, first_by=x)
+    return Axes(x, y, is_ordered=False, first_by=next(iter(times), None if y == COUNT else y))
 
 
 def quoted(column: str) -> str:
