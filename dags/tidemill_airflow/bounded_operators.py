@@ -213,13 +213,17 @@ def conclude(
 ) -> list[dict[str, Any]]:
     """What was committed, table by table, also by runs before a clear that the task has not told of."""
     from tidemill.control.ask.bounded_run import as_document, tables_written
+    from tidemill.control.ask.goal import Goal
     from tidemill.control.ask.untold_runs import forget_untold, untold_runs
 
     run_id = evidence_or_raise(event)["run_id"]
     task = waiting_task_of(context, operator.run_of(context, request_name(context)))
     plane = operator.place.open()
-    untold = untold_runs(plane, task, task.at)
-    results = tables_written(plane, pipeline, {run_id, *untold.run_ids})
+    begun_at = Goal.model_validate(event["goal"]).started_at or task.at
+    untold = untold_runs(plane, task, begun_at)
+    # A driver that had ended before a try found it is older than what that try has noted.
+    since = min(untold.since, begun_at)
+    results = tables_written(plane, pipeline, {run_id, *untold.run_ids}, since)
     documents = [as_document(result) for result in results]
     for document in documents:
         operator.log.info("%(table)s: %(rows)s rows, version %(version)s, batches %(batch_ids)s", document)
