@@ -103,7 +103,7 @@ bench-checkpoint: setup ## time of looking at a checkpoint of 5,000 files
 bench-doctor: setup ## time of the doctor for 1,000 pipelines
 	@$(BIN)/python -m tests.bench.doctor
 
-bench-reconcile: setup ## time of a reconciliation of 1,000 streams
+bench-reconcile: setup ## time and API calls of a reconciliation of 1,000 streams
 	@$(BIN)/python -m tests.bench.reconcile
 
 bench-drain: setup ## time of a drain under load, against the running batch's own

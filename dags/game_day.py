@@ -9,7 +9,8 @@ their image. Protected environments have no such DAG.
 **Healthy:** green; the log has a line for each drill, with its seconds. Skipped if no stream can be copied.
 
 **Not healthy:** red if a drill failed: the same emergency would not end well in earnest, and its line names
-the error. Running it again is safe; what one that was killed has left goes first.
+the error. Running it again is safe; what one that was killed has left goes first. Clearing it plays it again,
+also after a green one; a pod that is still at work is waited for.
 Pages: game-day.
 """
 

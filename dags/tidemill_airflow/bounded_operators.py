@@ -11,6 +11,7 @@ from tidemill.airflow_names import asset_uri, name_beside
 from tidemill_airflow.abandoned_runs import waiting_task_of
 from tidemill_airflow.links import LINKS
 from tidemill_airflow.place import Place
+from tidemill_airflow.request_name import request_name
 from tidemill_airflow.waiting import evidence_or_raise, show_rest, wait_for
 
 if TYPE_CHECKING:
@@ -148,16 +149,18 @@ class BackfillRun(BaseOperator):
             extra = {"pipeline": pipeline, "mode": "backfill", **document}
             asset = table_asset(document["table"], self.place.beside)
             context["outlet_events"][BACKFILLED].add(asset, extra=extra)
-        self._tell_staged(context)
+        self._tell_staged(pipeline, event["evidence"]["run_id"])
         return written
 
-    def _tell_staged(self, context: Context) -> None:
+    def _tell_staged(self, name: str, run_id: str) -> None:
         from tidemill.backfill.plan import load_plan
         from tidemill.backfill.progress import read_progress
         from tidemill.backfill.staging import next_steps, waits
+        from tidemill.control.ask.bounded_run import plan_of
 
-        plane, name = self.place.open(), context["params"]["pipeline"]
-        plan = load_plan(plane.store, plane.layout, name, context["ti"].xcom_pull(task_ids="plan")["digest"])
+        plane = self.place.open()
+        # Not always that of the task before, which is cleared with this one and plans anew.
+        plan = load_plan(plane.store, plane.layout, name, plan_of(run_id) or "")
         progress = read_progress(plane.store, plane.layout, name, plan.digest)
         if progress is not None and waits(plan, progress):
             self.log.info("\n".join(next_steps(plan)))
@@ -169,28 +172,25 @@ def table_asset(table: str, beside: str = "") -> Asset:
 
 
 def start_and_wait(operator: IncrementalRun | BackfillRun, context: Context) -> None:
-    """Start the driver of this DAG run, or find it again, and defer until it has ended."""
-    from tidemill.control.ask.bounded_run import finish_of, start_bounded
-    from tidemill.control.ask.waiting_task import note_waiting
-
-    *earlier, run = runs_of(operator, context)
-    plane = operator.place.open()
-    plane.own()
-    note_waiting(plane, waiting_task_of(context, run))
-    driver = start_bounded(plane, run, [other.run_id for other in earlier])
-    if driver.run_id != run.run_id:
-        note_waiting(plane, waiting_task_of(context, driver))
-    operator.log.info("Driver %s runs as %s; its log: %s", driver.run_id, driver.process, driver.log)
-    wait_for(operator, operator.place, finish_of(driver), "finish")
-
-
-def runs_of(operator: IncrementalRun | BackfillRun, context: Context) -> list[DriverRun]:
-    """The run of this DAG run, after those of before it was cleared.
+    """Start the driver of this DAG run, or find it again, and defer until it has ended.
 
     A cleared run is a new request; a driver of the one before that is still at work serves it as well.
     """
-    requests = (request_of(context, clear) for clear in range(_times_cleared(context) + 1))
-    return [operator.run_of(context, request) for request in requests]
+    from tidemill.control.ask.bounded_run import finish_of, start_bounded
+    from tidemill.control.ask.untold_runs import note_untold
+    from tidemill.control.ask.waiting_task import note_waiting
+
+    run = operator.run_of(context, request_name(context))
+    task = waiting_task_of(context, run)
+    plane = operator.place.open()
+    plane.own()
+    note_waiting(plane, task)
+    driver = start_bounded(plane, run, note_untold(plane, task).run_ids)
+    if driver.run_id != run.run_id:
+        note_waiting(plane, waiting_task_of(context, driver))
+        operator.log.info("Driver %s was started before this task was cleared, and goes on", driver.run_id)
+    operator.log.info("Driver %s runs as %s; its log: %s", driver.run_id, driver.process, driver.log)
+    wait_for(operator, operator.place, finish_of(driver), "finish")
 
 
 def settle(operator: IncrementalRun | BackfillRun, event: dict[str, Any]) -> None:
@@ -211,22 +211,21 @@ def settle(operator: IncrementalRun | BackfillRun, event: dict[str, Any]) -> Non
 def conclude(
     operator: IncrementalRun | BackfillRun, context: Context, pipeline: str, event: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """What was committed, table by table, also by a run before the task was cleared, whose end nobody saw."""
+    """What was committed, table by table, also by runs before a clear that the task has not told of."""
     from tidemill.control.ask.bounded_run import as_document, tables_written
+    from tidemill.control.ask.goal import Goal
+    from tidemill.control.ask.untold_runs import forget_untold, untold_runs
 
-    run_ids = {evidence_or_raise(event)["run_id"], *(run.run_id for run in runs_of(operator, context))}
-    results = tables_written(operator.place.open(), pipeline, run_ids)
+    run_id = evidence_or_raise(event)["run_id"]
+    task = waiting_task_of(context, operator.run_of(context, request_name(context)))
+    plane = operator.place.open()
+    begun_at = Goal.model_validate(event["goal"]).started_at or task.at
+    untold = untold_runs(plane, task, begun_at)
+    # A driver that had ended before a try found it is older than what that try has noted.
+    since = min(untold.since, begun_at)
+    results = tables_written(plane, pipeline, {run_id, *untold.run_ids}, since)
     documents = [as_document(result) for result in results]
     for document in documents:
         operator.log.info("%(table)s: %(rows)s rows, version %(version)s, batches %(batch_ids)s", document)
+    forget_untold(plane, task)
     return documents
-
-
-def request_of(context: Context, times_cleared: int) -> str:
-    """The same for every try of this DAG run, until it is cleared."""
-    again = f"-again-{times_cleared}" if times_cleared else ""
-    return f"{context['dag_run'].dag_id}-{context['dag_run'].run_id}{again}"
-
-
-def _times_cleared(context: Context) -> int:
-    return int(getattr(context["dag_run"], "clear_number", None) or 0)

@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from tidemill_airflow.asker import asked_by, command
 from tidemill_airflow.links import LINKS
 from tidemill_airflow.place import Place
+from tidemill_airflow.request_name import request_names
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -35,23 +36,27 @@ class PlayGameDay(BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Play; returns what was measured. Fails for good if a drill did."""
         from tidemill.control.ask.run_id import run_id_of
-        from tidemill.control.game_day.play import play
+        from tidemill.control.game_day.play import is_played, play
         from tidemill.control.procedures.run import Asking
         from tidemill.spec.project import resolve_pipeline
 
         plane = self.place.open()
         name = context["params"].get("pipeline") or self._first(plane)
-        # A task that is repeated finds the pod in which its game day is played.
-        request = run_id_of(f"{context['dag_run'].run_id} {name}")
-        asking = Asking(
-            "fork",
-            (),
-            asked_by(context),
-            partial(command, self.place),
-            reason="game day",
-            request_id=request,
-        )
-        day = play(plane, resolve_pipeline(plane.environment, name), asking, tell=self.log.info)
+        pipeline = resolve_pipeline(plane.environment, name)
+        *earlier, asking = [
+            Asking(
+                "fork",
+                (),
+                asked_by(context),
+                partial(command, self.place),
+                reason="game day",
+                request_id=run_id_of(f"{request} {name}"),
+            )
+            for request in request_names(context)
+        ]
+        # A try finds the pod of the one before, and a cleared task one that is still at work.
+        at_work = next((each for each in earlier if is_played(plane, pipeline, each)), asking)
+        day = play(plane, pipeline, at_work, tell=self.log.info)
         told = day.as_document()
         if day.failed:
             context["ti"].xcom_push(key="return_value", value=told)

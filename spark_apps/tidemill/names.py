@@ -235,6 +235,10 @@ class Layout:
         """One such note."""
         return f"{self.waiting_tasks}/{pipeline}.{run_id}.json"
 
+    def untold_runs(self, task: str) -> str:
+        """Which bounded runs an Airflow task of one DAG run has started, and not told of yet."""
+        return f"{self.root}/control/untold/{task}.json"
+
     @property
     def audit(self) -> str:
         """Folder with one entry per action: who, why, before, after."""

@@ -183,7 +183,12 @@ def test_a_bounded_run_that_is_stopped_half_way_is_not_finished_and_its_retry_fi
     run = DriverRun("lines", "incremental", "run-1")
 
     driver = start_bounded(plane, run)
-    eventually(lambda: tables_written(plane, "lines", {"run-1"}), "a batch is in the table", TIMEOUT_SECONDS)
+    begun_at = driver.claimed_at
+    eventually(
+        lambda: tables_written(plane, "lines", {"run-1"}, begun_at),
+        "a batch is in the table",
+        TIMEOUT_SECONDS,
+    )
     assert plane.runtime.drain(driver)
     proof = ended(plane, driver)
     assert (proof.state, proof.evidence["result"], proof.evidence["retry"]) == ("failed", "clean", True)
@@ -195,5 +200,5 @@ def test_a_bounded_run_that_is_stopped_half_way_is_not_finished_and_its_retry_fi
     assert sorted(row["value"] for row in lake.rows("bronze/lines")) == names
     # A finished run is not begun again, and its result is what the ledger has of both tries.
     assert start_bounded(plane, run).started_at == again.started_at
-    (result,) = tables_written(plane, "lines", {"run-1"})
+    (result,) = tables_written(plane, "lines", {"run-1"}, begun_at)
     assert (result.table, result.rows, result.batch_ids) == ("bronze/lines", 20, list(range(20)))

@@ -33,6 +33,7 @@ LAYOUT = Layout("/lake")
         (LAYOUT.reconciliation, "/lake/reconciliation.json"),
         (LAYOUT.waiting_tasks, "/lake/control/waiting"),
         (LAYOUT.waiting_task("orders", "run-1"), "/lake/control/waiting/orders.run-1.json"),
+        (LAYOUT.untold_runs("run-1"), "/lake/control/untold/run-1.json"),
         (LAYOUT.audit, "/lake/audit"),
         (LAYOUT.status("orders"), "/lake/state/orders/status.json"),
         (LAYOUT.query_report("orders"), "/lake/state/orders/query.json"),

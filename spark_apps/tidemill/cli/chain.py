@@ -57,7 +57,7 @@ def _runner(plane: ControlPlane) -> Callable[[str], Link]:
         if ending is None:
             return Link(name, "failed", "another run has taken the slot")
         if ending.is_finished:
-            tables = tables_written(plane, name, driver.run_id)
+            tables = tables_written(plane, name, {driver.run_id}, driver.claimed_at)
             written = (
                 f"{table.table}: {table.rows} rows, now at version {table.version}" for table in tables
             )

@@ -47,7 +47,7 @@ def run_in_foreground(plane: ControlPlane, run: DriverRun, shown: Shown | None =
     if ending is None:
         say("another run has taken the slot; see the log")
         return False
-    _tell_tables(plane, run.pipeline, driver.run_id)
+    _tell_tables(plane, driver)
     if ending.is_finished:
         say("finished")
     elif ending.stopped_early:
@@ -117,8 +117,8 @@ def _copy(log: BinaryIO) -> None:
     sys.stderr.flush()
 
 
-def _tell_tables(plane: ControlPlane, pipeline: str, run_id: str) -> None:
+def _tell_tables(plane: ControlPlane, driver: StartedDriver) -> None:
     from tidemill.control.ask.bounded_run import tables_written
 
-    for result in tables_written(plane, pipeline, {run_id}):
+    for result in tables_written(plane, driver.pipeline, {driver.run_id}, driver.claimed_at):
         say(f"{result.table}: {result.rows} rows, now at version {result.version}")

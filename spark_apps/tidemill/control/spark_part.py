@@ -181,10 +181,16 @@ def end_stuck(plane: ControlPlane, part: StartedDriver) -> None:
 
 def forget_part(plane: ControlPlane, pipeline: Pipeline, module: str, arguments: Sequence[str]) -> None:
     """Forget what a part has come to, so that it runs again; not while it is at work."""
+    if not is_at_work(plane, pipeline, module, arguments):
+        run_id = _run_of(pipeline, module, arguments).run_id
+        drop_part_result(plane.store, plane.layout, pipeline.name, run_id)
+
+
+def is_at_work(plane: ControlPlane, pipeline: Pipeline, module: str, arguments: Sequence[str]) -> bool:
+    """Whether a part works now."""
     run = _run_of(pipeline, module, arguments)
     at_work = plane.running(pipeline.name, slot_of(run.mode))
-    if at_work is None or at_work.run_id != run.run_id:
-        drop_part_result(plane.store, plane.layout, pipeline.name, run.run_id)
+    return at_work is not None and at_work.run_id == run.run_id
 
 
 def result_of_part(

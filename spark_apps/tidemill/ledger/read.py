@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from tidemill.errors import DataError
@@ -118,13 +119,27 @@ def read_commits(path: str, limit: int | None = None) -> list[Commit]:
     Raises:
         DataError: TIDE-LEDG-001, if files of its log are missing or damaged.
     """
+    table = _open_or_refuse(path)
+    return [] if table is None else commits_of(path, table, limit)
+
+
+def commits_since(path: str, moment: datetime) -> Iterator[Commit]:
+    """The commits of a table back to a moment by the clocks of who made them, newest first.
+
+    Raises:
+        DataError: TIDE-LEDG-001, as `read_commits`.
+    """
+    history = History(path, _open_or_refuse(path))
+    return takewhile(lambda commit: commit.committed_at >= moment, history)
+
+
+def _open_or_refuse(path: str) -> DeltaTable | None:
     from deltalake.exceptions import DeltaError
 
     try:
-        table = open_table(path)
+        return open_table(path)
     except DeltaError as error:
         raise unreadable_log(path, error) from error
-    return [] if table is None else commits_of(path, table, limit)
 
 
 def unreadable_log(path: str, error: object) -> DataError:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.commits import commit_of
+from tests.support.delta_logs import LogCommit, write_log
 from tests.support.eventually import eventually
 from tests.support.small_project import INCREMENTAL, SmallProject
 from tidemill.checkpoint.status import read_status
@@ -52,7 +54,7 @@ def test_a_bounded_run_is_found_again_while_it_works_and_proven_by_its_receipt(p
     project.let_go(name)
     until_ended(plane, name)
     assert prove(plane, finish_of(first)).state == "done"
-    (table,) = tables_written(plane, name, {"run-1"})
+    (table,) = tables_written(plane, name, {"run-1"}, first.claimed_at)
     assert (table.table, table.version, table.rows, table.batch_ids) == ("bronze/daily", 0, 3, [0])
 
 
@@ -95,14 +97,14 @@ def test_a_bounded_run_that_was_stopped_early_is_not_finished_and_a_retry_runs_i
     proof = prove(plane, finish_of(first))
     assert (proof.state, proof.evidence["exit_code"], proof.evidence["retry"]) == ("failed", 0, True)
     assert proof.message.startswith("stopped")
-    assert tables_written(plane, name, {"run-1"}) == []
+    assert tables_written(plane, name, {"run-1"}, first.claimed_at) == []
 
     project.behave(name, "run")
     again = start_bounded(plane, run)
     assert again.started_at > first.started_at
     until_ended(plane, name)
     assert prove(plane, finish_of(again)).state == "done"
-    assert [table.rows for table in tables_written(plane, name, {"run-1"})] == [3]
+    assert [table.rows for table in tables_written(plane, name, {"run-1"}, first.claimed_at)] == [3]
 
 
 def test_two_bounded_runs_of_one_pipeline_do_not_share_a_driver(project: SmallProject) -> None:
@@ -267,6 +269,25 @@ def test_a_failed_bounded_run_says_whether_a_retry_can_help(
     until_ended(plane, name)
     proof = prove(plane, finish_of(driver))
     assert (proof.state, proof.evidence["retry"]) == ("failed", retry)
+
+
+def test_all_commits_of_a_run_are_found_however_many_a_stream_has_made_since(project: SmallProject) -> None:
+    name, plane = project.declare("daily"), project.plane()
+    first, last = (
+        LogCommit(entry=commit_of(number, "run-1").entry.model_copy(update={"rows": 3})) for number in (0, 9)
+    )
+    beside = LogCommit(entry=commit_of(1, "stream-1").entry)
+    write_log(plane.layout.table("bronze/daily"), [first, *[beside] * 1000, last, *[beside] * 200])
+    begun_at = datetime.fromtimestamp(1_700_000_000, UTC)
+    (table,) = tables_written(plane, name, {"run-1"}, begun_at)
+    assert (table.version, table.rows, table.batch_ids) == (1002, 6, [0, 9])
+    read = table.sources["source"]
+    assert (read["start"], read["end"]) == ({"orders": {"0": 0}}, {"orders": {"0": 100}})
+    # Version N is of second N. Older ones are not looked at, but for what clocks may differ by.
+    (table,) = tables_written(plane, name, {"run-1"}, begun_at + timedelta(seconds=600))
+    assert table.rows == 3
+    (table,) = tables_written(plane, name, {"run-1"}, begun_at + timedelta(seconds=60))
+    assert table.rows == 6
 
 
 def test_an_airflow_run_id_becomes_a_safe_run_id_always_the_same() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tidemill.control.ask.goal import Goal
@@ -17,7 +17,7 @@ from tidemill.control.plane import ControlPlane
 from tidemill.control.runtime import StartedDriver, slot_of
 from tidemill.errors import UnavailableError
 from tidemill.ledger.entry import LedgerEntry
-from tidemill.ledger.read import Commit, read_ledger
+from tidemill.ledger.read import Commit, commits_since
 from tidemill.spec.project import resolve_pipeline
 
 # What stops a driver, by its slot.
@@ -26,9 +26,8 @@ _STOP = {"main": "stop", "backfill": "backfill stop"}
 # What run ids of backfills begin with; the digest of the plan follows.
 _BACKFILL = "backfill-"
 
-# Commits of a table looked through for those of one run. An incremental run makes one a batch, a backfill
-# one a chunk; a stream beside it makes up to one every trigger.
-SEARCHED_COMMITS = 1000
+# How much the clock of a driver that commits may be behind that of whoever has started it.
+CLOCKS_DIFFER = timedelta(minutes=5)
 
 
 @dataclass(frozen=True)
@@ -159,12 +158,21 @@ def finish_of(driver: StartedDriver) -> Goal:
     )
 
 
-def tables_written(plane: ControlPlane, pipeline: str, run_ids: Collection[str]) -> list[TableResult]:
-    """What runs committed, table by table, from the ledger; a table without a commit is left out."""
+def tables_written(
+    plane: ControlPlane, pipeline: str, run_ids: Collection[str], since: datetime
+) -> list[TableResult]:
+    """What runs committed, table by table, from the ledger; a table without a commit is left out.
+
+    Args:
+        plane: Where.
+        pipeline: Its name.
+        run_ids: The runs.
+        since: When the first of them was asked for. A stream beside them may have made any number of commits.
+    """
     spec = plane.environment.project.load_pipeline(pipeline)
     results = []
     for sink in spec.delta_sinks:
-        commits = read_ledger(plane.layout.table(sink.table), SEARCHED_COMMITS)
+        commits = commits_since(plane.layout.table(sink.table), since - CLOCKS_DIFFER)
         own = [commit for commit in commits if commit.entry is not None and commit.entry.run_id in run_ids]
         if own:
             results.append(_sum_up(sink.table, own))

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from tidemill.control.ask.run_id import run_id_of
 from tidemill.control.plane import ControlPlane
 from tidemill.control.runtime import Slot, StartedDriver
 from tidemill.errors import DataError
@@ -36,6 +37,11 @@ class WaitingTask(BaseModel):
     def may_still_start(self, now: datetime) -> bool:
         """Whether the task's worker, which wrote this first, may not have come to the start yet."""
         return now - self.at < LONGEST_START
+
+    @property
+    def name(self) -> str:
+        """The task of its DAG run, whichever run it waits for: the same after a clear."""
+        return run_id_of(f"{self.dag_id}-{self.dag_run_id}-{self.task_id}-{self.map_index}")
 
     def is_about(self, driver: StartedDriver | None) -> bool:
         """Whether a driver carries out this run."""

@@ -16,7 +16,7 @@ from tidemill.control.game_day.results import keep
 from tidemill.control.game_day.rule import DrillResult, GameDay, check_drills, playable
 from tidemill.control.plane import ControlPlane
 from tidemill.control.procedures.run import Asking
-from tidemill.control.spark_part import forget_part, run_part
+from tidemill.control.spark_part import forget_part, is_at_work, run_part
 from tidemill.errors import TidemillError
 from tidemill.spec.project import Pipeline, resolve_pipeline
 
@@ -51,13 +51,18 @@ def play(
     run_id = asking.request_id or new_run_id("game-day", datetime.now(UTC))
     if plane.environment.spec.runtime == "local":
         return rehearse(pipeline, replace(asking, request_id=run_id), wanted, tell)
-    chosen = [word for drill in wanted for word in ("--drill", drill)]
-    words = ["--request", run_id, f"--by={asking.asker}", *chosen]
+    words = _words(run_id, asking.asker, wanted)
     day = TypeAdapter(GameDay).validate_python(run_part(plane, pipeline, "game_day", words, tell))
     if day.failed:
         # Who asks again has corrected something.
         forget_part(plane, pipeline, "game_day", words)
     return day
+
+
+def is_played(plane: ControlPlane, pipeline: Pipeline, asking: Asking, drills: Sequence[str] = ()) -> bool:
+    """Whether a pod plays the game day of a request now."""
+    words = _words(asking.request_id, asking.asker, check_drills(drills))
+    return is_at_work(plane, pipeline, "game_day", words)
 
 
 def rehearse(
@@ -86,6 +91,11 @@ def rehearse(
 def playable_pipelines(plane: ControlPlane) -> list[str]:
     """Declared pipelines that a game day can be played with; those that cannot be read are none."""
     return playable(_resolved(plane))
+
+
+def _words(run_id: str, by: str, drills: Sequence[str]) -> list[str]:
+    """Arguments of the pod, which name its run."""
+    return ["--request", run_id, f"--by={by}", *(word for drill in drills for word in ("--drill", drill))]
 
 
 def _results(

@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from functools import partial
-from typing import Any
 
 import pytest
 
 from tests.support.api_server import ApiServerInMemory, away
-from tests.support.cluster_project import OWNER, Clock, ClusterProject
+from tests.support.cluster_project import OWNER, ClusterProject
 from tests.support.eventually import eventually
+from tests.support.parts_as_pods import FILES_TO_TABLE, Parts
 from tidemill.control.driver_command import DriverRun
-from tidemill.control.game_day.play import play
 from tidemill.control.game_day.rule import DrillResult, GameDay
 from tidemill.control.kubernetes import slot_objects
-from tidemill.control.kubernetes.api import CONFIG_MAPS, JOBS, PODS, Document
+from tidemill.control.kubernetes.api import CONFIG_MAPS, JOBS, PODS
 from tidemill.control.kubernetes.stuck import LONGEST_BEFORE_START
-from tidemill.control.plane import ControlPlane
-from tidemill.control.procedures.run import Asking
-from tidemill.control.spark_part import run_part
 from tidemill.engine.part_result import PartResult, write_part_result
 from tidemill.errors import SpecError, UnavailableError
-from tidemill.spec.project import resolve_pipeline
-from tidemill.storage.store import Store
 
-FILES_TO_TABLE = """
-description: Orders.
-owner: tests
-source: {files: {path: "s3a://landing/orders", format: text}}
-sinks:
-  - delta: {table: bronze/orders}
-"""
 PART = DriverRun("orders", "verb", "table_restore-1", ("--restore", "{}"), "table_restore")
 
 
@@ -73,58 +58,6 @@ def test_a_game_day_is_a_pod_with_memory_for_two_drivers_and_keeps_no_verb_waiti
     # Nobody is kept waiting for ever by a hung one.
     assert slot_objects.job(start)["spec"]["activeDeadlineSeconds"] == 7200
     assert "activeDeadlineSeconds" not in slot_objects.job(verb)["spec"]
-
-
-class Parts:
-    """A verb on a cluster, and what the pods of its parts do."""
-
-    def __init__(self, project: ClusterProject, api: ApiServerInMemory, patch: pytest.MonkeyPatch) -> None:
-        project.on_a_volume(patch)
-        self.api, self.clock = api, Clock()
-        self.pipeline = project.pipeline()
-        runtime = project.runtime(api, clock=self.clock)
-        self.plane = ControlPlane(self.pipeline.environment, Store(self.pipeline.layout.root), runtime)
-        self.came_to: list[Any] = []
-        self.told: list[str] = []
-        patch.setattr("tidemill.control.spark_part.POLL_SECONDS", 0.01)
-
-    def begin(self) -> threading.Thread:
-        """Somebody types the verb, and waits for its part."""
-        thread = threading.Thread(target=self._run)
-        thread.start()
-        return thread
-
-    def play(self) -> threading.Thread:
-        """Somebody, or a task that is repeated, asks for a game day."""
-        asking = Asking("fork", (), "ann", lambda *words: " ".join(words), request_id="day-1")
-        pipeline = resolve_pipeline(self.plane.environment, "orders")
-        act = partial(play, self.plane, pipeline, asking, ["kill"], self.told.append)
-        thread = threading.Thread(target=lambda: self.came_to.append(act()))
-        thread.start()
-        return thread
-
-    def _run(self) -> None:
-        try:
-            self.came_to.append(run_part(self.plane, self.pipeline, "table_restore", ["--restore", "{}"]))
-        except UnavailableError as error:
-            self.came_to.append(error)
-
-    def pod(self) -> Document:
-        """The pod of the only Job, once it is let run."""
-
-        def made() -> list[Document]:
-            self.api.settle()
-            return self.api.list(PODS, {})
-
-        (pod,) = eventually(made, "the part has a pod")
-        return pod
-
-    def finish(self, answer: Any) -> None:
-        (job,) = self.api.list(JOBS, {})
-        run_id = job["metadata"]["annotations"]["tidemill/run-id"]
-        result = PartResult(run_id=run_id, answer=answer)
-        write_part_result(self.plane.store, self.plane.layout, "orders", result)
-        self.api.finish_job(job["metadata"]["name"])
 
 
 @pytest.fixture
