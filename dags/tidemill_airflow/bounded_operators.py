@@ -11,6 +11,7 @@ from tidemill.airflow_names import asset_uri, name_beside
 from tidemill_airflow.abandoned_runs import waiting_task_of
 from tidemill_airflow.links import LINKS
 from tidemill_airflow.place import Place
+from tidemill_airflow.trigger_form import refuse_unknown_fields
 from tidemill_airflow.waiting import evidence_or_raise, show_rest, wait_for
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ class BackfillPlan(BaseOperator):
         from tidemill.control.spark_part import analysing
         from tidemill.spec.project import resolve_pipeline
 
+        refuse_unknown_fields(self, context)
         params = context["params"]
         plane = self.place.open()
         pipeline = resolve_pipeline(plane.environment, params["pipeline"])

@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from tidemill_airflow.asker import asked_by, command
 from tidemill_airflow.links import LINKS
 from tidemill_airflow.place import Place
+from tidemill_airflow.trigger_form import refuse_unknown_fields
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -39,6 +40,7 @@ class PlayGameDay(BaseOperator):
         from tidemill.control.procedures.run import Asking
         from tidemill.spec.project import resolve_pipeline
 
+        refuse_unknown_fields(self, context)
         plane = self.place.open()
         name = context["params"].get("pipeline") or self._first(plane)
         # A task that is repeated finds the pod in which its game day is played.

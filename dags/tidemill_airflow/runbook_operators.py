@@ -16,6 +16,7 @@ from tidemill_airflow.advance_log import AdvanceLog
 from tidemill_airflow.asker import command, who_asks
 from tidemill_airflow.links import LINKS
 from tidemill_airflow.place import Place
+from tidemill_airflow.trigger_form import filled_in
 from tidemill_airflow.waiting import evidence_or_raise, proven, wait_for, wait_for_overdue
 
 if TYPE_CHECKING:
@@ -185,8 +186,7 @@ def form_of(verb: str, context: Context) -> Asked:
     Raises:
         UsageError: TIDE-CTRL-050.
     """
-    conf = getattr(context["dag_run"], "conf", None) or {}
-    return read_form(verb, {**conf, **dict(context["params"])})
+    return read_form(verb, filled_in(context))
 
 
 def asking_of(context: Context, place: Place, asked: Asked) -> Asking:
