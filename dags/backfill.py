@@ -6,6 +6,8 @@ rows. Running the same range twice changes nothing. With `chunk` a long range is
 a retry goes on with the pieces that are left; `tidemill backfill status` tells how far it is. Meanwhile the
 driver's log is in the log of `apply`. To stop it for good, mark `apply` as failed. With `publish` set to
 `later`, `apply` stages the rows and changes no table; its log says how to publish them.
+In a protected environment someone else approves the plan in between (`approve`, under Required Actions), and
+is named in the audit entry; without an answer within an hour nothing is changed.
 
 **Healthy:** read the plan of a dry run first. `apply` returns rows and version of each table,
 and each table's asset gets one event with them.
@@ -20,8 +22,9 @@ from __future__ import annotations
 from airflow.sdk import DAG, Param
 
 from tidemill.airflow_names import BACKFILL_DAG_ID
+from tidemill_airflow.approval import APPROVE, PLAN, ApprovePlan
 from tidemill_airflow.bounded_operators import BackfillPlan, BackfillRun
-from tidemill_airflow.declared import choices, is_backfillable
+from tidemill_airflow.declared import choices, is_backfillable, is_protected
 from tidemill_airflow.driver_pool import driver_pool
 from tidemill_airflow.moment import MOMENT
 from tidemill_airflow.place import place_of
@@ -65,5 +68,10 @@ if PIPELINES:
         },
     ):
         # A person reads the plan: it does not queue behind runs that take hours.
-        plan = BackfillPlan(task_id="plan", place=PLACE)
-        plan >> BackfillRun(task_id="apply", place=PLACE, pool=driver_pool())
+        plan = BackfillPlan(task_id=PLAN, place=PLACE)
+        apply = BackfillRun(task_id="apply", place=PLACE, pool=driver_pool())
+        if is_protected(PLACE):
+            # A question that nobody answered in time is not asked again.
+            plan >> ApprovePlan(task_id=APPROVE, what="backfill", retries=0) >> apply
+        else:
+            plan >> apply

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetAlias, BaseOperator
@@ -9,6 +10,8 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from tidemill.airflow_names import asset_uri, name_beside
 from tidemill_airflow.abandoned_runs import waiting_task_of
+from tidemill_airflow.approval import PLAN, approval_of
+from tidemill_airflow.asker import command, who_asks
 from tidemill_airflow.links import LINKS
 from tidemill_airflow.place import Place
 from tidemill_airflow.trigger_form import refuse_unknown_fields
@@ -106,13 +109,15 @@ class BackfillPlan(BaseOperator):
         manner = Manner(parse_chunk(params.get("chunk") or None), params.get("publish") or "now")
         plan = plan_backfill(plane.store, pipeline, bounds, analysing(plane, pipeline), manner)
         outlook = outlook_of(plane, pipeline, plan)
-        self.log.info("\n".join(outlook.lines()))
-        return outlook.as_document()
+        text = "\n".join(outlook.lines())
+        self.log.info(text)
+        return {"text": text, "has_work": True, **outlook.as_document()}
 
 
 class BackfillRun(BaseOperator):
-    """Carry out the plan of the task before, beside the live stream; skipped on a dry run.
+    """Carry out the plan of the task `plan`, beside the live stream; skipped on a dry run.
 
+    In a protected environment someone else has approved it.
     In the end each table that was written gets one asset event, however many chunks it came in.
 
     Args:
@@ -130,16 +135,16 @@ class BackfillRun(BaseOperator):
         """Start the driver and wait without a worker."""
         if context["params"]["dry_run"]:
             raise AirflowSkipException(
-                "dry run: the plan is in the log of the task before; nothing was written"
+                "dry run: the plan is in the log of the task `plan`; nothing was written"
             )
+        self._check_allowed(context)
         start_and_wait(self, context)
 
     def run_of(self, context: Context, request: str) -> DriverRun:
         """The run of one request."""
         from tidemill.control.ask.bounded_run import backfill_run
 
-        plan = context["ti"].xcom_pull(task_ids="plan")["digest"]
-        return backfill_run(context["params"]["pipeline"], plan, request)
+        return backfill_run(context["params"]["pipeline"], _planned(context), request)
 
     def finish(self, context: Context, event: dict[str, Any]) -> list[dict[str, Any]]:
         """Succeed with the rows and versions written, or fail with the driver's own words."""
@@ -153,16 +158,38 @@ class BackfillRun(BaseOperator):
         self._tell_staged(context)
         return written
 
+    def _check_allowed(self, context: Context) -> None:
+        from tidemill.control.backfill_consent import allow_backfill
+        from tidemill.control.procedures.run import Asking
+
+        run, approval = context["dag_run"], approval_of(context)
+        asking = Asking(
+            "apply",
+            (),
+            who_asks(context),
+            partial(command, self.place),
+            approved_by=approval.by,
+            reason=f"DAG run {run.run_id}",
+            group="backfill",
+        )
+        at = approval.at or run.run_after
+        allow_backfill(self.place.open(), asking, context["params"]["pipeline"], _planned(context), at)
+
     def _tell_staged(self, context: Context) -> None:
         from tidemill.backfill.plan import load_plan
         from tidemill.backfill.progress import read_progress
         from tidemill.backfill.staging import next_steps, waits
 
         plane, name = self.place.open(), context["params"]["pipeline"]
-        plan = load_plan(plane.store, plane.layout, name, context["ti"].xcom_pull(task_ids="plan")["digest"])
+        plan = load_plan(plane.store, plane.layout, name, _planned(context))
         progress = read_progress(plane.store, plane.layout, name, plan.digest)
         if progress is not None and waits(plan, progress):
             self.log.info("\n".join(next_steps(plan)))
+
+
+def _planned(context: Context) -> str:
+    """Digest of the plan that the task `plan` of this run has shown."""
+    return str(context["ti"].xcom_pull(task_ids=PLAN)["digest"])
 
 
 def table_asset(table: str, beside: str = "") -> Asset:

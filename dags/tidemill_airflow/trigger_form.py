@@ -22,5 +22,6 @@ def refuse_unknown_fields(task: BaseOperator, context: Context) -> None:
     Raises:
         UsageError: TIDE-CTRL-050.
     """
-    if task.has_dag():
-        refuse_unknown(task.dag.dag_id, filled_in(context), list(task.dag.params))
+    dag = task.get_dag()
+    if dag is not None:
+        refuse_unknown(dag.dag_id, filled_in(context), list(dag.params))
