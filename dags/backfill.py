@@ -2,12 +2,14 @@
 
 **Does:** triggered by hand. `plan` prints what would be read and replaced. That is all, unless `dry_run` is
 switched off: then `apply` starts a driver of its own beside the live stream, and replaces exactly the planned
-rows. Running the same range twice changes nothing. With `chunk` a long range is committed piece by piece, and
-a retry goes on with the pieces that are left; `tidemill backfill status` tells how far it is. Meanwhile the
+rows. That is a new plan, unless the field `plan` names the digest of one that was read. In a protected
+environment someone else approves it in between (`approve`, under Required Actions), and is named in the audit
+entry; without an answer within an hour nothing is changed.
+
+Running the same range twice changes nothing. With `chunk` a long range is committed piece by piece, and a
+retry goes on with the pieces that are left; `tidemill backfill status` tells how far it is. Meanwhile the
 driver's log is in the log of `apply`. To stop it for good, mark `apply` as failed. With `publish` set to
 `later`, `apply` stages the rows and changes no table; its log says how to publish them.
-In a protected environment someone else approves the plan in between (`approve`, under Required Actions), and
-is named in the audit entry; without an answer within an hour nothing is changed.
 
 **Healthy:** read the plan of a dry run first. `apply` returns rows and version of each table,
 and each table's asset gets one event with them.
@@ -63,6 +65,12 @@ if PIPELINES:
                 type="string",
                 enum=["now", "later"],
                 description="later: stage the rows; `tidemill backfill publish` brings them into the tables.",
+            ),
+            "plan": Param(
+                None,
+                type=["null", "string"],
+                pattern=r"^[0-9a-f]{12}$",
+                description="Digest of a plan of just this form that was looked at; empty to plan anew.",
             ),
             "dry_run": Param(True, type="boolean", description="Only print the plan."),
         },

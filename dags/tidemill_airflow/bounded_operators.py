@@ -18,9 +18,14 @@ from tidemill_airflow.trigger_form import refuse_unknown_fields
 from tidemill_airflow.waiting import evidence_or_raise, show_rest, wait_for
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from airflow.sdk import Context
 
+    from tidemill.backfill.plan import BackfillPlan as Plan
     from tidemill.control.driver_command import DriverRun
+    from tidemill.control.plane import ControlPlane
+    from tidemill.spec.project import Pipeline
 
 
 # Which tables a backfill writes is known when it has run. It is that of all environments; assets are of one.
@@ -92,23 +97,13 @@ class BackfillPlan(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Plan; returns the plan as plain data."""
-        from tidemill.backfill.bounds import parse_bounds
-        from tidemill.backfill.chunks import parse_chunk
-        from tidemill.backfill.manner import Manner
-        from tidemill.backfill.planning import plan_backfill
         from tidemill.control.backfill_outlook import outlook_of
-        from tidemill.control.spark_part import analysing
         from tidemill.spec.project import resolve_pipeline
 
         refuse_unknown_fields(self, context)
-        params = context["params"]
-        plane = self.place.open()
+        plane, params = self.place.open(), context["params"]
         pipeline = resolve_pipeline(plane.environment, params["pipeline"])
-        # None for tables that are always computed from everything.
-        bounds = parse_bounds(params["from"] or None, params["to"] or None)
-        manner = Manner(parse_chunk(params.get("chunk") or None), params.get("publish") or "now")
-        plan = plan_backfill(plane.store, pipeline, bounds, analysing(plane, pipeline), manner)
-        outlook = outlook_of(plane, pipeline, plan)
+        outlook = outlook_of(plane, pipeline, _plan_of_form(plane, pipeline, params))
         text = "\n".join(outlook.lines())
         self.log.info(text)
         return {"text": text, "has_work": True, **outlook.as_document()}
@@ -185,6 +180,31 @@ class BackfillRun(BaseOperator):
         progress = read_progress(plane.store, plane.layout, name, plan.digest)
         if progress is not None and waits(plan, progress):
             self.log.info("\n".join(next_steps(plan)))
+
+
+def _plan_of_form(plane: ControlPlane, pipeline: Pipeline, params: Mapping[str, Any]) -> Plan:
+    """A new plan, or the one that the form names, if it is of this form.
+
+    Raises:
+        UsageError: TIDE-BACK-016, if it is not, and others for ranges that cannot be processed again.
+    """
+    from tidemill.backfill.bounds import parse_bounds
+    from tidemill.backfill.chunks import parse_chunk
+    from tidemill.backfill.manner import Manner
+    from tidemill.backfill.plan import load_plan, plan_is_void
+    from tidemill.backfill.planning import plan_backfill
+    from tidemill.control.spark_part import analysing
+
+    # None for tables that are always computed from everything.
+    bounds = parse_bounds(params["from"] or None, params["to"] or None)
+    manner = Manner(parse_chunk(params.get("chunk") or None), params.get("publish") or "now")
+    digest = params.get("plan")
+    if not digest:
+        return plan_backfill(plane.store, pipeline, bounds, analysing(plane, pipeline), manner)
+    plan = load_plan(plane.store, plane.layout, pipeline.name, digest)
+    if (plan.bounds, plan.chunk, plan.publish) != (bounds, manner.chunk, manner.publish):
+        raise plan_is_void(pipeline.name, digest, "it is of another range, chunk or way to publish")
+    return plan
 
 
 def _planned(context: Context) -> str:

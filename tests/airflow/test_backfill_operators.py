@@ -14,7 +14,7 @@ import pytest
 from tests.support.small_project import ENVIRONMENT, READINGS, SmallProject, small_project
 from tidemill.checkpoint.procedure.audit import AuditEntry, read_audit
 from tidemill.control.ask.bounded_run import plan_of
-from tidemill.errors import GateRefusedError
+from tidemill.errors import GateRefusedError, UsageError
 
 RANGE = {"from": "2026-03-01T00:00:00Z", "to": "2026-03-02T00:00:00Z"}
 APPROVED_AT = datetime(2026, 11, 20, 15, tzinfo=UTC)
@@ -130,6 +130,31 @@ def test_what_was_approved_is_carried_out_and_the_audit_names_both(protected: Sm
     run.approved_by("eve", APPROVED_AT + timedelta(hours=1))
     run.apply()
     assert [each.by for each in audit_of(protected)] == ["ann, approved by eve", "ann, approved by bob"]
+
+
+def test_a_form_that_names_a_plan_gets_exactly_that_plan(project: SmallProject) -> None:
+    run = BackfillRequest(project, {"dry_run": True})
+    digest = run.plan()["digest"]
+    project.declare("readings", READINGS.replace("Readings from files", "The same"))
+    again = BackfillRequest(project, {"plan": digest})
+    assert again.plan()["digest"] == digest
+    assert again.apply() == digest
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"plan": "0123456789ab"},
+        {"to": "2026-03-03T00:00:00Z"},
+        {"chunk": "6 hours"},
+        {"publish": "later"},
+    ],
+    ids=str,
+)
+def test_a_plan_of_another_form_is_refused(project: SmallProject, changes: dict[str, str]) -> None:
+    digest = BackfillRequest(project, {"dry_run": True}).plan()["digest"]
+    with pytest.raises(UsageError, match=r"^TIDE-BACK-016"):
+        BackfillRequest(project, {"plan": digest, **changes}).plan()
 
 
 def test_who_approves_is_shown_the_whole_plan(protected: SmallProject) -> None:
