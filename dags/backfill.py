@@ -43,6 +43,8 @@ if PIPELINES:
         schedule=None,
         # Runs by hand only, so there is nothing to wait for.
         is_paused_upon_creation=False,
+        # A paused DAG takes a request and never carries it out.
+        max_consecutive_failed_dag_runs=0,
         doc_md=__doc__,
         tags=["tidemill", "backfill"],
         default_args={**REPEATED, "owner": "tidemill"},

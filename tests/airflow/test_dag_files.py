@@ -229,6 +229,18 @@ def test_what_looks_after_streams_is_never_paused_for_its_failures(parsed: Mappi
     assert pauses["incremental__iot_daily_summary"] == 3
 
 
+def test_what_is_asked_for_by_hand_is_never_paused_for_its_failures(
+    parsed: Mapping[str, Any], two_environments: Mapping[str, Any]
+) -> None:
+    by_hand = {
+        dag_id: dag["paused_after_failures"]
+        for dag_id, dag in {**parsed["dags"], **two_environments["dags"]}.items()
+        if dag["schedule"] is None
+    }
+    assert {"tidemill_backfill", "incremental__daily"} <= set(by_hand)
+    assert set(by_hand.values()) == {0}
+
+
 def test_a_stream_has_its_actions_and_they_end_in_proof(parsed: Mapping[str, Any]) -> None:
     dag = parsed["dags"]["stream__iot_events_bronze"]
     assert dag["tasks"] == ["act", "prove"]
