@@ -2,8 +2,12 @@
 
 **Does:** triggered by hand. `plan` prints what would be read and replaced. That is all, unless `dry_run` is
 switched off: then `apply` starts a driver of its own beside the live stream, and replaces exactly the planned
-rows. Running the same range twice changes nothing. With `chunk` a long range is committed piece by piece, and
-a retry goes on with the pieces that are left; `tidemill backfill status` tells how far it is. Meanwhile the
+rows. That is a new plan, unless the field `plan` names the digest of one that was read. In a protected
+environment someone else approves it in between (`approve`, under Required Actions), and is named in the audit
+entry; without an answer within an hour nothing is changed.
+
+Running the same range twice changes nothing. With `chunk` a long range is committed piece by piece, and a
+retry goes on with the pieces that are left; `tidemill backfill status` tells how far it is. Meanwhile the
 driver's log is in the log of `apply`. To stop it for good, mark `apply` as failed. With `publish` set to
 `later`, `apply` stages the rows and changes no table; its log says how to publish them.
 
@@ -20,8 +24,9 @@ from __future__ import annotations
 from airflow.sdk import DAG, Param
 
 from tidemill.airflow_names import BACKFILL_DAG_ID
+from tidemill_airflow.approval import APPROVE, PLAN, ApprovePlan
 from tidemill_airflow.bounded_operators import BackfillPlan, BackfillRun
-from tidemill_airflow.declared import choices, is_backfillable
+from tidemill_airflow.declared import choices, is_backfillable, is_protected
 from tidemill_airflow.driver_pool import driver_pool
 from tidemill_airflow.moment import MOMENT
 from tidemill_airflow.place import place_of
@@ -38,6 +43,8 @@ if PIPELINES:
         schedule=None,
         # Runs by hand only, so there is nothing to wait for.
         is_paused_upon_creation=False,
+        # A paused DAG takes a request and never carries it out.
+        max_consecutive_failed_dag_runs=0,
         doc_md=__doc__,
         tags=["tidemill", "backfill"],
         default_args={**REPEATED, "owner": "tidemill"},
@@ -61,9 +68,20 @@ if PIPELINES:
                 enum=["now", "later"],
                 description="later: stage the rows; `tidemill backfill publish` brings them into the tables.",
             ),
+            "plan": Param(
+                None,
+                type=["null", "string"],
+                pattern=r"^[0-9a-f]{12}$",
+                description="Digest of a plan of just this form that was looked at; empty to plan anew.",
+            ),
             "dry_run": Param(True, type="boolean", description="Only print the plan."),
         },
     ):
         # A person reads the plan: it does not queue behind runs that take hours.
-        plan = BackfillPlan(task_id="plan", place=PLACE)
-        plan >> BackfillRun(task_id="apply", place=PLACE, pool=driver_pool())
+        plan = BackfillPlan(task_id=PLAN, place=PLACE)
+        apply = BackfillRun(task_id="apply", place=PLACE, pool=driver_pool())
+        if is_protected(PLACE):
+            # A question that nobody answered in time is not asked again.
+            plan >> ApprovePlan(task_id=APPROVE, what="backfill", retries=0) >> apply
+        else:
+            plan >> apply

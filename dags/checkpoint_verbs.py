@@ -20,14 +20,12 @@ from airflow.sdk import DAG, Param
 from tidemill.airflow_names import checkpoint_dag_id
 from tidemill.control.procedures.filled_form import fields_of
 from tidemill.control.procedures.verb_forms import FORMS, Field
+from tidemill_airflow.approval import APPROVE, PLAN, ApprovePlan
 from tidemill_airflow.declared import is_protected, names
 from tidemill_airflow.place import place_of
 from tidemill_airflow.retries import LONG_WORK_TIMEOUT, REPEATED
 from tidemill_airflow.runbook_operators import (
-    APPROVE,
-    PLAN,
     ApplyVerb,
-    ApproveVerb,
     PlanVerb,
     StartAfterVerb,
     StopForVerb,
@@ -70,7 +68,7 @@ for verb, form in FORMS.items():
         apply = ApplyVerb(task_id="apply", place=PLACE, verb=verb, execution_timeout=LONG_WORK_TIMEOUT)
         if form.needs_approval and PROTECTED:
             # A question that nobody answered in time is not asked again.
-            plan >> ApproveVerb(task_id=APPROVE, verb=verb, retries=0) >> apply
+            plan >> ApprovePlan(task_id=APPROVE, what=f"checkpoint {verb}", retries=0) >> apply
         else:
             plan >> apply
         if form.stops:

@@ -16,6 +16,7 @@ environment, once, and goes on. Page: stream-does-not-start.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 from airflow.sdk import DAG
 
@@ -28,6 +29,10 @@ from tidemill_airflow.place import place_of
 from tidemill_airflow.retries import REPEATED
 
 PLACE = place_of(__file__)
+# A paused DAG takes a request and never carries it out. By schedule each failed run costs a driver, and
+# whether one that fails again and again is paused stays the deployment's to say
+# (`core.max_consecutive_failed_dag_runs_per_dag`; Airflow's default is never).
+NEVER_PAUSED: dict[str, Any] = {"max_consecutive_failed_dag_runs": 0}
 
 for name, spec in declared(PLACE, "incremental", incremental_dag_id, saying="incremental"):
     with DAG(
@@ -38,6 +43,7 @@ for name, spec in declared(PLACE, "incremental", incremental_dag_id, saying="inc
         # One run reads all that is new, however many schedules were missed.
         catchup=False,
         max_active_runs=1,
+        **({} if spec.run.schedule else NEVER_PAUSED),
         deadline=deadline_of(PLACE, name, spec.run.deadline),
         doc_md=f"{__doc__}\n**This pipeline:** {spec.description} Owner: {spec.owner}.",
         tags=["tidemill", "incremental", spec.owner],

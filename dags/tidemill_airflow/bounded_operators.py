@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetAlias, BaseOperator
@@ -9,15 +10,23 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from tidemill.airflow_names import asset_uri, name_beside
 from tidemill_airflow.abandoned_runs import waiting_task_of
+from tidemill_airflow.approval import PLAN, approval_of
+from tidemill_airflow.asker import command, who_asks
 from tidemill_airflow.links import LINKS
 from tidemill_airflow.place import Place
 from tidemill_airflow.request_name import request_name
+from tidemill_airflow.trigger_form import refuse_unknown_fields
 from tidemill_airflow.waiting import evidence_or_raise, show_rest, wait_for
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from airflow.sdk import Context
 
+    from tidemill.backfill.plan import BackfillPlan as Plan
     from tidemill.control.driver_command import DriverRun
+    from tidemill.control.plane import ControlPlane
+    from tidemill.spec.project import Pipeline
 
 
 # Which tables a backfill writes is known when it has run. It is that of all environments; assets are of one.
@@ -89,29 +98,22 @@ class BackfillPlan(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Plan; returns the plan as plain data."""
-        from tidemill.backfill.bounds import parse_bounds
-        from tidemill.backfill.chunks import parse_chunk
-        from tidemill.backfill.manner import Manner
-        from tidemill.backfill.planning import plan_backfill
         from tidemill.control.backfill_outlook import outlook_of
-        from tidemill.control.spark_part import analysing
         from tidemill.spec.project import resolve_pipeline
 
-        params = context["params"]
-        plane = self.place.open()
+        refuse_unknown_fields(self, context)
+        plane, params = self.place.open(), context["params"]
         pipeline = resolve_pipeline(plane.environment, params["pipeline"])
-        # None for tables that are always computed from everything.
-        bounds = parse_bounds(params["from"] or None, params["to"] or None)
-        manner = Manner(parse_chunk(params.get("chunk") or None), params.get("publish") or "now")
-        plan = plan_backfill(plane.store, pipeline, bounds, analysing(plane, pipeline), manner)
-        outlook = outlook_of(plane, pipeline, plan)
-        self.log.info("\n".join(outlook.lines()))
-        return outlook.as_document()
+        outlook = outlook_of(plane, pipeline, _plan_of_form(plane, pipeline, params))
+        text = "\n".join(outlook.lines())
+        self.log.info(text)
+        return {"text": text, "has_work": True, **outlook.as_document()}
 
 
 class BackfillRun(BaseOperator):
-    """Carry out the plan of the task before, beside the live stream; skipped on a dry run.
+    """Carry out the plan of the task `plan`, beside the live stream; skipped on a dry run.
 
+    In a protected environment someone else has approved it.
     In the end each table that was written gets one asset event, however many chunks it came in.
 
     Args:
@@ -129,16 +131,16 @@ class BackfillRun(BaseOperator):
         """Start the driver and wait without a worker."""
         if context["params"]["dry_run"]:
             raise AirflowSkipException(
-                "dry run: the plan is in the log of the task before; nothing was written"
+                "dry run: the plan is in the log of the task `plan`; nothing was written"
             )
+        self._check_allowed(context)
         start_and_wait(self, context)
 
     def run_of(self, context: Context, request: str) -> DriverRun:
         """The run of one request."""
         from tidemill.control.ask.bounded_run import backfill_run
 
-        plan = context["ti"].xcom_pull(task_ids="plan")["digest"]
-        return backfill_run(context["params"]["pipeline"], plan, request)
+        return backfill_run(context["params"]["pipeline"], _planned(context), request)
 
     def finish(self, context: Context, event: dict[str, Any]) -> list[dict[str, Any]]:
         """Succeed with the rows and versions written, or fail with the driver's own words."""
@@ -152,6 +154,23 @@ class BackfillRun(BaseOperator):
         self._tell_staged(pipeline, event["evidence"]["run_id"])
         return written
 
+    def _check_allowed(self, context: Context) -> None:
+        from tidemill.control.backfill_consent import allow_backfill
+        from tidemill.control.procedures.run import Asking
+
+        run, approval = context["dag_run"], approval_of(context)
+        asking = Asking(
+            "apply",
+            (),
+            who_asks(context),
+            partial(command, self.place),
+            approved_by=approval.by,
+            reason=f"DAG run {run.run_id}",
+            group="backfill",
+        )
+        at = approval.at or run.run_after
+        allow_backfill(self.place.open(), asking, context["params"]["pipeline"], _planned(context), at)
+
     def _tell_staged(self, name: str, run_id: str) -> None:
         from tidemill.backfill.plan import load_plan
         from tidemill.backfill.progress import read_progress
@@ -164,6 +183,36 @@ class BackfillRun(BaseOperator):
         progress = read_progress(plane.store, plane.layout, name, plan.digest)
         if progress is not None and waits(plan, progress):
             self.log.info("\n".join(next_steps(plan)))
+
+
+def _plan_of_form(plane: ControlPlane, pipeline: Pipeline, params: Mapping[str, Any]) -> Plan:
+    """A new plan, or the one that the form names, if it is of this form.
+
+    Raises:
+        UsageError: TIDE-BACK-016, if it is not, and others for ranges that cannot be processed again.
+    """
+    from tidemill.backfill.bounds import parse_bounds
+    from tidemill.backfill.chunks import parse_chunk
+    from tidemill.backfill.manner import Manner
+    from tidemill.backfill.plan import load_plan, plan_is_void
+    from tidemill.backfill.planning import plan_backfill
+    from tidemill.control.spark_part import analysing
+
+    # None for tables that are always computed from everything.
+    bounds = parse_bounds(params["from"] or None, params["to"] or None)
+    manner = Manner(parse_chunk(params.get("chunk") or None), params.get("publish") or "now")
+    digest = params.get("plan")
+    if not digest:
+        return plan_backfill(plane.store, pipeline, bounds, analysing(plane, pipeline), manner)
+    plan = load_plan(plane.store, plane.layout, pipeline.name, digest)
+    if (plan.bounds, plan.chunk, plan.publish) != (bounds, manner.chunk, manner.publish):
+        raise plan_is_void(pipeline.name, digest, "it is of another range, chunk or way to publish")
+    return plan
+
+
+def _planned(context: Context) -> str:
+    """Digest of the plan that the task `plan` of this run has shown."""
+    return str(context["ti"].xcom_pull(task_ids=PLAN)["digest"])
 
 
 def table_asset(table: str, beside: str = "") -> Asset:

@@ -12,6 +12,7 @@ from tidemill_airflow.asker import asked_by, command
 from tidemill_airflow.links import LINKS
 from tidemill_airflow.place import Place
 from tidemill_airflow.request_name import request_names
+from tidemill_airflow.trigger_form import refuse_unknown_fields
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -40,6 +41,7 @@ class PlayGameDay(BaseOperator):
         from tidemill.control.procedures.run import Asking
         from tidemill.spec.project import resolve_pipeline
 
+        refuse_unknown_fields(self, context)
         plane = self.place.open()
         name = context["params"].get("pipeline") or self._first(plane)
         pipeline = resolve_pipeline(plane.environment, name)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import UTC, timedelta
+from datetime import UTC
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
 from tidemill.control.procedures.filled_form import Asked, read_form
 from tidemill.control.procedures.verb_forms import FORMS
 from tidemill_airflow.advance_log import AdvanceLog
+from tidemill_airflow.approval import PLAN, approval_of
 from tidemill_airflow.asker import command, who_asks
 from tidemill_airflow.links import LINKS
 from tidemill_airflow.place import Place
+from tidemill_airflow.trigger_form import filled_in
 from tidemill_airflow.waiting import evidence_or_raise, proven, wait_for, wait_for_overdue
 
 if TYPE_CHECKING:
@@ -23,12 +24,6 @@ if TYPE_CHECKING:
 
     from tidemill.control.ask.stream_request import StreamRequest
     from tidemill.control.procedures.run import Asking
-
-# Task ids that other tasks read from.
-PLAN, APPROVE = "plan", "approve"
-
-# Longest wait for an approval. A stream that was stopped stands still meanwhile, and starts again afterwards.
-APPROVAL_TIME = timedelta(hours=1)
 
 
 class StopForVerb(BaseOperator):
@@ -90,28 +85,6 @@ class PlanVerb(BaseOperator):
         if not shown["has_work"]:
             self.log.info("There is nothing to do.")
         return shown
-
-
-class ApproveVerb(ApprovalOperator):
-    """Wait until someone approves the plan; skipped where there is nothing to approve.
-
-    Whoever approves must be someone else than who asks: the task that applies the plan sees to it, by the
-    rule of the command line. No retries: a question that nobody answered in time is not asked again.
-    """
-
-    def __init__(self, *, verb: str, **arguments: Any) -> None:
-        super().__init__(
-            subject=f"checkpoint {verb} {{{{ params.pipeline }}}}: carry out this plan?",
-            body=f"```\n{{{{ ti.xcom_pull(task_ids='{PLAN}')['text'] }}}}\n```",
-            response_timeout=APPROVAL_TIME,
-            **arguments,
-        )
-
-    def execute(self, context: Context) -> Any:
-        """Ask."""
-        if context["params"]["dry_run"] or not context["ti"].xcom_pull(task_ids=PLAN)["has_work"]:
-            raise AirflowSkipException("there is nothing to approve")
-        return super().execute(context)
 
 
 class ApplyVerb(BaseOperator):
@@ -185,8 +158,7 @@ def form_of(verb: str, context: Context) -> Asked:
     Raises:
         UsageError: TIDE-CTRL-050.
     """
-    conf = getattr(context["dag_run"], "conf", None) or {}
-    return read_form(verb, {**conf, **dict(context["params"])})
+    return read_form(verb, filled_in(context))
 
 
 def asking_of(context: Context, place: Place, asked: Asked) -> Asking:
@@ -195,14 +167,13 @@ def asking_of(context: Context, place: Place, asked: Asked) -> Asking:
     from tidemill.control.procedures.run import Asking
 
     run = context["dag_run"]
-    approval = context["ti"].xcom_pull(task_ids=APPROVE) or {}
     stem = request_stem(asked.verb, {"arguments": list(asked.words)})
     return Asking(
         asked.verb,
         asked.words,
         who_asks(context),
         partial(command, place),
-        approved_by=(approval.get("responded_by_user") or {}).get("name", ""),
+        approved_by=approval_of(context).by,
         reason=f"{asked.reason} (DAG run {run.run_id})",
         # `run_after` stays as it is when the run is cleared: an old request does not become a new one.
         request_id=f"{stem}-{run.run_after.astimezone(UTC):%Y%m%dt%H%M%S%f}",

@@ -9,6 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from tidemill_airflow.links import LINKS
 from tidemill_airflow.place import Place
+from tidemill_airflow.trigger_form import refuse_unknown_fields
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -33,6 +34,7 @@ class RunShadow(BaseOperator):
         from tidemill.control.shadow_run import run_shadow, stretch_of
         from tidemill.spec.project import resolve_pipeline
 
+        refuse_unknown_fields(self, context)
         plane, params = self.place.open(), context["params"]
         pipeline = resolve_pipeline(plane.environment, params["pipeline"])
         stretch = stretch_of(plane, pipeline, int(params["batches"]))

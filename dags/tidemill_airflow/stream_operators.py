@@ -9,6 +9,7 @@ from airflow.sdk import BaseOperator
 from tidemill_airflow.asker import asked_by
 from tidemill_airflow.links import LINKS
 from tidemill_airflow.place import Place
+from tidemill_airflow.trigger_form import refuse_unknown_fields
 from tidemill_airflow.waiting import evidence_or_raise, proven, wait_for, wait_for_overdue
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class StreamAction(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Take the next step; returns the goal that is left to prove."""
+        refuse_unknown_fields(self, context)
         return self._step(context, self.place.open())
 
     def go_on(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:

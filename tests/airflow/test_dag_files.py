@@ -14,7 +14,14 @@ from typing import Any
 import pytest
 
 from tests.support.fake_driver import ROOT
-from tests.support.small_project import ENVIRONMENT, INCREMENTAL, STREAM, SmallProject, small_project
+from tests.support.small_project import (
+    ENVIRONMENT,
+    INCREMENTAL,
+    READINGS,
+    STREAM,
+    SmallProject,
+    small_project,
+)
 from tidemill.airflow_names import DRIVER_POOL
 from tidemill.errors import SpecError
 from tidemill.spec.pipeline import PipelineSpec
@@ -44,7 +51,7 @@ RUNBOOKS = {
 # Tasks without retries, each with its reason.
 NOT_RETRIED = {
     "ReconcileStreams": "runs again in a minute",
-    "ApproveVerb": "a question that nobody answered is not asked again",
+    "ApprovePlan": "a question that nobody answered is not asked again",
 }
 
 # Longest execution_timeout, in seconds: no work holds a worker for longer than a day.
@@ -222,6 +229,18 @@ def test_what_looks_after_streams_is_never_paused_for_its_failures(parsed: Mappi
     assert pauses["incremental__iot_daily_summary"] == 3
 
 
+def test_what_is_asked_for_by_hand_is_never_paused_for_its_failures(
+    parsed: Mapping[str, Any], two_environments: Mapping[str, Any]
+) -> None:
+    by_hand = {
+        dag_id: dag["paused_after_failures"]
+        for dag_id, dag in {**parsed["dags"], **two_environments["dags"]}.items()
+        if dag["schedule"] is None
+    }
+    assert {"tidemill_backfill", "incremental__daily"} <= set(by_hand)
+    assert set(by_hand.values()) == {0}
+
+
 def test_a_stream_has_its_actions_and_they_end_in_proof(parsed: Mapping[str, Any]) -> None:
     dag = parsed["dags"]["stream__iot_events_bronze"]
     assert dag["tasks"] == ["act", "prove"]
@@ -309,11 +328,13 @@ def test_a_broken_pipeline_hides_no_other_and_is_shown_as_an_import_error(tmp_pa
 def test_a_protected_environment_asks_somebody_else_before_it_applies(tmp_path: Path) -> None:
     with small_project(tmp_path / "project") as project:
         project.declare("orders", STREAM)
+        project.declare("readings", READINGS)
         project.environ(ENVIRONMENT + "protected: true\n")
         dags = parse(project.folder, tmp_path)["dags"]
     asked = {dag_id for dag_id in RUNBOOKS if "approve" in dags[dag_id]["tasks"]}
     # These two change nothing that is there.
     assert asked == RUNBOOKS - {"checkpoint__backup", "checkpoint__hold"}
+    assert dags["tidemill_backfill"]["tasks"] == ["apply", "approve", "plan"]
     assert "game_day" not in dags
     assert_policy(dags)
 

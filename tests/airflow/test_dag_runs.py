@@ -22,7 +22,7 @@ from tests.support.airflow_server import (
 from tests.support.eventually import eventually
 from tidemill.airflow_names import BACKFILL_DAG_ID, DRIVER_POOL
 from tidemill.checkpoint.holds import Hold, read_holds, take_hold
-from tidemill.checkpoint.procedure.audit import read_audit
+from tidemill.checkpoint.procedure.audit import AuditEntry, read_audit
 from tidemill.control.ask.bounded_run import finish_of
 from tidemill.control.ask.goal import prove
 from tidemill.control.ask.waiting_task import WaitingTask, note_waiting
@@ -117,23 +117,38 @@ def test_a_run_that_cannot_succeed_fails_at_once_with_the_drivers_words(airflow:
 def test_a_backfill_only_plans_unless_told_otherwise(airflow: Airflow) -> None:
     run_id, state = airflow.run(BACKFILL_DAG_ID, {"pipeline": "landing", **RANGE})
     assert state == "success"
-    assert airflow.tasks(BACKFILL_DAG_ID, run_id) == {"plan": "success", "apply": "skipped"}
+    assert airflow.tasks(BACKFILL_DAG_ID, run_id) == {
+        "plan": "success",
+        "approve": "skipped",
+        "apply": "skipped",
+    }
     plan = airflow.result(BACKFILL_DAG_ID, run_id, "plan")
     assert plan["range"] == "2026-03-01T00:00:00+00:00 to 2026-03-02T00:00:00+00:00"
     assert "replaced by their time" in airflow.log_of(BACKFILL_DAG_ID, "plan")
     assert not (airflow.project.folder / ".data" / "tables" / "bronze" / "landing").exists()
 
 
-def test_an_applied_backfill_returns_rows_and_table_version(airflow: Airflow) -> None:
+def test_a_backfill_that_somebody_else_approves_returns_rows_and_table_version(airflow: Airflow) -> None:
     asked = {"pipeline": "landing", **RANGE, "chunk": "12 hours", "dry_run": False}
-    run_id, state = airflow.run(BACKFILL_DAG_ID, asked)
-    assert state == "success"
+    run_id = airflow.begin(BACKFILL_DAG_ID, asked)
+    airflow.approve(BACKFILL_DAG_ID, run_id, "approve")
+    assert airflow.end(BACKFILL_DAG_ID, run_id) == "success"
     assert len(airflow.result(BACKFILL_DAG_ID, run_id, "plan")["parts"]) == 2
     (table,) = airflow.result(BACKFILL_DAG_ID, run_id, "apply")
     assert (table["table"], table["rows"], table["version"]) == ("bronze/landing", 3, 0)
     (asset,) = airflow.api.call("GET", "/assets?name_pattern=bronze/landing")["assets"]
     (told,) = airflow.api.call("GET", f"/assets/events?asset_id={asset['id']}")["asset_events"]
     assert {"pipeline": "landing", "mode": "backfill", "rows": 3}.items() <= told["extra"].items()
+    entry = audited(airflow, "landing", "backfill apply")
+    assert (entry.by, entry.why) == (f"{USER}, approved by {OTHER_USER}", f"DAG run {run_id}")
+    assert entry.plan["plan"] == airflow.result(BACKFILL_DAG_ID, run_id, "plan")["digest"]
+
+
+def audited(airflow: Airflow, pipeline: str, verb: str) -> AuditEntry:
+    """The one entry of a verb."""
+    plane = airflow.project.plane()
+    (entry,) = [each for each in read_audit(plane.store, plane.layout, pipeline) if each.verb == verb]
+    return entry
 
 
 def test_a_range_that_is_refused_is_not_tried_again(airflow: Airflow) -> None:
@@ -147,6 +162,7 @@ def test_a_range_that_is_refused_is_not_tried_again(airflow: Airflow) -> None:
 def test_a_backfill_whose_task_is_marked_as_failed_is_stopped_and_says_by_whom(airflow: Airflow) -> None:
     airflow.project.hold_back("filled")
     run_id = airflow.begin(BACKFILL_DAG_ID, {"pipeline": "filled", **RANGE, "dry_run": False})
+    airflow.approve(BACKFILL_DAG_ID, run_id, "approve")
     airflow.until_task(BACKFILL_DAG_ID, run_id, "apply", "deferred")
     plane = airflow.project.plane()
     driver = plane.running("filled", "backfill")
@@ -271,8 +287,8 @@ def test_a_verb_waits_for_the_approval_of_somebody_else_and_leaves_both_names(ai
     assert airflow.end("checkpoint__release", run_id) == "success"
     assert "would release deploy, held by ann" in airflow.log_of("checkpoint__release", "plan")
     assert read_holds(plane.store, plane.layout, "landing") == []
-    (entry,) = read_audit(plane.store, plane.layout, "landing")
-    assert (entry.verb, entry.by) == ("release", f"{USER}, approved by {OTHER_USER}")
+    entry = audited(airflow, "landing", "release")
+    assert entry.by == f"{USER}, approved by {OTHER_USER}"
     assert entry.why == f"it is over (DAG run {run_id})"
 
 

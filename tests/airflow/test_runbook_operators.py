@@ -184,10 +184,10 @@ def test_who_approves_is_named_in_the_audit(project: SmallProject, orders: Pipel
 def test_nobody_is_asked_where_there_is_nothing_to_approve(
     project: SmallProject, orders: PipelineOnDisk, skipped: Any
 ) -> None:
-    from tidemill_airflow.runbook_operators import ApproveVerb
+    from tidemill_airflow.approval import ApprovePlan
 
     assert orders.live == "g0001"
-    task = ApproveVerb(task_id="approve", verb="repair")
+    task = ApprovePlan(task_id="approve", what="checkpoint repair")
     for params in ({}, {"dry_run": False, "reason": "torn"}):
         run = RunbookRun(project, "repair", params)
         run.plan()

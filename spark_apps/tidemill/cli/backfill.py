@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -11,6 +12,7 @@ from tidemill.cli.backfill_downstream import downstream
 from tidemill.cli.backfill_publish import abort, publish, tell_staged
 from tidemill.cli.invocation import Invocation, invocation_of
 from tidemill.cli.output import print_json, print_table, say
+from tidemill.cli.verb_command import ApprovedBy
 
 if TYPE_CHECKING:
     from tidemill.backfill.bounds import Bounds
@@ -96,6 +98,7 @@ def apply(  # noqa: PLR0913  # the options of a command line
         bool, typer.Option("--anew", help="Also do the chunks again that a driver before has done.")
     ] = False,
     log: Annotated[bool, typer.Option("--log", help="Show the driver's log, not the progress.")] = False,
+    approved_by: ApprovedBy = "",
 ) -> None:
     """Carry a backfill out, in the foreground; running it again changes no row.
 
@@ -106,10 +109,18 @@ def apply(  # noqa: PLR0913  # the options of a command line
     _check_one(digest, (*ranges, chunk, None if publish == "now" else publish))
     invocation = invocation_of(context)
     if digest is not None:
-        _carry_out(invocation, pipeline, digest, anew=anew, shows_log=log)
+        _carry_out(invocation, pipeline, digest, approved_by, anew=anew, shows_log=log)
         return
-    manner = _manner(chunk, publish)
-    run_backfill(invocation, pipeline, ranges, apply=True, manner=manner, anew=anew, shows_log=log)
+    run_backfill(
+        invocation,
+        pipeline,
+        ranges,
+        apply=True,
+        approved_by=approved_by,
+        manner=_manner(chunk, publish),
+        anew=anew,
+        shows_log=log,
+    )
 
 
 def status(
@@ -192,6 +203,7 @@ def run_backfill(  # noqa: PLR0913  # what was asked for on two command lines
     ranges: Ranges,
     *,
     apply: bool,
+    approved_by: str = "",
     manner: Manner | None = None,
     anew: bool = False,
     shows_log: bool = False,
@@ -200,12 +212,12 @@ def run_backfill(  # noqa: PLR0913  # what was asked for on two command lines
     bounds = _bounds(ranges)
     under_way = _under_way(invocation, name, bounds) if apply else None
     if under_way is not None:
-        _carry_out(invocation, name, under_way, shows_log=shows_log)
+        _carry_out(invocation, name, under_way, approved_by, shows_log=shows_log)
         return
     made = _plan(invocation, name, bounds, manner)
     _print(invocation, made)
     if apply:
-        _carry_out(invocation, name, made.digest, anew=anew, shows_log=shows_log)
+        _carry_out(invocation, name, made.digest, approved_by, anew=anew, shows_log=shows_log)
     else:
         say("Nothing was done. With --apply it is carried out.")
 
@@ -261,18 +273,28 @@ def _under_way(invocation: Invocation, name: str, bounds: Bounds) -> str | None:
     return digest if load_plan(plane.store, plane.layout, name, digest).bounds == bounds else None
 
 
-def _carry_out(
-    invocation: Invocation, name: str, digest: str, *, anew: bool = False, shows_log: bool = False
+def _carry_out(  # noqa: PLR0913  # what was asked for on three command lines
+    invocation: Invocation,
+    name: str,
+    digest: str,
+    approved_by: str,
+    *,
+    anew: bool = False,
+    shows_log: bool = False,
 ) -> None:
     from tidemill.backfill.plan import load_plan
     from tidemill.backfill.progress import forget_progress
     from tidemill.cli.backfill_bar import chunks_shown
     from tidemill.cli.foreground import log_shown, run_in_foreground
     from tidemill.control.ask.bounded_run import backfill_run
+    from tidemill.control.backfill_consent import allow_backfill
+    from tidemill.control.procedures.run import Asking
 
     plane = invocation.control_plane()
     # A wrong digest is told here, not by a driver.
     plan = load_plan(plane.store, plane.layout, name, digest)
+    asking = Asking("apply", (), "", invocation.command, approved_by, group="backfill")
+    allow_backfill(plane, asking, name, digest, datetime.now(UTC))
     if anew and plane.running(name, "backfill") is None:
         forget_progress(plane.store, plane.layout, name, digest)
     shown = log_shown if shows_log else chunks_shown(plane, plan)

@@ -10,6 +10,7 @@ import typer
 from tidemill.cli.backfill_publish import Digest, Name, plan_of_digest
 from tidemill.cli.invocation import Invocation, invocation_of
 from tidemill.cli.output import print_json, say
+from tidemill.cli.verb_command import ApprovedBy
 
 if TYPE_CHECKING:
     from tidemill.backfill.downstream import Stale
@@ -17,11 +18,12 @@ if TYPE_CHECKING:
     from tidemill.backfill.plan import BackfillPlan
 
 
-def downstream(
+def downstream(  # noqa: PLR0913  # the options of a command line
     context: typer.Context,
     pipeline: Name,
     digest: Digest,
     apply: Annotated[bool, typer.Option("--apply", help="Process it again, in this order.")] = False,
+    approved_by: ApprovedBy = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what is stale behind a finished backfill; with --apply, process it again, in order.
@@ -43,7 +45,7 @@ def downstream(
     elif not any(part.way != "nothing" for part in left):
         say(f"Nothing is left to do behind plan {digest}.")
     elif apply:
-        _carry_out(invocation, plan, left, done)
+        _carry_out(invocation, plan, left, done, approved_by)
     else:
         for line in (line for part in left for line in part.lines()):
             say(line)
@@ -51,7 +53,11 @@ def downstream(
 
 
 def _carry_out(
-    invocation: Invocation, plan: BackfillPlan, parts: Sequence[Stale], done: DownstreamDone
+    invocation: Invocation,
+    plan: BackfillPlan,
+    parts: Sequence[Stale],
+    done: DownstreamDone,
+    approved_by: str,
 ) -> None:
     """One after the other. Killed between a backfill and its note, that is repeated, which changes no row."""
     from tidemill.backfill.downstream_done import keep_done
@@ -60,7 +66,8 @@ def _carry_out(
     plane = invocation.control_plane()
     for part in _possible(parts):
         start, end = (at.isoformat() for at in part.range or ())
-        run_backfill(invocation, part.pipeline, (start, end, None, None), apply=True)
+        ranges = (start, end, None, None)
+        run_backfill(invocation, part.pipeline, ranges, apply=True, approved_by=approved_by)
         done = done.model_copy(update={"pipelines": (*done.pipelines, part.pipeline)})
         keep_done(plane.store, plane.layout, plan, done)
     if any(part.pipeline not in done.pipelines and part.way != "nothing" for part in parts):

@@ -9,6 +9,7 @@ import typer
 
 from tidemill.cli.invocation import Invocation, invocation_of
 from tidemill.cli.output import say
+from tidemill.cli.verb_command import ApprovedBy
 
 if TYPE_CHECKING:
     from tidemill.backfill.plan import BackfillPlan
@@ -22,14 +23,25 @@ Digest = Annotated[str, typer.Option("--plan", help="Digest of the plan.")]
 Reason = Annotated[str, typer.Option(help="Why; kept in the audit.")]
 
 
-def publish(context: typer.Context, pipeline: Name, digest: Digest, reason: Reason = "") -> None:
+def publish(
+    context: typer.Context,
+    pipeline: Name,
+    digest: Digest,
+    reason: Reason = "",
+    approved_by: ApprovedBy = "",
+) -> None:
     """Bring staged rows into the tables, one commit each, beside the stream; repeated, it changes nothing."""
     from tidemill.cli.foreground import run_in_foreground
     from tidemill.control.ask.bounded_run import backfill_run
+    from tidemill.control.backfill_consent import check_consent
+    from tidemill.control.procedures.run import Asking
     from tidemill.control.publishing import asked_of, request_publishing
 
-    plane, plan = plan_of_digest(invocation_of(context), pipeline, digest)
-    if not request_publishing(plane, asked_of(plane, plan, getpass.getuser(), reason)):
+    invocation = invocation_of(context)
+    plane, plan = plan_of_digest(invocation, pipeline, digest)
+    asking = Asking("publish", (), "", invocation.command, approved_by, reason, group="backfill")
+    check_consent(plane, asking)
+    if not request_publishing(plane, asked_of(plane, plan, asking.person, reason)):
         say(f"{pipeline}: plan {digest} is published")
         return
     for _ in range(_RUNS):

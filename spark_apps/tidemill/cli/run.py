@@ -9,6 +9,7 @@ import typer
 
 from tidemill.cli.backfill import FromOffsets, FromTime, ToOffsets, ToTime, run_backfill
 from tidemill.cli.invocation import invocation_of
+from tidemill.cli.verb_command import ApprovedBy
 
 if TYPE_CHECKING:
     from tidemill.cli.invocation import Invocation
@@ -33,6 +34,7 @@ def run(  # noqa: PLR0913  # the options of a command line
     apply: Annotated[
         bool, typer.Option("--apply", help="Carry a backfill out; without it, only plan.")
     ] = False,
+    approved_by: ApprovedBy = "",
     with_upstream: Annotated[
         bool,
         typer.Option(
@@ -64,7 +66,7 @@ def run(  # noqa: PLR0913  # the options of a command line
         raise typer.BadParameter("name a pipeline, or run all incremental ones with --all")
     chosen = mode or invocation.pipeline(pipeline).spec.run.mode
     if chosen == "backfill":
-        run_backfill(invocation, pipeline, ranges, apply=apply, shows_log=True)
+        run_backfill(invocation, pipeline, ranges, apply=apply, approved_by=approved_by, shows_log=True)
         return
     if apply or any(value is not None for value in ranges):
         raise typer.BadParameter(

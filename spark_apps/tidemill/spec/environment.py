@@ -173,7 +173,7 @@ class EnvironmentSpec(Strict):
     lineage: Lineage | None = Field(
         None, description="Where OpenLineage events of runs are sent; without, none are."
     )
-    protected: bool = Field(False, description="Destructive verbs need approval.")
+    protected: bool = Field(False, description="Destructive verbs and backfills need approval.")
     hygiene: Hygiene = Field(Hygiene(), description="What the daily DAGs do by themselves.")
     notify: Channels = Field(
         [],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ import pytest
 from tests.support.command_line import CommandLine
 from tests.support.eventually import eventually
 from tests.support.fake_driver import ROOT
-from tests.support.small_project import SmallProject, small_project
+from tests.support.small_project import ENVIRONMENT, SmallProject, small_project
 from tidemill.backfill.plan import BackfillPlan, load_plan
 from tidemill.backfill.progress import ProgressFile, read_progress
 from tidemill.backfill.staging import is_asked_for, staging_of
@@ -99,6 +100,23 @@ def test_rows_are_published_once_all_are_staged_and_somebody_asks_for_that_attem
     # What is computed anew is another attempt, which nobody has looked at.
     progress.begin_anew()
     assert not is_asked_for(plane.store, plane.layout, plan, progress.now)
+
+
+def test_in_a_protected_environment_somebody_else_approves_what_is_published(
+    tidemill: CommandLine, drivers: SmallProject, plan: BackfillPlan
+) -> None:
+    progress, plane = stage(drivers, plan), drivers.plane()
+    drivers.environ(ENVIRONMENT + "protected: true\n")
+    words = ("backfill", "publish", NAME, "--plan", plan.digest)
+    for approver in ((), ("--approved-by", getpass.getuser())):
+        assert tidemill(*words, *approver) == 1
+        assert tidemill.err.startswith("TIDE-CKPT-036")
+    assert not is_asked_for(plane.store, plane.layout, plan, progress.now)
+    # The fake driver does not publish.
+    assert tidemill(*words, "--approved-by", "bob") == 1
+    assert is_asked_for(plane.store, plane.layout, plan, progress.now)
+    (entry,) = read_audit(plane.store, plane.layout, NAME)
+    assert (entry.verb, entry.by) == ("backfill publish", f"{getpass.getuser()}, approved by bob")
 
 
 def test_what_is_published_is_not_asked_for_again(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import signal
 import subprocess
@@ -16,10 +17,11 @@ import pytest
 from tests.support.command_line import CommandLine
 from tests.support.eventually import eventually
 from tests.support.fake_driver import ROOT
-from tests.support.small_project import INCREMENTAL, READINGS, SmallProject, small_project
+from tests.support.small_project import ENVIRONMENT, INCREMENTAL, READINGS, SmallProject, small_project
 from tidemill.backfill.plan import load_plan
 from tidemill.backfill.progress import ChunkDone, Found, ProgressFile
 from tidemill.checkpoint.desired import Desired, read_desired, write_desired
+from tidemill.checkpoint.procedure.audit import read_audit
 from tidemill.cli import foreground
 from tidemill.control.ask.bounded_run import backfill_run, start_bounded
 from tidemill.control.backfills import estimate
@@ -270,6 +272,31 @@ def test_a_plan_is_carried_out_by_its_digest(tidemill: CommandLine, drivers: Sma
     assert tidemill("backfill", "apply", "readings", "--plan", "0123456789ab") == 2
     assert tidemill.err.startswith("TIDE-BACK-016")
     assert tidemill("backfill", "apply", "readings", "--plan", digest, *RANGE) == 2
+
+
+@pytest.mark.parametrize("approver", [(), ("--approved-by", getpass.getuser())])
+def test_in_a_protected_environment_somebody_else_approves_a_backfill(
+    tidemill: CommandLine, drivers: SmallProject, approver: tuple[str, ...]
+) -> None:
+    drivers.declare("readings", READINGS)
+    drivers.environ(ENVIRONMENT + "protected: true\n")
+    digest = tidemill.json("backfill", "plan", "readings", *RANGE)["digest"]
+    for words in (
+        ("backfill", "apply", "readings", "--plan", digest),
+        ("backfill", "apply", "readings", *RANGE),
+        ("run", "readings", "--mode", "backfill", "--apply", *RANGE),
+    ):
+        assert tidemill(*words, *approver) == 1
+        assert tidemill.err.startswith("TIDE-CKPT-036")
+    assert tidemill.json("ledger", "readings") == []
+    plane = drivers.plane()
+    assert read_audit(plane.store, plane.layout, "readings") == []
+
+    assert tidemill("backfill", "apply", "readings", "--plan", digest, "--approved-by", "bob") == 0
+    assert len(tidemill.json("ledger", "readings")) == 1
+    (entry,) = read_audit(plane.store, plane.layout, "readings")
+    assert (entry.verb, entry.by) == ("backfill apply", f"{getpass.getuser()}, approved by bob")
+    assert entry.plan["plan"] == digest
 
 
 def test_a_range_is_verified_by_a_part_of_spark_and_a_difference_is_exit_code_1(

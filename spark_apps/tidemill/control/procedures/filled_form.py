@@ -7,7 +7,7 @@ unknown keys pass. The command line writes arguments as it is done here, so that
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,9 +64,7 @@ def read_form(verb: str, given: Mapping[str, Any]) -> Asked:
     """
     fields = fields_of(verb)
     known = [one.name for one in fields]
-    unknown = sorted(set(given) - set(known))
-    if unknown:
-        raise _refused(verb, unknown[0], "no such field", known)
+    refuse_unknown(verb, given, known)
     wrong = _first_wrong(verb, given)
     if wrong is not None:
         raise _refused(verb, *wrong, known)
@@ -75,6 +73,22 @@ def read_form(verb: str, given: Mapping[str, Any]) -> Asked:
         one.python_name: values[one.name] for one in FORMS[verb].fields if values[one.name] not in (None, "")
     }
     return Asked(verb, values["pipeline"], values["reason"], values["dry_run"], own)
+
+
+def refuse_unknown(form: str, given: Mapping[str, Any], known: Collection[str]) -> None:
+    """See that nothing but fields of the form is filled in.
+
+    Args:
+        form: The verb, or the DAG.
+        given: What came through.
+        known: The fields.
+
+    Raises:
+        UsageError: TIDE-CTRL-050, with the field that was probably meant.
+    """
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise _refused(form, unknown[0], "no such field", known)
 
 
 def _first_wrong(verb: str, given: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -91,11 +105,11 @@ def _first_wrong(verb: str, given: Mapping[str, Any]) -> tuple[str, str] | None:
     return None
 
 
-def _refused(verb: str, name: str, problem: str, known: Iterable[str]) -> UsageError:
+def _refused(form: str, name: str, problem: str, known: Iterable[str]) -> UsageError:
     near = near_key(name, known) if problem == "no such field" else None
     return UsageError(
         "TIDE-CTRL-050",
         "This form cannot be used. Nothing was changed.",
-        facts={"verb": verb, "field": ascii(name[:80]), "problem": problem},
+        facts={"form": form, "field": ascii(name[:80]), "problem": problem},
         fix=f"write `{near}` instead" if near else f"correct the field; there are: {', '.join(known)}",
     )
