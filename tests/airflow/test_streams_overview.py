@@ -75,6 +75,11 @@ def test_a_held_stream_that_nears_data_loss_keeps_the_page_of_its_hold() -> None
     assert "may be gone in 24.0 h" in reason
 
 
+def test_a_wanted_stream_that_does_not_run_is_not_well() -> None:
+    assert told(seen()) == ("warn", "desired, and not running", "")
+    assert told(seen(said={**ENDED, **WELL}))[0] == "warn"
+
+
 @pytest.mark.parametrize(
     ("behind", "reason"),
     [

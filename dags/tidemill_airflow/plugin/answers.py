@@ -76,17 +76,29 @@ class PipelineRow(Answer):
     holds: tuple[HoldSeen, ...]
 
 
+class PageWarning(Answer):
+    """What a person must know of the whole environment, and the page for it."""
+
+    words: str
+    runbook: str
+    runbook_url: str
+
+
 class Overview(Answer):
     """All pipelines that the viewer may see.
 
     Args:
         at: When they were looked at; None if nobody has looked yet.
         problem: Why the newest look failed; empty if it did not.
+        reconciled_at: When the newest reconciliation ended; None if none is known.
+        warning: That reconciliation is dead; None while it lives.
     """
 
     environment: str
     at: datetime | None
     problem: str
+    reconciled_at: datetime | None
+    warning: PageWarning | None
     pipelines: tuple[PipelineRow, ...]
 
 

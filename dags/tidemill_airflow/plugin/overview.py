@@ -111,9 +111,8 @@ def health_of(seen: Seen) -> Health:
     if facts.running is None and not facts.is_wanted:
         return "good" if facts.mode == "incremental" else "off"
     is_late = is_slow(seen) or seen.growing_backlog is not None
-    return (
-        "warn" if state.decision.action in ("wait", "unseen") or _waits_for_help(seen) or is_late else "good"
-    )
+    is_away = state.decision.action in ("start", "wait", "unseen")
+    return "warn" if is_away or _waits_for_help(seen) or is_late else "good"
 
 
 def state_of(seen: Seen) -> str:

@@ -35,6 +35,7 @@ from tidemill_airflow.plugin.answers import (
 from tidemill_airflow.plugin.graph import graph_of
 from tidemill_airflow.plugin.graph_answers import Graph
 from tidemill_airflow.plugin.kept_answers import KeptAnswers
+from tidemill_airflow.plugin.outdated import reconcile_warning
 from tidemill_airflow.plugin.overview import Seen, row_of
 from tidemill_airflow.plugin.snapshot import Look, Snapshot
 from tidemill_airflow.plugin.timeline import checkpoints_of
@@ -135,6 +136,8 @@ def overview(viewer: LoggedIn, snapshot: Looked) -> Overview:
         environment=look.place.environment_name,
         at=look.at,
         problem=look.problem,
+        reconciled_at=look.reconciled_at,
+        warning=reconcile_warning(look.at, look.reconciled_at, look.streams_wanted),
         pipelines=tuple(row_of(each, look.place) for each in seen.values()),
     )
 

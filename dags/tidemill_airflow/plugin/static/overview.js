@@ -125,7 +125,8 @@ export function overviewView() {
 
   async function refresh() {
     newest = await get("pipelines");
-    problem.replaceChildren(...(newest.problem ? [note("bad", newest.problem)] : []));
+    const { warning } = newest;
+    problem.replaceChildren(...(newest.problem ? [note("bad", newest.problem)] : []), ...(warning ? [note("bad", [`${warning.words} `, runbookOf(warning)])] : []));
     document.getElementById("as-of").textContent = newest.at ? `${newest.environment}, as of ${ago(newest.at)}` : "looking…";
     draw();
   }
