@@ -1,8 +1,9 @@
-"""What the Streams page says of itself: that reconciliation is dead."""
+"""What the Streams page says of itself: that it is old, that it cannot look, that reconciliation is dead."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -80,3 +81,31 @@ def test_a_damaged_record_of_the_reconciliation_breaks_no_look(page: StreamsPage
     plane.store.write(plane.layout.reconciliation, damaged)
     assert warned(page) is None
     assert [each["name"] for each in page.get("/api/pipelines").json()["pipelines"]] == ["orders"]
+
+
+VIEWS = ("/api/pipelines", "/api/pipelines/orders", "/api/graph")
+
+
+def test_what_is_older_than_two_minutes_is_told_as_old() -> None:
+    from tidemill_airflow.plugin.outdated import problem_of
+
+    assert problem_of(None, "", NOW) == ""
+    assert problem_of(ago(minutes=2), "", NOW) == ""
+    assert problem_of(ago(minutes=3), "", NOW) == "What is shown here is 3 min old."
+    assert problem_of(ago(minutes=3), "no storage", NOW) == "no storage\nWhat is shown here is 3 min old."
+
+
+def test_each_view_says_when_it_was_looked_at_and_why_that_may_no_longer_be_so(
+    page: StreamsPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told() -> list[tuple[str, str]]:
+        return [(answer["at"], answer["problem"]) for answer in (page.get(path).json() for path in VIEWS)]
+
+    page.look()
+    look = page.snapshot.newest()
+    assert look.at is not None
+    at = look.at.isoformat().replace("+00:00", "Z")
+    assert told() == [(at, "")] * len(VIEWS)
+    old = replace(look, at=look.at - timedelta(minutes=5), problem="storage is away")
+    monkeypatch.setattr(type(page.snapshot), "newest", lambda _: old)
+    assert {problem for _, problem in told()} == {"storage is away\nWhat is shown here is 5 min old."}

@@ -89,7 +89,7 @@ class Overview(Answer):
 
     Args:
         at: When they were looked at; None if nobody has looked yet.
-        problem: Why the newest look failed; empty if it did not.
+        problem: Why that may no longer be so: the newest look failed, or is old; empty if neither.
         reconciled_at: When the newest reconciliation ended; None if none is known.
         warning: That reconciliation is dead; None while it lives.
     """
@@ -114,12 +114,16 @@ class PipelineView(Answer):
     """One pipeline, as declared and as it is.
 
     Args:
+        at: As `Overview.at`.
+        problem: As `Overview.problem`.
         actions: What the viewer may ask for.
         may_see_records: Whether the viewer may look at quarantined records, log and sample.
         tables: What it writes.
         plan: Spark's plan of a batch; empty before the first one.
     """
 
+    at: datetime | None
+    problem: str
     row: PipelineRow
     description: str
     source: str

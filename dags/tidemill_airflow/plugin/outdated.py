@@ -1,4 +1,4 @@
-"""What is too old to be trusted: the reconciliation of the streams. Pure."""
+"""What is too old to be trusted: what the page shows, and the reconciliation of the streams. Pure."""
 
 from __future__ import annotations
 
@@ -13,6 +13,23 @@ from tidemill_airflow.plugin.answers import PageWarning
 RECONCILED_WITHIN = timedelta(minutes=10)
 
 SILENT_PAGE = "control-plane-silent"
+
+# Age from which a look counts as old. Above the usual time between two (snapshot.py: half a minute, or four
+# times as long as a look took).
+LOOKED_WITHIN = timedelta(minutes=2)
+
+
+def problem_of(at: datetime | None, problem: str, now: datetime) -> str:
+    """Why what is shown may no longer be so; empty if nothing speaks against it.
+
+    Args:
+        at: When the streams were looked at; None if nobody has looked yet.
+        problem: Why the newest look failed; empty if it did not.
+        now: The time.
+    """
+    if at is None or now - at <= LOOKED_WITHIN:
+        return problem
+    return "\n".join(filter(None, (problem, f"What is shown here is {short_duration(now - at)} old.")))
 
 
 def reconcile_warning(

@@ -1,19 +1,22 @@
 // Pipelines and tables from left to right: what is fresh, what is stale.
 
 import { get } from "./api.js";
-import { el, svg } from "./dom.js";
+import { el, note, svg } from "./dom.js";
 import { ago } from "./words.js";
 
 const BOX = { width: 190, height: 40, across: 276, down: 64, edge: 16 };
 
 export function graphView() {
   const picture = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Graph" });
-  const element = el("div", {}, el("p", { class: "faint" }, "Links say when a pipeline last read or committed. Dashed red is stale, with the pipeline whose trouble it is; so is all that is made of it. A box leads to its pipeline."), picture);
+  const problem = el("div");
+  const element = el("div", {}, el("p", { class: "faint" }, "Links say when a pipeline last read or committed. Dashed red is stale, with the pipeline whose trouble it is; so is all that is made of it. A box leads to its pipeline."), problem, picture);
   let shown = "";
 
   async function refresh() {
     const graph = await get("graph");
-    const said = JSON.stringify(graph) + graph.edges.map((edge) => ago(edge.at));
+    problem.replaceChildren(...(graph.problem ? [note("bad", graph.problem)] : []));
+    document.getElementById("as-of").textContent = graph.at ? `as of ${ago(graph.at)}` : "looking…";
+    const said = JSON.stringify([graph.nodes, graph.edges]) + graph.edges.map((edge) => ago(edge.at));
     if (said === shown) return;
     shown = said;
     const held = document.activeElement?.getAttribute?.("href");
