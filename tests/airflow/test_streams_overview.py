@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 
 from tests.support.seen_pipelines import ENDED, NOW, STOPPED, ago, seen
 from tidemill.checkpoint.holds import Hold
+from tidemill.control.decide.reconcile import Decision
+from tidemill.control.stream_status import PipelineState
 
 KEPT = {"source_retention_seconds": 8 * 86400}
 WELL = {"progressed_at": NOW, "batch_id": 7, "batch_committed_at": NOW}
@@ -73,6 +76,25 @@ def test_a_held_stream_that_nears_data_loss_keeps_the_page_of_its_hold() -> None
     health, reason, runbook = told(Seen(stopped.state, stopped.spec, (hold,)))
     assert (health, reason.splitlines()[0], runbook) == ("bad", "counting the till (by alice)", "hold")
     assert "may be gone in 24.0 h" in reason
+
+
+def test_a_hold_on_a_running_stream_is_yellow_with_its_reason_and_offers_no_restart() -> None:
+    from tidemill_airflow.place import Place
+    from tidemill_airflow.plugin.actions import actions_of
+    from tidemill_airflow.plugin.overview import row_of
+
+    place, hold = Place("project", "local"), Hold(id="audit-1", by="alice", why="counting the till")
+    running = replace(seen(said=WELL), holds=(hold,))
+    row = row_of(running, place)
+    assert (row.state, row.holds[0].id) == ("running", "audit-1")
+    words = "its next start is refused: counting the till (by alice)"
+    assert told(running) == ("warn", words, "hold")
+    labels = [action.label for action in actions_of(running, place, lambda _: True)]
+    assert labels[:3] == ["Release hold audit-1", "Suspend", "Stop"]
+    assert "Restart" not in labels
+    # What is worse keeps its colour and its page.
+    refused = PipelineState(running.state.facts, Decision("refused", "no", runbook="upgrade"), None)
+    assert told(replace(running, state=refused)) == ("bad", f"no\n{words}", "upgrade")
 
 
 def test_a_wanted_stream_that_does_not_run_is_not_well() -> None:

@@ -106,6 +106,18 @@ def test_a_held_stream_is_red_with_the_reason_and_its_fix_until_the_hold_is_gone
     assert row(page, "held")["state"] == "to be started"
 
 
+def test_a_look_finds_the_hold_on_a_running_stream(page: StreamsPage) -> None:
+    plane = page.project.plane()
+    take_hold(plane.store, plane.layout, "orders", Hold(id="audit-2", by="alice", why="counting the till"))
+    page.look()
+    orders = row(page, "orders")
+    assert (orders["state"], orders["health"], orders["runbook"]) == ("running", "warn", "hold")
+    assert [hold["id"] for hold in orders["holds"]] == ["audit-2"]
+    drop_hold(plane.store, plane.layout, "orders", "audit-2")
+    page.look()
+    assert row(page, "orders")["health"] == "good"
+
+
 @pytest.mark.parametrize(
     "path", ["/api/pipelines", "/api/graph", "/api/pipelines/orders", "/api/pipelines/orders/ledger"]
 )

@@ -33,7 +33,7 @@ class Seen:
 
     Args:
         spec: Its declaration; None if it cannot be read.
-        holds: What forbids its start.
+        holds: What forbids its next start, whether it runs or not.
         report: What its driver says of its query.
         rates: Rows a second of its newest batches.
         lags: Records that waited after each, of the slowest partition; none where the source does not tell.
@@ -50,6 +50,11 @@ class Seen:
     def name(self) -> str:
         """The pipeline."""
         return self.state.facts.pipeline
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it does not run, and must not start."""
+        return bool(self.holds) and self.state.facts.running is None
 
     @cached_property
     def loss(self) -> DataLoss | None:
@@ -105,7 +110,7 @@ def health_of(seen: Seen) -> Health:
     if state.decision.needs_human or state.stall is not None or _has_failed(seen) or level == "urgent":
         return "bad"
     if seen.holds:
-        return "bad" if facts.is_wanted else "warn"
+        return "bad" if facts.is_wanted and seen.is_held else "warn"
     if level == "warn":
         return "warn"
     if facts.running is None and not facts.is_wanted:
@@ -118,7 +123,7 @@ def health_of(seen: Seen) -> Health:
 def state_of(seen: Seen) -> str:
     """In one word or two."""
     state, facts = seen.state, seen.state.facts
-    if seen.holds and facts.running is None:
+    if seen.is_held:
         return "held"
     if state.decision.needs_human:
         return {"hold": "crashed", "refused": "refused"}.get(state.decision.action, "failed")
@@ -144,15 +149,16 @@ def _resting(seen: Seen) -> str:
 
 
 def reason_of(seen: Seen) -> str:
-    """Why, for a person; what may be lost on a line of its own."""
+    """Why, for a person; what comes beside it on lines of their own."""
     loss = "" if seen.loss is None else seen.loss.warning
-    return "\n".join(filter(None, (_reason(seen), loss)))
+    next_start = f"its next start is refused: {_why_held(seen)}" if seen.holds and not seen.is_held else ""
+    return "\n".join(filter(None, (_reason(seen), next_start, loss)))
 
 
 def _reason(seen: Seen) -> str:
     state = seen.state
-    if seen.holds and state.facts.running is None:
-        return "; ".join(f"{hold.why} (by {hold.by})" for hold in seen.holds)
+    if seen.is_held:
+        return _why_held(seen)
     if state.decision.needs_human:
         return state.decision.reason
     if state.stall is not None:
@@ -169,14 +175,20 @@ def _reason(seen: Seen) -> str:
     return "" if is_as_planned else state.decision.reason
 
 
+def _why_held(seen: Seen) -> str:
+    return "; ".join(f"{hold.why} (by {hold.by})" for hold in seen.holds)
+
+
 def runbook_of(seen: Seen) -> str:
     """The page for what is wrong."""
-    if seen.holds and seen.state.facts.running is None:
+    if seen.is_held:
         return "hold"
     if seen.state.decision.runbook:
         return seen.state.decision.runbook
     if seen.state.stall is not None:
         return seen.state.stall.runbook
+    if seen.holds:
+        return "hold"
     if seen.loss is not None and seen.loss.warning:
         return "retention-expired"
     return "" if seen.growing_backlog is None else TUNING

@@ -178,7 +178,7 @@ def _look_at_all(
 ) -> dict[str, Seen]:
     def seen(state: PipelineState) -> Seen:
         name = state.facts.pipeline
-        holds = () if state.facts.running else read_holds(plane.store, plane.layout, name)
+        holds = read_holds(plane.store, plane.layout, name)
         report = _readable(lambda: read_query_report(plane.store, plane.layout, name))
         return Seen(state, spec_of(plane, name), tuple(holds), report)
 
