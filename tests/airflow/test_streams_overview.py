@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.seen_pipelines import ENDED, NOW, STOPPED, ago, seen
+from tests.support.seen_pipelines import ENDED, NOW, STOPPED, ago, ended, receipt, seen
 from tidemill.checkpoint.holds import Hold
 from tidemill.control.decide.reconcile import Decision
 from tidemill.control.stream_status import PipelineState
 
 KEPT = {"source_retention_seconds": 8 * 86400}
+HOURLY = {"mode": "incremental", "schedule": "@hourly"}
 WELL = {"progressed_at": NOW, "batch_id": 7, "batch_committed_at": NOW}
 
 
@@ -31,6 +33,11 @@ def told(pipeline: Any) -> tuple[str, str, str]:
 
     row = row_of(pipeline, Place("project", "local"))
     return row.health, row.reason, row.runbook
+
+
+def killed(pipeline: Any) -> Any:
+    """Its newest driver was killed for its memory."""
+    return ended(pipeline, "killed", ago(minutes=20), termination="OOMKilled, exit 137")
 
 
 @pytest.mark.parametrize(
@@ -100,6 +107,49 @@ def test_a_hold_on_a_running_stream_is_yellow_with_its_reason_and_offers_no_rest
 def test_a_wanted_stream_that_does_not_run_is_not_well() -> None:
     assert told(seen()) == ("warn", "desired, and not running", "")
     assert told(seen(said={**ENDED, **WELL}))[0] == "warn"
+
+
+@pytest.mark.parametrize("said", [None, {**ENDED, **WELL}])
+def test_a_run_that_was_killed_is_red_though_no_status_says_so(said: dict[str, Any] | None) -> None:
+    run = seen(run=HOURLY, said=said)
+    assert told(killed(run)) == (
+        "bad",
+        "its last run ended before its time: killed without a receipt: OOMKilled, exit 137",
+        "",
+    )
+    without_receipt = ended(run, "failed", ago(minutes=20), exit_code=1, termination="Error, exit 1")
+    reason = "its last run ended before its time: Error, exit 1"
+    assert told(without_receipt) == ("bad", reason, "")
+
+
+def test_a_run_is_red_until_a_later_one_has_succeeded() -> None:
+    def health(stopped_at: datetime, **how: bool) -> str:
+        later = receipt("orders", stopped_at, **how)
+        return told(killed(seen(run=HOURLY, said={**ENDED, **WELL}, receipt=later)))[0]
+
+    assert health(ago(minutes=10)) == "good"
+    assert health(ago(minutes=30)) == "bad"
+    assert health(ago(minutes=10), stopped_early=True) == "bad"
+
+
+@pytest.mark.parametrize(
+    ("result", "exit_code", "error"),
+    [("clean", 0, None), ("forced", 1, None), ("failed", 66, {"id": "TIDE-CKPT-029"}), ("failed", 75, None)],
+    ids=["clean", "stopped", "held", "fenced off by a newer one"],
+)
+def test_a_run_that_was_stopped_held_or_fenced_off_is_not_red(
+    result: str, exit_code: int, error: Any
+) -> None:
+    run = seen(run=HOURLY, said={**ENDED, **WELL})
+    assert told(ended(run, result, NOW, exit_code=exit_code, error=error)) == ("good", "", "")
+
+
+def test_the_end_of_a_stream_says_nothing_of_the_incremental_pipeline_that_it_has_become() -> None:
+    pipeline = killed(seen(run=HOURLY, said={**ENDED, **WELL}))
+    facts = pipeline.state.facts
+    assert facts.ended is not None
+    of_stream = replace(facts, ended=replace(facts.ended, mode="stream"))
+    assert told(replace(pipeline, state=replace(pipeline.state, facts=of_stream)))[0] == "good"
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ from tidemill.checkpoint.desired import Desired, write_desired
 from tidemill.checkpoint.holds import Hold, drop_hold, take_hold
 from tidemill.checkpoint.status import read_status
 from tidemill.control.decide.streams import reconcile_streams
+from tidemill.control.driver_command import DriverRun
 from tidemill.spec.project import resolve_pipeline
 
 STATIC = ROOT / "dags/tidemill_airflow/plugin/static"
@@ -116,6 +117,19 @@ def test_a_look_finds_the_hold_on_a_running_stream(page: StreamsPage) -> None:
     drop_hold(plane.store, plane.layout, "orders", "audit-2")
     page.look()
     assert row(page, "orders")["health"] == "good"
+
+
+def test_a_run_whose_driver_was_killed_is_red(page: StreamsPage) -> None:
+    plane = page.project.plane()
+    page.project.declare("nightly", INCREMENTAL)
+    page.project.hold_back("nightly")
+    digest = resolve_pipeline(plane.environment, "nightly").version_digest
+    driver = plane.runtime.start(DriverRun("nightly", "incremental", "r1"), digest).driver
+    eventually(lambda: plane.runtime.kill(driver), "the driver is killed")
+    page.look()
+    nightly = row(page, "nightly")
+    assert (nightly["state"], nightly["health"]) == ("failed", "bad")
+    assert nightly["reason"].startswith("its last run ended before its time: killed without a receipt")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
+from typing import Any
 
 from tidemill.checkpoint.doctor.advice_rule import TUNING
 from tidemill.checkpoint.doctor.measured import backlog_of, falls_behind
@@ -19,6 +20,7 @@ from tidemill_airflow.place import Place
 from tidemill_airflow.plugin.access import dag_of
 from tidemill_airflow.plugin.answers import Health, HoldSeen, PipelineRow
 from tidemill_airflow.plugin.data_loss import DataLoss, data_loss_of
+from tidemill_airflow.plugin.failed_run import FailedRun, failed_run_of, words_of_error
 
 # Batches in a sparkline.
 SPARKLINE = 30
@@ -60,6 +62,11 @@ class Seen:
     def loss(self) -> DataLoss | None:
         """How long until what it has not read may be gone; None where nothing can be told."""
         return data_loss_of(self.state.status, self.spec, self.state.facts.now)
+
+    @cached_property
+    def failed_run(self) -> FailedRun | None:
+        """The newest run of an incremental pipeline, if it failed."""
+        return failed_run_of(self.state.facts)
 
     @cached_property
     def growing_backlog(self) -> tuple[int, int] | None:
@@ -107,7 +114,8 @@ def health_of(seen: Seen) -> Health:
     """What a person must know, in one of four colours."""
     state, facts = seen.state, seen.state.facts
     level = None if seen.loss is None else seen.loss.level
-    if state.decision.needs_human or state.stall is not None or _has_failed(seen) or level == "urgent":
+    has_failed = state.stall is not None or seen.failed_run is not None
+    if state.decision.needs_human or has_failed or level == "urgent":
         return "bad"
     if seen.holds:
         return "bad" if facts.is_wanted and seen.is_held else "warn"
@@ -117,7 +125,7 @@ def health_of(seen: Seen) -> Health:
         return "good" if facts.mode == "incremental" else "off"
     is_late = is_slow(seen) or seen.growing_backlog is not None
     is_away = state.decision.action in ("start", "wait", "unseen")
-    return "warn" if is_away or _waits_for_help(seen) or is_late else "good"
+    return "warn" if is_away or _error_of(seen) is not None or is_late else "good"
 
 
 def state_of(seen: Seen) -> str:
@@ -139,7 +147,7 @@ def state_of(seen: Seen) -> str:
 def _resting(seen: Seen) -> str:
     """Of a pipeline without a driver that is in no trouble."""
     facts = seen.state.facts
-    if _has_failed(seen):
+    if seen.failed_run is not None:
         return "failed"
     if facts.mode == "incremental":
         return "by schedule" if facts.desired is None else facts.desired.state
@@ -163,9 +171,11 @@ def _reason(seen: Seen) -> str:
         return state.decision.reason
     if state.stall is not None:
         return state.stall.words(state.facts.now)
-    error = None if state.status is None else state.status.error
-    if error is not None and (_waits_for_help(seen) or _has_failed(seen)):
-        return f"{error.get('id', '')} {error.get('problem', '')}".strip()
+    if seen.failed_run is not None:
+        return seen.failed_run.cause
+    error = _error_of(seen)
+    if error is not None:
+        return words_of_error(error)
     if seen.growing_backlog is not None:
         before, now = seen.growing_backlog
         return f"falls behind: its slowest partition was {before:,} records behind, and is {now:,} by now"
@@ -187,6 +197,8 @@ def runbook_of(seen: Seen) -> str:
         return seen.state.decision.runbook
     if seen.state.stall is not None:
         return seen.state.stall.runbook
+    if seen.failed_run is not None and seen.failed_run.runbook:
+        return seen.failed_run.runbook
     if seen.holds:
         return "hold"
     if seen.loss is not None and seen.loss.warning:
@@ -202,16 +214,10 @@ def is_slow(seen: Seen) -> bool:
     return timedelta(milliseconds=status.batch_milliseconds) > max(trigger, timedelta(seconds=1)) * SLOW_SHARE
 
 
-def _waits_for_help(seen: Seen) -> bool:
+def _error_of(seen: Seen) -> dict[str, Any] | None:
+    """What a running driver cannot go on for."""
     status = seen.state.status
-    return seen.state.facts.running is not None and status is not None and status.error is not None
-
-
-def _has_failed(seen: Seen) -> bool:
-    """Of an incremental pipeline: its last run has, and Airflow may have given up."""
-    facts, status = seen.state.facts, seen.state.status
-    is_bounded = facts.mode == "incremental" and facts.running is None
-    return is_bounded and status is not None and status.state == "failed"
+    return None if seen.state.facts.running is None or status is None else status.error
 
 
 def _hold(hold: Hold) -> HoldSeen:
