@@ -152,6 +152,25 @@ def test_the_end_of_a_stream_says_nothing_of_the_incremental_pipeline_that_it_ha
     assert told(replace(pipeline, state=replace(pipeline.state, facts=of_stream)))[0] == "good"
 
 
+def test_a_run_that_is_overdue_is_yellow_whatever_it_reads() -> None:
+    # It is noon: read at 10:30, the run of 11:00 has time until that of 12:00.
+    in_time, late = ({**ENDED, "progressed_at": ago(hours=hours)} for hours in (1.5, 2.5))
+    reason = "its run is overdue: it last read 2.5 h ago, and should have again by 2026-03-04 11:00 UTC"
+    assert told(seen(run=HOURLY, said=in_time)) == ("good", "", "")
+    assert told(seen(run=HOURLY, said=late)) == ("warn", reason, "")
+    assert told(seen(run={**HOURLY, "deadline": "10 minutes"}, said=in_time))[0] == "warn"
+    # Nobody waits for one that was stopped, is by hand, or has no schedule; one that found nothing has read.
+    assert told(seen(run=HOURLY, said=late, desired=STOPPED))[0] == "good"
+    run = seen(run=HOURLY, said=late)
+    by_hand = replace(run.state, facts=replace(run.state.facts, by_hand=True))
+    assert told(replace(run, state=by_hand))[0] == "good"
+    assert told(seen(run={"mode": "incremental"}, said=late))[0] == "good"
+    assert told(seen(run=HOURLY, said=late, receipt=receipt("orders", ago(minutes=40))))[0] == "good"
+    found_nothing = ended(seen(run=HOURLY, said=late), "clean", ago(minutes=40), exit_code=0)
+    assert told(found_nothing)[0] == "good"
+    assert told(killed(seen(run=HOURLY, said=late)))[0] == "bad"
+
+
 @pytest.mark.parametrize(
     ("behind", "reason"),
     [

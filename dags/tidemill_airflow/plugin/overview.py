@@ -20,6 +20,7 @@ from tidemill_airflow.place import Place
 from tidemill_airflow.plugin.access import dag_of
 from tidemill_airflow.plugin.answers import Health, HoldSeen, PipelineRow
 from tidemill_airflow.plugin.data_loss import DataLoss, data_loss_of
+from tidemill_airflow.plugin.due import why_overdue
 from tidemill_airflow.plugin.failed_run import FailedRun, failed_run_of, words_of_error
 
 # Batches in a sparkline.
@@ -67,6 +68,11 @@ class Seen:
     def failed_run(self) -> FailedRun | None:
         """The newest run of an incremental pipeline, if it failed."""
         return failed_run_of(self.state.facts)
+
+    @cached_property
+    def overdue(self) -> str:
+        """That an incremental pipeline should have read again by now; empty if not."""
+        return "" if self.spec is None else why_overdue(self.state.facts, self.spec.run)
 
     @cached_property
     def growing_backlog(self) -> tuple[int, int] | None:
@@ -119,7 +125,7 @@ def health_of(seen: Seen) -> Health:
         return "bad"
     if seen.holds:
         return "bad" if facts.is_wanted and seen.is_held else "warn"
-    if level == "warn":
+    if level == "warn" or seen.overdue:
         return "warn"
     if facts.running is None and not facts.is_wanted:
         return "good" if facts.mode == "incremental" else "off"
@@ -149,6 +155,8 @@ def _resting(seen: Seen) -> str:
     facts = seen.state.facts
     if seen.failed_run is not None:
         return "failed"
+    if seen.overdue:
+        return "overdue"
     if facts.mode == "incremental":
         return "by schedule" if facts.desired is None else facts.desired.state
     if facts.is_wanted:
@@ -176,6 +184,8 @@ def _reason(seen: Seen) -> str:
     error = _error_of(seen)
     if error is not None:
         return words_of_error(error)
+    if seen.overdue:
+        return seen.overdue
     if seen.growing_backlog is not None:
         before, now = seen.growing_backlog
         return f"falls behind: its slowest partition was {before:,} records behind, and is {now:,} by now"
