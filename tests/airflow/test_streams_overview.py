@@ -171,6 +171,47 @@ def test_a_run_that_is_overdue_is_yellow_whatever_it_reads() -> None:
     assert told(killed(seen(run=HOURLY, said=late)))[0] == "bad"
 
 
+def test_lag_and_rate_are_those_of_the_driver_that_runs() -> None:
+    from tidemill_airflow.place import Place
+    from tidemill_airflow.plugin.overview import row_of
+
+    def shown(pipeline: Any) -> tuple[Any, ...]:
+        row = row_of(replace(pipeline, rates=(1.5,), lags=(40,)), Place("project", "local"))
+        return row.lag, row.lags, row.rate
+
+    said, nothing = {**WELL, "lag": 70}, (None, (), ())
+    assert shown(seen(said=said)) == (70, (40,), (1.5,))
+    # Stopped, killed, and not yet heard of since its start.
+    assert shown(seen(said={**ENDED, **said}, desired=STOPPED)) == nothing
+    assert shown(seen(said={**ENDED, **said})) == nothing
+    assert shown(seen(said={**said, "run_id": "r0"})) == nothing
+    assert shown(seen(run=HOURLY, said={**ENDED, **said})) == (70, (40,), (1.5,))
+
+
+def test_a_stopped_stream_is_not_slow() -> None:
+    slow = {**WELL, "batch_milliseconds": 60_000}
+    assert told(seen(said=slow)) == ("warn", "a batch takes longer than its trigger", "")
+    assert told(seen(said={**slow, **ENDED}, desired=STOPPED)) == ("off", "stopped by ann: quiet", "")
+
+
+@pytest.mark.parametrize(("mode", "rate"), [("stream", 10.0), ("incremental", 500.0)])
+def test_rows_a_second_are_what_flows_and_of_a_run_what_it_worked_off(mode: str, rate: float) -> None:
+    from tidemill_airflow.plugin.batch_history import point_of
+    from tidemill_airflow.plugin.snapshot import with_recent
+
+    # 100 rows each ten seconds, in batches of 0.2 s; of the first batch Spark knows no rate of what came in.
+    batch = {"timestamp": "2026-03-04T12:00:00Z", "batchId": 1, "numInputRows": 100}
+    rates = {"processedRowsPerSecond": 500.0, "inputRowsPerSecond": 10.0}
+    point = point_of({**batch, **rates}, {})
+    first = point_of({**batch, "processedRowsPerSecond": 500.0}, {})
+    assert point is not None
+    assert first is not None
+    assert with_recent(seen(said=WELL, run={"mode": mode}), (point,)).rates == (rate,)
+    assert with_recent(seen(said=WELL, run={"mode": mode}), (first,)).rates == (
+        () if mode == "stream" else (500.0,)
+    )
+
+
 @pytest.mark.parametrize(
     ("behind", "reason"),
     [

@@ -73,7 +73,7 @@ def test_everything_about_all_pipelines_comes_in_one_answer(page: StreamsPage) -
         "tests",
         "bronze",
     )
-    assert (orders["batch_id"], orders["rate"], orders["dag_id"]) == (0, [6.0], "stream__orders")
+    assert (orders["batch_id"], orders["rate"], orders["dag_id"]) == (0, [1.5], "stream__orders")
     assert (down["state"], down["health"], down["reason"]) == ("stopped", "off", "stopped by tests: quiet")
     assert row(page, "daily")["state"] == "by schedule"
 

@@ -39,9 +39,9 @@ class PipelineRow(Answer):
         reason: Why it is in that state, for a person; empty where there is nothing to say.
         runbook: Page for what is wrong; empty if nothing is.
         runbook_url: Where that page can be read; empty where the deployment does not say.
-        lag: Records that wait; None if the source does not tell.
-        lags: Those of the slowest partition, batch after batch, newest last.
-        rate: Rows a second, newest last.
+        lag: Records that wait; None if the source does not tell, and of a stream that does not run.
+        lags: Those of the slowest partition, batch after batch, newest last; as `lag`.
+        rate: Rows a second that came in, newest last (of an incremental run: that it worked off); as `lag`.
         batch_milliseconds: How long the newest batch took.
         trigger_seconds: How often there should be a batch; None of an incremental pipeline.
         loss_seconds: Time until what it has not read may be gone from its source, if it reads nothing more;

@@ -13,6 +13,7 @@ from tidemill.checkpoint.doctor.measured import backlog_of, falls_behind
 from tidemill.checkpoint.doctor.read_measured import batches_of
 from tidemill.checkpoint.holds import Hold
 from tidemill.checkpoint.query_report import QueryReport
+from tidemill.checkpoint.status import Status
 from tidemill.control.stream_status import PipelineState
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill_airflow.links import runbook_address
@@ -38,7 +39,7 @@ class Seen:
         spec: Its declaration; None if it cannot be read.
         holds: What forbids its next start, whether it runs or not.
         report: What its driver says of its query.
-        rates: Rows a second of its newest batches.
+        rates: Rows a second of its newest batches: what came in; of an incremental run what it worked off.
         lags: Records that waited after each, of the slowest partition; none where the source does not tell.
     """
 
@@ -53,6 +54,11 @@ class Seen:
     def name(self) -> str:
         """The pipeline."""
         return self.state.facts.pipeline
+
+    @property
+    def current(self) -> Status | None:
+        """What still holds of its status: of a stream while its driver runs; what a run left stays."""
+        return self.state.status if self.state.facts.mode == "incremental" else self.state.own_status
 
     @property
     def is_held(self) -> bool:
@@ -87,7 +93,7 @@ class Seen:
 def row_of(seen: Seen, place: Place) -> PipelineRow:
     """One pipeline in the overview."""
     facts, status, spec = seen.state.facts, seen.state.status, seen.spec
-    loss, runbook = seen.loss, runbook_of(seen)
+    loss, runbook, current = seen.loss, runbook_of(seen), seen.current
     return PipelineRow(
         name=seen.name,
         dag_id=dag_of(place, seen.name, facts.mode),
@@ -100,9 +106,9 @@ def row_of(seen: Seen, place: Place) -> PipelineRow:
         runbook=runbook,
         runbook_url=runbook_address(runbook),
         desired=seen.state.wish,
-        lag=None if status is None else status.lag,
-        lags=tuple(seen.lags[-SPARKLINE:]),
-        rate=tuple(seen.rates[-SPARKLINE:]),
+        lag=None if current is None else current.lag,
+        lags=() if current is None else tuple(seen.lags[-SPARKLINE:]),
+        rate=() if current is None else tuple(seen.rates[-SPARKLINE:]),
         batch_id=None if status is None else status.batch_id,
         batch_milliseconds=None if status is None else status.batch_milliseconds,
         trigger_seconds=facts.trigger.total_seconds() if facts.mode == "stream" else None,
@@ -217,8 +223,8 @@ def runbook_of(seen: Seen) -> str:
 
 
 def is_slow(seen: Seen) -> bool:
-    """Whether a stream's newest batch took clearly longer than its trigger."""
-    status, trigger = seen.state.status, seen.state.facts.trigger
+    """Whether the newest batch of a running stream took clearly longer than its trigger."""
+    status, trigger = seen.state.own_status, seen.state.facts.trigger
     if status is None or status.batch_milliseconds is None or seen.state.facts.mode != "stream":
         return False
     return timedelta(milliseconds=status.batch_milliseconds) > max(trigger, timedelta(seconds=1)) * SLOW_SHARE

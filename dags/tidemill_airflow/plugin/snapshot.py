@@ -138,7 +138,7 @@ class Snapshot:
             history = {
                 name: merged(self._look.history.get(name, ()), each.report) for name, each in seen.items()
             }
-            seen = {name: _with_recent(each, history[name]) for name, each in seen.items()}
+            seen = {name: with_recent(each, history[name]) for name, each in seen.items()}
             took = time.monotonic() - began
             # The next reconciliation mends a damaged record; until then the one before counts.
             record = _readable(lambda: read_record(plane.store, plane.layout))
@@ -186,8 +186,12 @@ def _look_at_all(
         return {each.name: each for each in readers.map(seen, all_states(plane))}
 
 
-def _with_recent(seen: Seen, points: tuple[HistoryPoint, ...]) -> Seen:
-    rates = tuple(round(point.processed_rate or 0.0, 1) for point in points)
+def with_recent(seen: Seen, points: tuple[HistoryPoint, ...]) -> Seen:
+    """A pipeline with the rates and the lag of its newest batches."""
+    # What a stream works off, it does within a part of its trigger: what flows is what comes in.
+    is_run = seen.state.facts.mode == "incremental"
+    told = (point.processed_rate if is_run else point.input_rate for point in points)
+    rates = tuple(round(rate, 1) for rate in told if rate is not None)
     lags = tuple(point.lag for point in points if point.lag is not None)
     return replace(seen, rates=rates, lags=lags)
 
