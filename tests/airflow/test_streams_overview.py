@@ -68,6 +68,35 @@ def test_where_it_is_only_assumed_what_the_source_keeps_the_page_warns_at_most()
     assert told(seen(said={**ENDED, "progressed_at": ago(days=20)}, desired=STOPPED, **table))[0] == "off"
 
 
+def test_a_source_that_keeps_for_ever_loses_nothing() -> None:
+    old = {**ENDED, "progressed_at": ago(days=20)}
+    assert told(seen(said={**old, "source_keeps_for_ever": True}, desired=STOPPED))[0] == "off"
+    # A document of an older driver does not say it.
+    assert told(seen(said=old, desired=STOPPED))[0] == "warn"
+
+
+@pytest.mark.parametrize(("days", "health"), [(3.9, "good"), (4, "warn"), (6, "bad"), (9, "bad")])
+def test_of_a_stream_that_never_read_all_the_known_retention_counts_from_its_last_progress(
+    days: float, health: str
+) -> None:
+    from tidemill_airflow.plugin.data_loss import data_loss_of
+
+    pipeline = seen(said={**WELL, **KEPT, "progressed_at": ago(days=days)})
+    loss = data_loss_of(pipeline.state.status, pipeline.spec, NOW)
+    assert loss is not None
+    assert (loss.keeps.days, loss.is_assumed) == (8, False)
+    assert loss.basis == "since the last progress, as it has never read all, by what the source keeps"
+    # Without its stall, which is red by itself.
+    found = told(replace(pipeline, state=replace(pipeline.state, stall=None)))
+    assert found[0] == health
+    if days == 6:
+        assert found[1:] == (
+            "unread records may be gone in 2 days: it has made no progress for 6 days, "
+            "and its source keeps 8 days",
+            "retention-expired",
+        )
+
+
 def test_a_stream_stopped_on_purpose_is_red_before_its_unread_records_are_gone() -> None:
     said = {**ENDED, **KEPT, "progressed_at": ago(days=7), "caught_up_at": ago(days=7)}
     health, reason, runbook = told(seen(said=said, desired=STOPPED))
