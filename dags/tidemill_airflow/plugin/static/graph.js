@@ -1,7 +1,7 @@
 // Pipelines and tables from left to right: what is fresh, what is stale.
 
 import { get } from "./api.js";
-import { el, note, svg } from "./dom.js";
+import { el, note, svg, tell } from "./dom.js";
 import { ago } from "./words.js";
 
 const BOX = { width: 190, height: 40, across: 276, down: 64, edge: 16 };
@@ -14,7 +14,7 @@ export function graphView() {
 
   async function refresh() {
     const graph = await get("graph");
-    problem.replaceChildren(...(graph.problem ? [note("bad", graph.problem)] : []));
+    tell(problem, graph.problem ? [note("bad", graph.problem)] : []);
     document.getElementById("as-of").textContent = graph.at ? `as of ${ago(graph.at)}` : "looking…";
     const said = JSON.stringify([graph.nodes, graph.edges]) + graph.edges.map((edge) => ago(edge.at));
     if (said === shown) return;
