@@ -166,7 +166,7 @@ RETENTION = Metric(
 DATA_LOSS = Metric(
     "tidemill_time_to_data_loss_seconds",
     "Time until records that were not read may be gone: the source's retention, less the time since all was "
-    "read. Below 0 they may be gone.",
+    "read (of a pipeline that has never read all: since its last progress). Below 0 they may be gone.",
     _PIPELINE,
 )
 DATA_LOSS_LEVEL = Metric(

@@ -33,6 +33,7 @@ from tidemill.checkpoint.doctor.examine import Advised
 from tidemill.checkpoint.holds import Hold, drop_hold, take_hold
 from tidemill.checkpoint.status import read_status
 from tidemill.control.decide.streams import reconcile_streams
+from tidemill.control.driver_command import DriverRun
 from tidemill.spec.project import Environment, resolve_pipeline
 from tidemill.storage.store import Store
 
@@ -75,7 +76,7 @@ def test_everything_about_all_pipelines_comes_in_one_answer(page: StreamsPage) -
         "tests",
         "bronze",
     )
-    assert (orders["batch_id"], orders["rate"], orders["dag_id"]) == (0, [6.0], "stream__orders")
+    assert (orders["batch_id"], orders["rate"], orders["dag_id"]) == (0, [1.5], "stream__orders")
     assert (down["state"], down["health"], down["reason"]) == ("stopped", "off", "stopped by tests: quiet")
     assert row(page, "daily")["state"] == "by schedule"
 
@@ -107,6 +108,31 @@ def test_a_held_stream_is_red_with_the_reason_and_its_fix_until_the_hold_is_gone
     drop_hold(plane.store, plane.layout, "held", "audit-1")
     page.look()
     assert row(page, "held")["state"] == "to be started"
+
+
+def test_a_look_finds_the_hold_on_a_running_stream(page: StreamsPage) -> None:
+    plane = page.project.plane()
+    take_hold(plane.store, plane.layout, "orders", Hold(id="audit-2", by="alice", why="counting the till"))
+    page.look()
+    orders = row(page, "orders")
+    assert (orders["state"], orders["health"], orders["runbook"]) == ("running", "warn", "hold")
+    assert [hold["id"] for hold in orders["holds"]] == ["audit-2"]
+    drop_hold(plane.store, plane.layout, "orders", "audit-2")
+    page.look()
+    assert row(page, "orders")["health"] == "good"
+
+
+def test_a_run_whose_driver_was_killed_is_red(page: StreamsPage) -> None:
+    plane = page.project.plane()
+    page.project.declare("nightly", INCREMENTAL)
+    page.project.hold_back("nightly")
+    digest = resolve_pipeline(plane.environment, "nightly").version_digest
+    driver = plane.runtime.start(DriverRun("nightly", "incremental", "r1"), digest).driver
+    eventually(lambda: plane.runtime.kill(driver), "the driver is killed")
+    page.look()
+    nightly = row(page, "nightly")
+    assert (nightly["state"], nightly["health"]) == ("failed", "bad")
+    assert nightly["reason"].startswith("its last run ended before its time: killed without a receipt")
 
 
 @pytest.mark.parametrize(

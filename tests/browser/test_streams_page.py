@@ -74,7 +74,7 @@ def test_the_overview_shows_states_and_reasons_is_searched_filtered_and_sorted(p
         expect(orders.locator(".badge.warn")).to_have_text("running")
         expect(orders).to_contain_text("its slowest partition was 100 records behind, and is 1,000 by now")
         expect(orders.get_by_label("records that waited, 10 batches, at most 1000")).to_be_visible()
-        expect(orders.get_by_label("rows a second, 10 batches, at most 209")).to_be_visible()
+        expect(orders.get_by_label("rows a second, 10 batches, at most 109")).to_be_visible()
         page.get_by_label("Search").fill("till")
         expect(rows).to_have_count(2)
         page.get_by_label("Search").fill("")

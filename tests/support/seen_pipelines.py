@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from tidemill.checkpoint.desired import Desired
 from tidemill.checkpoint.query_report import QueryReport
 from tidemill.checkpoint.receipts import Receipt
 from tidemill.checkpoint.status import Status
+from tidemill.control.decide.endings import Ending
 from tidemill.control.decide.facts import Facts
 from tidemill.control.decide.progress import stall_of
 from tidemill.control.decide.reconcile import Reconciler
@@ -82,6 +84,17 @@ def receipt(name: str, stopped_at: datetime, stopped_early: bool = False) -> Rec
         stopped_at=stopped_at,
         stopped_early=stopped_early,
     )
+
+
+def ended(pipeline: Seen, result: Any, ended_at: datetime, **told: Any) -> Seen:
+    """The same, whose newest driver here has ended so."""
+    facts = pipeline.state.facts
+    driver = replace(_driver(pipeline.name, facts.mode), alive=False)
+    ending = Ending(
+        run_id="r1", digest="d1", started_at=driver.started_at, ended_at=ended_at, result=result, **told
+    )
+    facts = replace(facts, ended=driver, endings=(ending,))
+    return replace(pipeline, state=replace(pipeline.state, facts=facts))
 
 
 def _status(name: str, mode: str, said: dict[str, Any]) -> Status:

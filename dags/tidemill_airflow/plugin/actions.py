@@ -39,6 +39,9 @@ def _all(seen: Seen) -> Iterator[Action]:
 
 def _verbs(seen: Seen) -> tuple[str, ...]:
     facts = seen.state.facts
+    if facts.running is not None and seen.holds:
+        # A restart would drain a driver whose successor is refused.
+        return ("suspend", "stop")
     if facts.running is not None:
         return ("restart", "suspend", "stop")
     is_suspended = facts.desired is not None and facts.desired.state == "suspended"

@@ -39,9 +39,9 @@ class PipelineRow(Answer):
         reason: Why it is in that state, for a person; empty where there is nothing to say.
         runbook: Page for what is wrong; empty if nothing is.
         runbook_url: Where that page can be read; empty where the deployment does not say.
-        lag: Records that wait; None if the source does not tell.
-        lags: Those of the slowest partition, batch after batch, newest last.
-        rate: Rows a second, newest last.
+        lag: Records that wait; None if the source does not tell, and of a stream that does not run.
+        lags: Those of the slowest partition, batch after batch, newest last; as `lag`.
+        rate: Rows a second that came in, newest last (of an incremental run: that it worked off); as `lag`.
         batch_milliseconds: How long the newest batch took.
         trigger_seconds: How often there should be a batch; None of an incremental pipeline.
         loss_seconds: Time until what it has not read may be gone from its source, if it reads nothing more;
@@ -76,17 +76,29 @@ class PipelineRow(Answer):
     holds: tuple[HoldSeen, ...]
 
 
+class PageWarning(Answer):
+    """What a person must know of the whole environment, and the page for it."""
+
+    words: str
+    runbook: str
+    runbook_url: str
+
+
 class Overview(Answer):
     """All pipelines that the viewer may see.
 
     Args:
         at: When they were looked at; None if nobody has looked yet.
-        problem: Why the newest look failed; empty if it did not.
+        problem: Why that may no longer be so: the newest look failed, or is old; empty if neither.
+        reconciled_at: When the newest reconciliation ended; None if none is known.
+        warning: That reconciliation is dead; None while it lives.
     """
 
     environment: str
     at: datetime | None
     problem: str
+    reconciled_at: datetime | None
+    warning: PageWarning | None
     pipelines: tuple[PipelineRow, ...]
 
 
@@ -102,12 +114,16 @@ class PipelineView(Answer):
     """One pipeline, as declared and as it is.
 
     Args:
+        at: As `Overview.at`.
+        problem: As `Overview.problem`.
         actions: What the viewer may ask for.
         may_see_records: Whether the viewer may look at quarantined records, log and sample.
         tables: What it writes.
         plan: Spark's plan of a batch; empty before the first one.
     """
 
+    at: datetime | None
+    problem: str
     row: PipelineRow
     description: str
     source: str

@@ -19,12 +19,14 @@ class DataLoss:
     Args:
         left: Until unread records may be gone, if nothing more is read; none left: they may be.
         keeps: How long the source keeps records.
-        is_assumed: Whether nobody has told that; then the time counts from the last progress.
+        is_assumed: Whether nobody has told that.
+        since_progress: Whether the time counts from the last progress, as nobody knows when all was read.
     """
 
     left: timedelta
     keeps: timedelta
     is_assumed: bool = False
+    since_progress: bool = False
 
     @property
     def level(self) -> Level:
@@ -35,10 +37,12 @@ class DataLoss:
     @property
     def basis(self) -> str:
         """How the time is known."""
-        if not self.is_assumed:
-            return "since all was read, by what the source keeps"
-        keeps = format_duration(self.keeps)
-        return f"since the last progress; the driver has not told what is kept: {keeps} assumed"
+        if self.is_assumed:
+            keeps = format_duration(self.keeps)
+            return f"since the last progress; the driver has not told what is kept: {keeps} assumed"
+        if self.since_progress:
+            return "since the last progress, as it has never read all, by what the source keeps"
+        return "since all was read, by what the source keeps"
 
     @property
     def warning(self) -> str:
@@ -47,7 +51,7 @@ class DataLoss:
             return ""
         left = self.left.total_seconds() > 0
         gone = f"may be gone in {short_duration(self.left)}" if left else "may be gone"
-        since = "made no progress" if self.is_assumed else "not read all"
+        since = "made no progress" if self.since_progress else "not read all"
         keeps = "is assumed to keep" if self.is_assumed else "keeps"
         return (
             f"unread records {gone}: it has {since} for {short_duration(self.keeps - self.left)}, "
@@ -57,13 +61,14 @@ class DataLoss:
 
 def data_loss_of(status: Status | None, spec: PipelineSpec | None, now: datetime) -> DataLoss | None:
     """Of a pipeline; None for a source that forgets nothing, or if nothing was ever read."""
-    if status is None:
+    if status is None or status.source_keeps_for_ever:
         return None
     left, kept = time_to_data_loss(status, now), status.source_retention_seconds
     if left is not None and kept is not None:
-        return DataLoss(timedelta(seconds=left), timedelta(seconds=kept))
+        never_read_all = status.caught_up_at is None
+        return DataLoss(timedelta(seconds=left), timedelta(seconds=kept), since_progress=never_read_all)
     reads_kafka = spec is not None and any(stream.source.is_kafka for stream in spec.streams.values())
     if not reads_kafka or status.progressed_at is None:
         return None
     left_of_assumed = status.progressed_at + ASSUMED_BROKER_RETENTION - now
-    return DataLoss(left_of_assumed, ASSUMED_BROKER_RETENTION, is_assumed=True)
+    return DataLoss(left_of_assumed, ASSUMED_BROKER_RETENTION, is_assumed=True, since_progress=True)

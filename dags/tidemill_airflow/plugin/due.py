@@ -1,4 +1,4 @@
-"""By when an incremental pipeline should have read again, by Airflow's own timetable. Pure."""
+"""When an incremental pipeline last read, and by when it should again, by Airflow's own timetable. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,33 @@ from airflow.sdk.timezone import convert_to_utc
 from airflow.timetables.base import DataInterval, TimeRestriction
 from airflow.timetables.trigger import CronTriggerTimetable
 
+from tidemill.control.decide.facts import Facts
 from tidemill.spec.pipeline import Run
+from tidemill.spec.readable import short_duration
+
+
+def read_at(facts: Facts) -> datetime | None:
+    """When a pipeline last read, or found that there was nothing to read."""
+    status, receipt = facts.newest_status, facts.newest_receipt
+    moments = [] if status is None else [status.progressed_at, status.batch_committed_at]
+    if receipt is not None and receipt.mode == "incremental" and receipt.result == "clean":
+        # One that finds nothing new says so by its receipt alone.
+        moments.append(None if receipt.stopped_early else receipt.stopped_at)
+    # The newest receipt may be a backfill's.
+    if facts.ended is not None and facts.ended.mode == "incremental" and facts.endings[-1:]:
+        moments.append(facts.endings[-1].ended_at if facts.endings[-1].is_finished else None)
+    return max((moment for moment in moments if moment is not None), default=None)
+
+
+def why_overdue(facts: Facts, run: Run) -> str:
+    """That an incremental pipeline should have read again by now; empty if not, or if nobody waits for it."""
+    is_scheduled = facts.mode == "incremental" and not facts.by_hand and facts.desired is None
+    last = read_at(facts) if is_scheduled else None
+    due = None if last is None else due_at(run, last)
+    if last is None or due is None or facts.now <= due:
+        return ""
+    age = short_duration(facts.now - last)
+    return f"its run is overdue: it last read {age} ago, and should have again by {due:%Y-%m-%d %H:%M} UTC"
 
 
 def due_at(run: Run, read_at: datetime) -> datetime | None:
@@ -30,6 +56,7 @@ def due_at(run: Run, read_at: datetime) -> datetime | None:
     return _next_run(run.schedule, begin) if run.deadline is None else begin + run.deadline
 
 
+@lru_cache(maxsize=4096)
 def _next_run(schedule: str, after: datetime) -> datetime | None:
     before = DataInterval.exact(convert_to_utc(after))
     always = TimeRestriction(earliest=None, latest=None, catchup=True)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from tidemill.spec.readable import short_duration
 from tidemill.spec.table_graph import TableGraph, build_graph
-from tidemill_airflow.plugin.due import due_at
+from tidemill_airflow.plugin.due import due_at, read_at
 from tidemill_airflow.plugin.graph_answers import Graph, GraphEdge, GraphNode, Staleness
 from tidemill_airflow.plugin.overview import Seen, health_of, reason_of, state_of
 
@@ -86,12 +86,7 @@ def _unread(found: TableGraph, seen: Mapping[str, Seen], name: str) -> str:
 
 def _read_at(seen: Seen) -> datetime | None:
     """When a pipeline last read, or found that there was nothing to read."""
-    status, receipt = seen.state.status, seen.state.facts.newest_receipt
-    moments = [] if status is None else [status.progressed_at, status.batch_committed_at]
-    if receipt is not None and receipt.mode == "incremental" and receipt.result == "clean":
-        # One that finds nothing new says so by its receipt alone.
-        moments.append(None if receipt.stopped_early else receipt.stopped_at)
-    return max((moment for moment in moments if moment is not None), default=None)
+    return read_at(seen.state.facts)
 
 
 def _committed_at(seen: Seen) -> datetime | None:

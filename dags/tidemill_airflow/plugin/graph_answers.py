@@ -53,7 +53,14 @@ class GraphNode(Answer):
 
 
 class Graph(Answer):
-    """Pipelines and tables in dependency order."""
+    """Pipelines and tables in dependency order.
 
+    Args:
+        at: When they were looked at; None if nobody has looked yet.
+        problem: Why that may no longer be so; empty if nothing speaks against it.
+    """
+
+    at: datetime | None = None
+    problem: str = ""
     nodes: tuple[GraphNode, ...]
     edges: tuple[GraphEdge, ...]

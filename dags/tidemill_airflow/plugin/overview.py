@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
+from typing import Any
 
 from tidemill.checkpoint.doctor.advice_rule import TUNING
 from tidemill.checkpoint.doctor.measured import backlog_of, falls_behind
 from tidemill.checkpoint.doctor.read_measured import batches_of
 from tidemill.checkpoint.holds import Hold
 from tidemill.checkpoint.query_report import QueryReport
+from tidemill.checkpoint.status import Status
 from tidemill.control.stream_status import PipelineState
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill_airflow.links import runbook_address
@@ -19,6 +21,8 @@ from tidemill_airflow.place import Place
 from tidemill_airflow.plugin.access import dag_of
 from tidemill_airflow.plugin.answers import Health, HoldSeen, PipelineRow
 from tidemill_airflow.plugin.data_loss import DataLoss, data_loss_of
+from tidemill_airflow.plugin.due import why_overdue
+from tidemill_airflow.plugin.failed_run import FailedRun, failed_run_of, words_of_error
 
 # Batches in a sparkline.
 SPARKLINE = 30
@@ -33,9 +37,9 @@ class Seen:
 
     Args:
         spec: Its declaration; None if it cannot be read.
-        holds: What forbids its start.
+        holds: What forbids its next start, whether it runs or not.
         report: What its driver says of its query.
-        rates: Rows a second of its newest batches.
+        rates: Rows a second of its newest batches: what came in; of an incremental run what it worked off.
         lags: Records that waited after each, of the slowest partition; none where the source does not tell.
     """
 
@@ -51,10 +55,30 @@ class Seen:
         """The pipeline."""
         return self.state.facts.pipeline
 
+    @property
+    def current(self) -> Status | None:
+        """What still holds of its status: of a stream while its driver runs; what a run left stays."""
+        return self.state.status if self.state.facts.mode == "incremental" else self.state.own_status
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it does not run, and must not start."""
+        return bool(self.holds) and self.state.facts.running is None
+
     @cached_property
     def loss(self) -> DataLoss | None:
         """How long until what it has not read may be gone; None where nothing can be told."""
         return data_loss_of(self.state.status, self.spec, self.state.facts.now)
+
+    @cached_property
+    def failed_run(self) -> FailedRun | None:
+        """The newest run of an incremental pipeline, if it failed."""
+        return failed_run_of(self.state.facts)
+
+    @cached_property
+    def overdue(self) -> str:
+        """That an incremental pipeline should have read again by now; empty if not."""
+        return "" if self.spec is None else why_overdue(self.state.facts, self.spec.run)
 
     @cached_property
     def growing_backlog(self) -> tuple[int, int] | None:
@@ -69,7 +93,7 @@ class Seen:
 def row_of(seen: Seen, place: Place) -> PipelineRow:
     """One pipeline in the overview."""
     facts, status, spec = seen.state.facts, seen.state.status, seen.spec
-    loss, runbook = seen.loss, runbook_of(seen)
+    loss, runbook, current = seen.loss, runbook_of(seen), seen.current
     return PipelineRow(
         name=seen.name,
         dag_id=dag_of(place, seen.name, facts.mode),
@@ -82,9 +106,9 @@ def row_of(seen: Seen, place: Place) -> PipelineRow:
         runbook=runbook,
         runbook_url=runbook_address(runbook),
         desired=seen.state.wish,
-        lag=None if status is None else status.lag,
-        lags=tuple(seen.lags[-SPARKLINE:]),
-        rate=tuple(seen.rates[-SPARKLINE:]),
+        lag=None if current is None else current.lag,
+        lags=() if current is None else tuple(seen.lags[-SPARKLINE:]),
+        rate=() if current is None else tuple(seen.rates[-SPARKLINE:]),
         batch_id=None if status is None else status.batch_id,
         batch_milliseconds=None if status is None else status.batch_milliseconds,
         trigger_seconds=facts.trigger.total_seconds() if facts.mode == "stream" else None,
@@ -102,24 +126,24 @@ def health_of(seen: Seen) -> Health:
     """What a person must know, in one of four colours."""
     state, facts = seen.state, seen.state.facts
     level = None if seen.loss is None else seen.loss.level
-    if state.decision.needs_human or state.stall is not None or _has_failed(seen) or level == "urgent":
+    has_failed = state.stall is not None or seen.failed_run is not None
+    if state.decision.needs_human or has_failed or level == "urgent":
         return "bad"
     if seen.holds:
-        return "bad" if facts.is_wanted else "warn"
-    if level == "warn":
+        return "bad" if facts.is_wanted and seen.is_held else "warn"
+    if level == "warn" or seen.overdue:
         return "warn"
     if facts.running is None and not facts.is_wanted:
         return "good" if facts.mode == "incremental" else "off"
     is_late = is_slow(seen) or seen.growing_backlog is not None
-    return (
-        "warn" if state.decision.action in ("wait", "unseen") or _waits_for_help(seen) or is_late else "good"
-    )
+    is_away = state.decision.action in ("start", "wait", "unseen")
+    return "warn" if is_away or _error_of(seen) is not None or is_late else "good"
 
 
 def state_of(seen: Seen) -> str:
     """In one word or two."""
     state, facts = seen.state, seen.state.facts
-    if seen.holds and facts.running is None:
+    if seen.is_held:
         return "held"
     if state.decision.needs_human:
         return {"hold": "crashed", "refused": "refused"}.get(state.decision.action, "failed")
@@ -135,8 +159,10 @@ def state_of(seen: Seen) -> str:
 def _resting(seen: Seen) -> str:
     """Of a pipeline without a driver that is in no trouble."""
     facts = seen.state.facts
-    if _has_failed(seen):
+    if seen.failed_run is not None:
         return "failed"
+    if seen.overdue:
+        return "overdue"
     if facts.mode == "incremental":
         return "by schedule" if facts.desired is None else facts.desired.state
     if facts.is_wanted:
@@ -145,22 +171,27 @@ def _resting(seen: Seen) -> str:
 
 
 def reason_of(seen: Seen) -> str:
-    """Why, for a person; what may be lost on a line of its own."""
+    """Why, for a person; what comes beside it on lines of their own."""
     loss = "" if seen.loss is None else seen.loss.warning
-    return "\n".join(filter(None, (_reason(seen), loss)))
+    next_start = f"its next start is refused: {_why_held(seen)}" if seen.holds and not seen.is_held else ""
+    return "\n".join(filter(None, (_reason(seen), next_start, loss)))
 
 
 def _reason(seen: Seen) -> str:
     state = seen.state
-    if seen.holds and state.facts.running is None:
-        return "; ".join(f"{hold.why} (by {hold.by})" for hold in seen.holds)
+    if seen.is_held:
+        return _why_held(seen)
     if state.decision.needs_human:
         return state.decision.reason
     if state.stall is not None:
         return state.stall.words(state.facts.now)
-    error = None if state.status is None else state.status.error
-    if error is not None and (_waits_for_help(seen) or _has_failed(seen)):
-        return f"{error.get('id', '')} {error.get('problem', '')}".strip()
+    if seen.failed_run is not None:
+        return seen.failed_run.cause
+    error = _error_of(seen)
+    if error is not None:
+        return words_of_error(error)
+    if seen.overdue:
+        return seen.overdue
     if seen.growing_backlog is not None:
         before, now = seen.growing_backlog
         return f"falls behind: its slowest partition was {before:,} records behind, and is {now:,} by now"
@@ -170,37 +201,39 @@ def _reason(seen: Seen) -> str:
     return "" if is_as_planned else state.decision.reason
 
 
+def _why_held(seen: Seen) -> str:
+    return "; ".join(f"{hold.why} (by {hold.by})" for hold in seen.holds)
+
+
 def runbook_of(seen: Seen) -> str:
     """The page for what is wrong."""
-    if seen.holds and seen.state.facts.running is None:
+    if seen.is_held:
         return "hold"
     if seen.state.decision.runbook:
         return seen.state.decision.runbook
     if seen.state.stall is not None:
         return seen.state.stall.runbook
+    if seen.failed_run is not None and seen.failed_run.runbook:
+        return seen.failed_run.runbook
+    if seen.holds:
+        return "hold"
     if seen.loss is not None and seen.loss.warning:
         return "retention-expired"
     return "" if seen.growing_backlog is None else TUNING
 
 
 def is_slow(seen: Seen) -> bool:
-    """Whether a stream's newest batch took clearly longer than its trigger."""
-    status, trigger = seen.state.status, seen.state.facts.trigger
+    """Whether the newest batch of a running stream took clearly longer than its trigger."""
+    status, trigger = seen.state.own_status, seen.state.facts.trigger
     if status is None or status.batch_milliseconds is None or seen.state.facts.mode != "stream":
         return False
     return timedelta(milliseconds=status.batch_milliseconds) > max(trigger, timedelta(seconds=1)) * SLOW_SHARE
 
 
-def _waits_for_help(seen: Seen) -> bool:
+def _error_of(seen: Seen) -> dict[str, Any] | None:
+    """What a running driver cannot go on for."""
     status = seen.state.status
-    return seen.state.facts.running is not None and status is not None and status.error is not None
-
-
-def _has_failed(seen: Seen) -> bool:
-    """Of an incremental pipeline: its last run has, and Airflow may have given up."""
-    facts, status = seen.state.facts, seen.state.status
-    is_bounded = facts.mode == "incremental" and facts.running is None
-    return is_bounded and status is not None and status.state == "failed"
+    return None if seen.state.facts.running is None or status is None else status.error
 
 
 def _hold(hold: Hold) -> HoldSeen:

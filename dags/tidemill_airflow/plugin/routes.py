@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
@@ -35,6 +36,7 @@ from tidemill_airflow.plugin.answers import (
 from tidemill_airflow.plugin.graph import graph_of
 from tidemill_airflow.plugin.graph_answers import Graph
 from tidemill_airflow.plugin.kept_answers import KeptAnswers
+from tidemill_airflow.plugin.outdated import problem_of, reconcile_warning
 from tidemill_airflow.plugin.overview import Seen, row_of
 from tidemill_airflow.plugin.snapshot import Look, Snapshot
 from tidemill_airflow.plugin.timeline import checkpoints_of
@@ -102,6 +104,10 @@ class Shown:
             yield self.app.state.snapshot.plane()
 
 
+def _problem(look: Look) -> str:
+    return problem_of(look.at, look.problem, datetime.now(UTC))
+
+
 def _visible(viewer: Viewer, look: Look, names: Iterable[str]) -> dict[str, Seen]:
     seen = {name: look.seen[name] for name in names}
     dags = {name: dag_of(look.place, name, each.state.facts.mode) for name, each in seen.items()}
@@ -134,7 +140,9 @@ def overview(viewer: LoggedIn, snapshot: Looked) -> Overview:
     return Overview(
         environment=look.place.environment_name,
         at=look.at,
-        problem=look.problem,
+        problem=_problem(look),
+        reconciled_at=look.reconciled_at,
+        warning=reconcile_warning(look.at, look.reconciled_at, look.streams_wanted),
         pipelines=tuple(row_of(each, look.place) for each in seen.values()),
     )
 
@@ -143,7 +151,8 @@ def overview(viewer: LoggedIn, snapshot: Looked) -> Overview:
 def graph(viewer: LoggedIn, snapshot: Looked) -> Graph:
     """Pipelines, and what they read and write."""
     look = snapshot.newest()
-    return graph_of(_visible(viewer, look, look.seen))
+    found = graph_of(_visible(viewer, look, look.seen))
+    return found.model_copy(update={"at": look.at, "problem": _problem(look)})
 
 
 @api.get("/pipelines/{pipeline}")
@@ -151,6 +160,8 @@ def pipeline(shown: OnePipeline) -> PipelineView:
     """One pipeline, with the buttons that the viewer may press."""
     seen, spec, status = shown.seen, shown.seen.spec, shown.seen.state.status
     return PipelineView(
+        at=shown.look.at,
+        problem=_problem(shown.look),
         row=row_of(seen, shown.look.place),
         description="" if spec is None else spec.description,
         source="" if spec is None else ", ".join(one.source.kind for one in spec.streams.values()),

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from tidemill.checkpoint.holds import read_holds
 from tidemill.checkpoint.query_report import read_query_report
+from tidemill.control.decide.reconcile_record import read_record
 from tidemill.control.plane import ControlPlane
 from tidemill.control.stream_status import READERS, PipelineState, all_states
 from tidemill.errors import SpecError, TidemillError
@@ -58,6 +59,7 @@ class Look:
         history: Newest batches of each.
         problem: Why it failed; empty if it did not. Then the rest is of the look before.
         place: Which project and environment they are of.
+        reconciled_at: When the newest reconciliation ended; None if none is known.
     """
 
     at: datetime | None = None
@@ -66,6 +68,12 @@ class Look:
     history: Mapping[str, tuple[HistoryPoint, ...]] = field(default_factory=dict)
     problem: str = ""
     place: Place = NOWHERE
+    reconciled_at: datetime | None = None
+
+    @property
+    def streams_wanted(self) -> bool:
+        """Whether any stream should run."""
+        return any(each.state.facts.is_wanted for each in self.seen.values())
 
 
 class Snapshot:
@@ -125,13 +133,19 @@ class Snapshot:
         """Look now."""
         began = time.monotonic()
         try:
-            seen = _look_at_all(self.plane(), self._spec_of)
+            plane = self.plane()
+            seen = _look_at_all(plane, self._spec_of)
             history = {
                 name: merged(self._look.history.get(name, ()), each.report) for name, each in seen.items()
             }
-            seen = {name: _with_recent(each, history[name]) for name, each in seen.items()}
+            seen = {name: with_recent(each, history[name]) for name, each in seen.items()}
             took = time.monotonic() - began
-            self._look = Look(datetime.now(UTC), took, seen, history, place=self._place)
+            # The next reconciliation mends a damaged record; until then the one before counts.
+            record = _readable(lambda: read_record(plane.store, plane.layout))
+            reconciled_at = self._look.reconciled_at if record is None else record.ended_at
+            self._look = Look(
+                datetime.now(UTC), took, seen, history, place=self._place, reconciled_at=reconciled_at
+            )
         except Exception as error:  # noqa: BLE001  # an entry point: the page says what is wrong
             log.warning("the streams cannot be looked at: %s", error)
             with self._lock:
@@ -164,7 +178,7 @@ def _look_at_all(
 ) -> dict[str, Seen]:
     def seen(state: PipelineState) -> Seen:
         name = state.facts.pipeline
-        holds = () if state.facts.running else read_holds(plane.store, plane.layout, name)
+        holds = read_holds(plane.store, plane.layout, name)
         report = _readable(lambda: read_query_report(plane.store, plane.layout, name))
         return Seen(state, spec_of(plane, name), tuple(holds), report)
 
@@ -172,8 +186,12 @@ def _look_at_all(
         return {each.name: each for each in readers.map(seen, all_states(plane))}
 
 
-def _with_recent(seen: Seen, points: tuple[HistoryPoint, ...]) -> Seen:
-    rates = tuple(round(point.processed_rate or 0.0, 1) for point in points)
+def with_recent(seen: Seen, points: tuple[HistoryPoint, ...]) -> Seen:
+    """A pipeline with the rates and the lag of its newest batches."""
+    # What a stream works off, it does within a part of its trigger: what flows is what comes in.
+    is_run = seen.state.facts.mode == "incremental"
+    told = (point.processed_rate if is_run else point.input_rate for point in points)
+    rates = tuple(round(rate, 1) for rate in told if rate is not None)
     lags = tuple(point.lag for point in points if point.lag is not None)
     return replace(seen, rates=rates, lags=lags)
 

@@ -32,6 +32,7 @@ class Status(BaseModel):
             crash; nobody but Spark counts rows, and with `continuous` nobody does.
         progress_within_seconds: How long a stream may run without progress.
         source_retention_seconds: How long the source keeps records, where its broker has told.
+        source_keeps_for_ever: Whether the broker has told that it keeps them for ever.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -65,6 +66,7 @@ class Status(BaseModel):
     trigger: str = Field("", exclude_if=lambda kind: not kind)
     progress_within_seconds: float | None = None
     source_retention_seconds: float | None = None
+    source_keeps_for_ever: bool = False
 
     def age(self, now: datetime | None = None) -> timedelta:
         """Time since the driver last wrote this."""

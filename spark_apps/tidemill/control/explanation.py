@@ -179,11 +179,18 @@ def _progress(status: Status, now: datetime) -> Iterator[str]:
             f"{status.lag:,} records wait at its source." if status.lag else "It has read all that there is."
         )
     left = time_to_data_loss(status, now)
-    if left is not None and left > 0:
-        kept = short_duration(timedelta(seconds=left))
-        yield f"What it has not read stays at its source for {kept} at least."
-    elif left is not None:
-        yield "Records that it has not read may be gone from its source."
+    if left is not None:
+        yield _unread_left(status, left)
+
+
+def _unread_left(status: Status, seconds: float) -> str:
+    """How long what it has not read stays at its source."""
+    if seconds <= 0:
+        return "Records that it has not read may be gone from its source."
+    left = short_duration(timedelta(seconds=seconds))
+    if status.caught_up_at is None:
+        return f"It has never read all: what it has not read may be gone in {left}, or before."
+    return f"What it has not read stays at its source for {left} at least."
 
 
 def _waits_for(pipeline: Pipeline, state: PipelineState) -> Iterator[str]:

@@ -33,7 +33,7 @@ from tidemill.storage.store import Store
 REFRESH_SECONDS = 60.0
 
 # What is the pipeline's, not one driver's: the next one goes on from it.
-_HANDED_ON = ("progressed_at", "caught_up_at", "source_retention_seconds")
+_HANDED_ON = ("progressed_at", "caught_up_at", "source_retention_seconds", "source_keeps_for_ever")
 
 log = structlog.get_logger()
 
@@ -99,9 +99,9 @@ class Reporter(StreamingQueryListener):
 
         No sign of life: a driver that hangs asks, too.
         """
-        seconds = None if retention is None else retention.total_seconds()
-        if seconds != self.status.source_retention_seconds:
-            self._keep(source_retention_seconds=seconds)
+        told = (None if retention is None else retention.total_seconds(), retention is None)
+        if told != (self.status.source_retention_seconds, self.status.source_keeps_for_ever):
+            self._keep(source_retention_seconds=told[0], source_keeps_for_ever=told[1])
 
     def progressed(self) -> bool:
         """Whether a batch ended since the last call."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.support.declared import declared
 from tidemill.checkpoint.current import Current
 from tidemill.checkpoint.reading.state_folder import GenerationFiles, StateFolder
+from tidemill.checkpoint.retention.clock import SourceRetention, shortest_of_brokers
 from tidemill.checkpoint.retention.policy import reach_findings
 from tidemill.checkpoint.retention.rule import (
     DEFAULT_REWINDABLE,
@@ -25,6 +26,7 @@ from tidemill.checkpoint.retention.rule import (
     table_properties,
 )
 from tidemill.engine.session_conf import session_conf
+from tidemill.spec.project import Pipeline
 from tidemill.spec.units import format_duration
 
 FOLDER = Path("/nowhere")
@@ -151,3 +153,30 @@ def test_new_tables_keep_longer_only_where_deltas_own_defaults_are_too_short() -
         "delta.logRetentionDuration": "interval 984 hours",
         "delta.deletedFileRetentionDuration": "interval 984 hours",
     }
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ([timedelta(days=2), None], "2 days"),
+        ([timedelta(days=2), "silent"], "2 days"),
+        ([None, None], "for ever"),
+        # It may keep less.
+        ([None, "silent"], "unknown"),
+        (["silent", "silent"], "unknown"),
+    ],
+)
+def test_a_source_keeps_for_ever_only_if_each_of_its_brokers_says_so(told: list[Any], expected: str) -> None:
+    sources = {name: {"kafka": {"topic": name}} for name in ("left", "right")}
+    pipeline = declared(FOLDER, source=None, sources=sources, transform="joined:join")
+    answers = iter(told)
+
+    def ask(_: Pipeline) -> SourceRetention | None:
+        keeps = next(answers)
+        return None if keeps == "silent" else SourceRetention("topic", keeps, certain=True)
+
+    found = shortest_of_brokers(pipeline, ask)
+    words = (
+        "unknown" if found is None else "for ever" if found.keeps is None else format_duration(found.keeps)
+    )
+    assert words == expected

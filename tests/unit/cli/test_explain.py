@@ -137,6 +137,13 @@ def test_a_running_driver_is_told_with_what_it_waits_for(explained: SmallProject
         assert "12,000 records wait at its source." in told.stands
         assert "What it has not read stays at its source for 60 min at least." in told.stands
         assert told.waits_for == (waits,)
+    write_status(
+        plane.store,
+        plane.layout.status("orders"),
+        status.model_copy(update={**said, "caught_up_at": None, "progressed_at": status.updated_at}),
+    )
+    never = "It has never read all: what it has not read may be gone in 60 min, or before."
+    assert never in explain(explained).stands
 
 
 def test_a_stopped_stream_is_told_with_who_stopped_it(explained: SmallProject) -> None:

@@ -126,12 +126,18 @@ def test_what_is_the_pipelines_own_goes_on_to_the_next_driver(reporter: Reporter
     reporter.onQueryIdle(idle("1"))
     before = reporter.status
     assert (before.caught_up_at, before.source_retention_seconds) == (before.source_empty_at, 172_800)
+    assert not before.source_keeps_for_ever
     following = Reporter(reporter._store, reporter._path, before.model_copy(update={"caught_up_at": None}))
     following.goes_on_from(before)
     assert following.status.caught_up_at == before.caught_up_at
     # The topic keeps its records for ever by now. Asking is no sign of life: a driver that hangs asks, too.
     following.source_keeps(None)
-    assert following.status.source_retention_seconds is None
+    assert (following.status.source_retention_seconds, following.status.source_keeps_for_ever) == (None, True)
+    third = Reporter(
+        reporter._store, reporter._path, before.model_copy(update={"source_keeps_for_ever": False})
+    )
+    third.goes_on_from(following.status)
+    assert third.status.source_keeps_for_ever
     assert following.status.updated_at == before.updated_at
 
 

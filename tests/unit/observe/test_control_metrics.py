@@ -77,6 +77,13 @@ def test_time_to_data_loss_is_not_guessed(known: dict[str, Any]) -> None:
     assert ("tidemill_time_to_data_loss_seconds", "orders") not in values
 
 
+def test_time_to_data_loss_of_a_pipeline_that_never_read_all_runs_from_its_last_progress() -> None:
+    seen = status(progressed_at=NOW - 5 * HOUR, source_retention_seconds=6 * 3600)
+    values = told(PipelineSeen("orders", seen))
+    assert values["tidemill_time_to_data_loss_seconds", "orders"] == 3600 - 3
+    assert values["tidemill_data_loss_level", "orders", "urgent"] == 1
+
+
 def test_holds_and_drivers_are_counted_and_what_is_unreadable_is_said() -> None:
     values = told(
         PipelineSeen("orders", status(), holds=2),

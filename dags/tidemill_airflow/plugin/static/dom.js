@@ -28,6 +28,11 @@ export function note(health, words) {
   return el("p", { class: `note ${health}`, role: health === "bad" ? "alert" : null }, words);
 }
 
+// Notes in their place; those that stand there already stay, or a screen reader would read them out at each refresh.
+export function tell(place, notes) {
+  if (place.textContent !== notes.map((each) => each.textContent).join("")) place.replaceChildren(...notes);
+}
+
 export function table(label, headings, rows, attributes = {}) {
   const head = el("tr", {}, headings.map((heading) => el("th", { scope: "col" }, heading)));
   const body = rows.map((cells) => el("tr", {}, cells.map((cell) => (cell instanceof HTMLTableCellElement ? cell : el("td", {}, cell ?? "")))));

@@ -1,28 +1,31 @@
 // Pipelines and tables from left to right: what is fresh, what is stale.
 
 import { get } from "./api.js";
-import { el, svg } from "./dom.js";
+import { el, note, svg, tell } from "./dom.js";
 import { ago } from "./words.js";
 
 const BOX = { width: 190, height: 40, across: 276, down: 64, edge: 16 };
 
 export function graphView() {
   const picture = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Graph" });
-  const element = el("div", {}, el("p", { class: "faint" }, "Links say when a pipeline last read or committed. Dashed red is stale, with the pipeline whose trouble it is; so is all that is made of it. A box leads to its pipeline."), picture);
+  const problem = el("div");
+  const element = el("div", {}, el("p", { class: "faint" }, "Links say when a pipeline last read or committed. Dashed red is stale, with the pipeline whose trouble it is; so is all that is made of it. A box leads to its pipeline."), problem, picture);
   let shown = "";
 
   async function refresh() {
     const graph = await get("graph");
+    tell(problem, graph.problem ? [note("bad", graph.problem)] : []);
+    document.getElementById("as-of").textContent = graph.at ? `as of ${ago(graph.at)}` : "looking…";
     // Times are other ones at nearly each look; all else seldom.
-    const said = JSON.stringify(graph, (key, value) => (key === "at" ? undefined : value));
-    if (said === shown) return tell(graph.edges);
+    const said = JSON.stringify([graph.nodes, graph.edges], (key, value) => (key === "at" ? undefined : value));
+    if (said === shown) return tellAges(graph.edges);
     shown = said;
     const held = document.activeElement?.getAttribute?.("href");
     picture.replaceChildren(graph.nodes.length ? drawn(graph) : "There is no pipeline.");
     if (held) [...picture.querySelectorAll("a")].find((link) => link.getAttribute("href") === held)?.focus();
   }
 
-  function tell(edges) {
+  function tellAges(edges) {
     picture.querySelectorAll("svg > text.when").forEach((text, place) => { text.firstChild.data = wordsOf(edges[place]); });
   }
 

@@ -3,7 +3,7 @@
 
 import { get } from "./api.js";
 import { runbookOf } from "./airflow_links.js";
-import { badge, el, note } from "./dom.js";
+import { badge, el, note, tell } from "./dom.js";
 import { sparkline } from "./sparkline.js";
 import { ago, count, fixOf, rate, span } from "./words.js";
 
@@ -125,7 +125,8 @@ export function overviewView() {
 
   async function refresh() {
     newest = await get("pipelines");
-    problem.replaceChildren(...(newest.problem ? [note("bad", newest.problem)] : []));
+    const { warning } = newest;
+    tell(problem, [...(newest.problem ? [note("bad", newest.problem)] : []), ...(warning ? [note("bad", [`${warning.words} `, runbookOf(warning)])] : [])]);
     document.getElementById("as-of").textContent = newest.at ? `${newest.environment}, as of ${ago(newest.at)}` : "looking…";
     draw();
   }

@@ -19,10 +19,10 @@ export function pipelineView(name, dagId = null) {
   async function refresh() {
     const view = await part(name, "");
     if (dagId && view.row.dag_id !== dagId) throw new Error(`${dagId} is no DAG of the environment that this page shows`);
-    const said = JSON.stringify(view) + ago(view.row.committed_at);
+    const said = JSON.stringify({ ...view, at: null }) + ago(view.row.committed_at);
     if (said !== shown) drawHead(head, view);
     shown = said;
-    document.getElementById("as-of").textContent = view.message;
+    document.getElementById("as-of").textContent = [view.message, view.at ? `as of ${ago(view.at)}` : "looking…"].filter(Boolean).join(", ");
     charts.draw((await part(name, "history")).points);
     await Promise.all(sections.map((each) => each.refresh(view)));
   }
@@ -36,6 +36,7 @@ function drawHead(head, view) {
   const buttons = view.actions.map((action, place) => el("button", { type: "button", class: place === 0 && row.health === "bad" ? "main" : null, onclick: () => openTriggerForm(action) }, action.label));
   head.replaceChildren(
     el("div", { class: "bar" }, el("h1", {}, row.name), badge(row.health, row.state), airflowLink(dagPath(row.dag_id), `DAG ${row.dag_id}`)),
+    ...(view.problem ? [note("bad", view.problem)] : []),
     el("p", {}, view.description, el("span", { class: "faint" }, ` Owner: ${row.owner}.`)),
     ...(row.reason ? [note(row.health, [row.reason, row.runbook ? "\n" : null, runbookOf(row)])] : []),
     ...row.holds.map((hold) => holdNote(view, hold)),

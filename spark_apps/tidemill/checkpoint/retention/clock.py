@@ -113,20 +113,26 @@ def broker_findings(pipeline: str, source: SourceRetention, kept: Retention) -> 
 def shortest_of_brokers(
     pipeline: Pipeline, ask: Callable[[Pipeline], SourceRetention | None]
 ) -> SourceRetention | None:
-    """The shortest retention of all topics that a pipeline reads; None if no broker tells."""
-    kafka = (stream for stream in pipeline.streams.values() if stream.spec.source.is_kafka)
-    return shortest(found for stream in kafka if (found := ask(stream)) is not None)
+    """The shortest retention of all topics that a pipeline reads; None if no broker tells.
+
+    For ever only if each broker says so: one that is silent may keep less.
+    """
+    told = [ask(stream) for stream in pipeline.streams.values() if stream.spec.source.is_kafka]
+    found = shortest(each for each in told if each is not None)
+    return None if found is not None and found.keeps is None and None in told else found
 
 
 def time_to_data_loss(status: Status, now: datetime) -> float | None:
     """Seconds until records that were not read may be gone; None where that is not known.
 
     What is not read yet came after the pipeline had last read all that there was. So this is the least time
-    that is left: the oldest unread record may be younger.
+    that is left: the oldest unread record may be younger. Of a pipeline that has never read all, the last
+    progress alone is known, and the time counts from then: its oldest unread record may be older.
     """
-    if status.source_retention_seconds is None or status.caught_up_at is None:
+    since = status.caught_up_at or status.progressed_at
+    if status.source_retention_seconds is None or since is None:
         return None
-    return status.source_retention_seconds - (now - status.caught_up_at).total_seconds()
+    return status.source_retention_seconds - (now - since).total_seconds()
 
 
 def level_of(left: float, kept: float) -> Level:
