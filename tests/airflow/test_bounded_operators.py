@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -47,11 +48,11 @@ class Events:
 def context_of(task: str, times_cleared: int, plan: str = "") -> Any:
     """What Airflow gives a task of one DAG run, which a person has cleared so often."""
     names = {"dag_id": "bounded", "run_id": "manual-1"}
-    pulled = {"plan": {"digest": plan}}
+    pulled = {"plan": {"digest": plan}, "approve": None}
     ti = SimpleNamespace(**names, task_id=task, map_index=-1, xcom_pull=lambda task_ids: pulled[task_ids])
     return {
         "ti": ti,
-        "dag_run": SimpleNamespace(**names, clear_number=times_cleared),
+        "dag_run": SimpleNamespace(**names, clear_number=times_cleared, run_after=datetime.now(UTC)),
         "params": {"pipeline": "orders", "dry_run": False},
         "outlet_events": Events(),
     }
