@@ -22,7 +22,6 @@ from tidemill_airflow.plugin.access import LoggedIn, Viewer, dag_of
 from tidemill_airflow.plugin.actions import actions_of
 from tidemill_airflow.plugin.answers import (
     BackfillSeen,
-    Checkpoints,
     History,
     LedgerLine,
     LogTail,
@@ -40,6 +39,7 @@ from tidemill_airflow.plugin.outdated import problem_of, reconcile_warning
 from tidemill_airflow.plugin.overview import Seen, row_of
 from tidemill_airflow.plugin.snapshot import Look, Snapshot
 from tidemill_airflow.plugin.timeline import checkpoints_of
+from tidemill_airflow.plugin.timeline_answers import Checkpoints
 
 api = APIRouter()
 

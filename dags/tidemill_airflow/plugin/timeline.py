@@ -7,7 +7,7 @@ from tidemill.checkpoint.procedure.audit import AuditEntry, read_audit
 from tidemill.checkpoint.verbs.backup_manifest import Manifest, read_manifests
 from tidemill.control.plane import ControlPlane
 from tidemill.control.procedures.plan_words import kept_lines
-from tidemill_airflow.plugin.answers import AuditLine, BackupSeen, Checkpoints, GenerationSeen
+from tidemill_airflow.plugin.timeline_answers import AuditLine, BackupSeen, Checkpoints, GenerationSeen
 
 # Entries of the audit that are shown.
 AUDIT_LINES = 50
