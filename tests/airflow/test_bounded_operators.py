@@ -160,3 +160,18 @@ def test_a_cleared_run_tells_what_was_written_before_if_its_task_could_not(proje
     (table,) = task.finish(cleared, ended(plane, goal))
     assert (table["rows"], table["version"]) == (3, 0)
     assert [told["rows"] for told in cleared["outlet_events"].told] == [3]
+
+
+def test_a_retry_of_a_task_that_has_told_before_it_was_lost_tells_the_same(project: SmallProject) -> None:
+    """As when its worker was killed before Airflow had its word: the events went with it."""
+    from tidemill_airflow.bounded_operators import IncrementalRun
+
+    plane = project.plane()
+    task = IncrementalRun(task_id="run", place=place_of(plane), pipeline="daily", tables=["bronze/daily"])
+    goal = waits_for(lambda: task.execute(context_of("run", 0)))
+    told = task.finish(context_of("run", 0), ended(plane, goal))
+
+    again = context_of("run", 0)
+    assert waits_for(lambda: task.execute(again)) == goal
+    assert task.finish(again, ended(plane, goal)) == told
+    assert [extra["rows"] for extra in again["outlet_events"].told] == [3]
