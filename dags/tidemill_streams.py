@@ -42,7 +42,7 @@ with DAG(
     # It fails as long as a stream needs a human; a deployment that pauses what fails again and again
     # (`core.max_consecutive_failed_dag_runs_per_dag`) must not pause the one that looks.
     max_consecutive_failed_dag_runs=0,
-    # Visits end by themselves, one by one (tidemill/control/decide/streams.py: 4 minutes at most for all).
+    # Visits end by themselves, one by one (control/decide/all_streams.py: 4 minutes at most for all).
     dagrun_timeout=timedelta(minutes=5),
     doc_md=__doc__,
     tags=["tidemill", "streams"],

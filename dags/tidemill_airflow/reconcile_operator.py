@@ -80,7 +80,7 @@ class ReconcileStreams(BaseOperator):
         self._remember(context, after_telling(memory, report, tell_all(channels, notices, context)))
 
     def _reconcile(self, context: Context) -> list[Outcome]:
-        from tidemill.control.decide.streams import reconcile_streams
+        from tidemill.control.decide.all_streams import reconcile_streams
         from tidemill.control.decide.visit import Outcome, undecided
 
         run = context["dag_run"]

@@ -19,7 +19,7 @@ from tidemill.checkpoint.upgrade.verdict import Verdict
 from tidemill.control.ask import stream_request
 from tidemill.control.ask.goal import Goal
 from tidemill.control.ask.stream_request import StreamRequest, carry_out
-from tidemill.control.decide.streams import reconcile_streams
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.errors import UsageError
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from tidemill.checkpoint.desired import Desired, write_desired
 from tidemill.checkpoint.doctor.examine import Advised
 from tidemill.checkpoint.holds import Hold, drop_hold, take_hold
 from tidemill.checkpoint.status import read_status
-from tidemill.control.decide.streams import reconcile_streams
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.driver_command import DriverRun
 from tidemill.spec.project import Environment, resolve_pipeline
 from tidemill.storage.store import Store

@@ -18,7 +18,7 @@ from tests.support.small_project import SmallProject, small_project
 from tests.support.streams_server import streams_server
 from tidemill.checkpoint.desired import Desired, write_desired
 from tidemill.checkpoint.status import read_status
-from tidemill.control.decide.streams import reconcile_streams
+from tidemill.control.decide.all_streams import reconcile_streams
 
 READS_ORDERS = """
 description: Sums of orders.

@@ -36,7 +36,7 @@ from tests.support.small_project import STREAM, SmallProject
 from tidemill.checkpoint.desired import Desired, write_desired
 from tidemill.checkpoint.receipts import Receipt, write_receipt
 from tidemill.checkpoint.status import Status, write_status
-from tidemill.control.decide.streams import reconcile_streams
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.kubernetes.client import KubernetesClient
 from tidemill.control.local.driver_record import DriverRecord, write_record

@@ -20,8 +20,8 @@ from tests.support.stream_requests import AT_ONCE, by_name
 from tidemill.checkpoint.holds import Hold, take_hold
 from tidemill.checkpoint.query_report import write_query_report
 from tidemill.checkpoint.status import Status, write_status
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.decide.reconcile_record import keep_record, read_record
-from tidemill.control.decide.streams import reconcile_streams
 from tidemill.control.plane import ControlPlane
 from tidemill.dev.ports import free_ports
 from tidemill.engine.http_port import Answer, HttpPort, json_answer, serve

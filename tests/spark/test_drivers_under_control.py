@@ -21,7 +21,7 @@ from tidemill.control.ask.goal import Goal, prove
 from tidemill.control.ask.proof import Proof
 from tidemill.control.ask.stream_request import StreamRequest, Verb, carry_out
 from tidemill.control.ask.takeover import plan_takeover, take_over
-from tidemill.control.decide.streams import reconcile_streams
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.local.process_identity import ProcessIdentity
 from tidemill.control.local.process_session import session_members

@@ -10,7 +10,7 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.lake import Lake
 from tests.support.stream_requests import AT_ONCE
-from tidemill.control.decide.streams import reconcile_streams
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.decide.visit import Outcome
 from tidemill.control.plane import ControlPlane, open_control_plane
 from tidemill.spec.project import load_environment

@@ -16,7 +16,7 @@ from tidemill.checkpoint.holds import Hold, take_hold
 from tidemill.checkpoint.procedure.audit import AuditEntry, write_audit
 from tidemill.checkpoint.status import read_status
 from tidemill.checkpoint.verbs.backup_manifest import Manifest, backup_folder, digest_of
-from tidemill.control.decide.streams import reconcile_streams
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.plane import ControlPlane
 
 # What would run if any text of ours became a part of the page.

@@ -31,7 +31,7 @@ from tidemill.cli import (
     schema,
     source,
     status,
-    streams,
+    stream_verbs,
     table,
     upgrade,
     validate,
@@ -52,7 +52,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verbs in (init, validate, plan, run, status, explain, streams, watch, ledger, query, graph):
+for verbs in (init, validate, plan, run, status, explain, stream_verbs, watch, ledger, query, graph):
     verbs.add_to(app)
 for group in (
     queries,

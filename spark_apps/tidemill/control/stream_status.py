@@ -13,7 +13,7 @@ from tidemill.control.decide.endings import is_status_of
 from tidemill.control.decide.facts import Facts
 from tidemill.control.decide.progress import Stall, stall_of
 from tidemill.control.decide.reconcile import Decision, Reconciler
-from tidemill.control.decide.stream_facts import gather_facts
+from tidemill.control.decide.stream_facts import gather_stream_facts
 from tidemill.control.decide.suspension import wish_of
 from tidemill.control.plane import ControlPlane
 from tidemill.control.runtime import MainSlot, is_held
@@ -97,7 +97,7 @@ def _state(
 ) -> PipelineState:
     now = datetime.now(UTC)
     try:
-        facts = gather_facts(plane, pipeline, now, slot)
+        facts = gather_stream_facts(plane, pipeline, now, slot)
     except TidemillError as error:
         failed = Decision("failed", str(error), runbook=error.runbook)
         return PipelineState(Facts(pipeline, now, problem=error), failed, None, owner)

@@ -15,7 +15,7 @@ from tidemill.checkpoint.status import Status
 from tidemill.engine import http_port
 from tidemill.engine.driver_metrics import DriverFacts, driver_samples
 from tidemill.engine.http_port import Answer, HttpPort, json_answer, text_answer
-from tidemill.engine.liveness import Verdict, alive, ready
+from tidemill.engine.liveness import Probe, alive, ready
 from tidemill.metrics import CONTENT_TYPE, exposition
 
 PATHS = "/healthz, /readyz, /status, /metrics, /queries, /progress and /explain"
@@ -60,7 +60,7 @@ def answer(path: str, view: DriverView) -> Answer:
     return text_answer(404, f"there are {PATHS}")
 
 
-def _probe(verdict: Verdict) -> Answer:
+def _probe(verdict: Probe) -> Answer:
     return text_answer(200 if verdict.good else 503, verdict.reason)
 
 

@@ -21,7 +21,7 @@ LEAST_SILENCE = timedelta(minutes=15)
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Probe:
     """The answer of a probe.
 
     Args:
@@ -33,7 +33,7 @@ class Verdict:
     reason: str
 
 
-def alive(state: str, silence: timedelta, trigger: timedelta | None) -> Verdict:
+def alive(state: str, silence: timedelta, trigger: timedelta | None) -> Probe:
     """Whether the driver shows that it lives: it works, or says itself why it cannot.
 
     Every change of the status is a sign of life, also `waiting` for an unavailable source, which the driver
@@ -48,22 +48,22 @@ def alive(state: str, silence: timedelta, trigger: timedelta | None) -> Verdict:
     """
     allowed = LEAST_SILENCE if trigger is None else max(LEAST_SILENCE, SILENT_TRIGGERS * trigger)
     if silence > allowed:
-        return Verdict(False, f"{state}, and no sign of life for {_seconds(silence)}")
-    return Verdict(True, f"{state}, last sign of life {_seconds(silence)} ago")
+        return Probe(False, f"{state}, and no sign of life for {_seconds(silence)}")
+    return Probe(True, f"{state}, last sign of life {_seconds(silence)} ago")
 
 
-def ready(status: Status) -> Verdict:
+def ready(status: Status) -> Probe:
     """Whether the driver has committed a batch, or has read all that there is."""
     if status.state in ("stopped", "failed"):
-        return Verdict(False, status.state)
+        return Probe(False, status.state)
     if status.batch_committed_at is not None:
         if status.trigger:
             words = f"without batches ({status.trigger}), at least once: note {status.batch_id} is there"
-            return Verdict(True, words)
-        return Verdict(True, f"batch {status.batch_id} is committed")
+            return Probe(True, words)
+        return Probe(True, f"batch {status.batch_id} is committed")
     if status.state == "waiting" and status.error is None:
-        return Verdict(True, "there is nothing to read")
-    return Verdict(False, f"{status.state}, no batch is committed yet")
+        return Probe(True, "there is nothing to read")
+    return Probe(False, f"{status.state}, no batch is committed yet")
 
 
 def _seconds(duration: timedelta) -> str:

@@ -15,8 +15,8 @@ from tests.support.stream_requests import AT_ONCE, by_name, request, until_ended
 from tidemill.checkpoint.desired import Desired, write_desired
 from tidemill.checkpoint.holds import Hold, take_hold
 from tidemill.control.ask.stream_request import StreamRequest, carry_out
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.decide.report import Report, report_of
-from tidemill.control.decide.streams import reconcile_streams
 from tidemill.control.decide.visit import Outcome
 from tidemill.control.plane import ControlPlane
 from tidemill.control.runtime import Runtime, StartedDriver

@@ -14,9 +14,9 @@ from tests.support.fake_driver import fake_driver_command
 from tests.support.small_project import ENVIRONMENT, SmallProject
 from tests.support.stream_requests import AT_ONCE, by_name, request, until_ended
 from tidemill.control.ask.stream_request import carry_out
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.decide.remembered import with_ending
 from tidemill.control.decide.restart_policy import backoff
-from tidemill.control.decide.streams import reconcile_streams
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.local.driver_record import START_GRACE, read_record, write_record
 from tidemill.control.local.local_runtime import LocalRuntime

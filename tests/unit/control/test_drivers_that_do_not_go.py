@@ -15,7 +15,7 @@ from tidemill.checkpoint.receipts import newest_receipt
 from tidemill.control.ask.goal import Goal
 from tidemill.control.ask.proof import prove_stopped
 from tidemill.control.ask.stream_request import StreamRequest, Verb, carry_out, end_overdue
-from tidemill.control.decide.streams import reconcile_streams
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.local.drain_note import write_drain_note
 from tidemill.control.local.driver_record import read_record

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.support.small_project import SmallProject
 from tests.support.stream_requests import AT_ONCE, until_ended
-from tidemill.control.decide.streams import reconcile_streams
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.driver_command import DriverRun, driver_command
 from tidemill.control.local.local_runtime import LocalRuntime
 from tidemill.spec.project import Environment

@@ -10,8 +10,8 @@ from tests.support.stream_requests import until_ended
 from tidemill.checkpoint.holds import Hold, drop_hold, take_hold
 from tidemill.checkpoint.procedure.journal import alive_path
 from tidemill.checkpoint.procedure.sign_of_life import DEAD_AFTER, SignOfLife
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.decide.reconcile import Decision
-from tidemill.control.decide.streams import reconcile_streams
 from tidemill.names import Layout
 from tidemill.storage.store import Store
 

@@ -11,9 +11,9 @@ from tests.support.small_project import ENVIRONMENT, STREAM, SmallProject
 from tests.support.stream_requests import AT_ONCE, request, until_ended
 from tidemill.checkpoint.status import read_status
 from tidemill.control.ask.stream_request import carry_out
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.decide.remembered import Remembered, remembered_in
 from tidemill.control.decide.report import Report, report_of
-from tidemill.control.decide.streams import reconcile_streams
 from tidemill.control.decide.visit import Outcome
 
 NAME, OTHER = "orders", "other"

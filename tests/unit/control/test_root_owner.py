@@ -25,7 +25,7 @@ from tidemill.control.ask.bounded_run import start_bounded
 from tidemill.control.ask.goal import Goal, prove
 from tidemill.control.ask.stream_request import begin, end_overdue
 from tidemill.control.ask.takeover import plan_takeover, take_over
-from tidemill.control.decide.streams import reconcile_streams
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.local import local_identity
 from tidemill.control.plane import ControlPlane

@@ -9,7 +9,7 @@ import pytest
 from tests.support.small_project import SmallProject
 from tidemill.checkpoint.desired import Desired, read_desired, write_desired
 from tidemill.control.ask.stream_request import StreamRequest, Verb, begin, carry_out
-from tidemill.control.decide.streams import reconcile_streams
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.errors import UsageError
 
 

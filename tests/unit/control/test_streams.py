@@ -16,8 +16,8 @@ from tidemill.checkpoint.desired import read_desired
 from tidemill.checkpoint.status import read_status, write_status
 from tidemill.control.ask.goal import Goal, prove
 from tidemill.control.ask.stream_request import begin, carry_out
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.decide.restart_policy import class_of
-from tidemill.control.decide.streams import reconcile_streams
 from tidemill.control.plane import ControlPlane
 from tidemill.control.stream_status import pipeline_states
 from tidemill.errors import UsageError

@@ -13,8 +13,8 @@ from tests.support.stream_requests import by_name, request, settled, until_ended
 from tidemill.checkpoint.desired import Desired, read_desired, write_desired
 from tidemill.control.ask.goal import Goal, prove
 from tidemill.control.ask.stream_request import StreamRequest, begin, carry_out
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.decide.report import Report, report_of
-from tidemill.control.decide.streams import reconcile_streams
 from tidemill.control.decide.suspension import parse_until
 from tidemill.control.plane import ControlPlane
 from tidemill.errors import UsageError

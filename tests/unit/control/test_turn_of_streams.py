@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.small_project import ENVIRONMENT, SmallProject
 from tidemill.control.decide import turn_of_streams
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.decide.side_by_side import Limits
-from tidemill.control.decide.streams import reconcile_streams
 from tidemill.control.decide.turn_of_streams import WaveOnDemand, wave_now
 from tidemill.control.decide.visit import utc_now
 from tidemill.control.decide.waves import Wave
@@ -39,7 +39,7 @@ def test_the_wave_is_not_counted_where_nothing_is_to_be_replaced(
     project: SmallProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted: list[Any] = []
-    monkeypatch.setattr("tidemill.control.decide.streams.wave_now", lambda *asked: counted.append(asked))
+    monkeypatch.setattr("tidemill.control.decide.all_streams.wave_now", lambda *asked: counted.append(asked))
     project.environ(ENVIRONMENT + "on_change: restart\n")
     project.declare("orders")
     assert [outcome.decision.action for outcome in reconcile_streams(project.plane())] == ["start"]

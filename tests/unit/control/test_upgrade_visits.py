@@ -20,7 +20,7 @@ from tidemill.checkpoint.upgrade.version import KeptState, PlannedVersion, kept_
 from tidemill.control.ask.goal import prove
 from tidemill.control.ask.proof import Proof
 from tidemill.control.ask.stream_request import StreamRequest, begin, carry_out
-from tidemill.control.decide.streams import reconcile_streams
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.decide.visit import Outcome
 from tidemill.control.local.local_runtime import LocalRuntime
 from tidemill.control.plane import ControlPlane

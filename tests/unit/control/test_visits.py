@@ -16,8 +16,8 @@ from tests.support.troubled_stores import FlakyStore, HangingStore
 from tidemill.checkpoint.desired import Desired, write_desired
 from tidemill.control.ask.goal import Goal
 from tidemill.control.ask.stream_request import carry_out
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.decide.side_by_side import Limits, side_by_side
-from tidemill.control.decide.streams import reconcile_streams
 from tidemill.control.decide.visit import LOOKS
 from tidemill.control.local.drain_note import drain_note
 from tidemill.control.plane import ControlPlane

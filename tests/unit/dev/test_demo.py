@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.support.small_project import ENVIRONMENT, INCREMENTAL, small_project
-from tidemill.control.decide.streams import reconcile_streams
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.plane import COMMAND_VARIABLE
 from tidemill.dev.demo import Demo, stop_demo

@@ -24,8 +24,8 @@ from tests.support.stream_requests import settled
 from tidemill.checkpoint.holds import Hold, take_hold
 from tidemill.checkpoint.status import Status, write_status
 from tidemill.control.ask.goal import Goal
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.decide.reconcile_record import ReconcileRecord, keep_record
-from tidemill.control.decide.streams import reconcile_streams
 from tidemill.engine.http_port import serve
 from tidemill.metrics import CONTROL_METRICS, DRIVER_METRICS
 from tidemill.observe.exporter import Exporter, Watched

@@ -19,7 +19,7 @@ from tidemill.control.decide.facts import Facts
 from tidemill.control.decide.hung import NO_PROGRESS_PAGE
 from tidemill.control.decide.progress import stall_of
 from tidemill.control.decide.reconcile import Reconciler
-from tidemill.control.decide.stream_facts import gather_facts
+from tidemill.control.decide.stream_facts import gather_stream_facts
 from tidemill.spec.restarts import RestartPolicy
 
 STATUS = "tidemill status PIPELINE"
@@ -63,7 +63,7 @@ def next_stop_is_clean(patient: Patient) -> None:
 
 def facts_of(patient: Patient) -> Facts:
     plane = patient.plane
-    return gather_facts(plane, "orders", datetime.now(UTC), plane.look_at("orders"))
+    return gather_stream_facts(plane, "orders", datetime.now(UTC), plane.look_at("orders"))
 
 
 def crashed(times: int, progressed: bool) -> Act:

@@ -11,8 +11,8 @@ from tests.support.runbook_acts import batch
 from tests.support.runbook_pages import runbook_pages
 from tests.support.runbook_story import Story, Told
 from tests.support.scraped import scraped
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.decide.reconcile_record import ReconcileRecord, keep_record
-from tidemill.control.decide.streams import reconcile_streams
 
 PAGE = "control-plane-silent"
 SHOW = "tidemill metrics show"

@@ -11,8 +11,8 @@ from tests.support.patient import ORDERS, Patient
 from tests.support.runbook_pages import runbook_pages
 from tests.support.runbook_story import Story, Told
 from tests.support.stream_requests import AT_ONCE
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.decide.remembered import remembered_in
-from tidemill.control.decide.streams import reconcile_streams
 from tidemill.control.decide.visit import Outcome
 
 ENVIRONMENT = 'root: .data\nkafka: {bootstrap_servers: "localhost:1"}\non_change: restart\n'

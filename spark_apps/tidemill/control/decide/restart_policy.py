@@ -44,7 +44,7 @@ def class_of(ending: Ending) -> EndingClass:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Judgement:
     """Whether a driver may be started: now, at `until`, or not before a human acted."""
 
     may_start: bool
@@ -62,13 +62,15 @@ class RestartBudget:
     limit: int
 
 
-def judge_crashes(pipeline: str, endings: Sequence[Ending], now: datetime, policy: RestartPolicy) -> Verdict:
+def judge_crashes(
+    pipeline: str, endings: Sequence[Ending], now: datetime, policy: RestartPolicy
+) -> Judgement:
     """Judge a restart after bad ends; `endings` are those that still count, oldest first, not empty."""
     streak = _since_healthy(endings, policy)
     crashes = _crashes(streak)
     fruitless = list(takewhile(lambda crash: not crash.progressed, reversed(crashes)))
     if len(fruitless) >= policy.fruitless_limit:
-        return Verdict(
+        return Judgement(
             may_start=False,
             held=True,
             reason=f"{len(fruitless)} crashes in a row before the first batch; last: {crashes[-1].cause}",
@@ -76,7 +78,7 @@ def judge_crashes(pipeline: str, endings: Sequence[Ending], now: datetime, polic
         )
     recent = _recent(crashes, now, policy)
     if len(recent) >= policy.budget:
-        return Verdict(
+        return Judgement(
             may_start=False,
             held=True,
             until=recent[-policy.budget].ended_at + policy.window,
@@ -86,7 +88,7 @@ def judge_crashes(pipeline: str, endings: Sequence[Ending], now: datetime, polic
     count, last = len(streak), streak[-1]
     until = last.ended_at + backoff(pipeline, count, policy)
     reason = f"restart {count} after: {last.cause}"
-    return Verdict(may_start=now >= until, until=None if now >= until else until, reason=reason)
+    return Judgement(may_start=now >= until, until=None if now >= until else until, reason=reason)
 
 
 def backoff(pipeline: str, count: int, policy: RestartPolicy) -> timedelta:
@@ -95,7 +97,7 @@ def backoff(pipeline: str, count: int, policy: RestartPolicy) -> timedelta:
     The jitter cuts the delay by up to half, evenly, by a hash of name and number: the same facts always
     give the same wait. So pipelines that lost one broker at the same moment come back over half the delay:
     over 2.5 minutes once it is 5, which is three visits of a minute each. Waits below a minute end with the
-    same visit, whose starts are spread by its own limit (control/decide/streams.py: 16 at once).
+    same visit, whose starts are spread by its own limit (control/decide/all_streams.py: 16 at once).
     """
     hashed = hashlib.sha256(f"{pipeline} {count}".encode()).digest()
     share = int.from_bytes(hashed[:4]) / 2**32

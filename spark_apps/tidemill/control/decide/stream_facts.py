@@ -22,7 +22,9 @@ from tidemill.spec.capabilities import ELSEWHERE
 from tidemill.spec.project import Pipeline, resolve_pipeline
 
 
-def gather_facts(plane: ControlPlane, name: str, now: datetime, slot: MainSlot | TidemillError) -> Facts:
+def gather_stream_facts(
+    plane: ControlPlane, name: str, now: datetime, slot: MainSlot | TidemillError
+) -> Facts:
     """All that the decision about one pipeline needs.
 
     Args:

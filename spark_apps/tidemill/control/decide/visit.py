@@ -20,7 +20,7 @@ from tidemill.control.decide.remembered import remembered_in
 from tidemill.control.decide.restart_policy import RestartBudget, budget_of
 from tidemill.control.decide.rollback import Rollback
 from tidemill.control.decide.side_by_side import IsLate
-from tidemill.control.decide.stream_facts import gather_facts
+from tidemill.control.decide.stream_facts import gather_stream_facts
 from tidemill.control.decide.turn_of_streams import WaveOnDemand
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.local.driver_record import machine_trouble
@@ -81,7 +81,7 @@ class Visitor:
     def visit(self, name: str, slot: MainSlot | TidemillError, is_late: IsLate) -> list[Outcome]:
         """Bring one stream closer to its desired state; nothing for a pipeline that is no stream."""
         try:
-            facts = insist(lambda: gather_facts(self.plane, name, self.clock(), slot))
+            facts = insist(lambda: gather_stream_facts(self.plane, name, self.clock(), slot))
             if facts.mode == "incremental" and facts.running is None:
                 return []
             decision = self._in_turn(name, self.reconciler.decide(facts))

@@ -12,7 +12,7 @@ from tests.support.drivers_as_pods import POD
 from tests.support.small_project import STREAM, small_project
 from tests.support.stream_requests import by_name
 from tidemill.checkpoint.root_owner import CONTROL_PLANE_VARIABLE
-from tidemill.control.decide.streams import reconcile_streams
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.kubernetes.api import CONFIG_MAPS, PODS
 from tidemill.control.plane import ControlPlane
 from tidemill.errors import GateRefusedError

@@ -16,7 +16,7 @@ from tests.support.cluster_project import ClusterProject
 from tests.support.drivers_as_pods import held, stream
 from tests.support.scripted_api_server import kubeconfig
 from tidemill.checkpoint.status import Status, write_status
-from tidemill.control.decide.streams import reconcile_streams
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.kubernetes.api import CONFIG_MAPS, JOBS, PODS, STATEFUL_SETS, Kind
 from tidemill.control.kubernetes.client import KubernetesClient

@@ -11,7 +11,7 @@ import pytest
 from tests.support.api_server import ApiServerInMemory
 from tests.support.cluster_project import Clock, ClusterProject
 from tests.support.drivers_as_pods import POD
-from tidemill.control.decide.streams import reconcile_streams
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.decide.visit import Outcome
 from tidemill.control.kubernetes.api import SERVICES, STATEFUL_SETS, Kind
 from tidemill.control.plane import ControlPlane

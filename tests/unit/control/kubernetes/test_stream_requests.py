@@ -16,7 +16,7 @@ from tidemill.checkpoint.receipts import Receipt, write_receipt
 from tidemill.checkpoint.status import Status, write_status
 from tidemill.control.ask.goal import prove
 from tidemill.control.ask.stream_request import StreamRequest, begin
-from tidemill.control.decide.streams import reconcile_streams
+from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.kubernetes.api import CONFIG_MAPS, PODS, STATEFUL_SETS, Document, Kind
 from tidemill.control.plane import ControlPlane

@@ -122,7 +122,7 @@ def _stop_all(invocation: Invocation, reason: str, timeout: float | None) -> Non
     """
     from tidemill.control.ask.run_id import new_run_id
     from tidemill.control.ask.stream_request import StreamRequest, begin, carry_out
-    from tidemill.control.decide.streams import known_streams
+    from tidemill.control.decide.all_streams import known_streams
     from tidemill.errors import UnavailableError, UsageError
 
     now = datetime.now(UTC)
