@@ -14,7 +14,6 @@ then a hold forbids starts, and `start` says which command completes the verb.
 
 from __future__ import annotations
 
-from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param
 
 from tidemill.airflow_names import checkpoint_dag_id
@@ -26,6 +25,7 @@ from tidemill_airflow.place import place_of
 from tidemill_airflow.retries import LONG_WORK_TIMEOUT, REPEATED
 from tidemill_airflow.runbook_operators import (
     ApplyVerb,
+    EndOfVerb,
     PlanVerb,
     StartAfterVerb,
     StopForVerb,
@@ -73,6 +73,8 @@ for verb, form in FORMS.items():
             plan >> apply
         if form.stops:
             StopForVerb(task_id="stop", place=PLACE, verb=verb) >> plan
-            start = StartAfterVerb(task_id="start", place=PLACE, trigger_rule="all_done")
-            # Red if the verb failed, though its stream was started again.
-            [apply, apply >> start] >> EmptyOperator(task_id="end", trigger_rule="none_failed")
+            # Teardowns, because Airflow skips all other tasks of a run that a person marks as failed, perhaps
+            # while it waits at `approve`: its stream would stay stopped.
+            start = StartAfterVerb(task_id="start", place=PLACE).as_teardown()
+            end = EndOfVerb(task_id="end").as_teardown(on_failure_fail_dagrun=True)
+            apply >> start >> end

@@ -55,4 +55,6 @@ class ApprovePlan(ApprovalOperator):
 def approval_of(context: Context) -> Approval:
     """The approval of this run."""
     told = context["ti"].xcom_pull(task_ids=APPROVE) or {}
+    if told.get("chosen_options") != [ApprovePlan.APPROVE]:
+        return Approval()
     return Approval((told.get("responded_by_user") or {}).get("name", ""), told.get("responded_at"))

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from tidemill.control.procedures.filled_form import Asked, read_form
 from tidemill.control.procedures.verb_forms import FORMS
@@ -16,6 +16,7 @@ from tidemill_airflow.approval import PLAN, approval_of
 from tidemill_airflow.asker import command, who_asks
 from tidemill_airflow.links import LINKS
 from tidemill_airflow.place import Place
+from tidemill_airflow.task_state import failed_tasks
 from tidemill_airflow.trigger_form import filled_in
 from tidemill_airflow.waiting import evidence_or_raise, proven, wait_for, wait_for_overdue
 
@@ -150,6 +151,17 @@ class StartAfterVerb(BaseOperator):
     def conclude(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         """Succeed with the batch that proves it, or fail with the driver's own words."""
         return proven(self, self.place, event)
+
+
+class EndOfVerb(BaseOperator):
+    """Fail if a task of this run has, though its stream was started again."""
+
+    def execute(self, context: Context) -> None:
+        """Look."""
+        run = context["dag_run"]
+        failed = failed_tasks(run.dag_id, run.run_id)
+        if failed:
+            raise AirflowFailException(f"failed before: {', '.join(failed)}; see their logs")
 
 
 def form_of(verb: str, context: Context) -> Asked:

@@ -1,8 +1,11 @@
-"""The state of a task of any DAG run, as Airflow has it."""
+"""The states of tasks of any DAG run, as Airflow has them."""
 
 from __future__ import annotations
 
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+from airflow.utils.state import TaskInstanceState
+
+_FAILED = (TaskInstanceState.FAILED, TaskInstanceState.UPSTREAM_FAILED)
 
 
 def state_of_task(dag_id: str, dag_run_id: str, task_id: str, map_index: int) -> str | None:
@@ -12,3 +15,9 @@ def state_of_task(dag_id: str, dag_run_id: str, task_id: str, map_index: int) ->
     )
     state: str | None = states.get(dag_run_id, {}).get(task_id)
     return state
+
+
+def failed_tasks(dag_id: str, dag_run_id: str) -> list[str]:
+    """Tasks of a run that have failed, or did not run because one before them has."""
+    states = RuntimeTaskInstance.get_task_states(dag_id=dag_id, run_ids=[dag_run_id])
+    return sorted(task for task, state in states.get(dag_run_id, {}).items() if state in _FAILED)

@@ -111,6 +111,15 @@ def test_a_protected_environment_needs_the_approval_of_somebody_else(
     assert audit_of(protected) == []
 
 
+def test_whoever_rejects_has_not_approved_also_if_apply_is_cleared(protected: SmallProject) -> None:
+    run = BackfillRequest(protected, {})
+    run.plan()
+    run.approved_by("bob")
+    run.xcom["approve"]["chosen_options"] = ["Reject"]
+    with pytest.raises(GateRefusedError, match=r"^TIDE-CKPT-036"):
+        run.apply()
+
+
 def test_what_was_approved_is_carried_out_and_the_audit_names_both(protected: SmallProject) -> None:
     run = BackfillRequest(protected, {})
     digest = run.plan()["digest"]

@@ -21,6 +21,7 @@ from tests.support.airflow_server import (
 )
 from tests.support.eventually import eventually
 from tidemill.airflow_names import BACKFILL_DAG_ID, DRIVER_POOL
+from tidemill.checkpoint.desired import read_desired
 from tidemill.checkpoint.holds import Hold, read_holds, take_hold
 from tidemill.checkpoint.procedure.audit import AuditEntry, read_audit
 from tidemill.control.ask.bounded_run import finish_of
@@ -290,6 +291,39 @@ def test_a_verb_waits_for_the_approval_of_somebody_else_and_leaves_both_names(ai
     entry = audited(airflow, "landing", "release")
     assert entry.by == f"{USER}, approved by {OTHER_USER}"
     assert entry.why == f"it is over (DAG run {run_id})"
+
+
+def test_a_stream_comes_back_if_the_whole_run_of_its_verb_is_marked_as_failed(airflow: Airflow) -> None:
+    plane, dag_id = airflow.project.plane(), "checkpoint__rewind"
+    # It takes its time to stop, so that the run is met in the middle.
+    airflow.project.behave("orders", "deaf")
+    assert airflow.run("stream__orders", {"action": "start"})[1] == "success"
+    airflow.project.behave("orders", "run")
+    told = {"pipeline": "orders", "to": "0", "reason": "wrong unit", "dry_run": False}
+    run_id = airflow.begin(dag_id, told)
+    airflow.until_task(dag_id, run_id, "stop", "deferred")
+    driver = plane.running("orders")
+    assert driver is not None
+
+    airflow.mark_run_as_failed(dag_id, run_id)
+
+    def wish() -> str | None:
+        standing = read_desired(plane.store, plane.layout, "orders")
+        return None if standing is None else standing.state
+
+    eventually(lambda: wish() == "running", "the stream is wanted again", RUN_TIMEOUT_SECONDS)
+    assert plane.runtime.kill(driver)
+    assert airflow.end(dag_id, run_id) == "failed"
+    assert airflow.tasks(dag_id, run_id) == {
+        "stop": "failed",
+        "plan": "skipped",
+        "approve": "skipped",
+        "apply": "skipped",
+        "start": "success",
+        "end": "failed",
+    }
+    # For other tests; red, because a driver that was killed leaves no receipt.
+    airflow.run("stream__orders", {"action": "stop"})
 
 
 def lose_a_run(airflow: Airflow) -> str:

@@ -217,6 +217,10 @@ class Airflow:
         path = f"{_path(dag_id, run_id)}/taskInstances/{task_id}"
         self.api.call("PATCH", path, {"new_state": "failed"})
 
+    def mark_run_as_failed(self, dag_id: str, run_id: str) -> None:
+        """The same for a whole run: Airflow skips what has not begun, but for teardowns."""
+        self.api.call("PATCH", _path(dag_id, run_id), {"state": "failed"})
+
     def tries(self, dag_id: str, run_id: str, task_id: str) -> int:
         """How often a task of a run was tried."""
         answer = self.api.call("GET", f"{_path(dag_id, run_id)}/taskInstances/{task_id}")
