@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.small_project import INCREMENTAL, STREAM, SmallProject, small_project
+from tests.support.small_project import INCREMENTAL, STREAM, SmallProject
 from tidemill.control.ask.bounded_run import finish_of
 from tidemill.control.ask.goal import prove
 from tidemill.control.ask.waiting_task import (
@@ -31,13 +29,11 @@ CONTEXT: Any = {"ti": SimpleNamespace(dag_id="incremental__daily", run_id="r-1",
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallProject]:
-    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
-    with small_project(tmp_path / "project") as project:
-        project.declare("daily", INCREMENTAL)
-        project.declare("orders", STREAM)
-        project.hold_back("daily")
-        yield project
+def project(bare_project: SmallProject) -> SmallProject:
+    bare_project.declare("daily", INCREMENTAL)
+    bare_project.declare("orders", STREAM)
+    bare_project.hold_back("daily")
+    return bare_project
 
 
 def begun(plane: ControlPlane, run_id: str = "run-1") -> WaitingTask:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.support.small_project import ENVIRONMENT, READINGS, SmallProject, small_project
+from tests.support.small_project import ENVIRONMENT, READINGS, SmallProject
 from tidemill.checkpoint.procedure.audit import AuditEntry, read_audit
 from tidemill.control.ask.bounded_run import plan_of
 from tidemill.errors import GateRefusedError, UsageError
@@ -80,11 +78,9 @@ class BackfillRequest:
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallProject]:
-    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
-    with small_project(tmp_path / "project") as project:
-        project.declare("readings", READINGS)
-        yield project
+def project(bare_project: SmallProject) -> SmallProject:
+    bare_project.declare("readings", READINGS)
+    return bare_project
 
 
 @pytest.fixture

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.small_project import INCREMENTAL, STREAM, SmallProject, small_project
+from tests.support.small_project import INCREMENTAL, STREAM, SmallProject
 from tidemill.backfill.bounds import parse_bounds
 from tidemill.backfill.plan import BackfillPlan, save_plan
 from tidemill.control.ask.goal import Goal, prove
@@ -19,12 +18,10 @@ from tidemill.control.plane import ControlPlane
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallProject]:
-    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
-    with small_project(tmp_path / "project") as project:
-        project.declare("daily", INCREMENTAL)
-        project.declare("orders", STREAM)
-        yield project
+def project(bare_project: SmallProject) -> SmallProject:
+    bare_project.declare("daily", INCREMENTAL)
+    bare_project.declare("orders", STREAM)
+    return bare_project
 
 
 class Events:

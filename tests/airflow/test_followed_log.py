@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.small_project import INCREMENTAL, STREAM, SmallProject, small_project
+from tests.support.small_project import INCREMENTAL, STREAM, SmallProject
 from tidemill.control.ask.bounded_run import finish_of
 from tidemill.control.ask.goal import Goal
 from tidemill.control.driver_command import DriverRun
@@ -21,12 +20,10 @@ from tidemill.errors import UnavailableError
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallProject]:
-    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
-    with small_project(tmp_path / "project") as project:
-        project.declare("daily", INCREMENTAL)
-        project.declare("orders", STREAM)
-        yield project
+def project(bare_project: SmallProject) -> SmallProject:
+    bare_project.declare("daily", INCREMENTAL)
+    bare_project.declare("orders", STREAM)
+    return bare_project
 
 
 def begun(project: SmallProject) -> tuple[ControlPlane, StartedDriver]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +11,7 @@ from tests.support.conf_project import PIPELINE
 from tests.support.eventually import eventually
 from tests.support.pipelines_on_disk import PipelineOnDisk
 from tests.support.runbook_run import WHEN, RunbookRun
-from tests.support.small_project import ENVIRONMENT, SmallProject, small_project
+from tests.support.small_project import ENVIRONMENT, SmallProject
 from tests.support.stores import StorePlace
 from tidemill.checkpoint.current import read_current
 from tidemill.checkpoint.desired import Desired, read_desired, write_desired
@@ -31,13 +29,11 @@ REFUSED = (UsageError, SpecError, DataError, GateRefusedError)
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallProject]:
-    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
+def project(bare_project: SmallProject, monkeypatch: pytest.MonkeyPatch) -> SmallProject:
     # No broker answers here.
     monkeypatch.setattr("tidemill.sources.offsets.ANSWER_TIMEOUT_SECONDS", 0.1)
-    with small_project(tmp_path / "project") as project:
-        project.declare("orders", ORDERS)
-        yield project
+    bare_project.declare("orders", ORDERS)
+    return bare_project
 
 
 @pytest.fixture

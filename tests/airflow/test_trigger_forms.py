@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.fake_driver import ROOT
-from tests.support.small_project import READINGS, STREAM, SmallProject, small_project
+from tests.support.small_project import READINGS, STREAM, SmallProject
 from tidemill.errors import UsageError
 
 # Each DAG with a form of its own, a field that somebody mistypes there, and the one that was meant.
@@ -36,13 +35,11 @@ FILLED_IN = {
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallProject]:
-    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
-    with small_project(tmp_path / "project") as project:
-        monkeypatch.setenv("TIDEMILL_PROJECT", str(project.folder))
-        project.declare("orders", STREAM)
-        project.declare("readings", READINGS + "run: {mode: incremental}\n")
-        yield project
+def project(bare_project: SmallProject, monkeypatch: pytest.MonkeyPatch) -> SmallProject:
+    monkeypatch.setenv("TIDEMILL_PROJECT", str(bare_project.folder))
+    bare_project.declare("orders", STREAM)
+    bare_project.declare("readings", READINGS + "run: {mode: incremental}\n")
+    return bare_project
 
 
 @pytest.fixture

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, cast
+
+from tests.support.served import served
 
 # What clients of its kubeconfig send.
 TOKEN = "not-a-secret"
@@ -66,13 +67,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def scripted_api_server() -> Iterator[ScriptedApiServer]:
-    server = ScriptedApiServer()
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with served(ScriptedApiServer()) as server:
+        yield server
 
 
 def kubeconfig_of(address: str) -> dict[str, Any]:

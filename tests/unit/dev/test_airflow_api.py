@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.served import served
 from tidemill.airflow_names import DRIVER_POOL
 from tidemill.control.local.process_identity import ProcessIdentity
 from tidemill.dev import airflow_api
@@ -82,12 +82,8 @@ class BusyServer:
 def busy(monkeypatch: pytest.MonkeyPatch) -> Iterator[BusyServer]:
     monkeypatch.setattr(airflow_api, "BUSY_PAUSES_SECONDS", (0, 0, 0))
     server = BusyServer()
-    serving = threading.Thread(target=server.server.serve_forever, kwargs={"poll_interval": 0.01})
-    serving.start()
-    yield server
-    server.server.shutdown()
-    serving.join()
-    server.server.server_close()
+    with served(server.server):
+        yield server
 
 
 def test_a_change_that_met_another_writer_is_asked_for_again(busy: BusyServer) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -11,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from tests.support.served import served
 from tidemill.engine.driver_pod import DriverPod
 from tidemill.engine.leftover_executors import remove_leftover_executors
 
@@ -45,13 +45,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[ApiServer]:
-    server = ApiServer()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with served(ApiServer()) as server:
+        yield server
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +14,7 @@ from tests.support.api_server import NAMESPACE, ApiServerInMemory
 from tests.support.cluster_project import ClusterProject
 from tests.support.drivers_as_pods import held, stream
 from tests.support.scripted_api_server import kubeconfig
+from tests.support.served import served
 from tidemill.checkpoint.status import Status, write_status
 from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.driver_command import DriverRun
@@ -28,13 +28,8 @@ STREAMS = 1_000
 
 @pytest.fixture
 def over_http(api: ApiServerInMemory) -> Iterator[ApiOverHttp]:
-    server = ApiOverHttp(api)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with served(ApiOverHttp(api)) as server:
+        yield server
 
 
 def multiply(api: ApiServerInMemory) -> None:
