@@ -19,10 +19,8 @@ from tidemill.ledger.read import read_ledger
 
 # The data file of the large batch is larger, all other files of a batch are smaller.
 ONLY_SMALL_FILES = 256 * 1024
-# The status fits, so that the driver can say what is wrong; nothing of a batch does, nor does the log.
-ONLY_THE_STATUS = 1000
-
-SMALL = [{"id": 1, "text": "a"}]
+# The status fits, so that the driver can say what is wrong; no batch's data does, nor does the log.
+ONLY_THE_STATUS = 4 * 1024
 
 
 @contextmanager
@@ -39,10 +37,10 @@ def set_limit(driver: DriverProcess, size: int) -> None:
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
-def large_rows() -> list[dict[str, object]]:
-    """Rows that no compression brings below the limit."""
-    chance = random.Random(1)
-    return [{"id": number, "text": chance.randbytes(500).hex()} for number in range(100, 1100)]
+def rows(first: int, count: int, size: int) -> list[dict[str, object]]:
+    """Rows of so many bytes each, in two letters per byte that no compression makes one."""
+    chance = random.Random(first)
+    return [{"id": number, "text": chance.randbytes(size).hex()} for number in range(first, first + count)]
 
 
 def data_files(table: Path) -> set[Path]:
@@ -58,23 +56,24 @@ def test_a_full_disk_damages_nothing_and_the_driver_goes_on_by_itself_afterwards
         run={"trigger": "0 seconds"},
     )
     table = lake.root / "tables/bronze/notes"
-    lake.land_rows("landing/notes/0.json", SMALL)
+    lake.land_rows("landing/notes/0.json", rows(1, 1, size=1))
     with drivers_of(lake.folder) as drivers:
         driver = drivers.start("notes")
         drivers.wait_for_batch("notes", driver)
         committed = data_files(table)
 
         with files_no_larger_than(driver, ONLY_SMALL_FILES):
-            lake.land_rows("landing/notes/1.json", large_rows())
+            lake.land_rows("landing/notes/1.json", rows(100, 1000, size=500))
             status = drivers.wait_for_status("notes", driver, "waiting", "TIDE-STOR-003")
             assert status.error is not None
             assert status.error["runbook"] == "disk-full"
             assert len(read_ledger(str(table))) == 1
             assert data_files(table) == committed
         drivers.wait_for_batch("notes", driver, after=0)
+        drivers.wait_for_status("notes", driver, "running")
 
         with files_no_larger_than(driver, ONLY_THE_STATUS):
-            lake.land_rows("landing/notes/2.json", [{"id": 2, "text": "b"}])
+            lake.land_rows("landing/notes/2.json", rows(2, 1, size=10_000))
             drivers.wait_for_status("notes", driver, "waiting", "TIDE-STOR-003")
             assert len(read_ledger(str(table))) == 2
         drivers.wait_for_batch("notes", driver, after=1)

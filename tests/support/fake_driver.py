@@ -131,8 +131,9 @@ class FakeDriver:
             self.status("waiting", error=ERROR)
         elif behaviour != "starting":
             self.progressed_at = datetime.now(UTC)
-            self.status("running", batch_id=0, batch_committed_at=self.progressed_at)
+            # Who has read the status may compare all files: it comes last.
             self.query(10 if behaviour == "busy" else 1)
+            self.status("running", batch_id=0, batch_committed_at=self.progressed_at)
         self.live(behaviour)
         self.status("draining")
         return self.receipt("forced" if behaviour == "forced" else "clean", 0)
