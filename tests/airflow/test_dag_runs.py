@@ -217,6 +217,7 @@ def test_a_start_is_proven_by_a_batch_and_a_stop_by_the_receipt(airflow: Airflow
     assert airflow.project.plane().running("orders") is None
 
 
+@pytest.mark.soak
 def test_a_driver_that_refuses_fails_the_proof_with_its_own_words(airflow: Airflow) -> None:
     airflow.project.behave("refusing", "exit 66")
     run_id, state = airflow.run("stream__refusing", {"action": "start"})
@@ -367,6 +368,7 @@ def test_reconciliation_starts_every_stream_and_fails_naming_those_that_need_a_h
     assert "broken.yaml" in log
 
 
+@pytest.mark.soak
 def test_a_broken_file_is_an_import_error_until_it_is_corrected(airflow: Airflow) -> None:
     def errors() -> list[str]:
         found = airflow.api.call("GET", "/importErrors")["import_errors"]
@@ -382,6 +384,7 @@ def test_a_broken_file_is_an_import_error_until_it_is_corrected(airflow: Airflow
     eventually(lambda: "stream__broken" in airflow.api.dag_ids(), "its DAG is there", RUN_TIMEOUT_SECONDS)
 
 
+@pytest.mark.soak
 def test_a_stream_outlives_airflow_and_is_found_again(airflow: Airflow) -> None:
     dag_id = "stream__survivor"
     assert airflow.run(dag_id, {"action": "start"})[1] == "success"

@@ -136,6 +136,7 @@ def test_a_driver_that_has_passed_the_gate_is_fenced_off_by_a_backfill_before_th
     assert len(orders.places("silver/paid")) == len(set(orders.places("silver/paid"))) == 20
 
 
+@pytest.mark.soak
 def test_a_range_without_records_changes_nothing(orders: Orders) -> None:
     pipeline = orders.pipeline("paid", FILTER)
     orders.send(10)
@@ -239,6 +240,7 @@ def test_a_table_of_other_columns_is_refused_before_anything_is_written(orders: 
     assert (len(orders.lake.rows("bronze/paid")), orders.lake.quarantined("paid")) == (10, [])
 
 
+@pytest.mark.soak
 def test_a_stream_begins_at_a_moment_of_the_brokers_time(orders: Orders) -> None:
     """Spark gives such options precedence over offsets: a backfill of the rest must not begin there, too."""
     orders.send(10)

@@ -134,6 +134,7 @@ def test_a_broker_outlives_the_process_that_started_it_and_is_found_again(restar
     assert create_topic(broker.bootstrap_servers, "answers") is True
 
 
+@pytest.mark.soak
 def test_a_foreground_broker_ends_with_its_request_to_stop(restartable: BrokerConfig) -> None:
     stop_broker(running(restartable))
     stop, served = threading.Event(), []

@@ -105,6 +105,7 @@ def test_a_backfill_of_windows_restores_what_was_deleted_and_sends_no_alert_agai
     assert kafka.read(f"{topic}_alerts") == sent
 
 
+@pytest.mark.soak
 def test_a_backfill_of_time_restores_exactly_the_deleted_rows(kafka: Kafka, topic: str, iot: IotLake) -> None:
     send(kafka, topic, EVENTS)
     iot.bronze.run_incremental()

@@ -62,6 +62,7 @@ def make_lake(tmp_path: Path, spark: SparkSession, kafka: Kafka, topic: str) -> 
     )
 
 
+@pytest.mark.soak
 def test_bronze_is_the_same_row_for_row_in_every_mode(kafka: Kafka, topic: str, make_lake: MakeLake) -> None:
     events = take(WITHIN_WATERMARK, COUNT)
     send_events(kafka.bootstrap_servers, topic, events)

@@ -76,6 +76,7 @@ def rejected(lake: Lake, name: str) -> list[tuple[int, str]]:
     return sorted((row["offset"], row["reason"]) for row in lake.quarantined(name))
 
 
+@pytest.mark.soak
 def test_an_event_from_the_year_9999_makes_no_other_one_late_in_any_mode(
     kafka: Kafka, lake: Lake, topic: str
 ) -> None:

@@ -65,6 +65,7 @@ def aside(lake: Lake) -> dict[str, list[int]]:
     return {name: sorted(places) for name, places in found.items()}
 
 
+@pytest.mark.soak
 def test_stream_backfill_and_verify_agree_and_new_expectations_move_the_rows_of_their_range(
     lake: Lake, topic: str
 ) -> None:

@@ -77,6 +77,7 @@ def test_a_stream_reads_on_though_its_connections_are_cut(strict: Kafka, lake: L
     assert_one_query_read(lake, reporter, 20)
 
 
+@pytest.mark.soak
 def test_a_stream_reads_on_though_its_fetches_are_throttled(
     kafka: Kafka, lake: Lake, spark: SparkSession
 ) -> None:

@@ -82,8 +82,8 @@ class Format:
     event_time: str | None = None
 
 
-# Their decoders' own tests are in tests/unit/payload; here are the two whose records name their schema.
-IN_SOAK = ("text", "csv")
+# Their decoders' own tests are in tests/unit/payload; here is the one whose records name a registry's schema.
+IN_SOAK = ("text", "csv", "protobuf")
 
 FORMATS = {
     "text": Format(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.support.kafka import Kafka, Record
@@ -19,6 +20,7 @@ def declare(lake: Lake, topic: str, **more: Any) -> LakePipeline:
     return lake.pipeline("orders", source=source, sinks=[{"delta": {"table": "bronze/orders"}}])
 
 
+@pytest.mark.soak
 def test_a_partition_that_has_most_of_the_records_is_found_and_read_by_several_tasks(
     tmp_path: Path, spark: SparkSession, kafka: Kafka
 ) -> None:

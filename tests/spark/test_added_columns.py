@@ -139,6 +139,7 @@ def test_every_kind_of_table_takes_columns(
     assert sorted((row["id"], row["name"], row["zone"]) for row in case.rows()) == sorted(expected)
 
 
+@pytest.mark.soak
 def test_a_backfill_adds_the_columns_of_its_rows(spark: SparkSession, spark_case: WriterCase) -> None:
     case = evolving(spark_case)
     case.writer().write(case.frame((1, "a"), (2, "b")), commit_of(0))

@@ -217,6 +217,7 @@ def staged_rejections(lake: Lake) -> int:
     return DeltaTable(str(table)).count()
 
 
+@pytest.mark.soak
 def test_rows_that_were_published_and_taken_back_are_not_published_in_silence(
     lake: Lake, counts: LakePipeline
 ) -> None:

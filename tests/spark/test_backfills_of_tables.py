@@ -97,6 +97,7 @@ def test_a_version_that_the_stream_has_read_in_part_waits_for_the_rest(lake: Lak
     assert total(lake) == [11]
 
 
+@pytest.mark.soak
 def test_rows_that_were_changed_before_those_to_read_next_are_read(lake: Lake) -> None:
     hours = hours_of(lake, changes="skip")
     append(lake, (NOON, 1), (LATER, 0))

@@ -134,6 +134,7 @@ def test_a_backfill_leaves_files_that_the_stream_has_not_read_to_the_stream(lake
     assert [json.loads(row["value"])["id"] for row in lake.late("orders")] == [2]
 
 
+@pytest.mark.soak
 def test_lines_of_a_file_that_is_read_in_blocks_are_counted_from_its_beginning(lake: Lake) -> None:
     lines = [json.dumps({**GOOD, "id": number}) for number in range(LARGE)]
     places = (1, 777, LARGE // 2, LARGE - 1)

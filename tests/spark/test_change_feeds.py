@@ -99,6 +99,7 @@ def test_a_feed_in_any_order_sent_twice_and_killed_leaves_the_newest_row_of_each
     assert case.ids() == sorted([*stays, 1000])
 
 
+@pytest.mark.soak
 def test_a_feed_in_any_order_leaves_the_history_of_each_key(spark_case: WriterCase) -> None:
     case, feed = case_of(spark_case, "scd2"), random_feed(300, seed=2)
     for number, changes in enumerate(in_batches(feed, cuts=2, seed=2)):

@@ -59,7 +59,12 @@ def two_tables(lake: Lake) -> LakePipeline:
 
 # Between the tables of the first batch, and of the second; the next test comes to the other steps.
 @pytest.mark.parametrize(
-    "step", [pytest.param(1, marks=pytest.mark.soak), 2, pytest.param(3, marks=pytest.mark.soak), 5]
+    "step",
+    [
+        pytest.param(1, marks=pytest.mark.soak),
+        2,
+        *(pytest.param(step, marks=pytest.mark.soak) for step in (3, 5)),
+    ],
 )
 def test_a_crash_after_any_step_and_a_second_run_write_each_row_once(
     lake: Lake, two_tables: LakePipeline, step: int
@@ -132,6 +137,7 @@ def test_state_goes_on_after_a_crash_between_table_and_checkpoint(
     assert rows == (WINDOW_ROWS if "mode" not in sink else [*WINDOW_ROWS, (45, 1)])
 
 
+@pytest.mark.soak
 def test_a_console_shows_the_whole_result_of_each_batch_or_what_changed(
     lake: Lake, capsys: pytest.CaptureFixture[str]
 ) -> None:

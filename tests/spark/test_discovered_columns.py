@@ -180,6 +180,7 @@ def test_a_pipeline_that_shall_stop_at_new_columns_writes_nothing_of_their_batch
 FILES, PER_BATCH, NEW_SINCE = 200, 80, 150
 
 
+@pytest.mark.soak
 def test_a_backlog_is_read_once_by_a_stream_whose_columns_grow(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,6 +232,7 @@ def transform(readings):
 """
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", ["json", pytest.param("csv", marks=pytest.mark.soak)])
 def test_a_backfill_computes_windows_again_by_the_columns_that_are_known(lake: Lake, kind: str) -> None:
     files = {"path": "landing/orders", "format": kind, "schema_evolution": "add_columns"}

@@ -55,6 +55,7 @@ def broken(lake: Lake) -> list[tuple[str, int, str, bytes]]:
     )
 
 
+@pytest.mark.soak
 def test_columns_are_known_by_name_and_grow_whatever_crashes_and_nothing_is_lost(lake: Lake) -> None:
     pipeline = orders(lake)
     # A header alone says nothing of types: the driver waits.

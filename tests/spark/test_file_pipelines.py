@@ -67,6 +67,7 @@ def test_a_backfill_of_words_counted_live_is_refused_and_changes_nothing(
     assert [commit.entry.mode for commit in lake.ledger("gold/word_count") if commit.entry] == ["incremental"]
 
 
+@pytest.mark.soak
 def test_words_counted_by_a_backfill_are_the_same_and_the_first_run_goes_on(
     lake: Lake, word_count: LakePipeline
 ) -> None:

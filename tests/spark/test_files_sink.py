@@ -139,6 +139,7 @@ def test_rows_that_a_format_cannot_hold_are_refused(lake: Lake, exports: Path) -
     assert missing.value.facts["reason"] == "there is no column date to partition by"
 
 
+@pytest.mark.soak
 def test_a_folder_that_begins_later_is_read_as_a_whole(lake: Lake, exports: Path) -> None:
     """Spark wants every entry of its log; here also beyond the one in which it puts ten together."""
     pipeline_of(lake).run_incremental()

@@ -40,6 +40,7 @@ def repartition(pipeline: LakePipeline, partitions: int) -> None:
     carry_out(store, resolved.layout, procedure_of(request, plan, steps), verify)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", [pytest.param("windows", marks=pytest.mark.soak), "joined"])
 def test_state_goes_on_in_more_partitions_and_in_fewer(lake: Lake, kind: str) -> None:
     land_events(lake, 0, 3)

@@ -39,7 +39,7 @@ def told(rows: list[dict[str, Any]]) -> list[tuple[int, str | None, dict[str, st
 NORTH = {"site": "north"}
 
 
-@pytest.mark.parametrize("writer", ["arrow", "spark"])
+@pytest.mark.parametrize("writer", ["arrow", pytest.param("spark", marks=pytest.mark.soak)])
 def test_undecoded_messages_have_them(lake: Lake, writer: str) -> None:
     rows = landed(lake, sinks=[{"delta": {"table": "bronze/messages", "writer": writer}}])
     assert told(rows) == [(0, "d0", NORTH), (1, "d1", NORTH), (2, None, {}), (3, "d3", NORTH)]

@@ -179,6 +179,7 @@ def behind_watermark(files: list[list[str | None]]) -> set[int]:
     return late
 
 
+@pytest.mark.soak
 def test_the_daily_summary_keeps_readings_that_come_after_their_day(lake: Lake) -> None:
     """The repository's own example: of a table, whose rows name records of a topic that are not its own."""
     pipeline = lake.copy_pipeline("iot_daily_summary")

@@ -104,6 +104,7 @@ def test_incremental_runs_and_a_backfill_give_the_same_rows(
     assert rows_of(lake, "silver/past", time) == expected
 
 
+@pytest.mark.soak
 def test_a_backfill_of_closed_windows_leaves_the_live_table_as_it_was(lake: Lake) -> None:
     chance = random.Random(3)
     live = declare(lake, "live", WINDOWED, time="window_start")

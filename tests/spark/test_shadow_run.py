@@ -154,6 +154,7 @@ def test_new_columns_are_told_also_in_structs_and_the_others_compared(lake: Lake
     assert not found.is_same
 
 
+@pytest.mark.soak
 def test_a_table_that_one_of_the_versions_alone_writes_is_a_difference(lake: Lake) -> None:
     land_events(lake, 0, 3)
     declare(lake, "orders", "stateless")
@@ -173,6 +174,7 @@ def test_a_table_that_one_of_the_versions_alone_writes_is_a_difference(lake: Lak
     assert (found.added, found.dropped, found.is_same) == ({"silver/third": ("the whole table",)}, {}, False)
 
 
+@pytest.mark.soak
 def test_a_batch_has_its_clock_and_is_joined_with_the_rows_that_it_was_joined_with(lake: Lake) -> None:
     """The table has others by now, and it is later; the batch's clock is that of then."""
     places = {"path": "landing/places", "format": "json", "schema": "kind string, place string"}
@@ -236,6 +238,7 @@ def test_files_that_lie_where_it_would_are_not_touched(stateless: LakePipeline) 
     assert refused.value.error_id == "TIDE-CTRL-096"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("more", "missing", "surplus"), [pytest.param("", 0, 0, marks=pytest.mark.soak), (ONE_MORE, 9, 6)]
 )
@@ -300,6 +303,7 @@ def test_batches_that_are_purged_or_another_generations_by_then_are_refused(stat
         assert refused.value.error_id == "TIDE-CTRL-095"
 
 
+@pytest.mark.soak
 def test_batches_before_a_commit_of_someone_else_are_not_compared(lake: Lake) -> None:
     pipeline = with_batches(lake, "stateless")
     lake.spark.sql(f"DELETE FROM delta.`{lake.root}/tables/silver/stateless` WHERE id = 0")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.lake import Lake, LakePipeline
 from tidemill.checkpoint.doctor.measured import LEAST_BATCHES
 
@@ -39,6 +41,7 @@ def orders(lake: Lake) -> LakePipeline:
     return lake.pipeline("orders", source={"files": folder}, sinks=sinks, run={"trigger": "10 milliseconds"})
 
 
+@pytest.mark.soak
 def test_a_slow_sink_is_found_by_its_time_and_no_more_once_it_is_fast(lake: Lake) -> None:
     indexed = lake.folder / "indexed"
     lake.transform("database", DATABASE.format(indexed=str(indexed)))

@@ -58,6 +58,7 @@ def land_hours(lake: Lake, first: int) -> None:
         lake.land_rows(f"landing/orders/{hour:03}.json", rows * 2)
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("snapshots")
 def test_state_that_only_grows_is_found_and_no_more_once_its_watermark_is_shorter(lake: Lake) -> None:
     pipeline = orders(lake, "1000 days")

@@ -85,6 +85,7 @@ def test_two_drivers_that_race_for_a_batch_write_it_once(case: WriterCase, times
     assert len(read_ledger(str(case.path))) == rounds + 1
 
 
+@pytest.mark.soak
 @LONGER
 def test_two_drivers_that_race_to_make_the_table_write_their_batch_once(
     case: WriterCase, tmp_path: Path, times: int
@@ -108,7 +109,10 @@ def test_two_pipelines_that_race_for_a_table_both_get_their_batch_in(case: Write
     assert case.ids() == [*range(rounds), *range(100, 100 + rounds)]
 
 
-@pytest.mark.parametrize("declaration", [{"mode": "merge", "key": ["id"]}, {"mode": "replace"}])
+@pytest.mark.parametrize(
+    "declaration",
+    [{"mode": "merge", "key": ["id"]}, pytest.param({"mode": "replace"}, marks=pytest.mark.soak)],
+)
 def test_two_drivers_that_race_to_change_rows_do_it_once(
     spark_case: WriterCase, declaration: dict[str, object]
 ) -> None:
