@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -47,14 +47,26 @@ class ApprovePlan(ApprovalOperator):
 
     def execute(self, context: Context) -> Any:
         """Ask."""
-        if context["params"]["dry_run"] or not context["ti"].xcom_pull(task_ids=PLAN)["has_work"]:
+        plan = context["ti"].xcom_pull(task_ids=PLAN)
+        if context["params"]["dry_run"] or not plan["has_work"]:
             raise AirflowSkipException("there is nothing to approve")
+        context["ti"].xcom_push(key=PLAN, value=plan["text"])
         return super().execute(context)
 
 
 def approval_of(context: Context) -> Approval:
-    """The approval of this run."""
-    told = context["ti"].xcom_pull(task_ids=APPROVE) or {}
+    """The approval of this run's plan.
+
+    Raises:
+        AirflowFailException: If the plan is not the one that was approved: its task alone was cleared.
+    """
+    ti = context["ti"]
+    told = ti.xcom_pull(task_ids=APPROVE) or {}
     if told.get("chosen_options") != [ApprovePlan.APPROVE]:
         return Approval()
+    if ti.xcom_pull(task_ids=APPROVE, key=PLAN) != ti.xcom_pull(task_ids=PLAN)["text"]:
+        raise AirflowFailException(
+            f"another plan was approved: `{PLAN}` has been cleared since, and has made a new one. Read it in "
+            f"the log of that task, and clear `{APPROVE}`: it asks again"
+        )
     return Approval((told.get("responded_by_user") or {}).get("name", ""), told.get("responded_at"))

@@ -117,7 +117,7 @@ class ApplyVerb(BaseOperator):
         if not shown["has_work"]:
             raise AirflowSkipException("there is nothing to do")
         asked = form_of(self.verb, context)
-        asking = asking_of(context, self.place, asked)
+        asking = asking_of(context, self.place, asked, approval_of(context).by)
         self.log.info("%s %s, asked by %s", asked.verb, asked.pipeline, asking.person)
         hearers = Hearers(lambda step: self.log.info("%s: done", step), AdvanceLog(self.log.info).tell)
         done = carry_out_plan(self.place.open(), asked, asking, shown, hearers)
@@ -173,7 +173,7 @@ def form_of(verb: str, context: Context) -> Asked:
     return read_form(verb, filled_in(context))
 
 
-def asking_of(context: Context, place: Place, asked: Asked) -> Asking:
+def asking_of(context: Context, place: Place, asked: Asked, approved_by: str = "") -> Asking:
     """Who asks, who approved, and why: the same in every try of every task of this DAG run."""
     from tidemill.checkpoint.procedure.request import request_stem
     from tidemill.control.procedures.run import Asking
@@ -185,7 +185,7 @@ def asking_of(context: Context, place: Place, asked: Asked) -> Asking:
         asked.words,
         who_asks(context),
         partial(command, place),
-        approved_by=approval_of(context).by,
+        approved_by=approved_by,
         reason=f"{asked.reason} (DAG run {run.run_id})",
         # `run_after` stays as it is when the run is cleared: an old request does not become a new one.
         request_id=f"{stem}-{run.run_after.astimezone(UTC):%Y%m%dt%H%M%S%f}",

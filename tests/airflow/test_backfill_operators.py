@@ -40,8 +40,8 @@ class BackfillRequest:
         defaults = {"pipeline": "readings", "chunk": None, "publish": "now", "dry_run": False, **RANGE}
         return {"dag_run": run, "ti": ti, "params": {**defaults, **self.params}}
 
-    def _pull(self, task_ids: str) -> Any:
-        return self.xcom.get(task_ids)
+    def _pull(self, task_ids: str, key: str = "return_value") -> Any:
+        return self.xcom.get(task_ids if key == "return_value" else f"{task_ids}.{key}")
 
     @property
     def place(self) -> Any:
@@ -58,6 +58,7 @@ class BackfillRequest:
         return planned
 
     def approved_by(self, name: str, at: datetime = APPROVED_AT) -> None:
+        self.xcom["approve.plan"] = self.xcom["plan"]["text"]
         self.xcom["approve"] = {
             "chosen_options": ["Approve"],
             "responded_at": at,
@@ -114,6 +115,22 @@ def test_whoever_rejects_has_not_approved_also_if_apply_is_cleared(protected: Sm
     run.xcom["approve"]["chosen_options"] = ["Reject"]
     with pytest.raises(GateRefusedError, match=r"^TIDE-CKPT-036"):
         run.apply()
+
+
+def test_a_plan_that_is_made_anew_after_the_approval_is_asked_about_again(protected: SmallProject) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    run = BackfillRequest(protected, {})
+    run.plan()
+    run.approved_by("bob")
+    # Somebody clears the tasks `plan` and `apply`, and not the one between them.
+    protected.declare("readings", READINGS.replace("landing", "elsewhere"))
+    run.plan()
+    with pytest.raises(AirflowFailException, match=r"clear `approve`"):
+        run.apply()
+    assert protected.plane().runtime.last_start("readings", "backfill") is None
+    run.approved_by("bob")
+    run.apply()
 
 
 def test_what_was_approved_is_carried_out_and_the_audit_names_both(protected: SmallProject) -> None:

@@ -177,6 +177,26 @@ def test_who_approves_is_named_in_the_audit(project: SmallProject, orders: Pipel
     assert (audit_of(project).by, live.by) == ("ann, approved by bob", "ann, approved by bob")
 
 
+def test_a_plan_that_is_made_anew_after_the_approval_is_asked_about_again(
+    project: SmallProject, orders: PipelineOnDisk
+) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    protect(project)
+    run = RunbookRun(project, "rewind", REWIND)
+    run.plan()
+    run.approved_by("bob")
+    # Somebody clears the tasks `plan` and `apply`, and not the one between them.
+    orders.ran_on(5, 6)
+    run.plan()
+    with pytest.raises(AirflowFailException, match=r"clear `approve`"):
+        run.apply()
+    assert orders.live == "g0001"
+    run.approved_by("bob")
+    run.apply()
+    assert orders.live == "g0002"
+
+
 def test_nobody_is_asked_where_there_is_nothing_to_approve(
     project: SmallProject, orders: PipelineOnDisk, skipped: Any
 ) -> None:

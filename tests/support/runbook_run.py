@@ -46,10 +46,11 @@ class RunbookRun:
         ti = SimpleNamespace(xcom_pull=self._pull)
         return {"dag_run": run, "ti": ti, "params": {**defaults, "pipeline": "orders", **self.params}}
 
-    def _pull(self, task_ids: str) -> Any:
-        return self.xcom.get(task_ids)
+    def _pull(self, task_ids: str, key: str = "return_value") -> Any:
+        return self.xcom.get(task_ids if key == "return_value" else f"{task_ids}.{key}")
 
     def approved_by(self, name: str) -> None:
+        self.xcom["approve.plan"] = self.xcom["plan"]["text"]
         self.xcom["approve"] = {"chosen_options": ["Approve"], "responded_by_user": {"id": "1", "name": name}}
 
     def stop(self) -> Any:
