@@ -61,13 +61,13 @@ class Prometheus:
         }
 
     def _get(self, path: str) -> dict[str, Any]:
-        with urllib.request.urlopen(f"{self.url}/api/v1/{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"{self.url}/api/v1/{path}", timeout=30) as answer:
             data: dict[str, Any] = json.load(answer)["data"]
         return data
 
     def is_ready(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.url}/-/ready", timeout=10) as answer:
+            with urllib.request.urlopen(f"{self.url}/-/ready", timeout=30) as answer:
                 return bool(answer.status == 200)
         except OSError:
             return False

@@ -422,7 +422,7 @@ def test_queries_are_listed_found_by_id_and_shown(tidemill: CommandLine, drivers
         drivers.declare(name)
     assert tidemill.json("queries") == []
     assert tidemill("start", "orders") == 0
-    eventually(lambda: tidemill.json("queries")[0]["query"], "the driver tells of its query", 10)
+    eventually(lambda: tidemill.json("queries")[0]["query"], "the driver tells of its query")
     (listed,) = tidemill.json("queries")
     assert (listed["pipeline"], listed["state"], listed["active"]) == ("orders", "running", True)
     assert "explain" not in listed["query"]
@@ -462,7 +462,7 @@ def test_a_damaged_report_hides_no_other_query(tidemill: CommandLine, drivers: S
         drivers.declare(name)
         assert tidemill("start", name) == 0
     layout, store = drivers.environment.layout, drivers.plane().store
-    eventually(lambda: len([q for q in tidemill.json("queries") if q["query"]]) == 2, "both tell", 10)
+    eventually(lambda: len([q for q in tidemill.json("queries") if q["query"]]) == 2, "both tell")
     store.write(layout.query_report("orders"), b"{")
     store.write_json(layout.query_report("payments"), {"v": 1})
     assert [(q["pipeline"], q["query"]) for q in tidemill.json("queries")] == [
@@ -474,7 +474,7 @@ def test_a_damaged_report_hides_no_other_query(tidemill: CommandLine, drivers: S
 def test_a_killed_query_does_not_run_whatever_it_said(tidemill: CommandLine, drivers: SmallProject) -> None:
     drivers.declare("orders")
     assert tidemill("start", "orders") == 0
-    eventually(lambda: tidemill.json("queries")[0]["query"], "the driver tells of its query", 10)
+    eventually(lambda: tidemill.json("queries")[0]["query"], "the driver tells of its query")
     running = drivers.plane().running("orders")
     assert running is not None
     assert drivers.plane().runtime.kill(running)

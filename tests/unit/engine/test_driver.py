@@ -162,7 +162,7 @@ def test_a_driver_answers_probes_while_its_storage_is_silent(
         ended = threads.submit(run_driver, port)
         try:
             assert asked.wait(60)
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=30) as answer:
                 assert answer.status == 200
         finally:
             answers.set()

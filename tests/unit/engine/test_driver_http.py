@@ -65,7 +65,7 @@ def server(any_driver: Driver) -> Iterator[HttpPort]:
 
 
 def ask(server: HttpPort, path: str, method: str = "GET") -> tuple[int, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=30)
     try:
         connection.request(method, path)
         response = connection.getresponse()

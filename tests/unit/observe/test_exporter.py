@@ -123,7 +123,7 @@ def test_no_data_loss_is_told_of_a_pipeline_that_was_removed(project: SmallProje
 
 def test_the_page_is_served_until_a_signal(project: SmallProject) -> None:
     with serving(project) as (process, address):
-        with urllib.request.urlopen(f"{address}/healthz", timeout=10) as answer:
+        with urllib.request.urlopen(f"{address}/healthz", timeout=30) as answer:
             assert answer.status == 200
         page = eventually(lambda: scrape(address), "the storage was read")
         assert scraped(page)["tidemill_unreadable_pipelines",] == 0
@@ -182,7 +182,7 @@ def test_every_metric_is_listed(cli: CommandLine) -> None:
 
 def scrape(address: str) -> str | None:
     try:
-        with urllib.request.urlopen(f"{address}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"{address}/metrics", timeout=30) as answer:
             return str(answer.read().decode())
     except OSError:
         return None
