@@ -24,6 +24,7 @@ from tidemill.backfill.progress import read_progress
 __all__ = ["orders"]
 
 
+@pytest.mark.soak
 def test_a_backfill_in_chunks_goes_on_with_those_that_are_left(orders: Orders) -> None:
     """Killed after a chunk, and in the next one when its rows are in the table, while the stream goes on."""
     pipeline = orders.pipeline("paid", FILTER)

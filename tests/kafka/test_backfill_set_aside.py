@@ -80,6 +80,7 @@ def reasons(orders: Orders) -> list[str]:
     return [row["reason"] for row in orders.lake.quarantined("paid")]
 
 
+@pytest.mark.soak
 def test_an_event_leaves_the_quarantine_once_its_window_counts_it(orders: Orders) -> None:
     """Of windows, only events in the range are in the table; others stay where they are."""
     pipeline = orders.pipeline("windows", WINDOWS.format(window='"5 minutes"'))

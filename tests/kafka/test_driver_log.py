@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.support.driver_process import DriverProcess, drivers_of
@@ -37,6 +38,7 @@ def transform(readings):
 """
 
 
+@pytest.mark.soak
 def test_a_driver_prints_nothing_of_a_record_good_broken_or_poison(
     kafka: Kafka, topic: str, tmp_path: Path
 ) -> None:

@@ -189,6 +189,7 @@ def test_a_backfill_reads_only_what_the_live_stream_has_committed(
     assert len(iot.bronze_rows()) == len(accepted(EVENTS))
 
 
+@pytest.mark.soak
 def test_rows_that_the_live_stream_adds_after_the_plan_stay(kafka: Kafka, topic: str, iot: IotLake) -> None:
     send(kafka, topic, EVENTS[:600])
     iot.bronze.run_incremental()

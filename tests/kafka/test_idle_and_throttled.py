@@ -66,6 +66,7 @@ def declared(lake: Lake, kafka: Kafka, hub: str) -> LakePipeline:
     return lake.pipeline("readings", source={"eventhubs": source}, sinks=[sink], run={"trigger": TRIGGER})
 
 
+@pytest.mark.soak
 def test_a_stream_reads_on_though_its_connections_are_cut(strict: Kafka, lake: Lake) -> None:
     hub = strict.topic_with([b"0"], partitions=2)
     with running_stream(declared(lake, strict, hub)) as live, closing(idle_connection(strict)) as idle:

@@ -234,6 +234,7 @@ def test_rows_that_were_published_and_taken_back_are_not_published_in_silence(
     assert refusal.value.facts["plan"] == plan.digest
 
 
+@pytest.mark.soak
 def test_rows_of_changed_code_are_neither_staged_nor_published(lake: Lake, counts: LakePipeline) -> None:
     plan = staged(counts)
     counts.apply(plan)

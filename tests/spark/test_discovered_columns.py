@@ -163,6 +163,7 @@ def test_names_of_files_and_folders_are_no_patterns_and_no_columns(lake: Lake) -
     assert len(versions(lake)) == 1
 
 
+@pytest.mark.soak
 def test_a_pipeline_that_shall_stop_at_new_columns_writes_nothing_of_their_batch(lake: Lake) -> None:
     land(lake, "1", FIRST)
     pipeline = orders(lake, "fail")

@@ -96,6 +96,7 @@ def test_other_code_goes_on_after_a_batch_that_is_written_as_a_whole(lake: Lake)
     assert sorted(row["id"] for row in lake.rows("bronze/orders")) == [10, 11, 12, 20, 21]
 
 
+@pytest.mark.soak
 def test_other_code_does_not_compute_the_state_of_a_batch_whose_table_is_written(lake: Lake) -> None:
     """The table would hold what the old code made of the batch, and the state what the new one does."""
     land(lake, 1)

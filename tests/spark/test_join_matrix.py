@@ -102,7 +102,13 @@ def test_the_matrix_has_each_kind_of_join_of_each_pair_of_inputs() -> None:
     assert found == {(left, right): list(KINDS) for left in inputs for right in inputs}
 
 
-@pytest.mark.parametrize("join", cells(stateful=True), ids=lambda join: join.kind)
+@pytest.mark.parametrize(
+    "join",
+    [
+        pytest.param(join, id=join.kind, marks=() if join.kind in ("inner", "full") else pytest.mark.soak)
+        for join in cells(stateful=True)
+    ],
+)
 def test_two_streams_are_joined_as_lists_are(lake: Lake, join: Join) -> None:
     for name, column, rows in (("pumps", "at", PUMPS), ("alarms", "rang", ALARMS)):
         land(lake, name, column, rows)

@@ -192,6 +192,7 @@ def test_a_batch_of_which_nothing_is_written_takes_the_newest_rows(lake: Lake, n
     assert names(lake) == names(lake, TABLES[1]) == {10: "wheel", 11: "sluice"}
 
 
+@pytest.mark.soak
 def test_a_backfill_gives_all_tables_the_rows_of_one_version(lake: Lake, named: LakePipeline) -> None:
     land(lake, 1)
     land(lake, 2)
@@ -234,6 +235,7 @@ def test_a_backfill_in_chunks_joins_one_version_and_begins_anew_with_other_code(
     assert names(lake) == {10: "bay", 11: "delta", 20: "bay", 21: "delta"}
 
 
+@pytest.mark.soak
 def test_a_table_whose_columns_change_ends_the_query_and_a_new_one_goes_on(
     lake: Lake, named: LakePipeline
 ) -> None:

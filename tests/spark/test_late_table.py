@@ -146,6 +146,7 @@ def test_the_late_table_has_the_rows_that_spark_drops_once_each_over_crashes(lak
     assert all(row["file"] and row["reason"] for row in late.values())
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "transform",
     ["sliding", *(pytest.param(other, marks=pytest.mark.soak) for other in ("deduplicated", "none"))],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.lake import Lake, LakePipeline
 from tests.support.transform_corpus import OTHERS, QUERY, SINKS, STATIC, findings_of, flow_of, pipeline_with
 
@@ -46,6 +48,7 @@ MATRIX = {
 }
 
 
+@pytest.mark.soak
 def test_each_kind_of_query_fits_the_modes_of_the_table_that_the_matrix_says(lake: Lake) -> None:
     """What is accepted here, Spark accepts at the start of a query."""
     found = {}

@@ -91,6 +91,7 @@ def test_a_commit_lost_to_somebody_who_changed_the_same_rows_is_tried_again(
     assert prices(table) == {**dict.fromkeys(range(9), 0), 2: 7, 3: 7, 4: 7}
 
 
+@pytest.mark.soak
 def test_a_commit_lost_to_optimize_is_tried_again(spark: SparkSession, table: str) -> None:
     write_deltalake(table, pa.table({"id": [10], "price": [0]}), mode="append")
 
@@ -102,6 +103,7 @@ def test_a_commit_lost_to_optimize_is_tried_again(spark: SparkSession, table: st
     assert prices(table) == {**dict.fromkeys(range(11), 0), 2: 7, 3: 7, 4: 7}
 
 
+@pytest.mark.soak
 def test_a_stream_that_appends_again_and_again_waits_for_the_turn_of_a_backfill(
     spark: SparkSession, table: str
 ) -> None:

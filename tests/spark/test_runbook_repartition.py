@@ -5,12 +5,10 @@ The command line starts Spark in a process of its own, as for a person; the driv
 
 from __future__ import annotations
 
-import pytest
-
 from tests.support.golden_patient import DECLARATION, LAST, NAME, ran_windowed
 from tests.support.patient import Patient
 from tests.support.runbook_pages import runbook_pages
-from tests.support.runbook_story import Refused, Story, Told
+from tests.support.runbook_story import Refused, Story, Told, each_story
 
 PLAN = "tidemill checkpoint repartition PIPELINE PARTITIONS"
 REPARTITION = PLAN + " --reason TEXT --apply"
@@ -82,6 +80,6 @@ STORIES = [
 ]
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")
+@each_story(STORIES)
 def test_the_pages_commands_end_what_the_page_is_about(story: Story, patient: Patient) -> None:
     Told(story, runbook_pages()[story.page], patient).tell()

@@ -5,12 +5,10 @@ The command line starts Spark in a process of its own, as for a person; the driv
 
 from __future__ import annotations
 
-import pytest
-
 from tests.support.patient import ORDERS, Patient
 from tests.support.runbook_acts import batch
 from tests.support.runbook_pages import runbook_pages
-from tests.support.runbook_story import Story, Told, Warned
+from tests.support.runbook_story import Story, Told, Warned, each_story
 
 CHECK = "tidemill plan PIPELINE --spark"
 CODE = "def transform(orders):\n    return orders{}\n"
@@ -45,6 +43,6 @@ STORIES = [
 ]
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")
+@each_story(STORIES)
 def test_the_pages_commands_end_what_the_page_is_about(story: Story, patient: Patient) -> None:
     Told(story, runbook_pages()[story.page], patient).tell()

@@ -117,6 +117,7 @@ def test_each_row_of_each_stream_once_whatever_their_order_and_through_crashes(l
     assert seen(lake) == seen(lake, TABLES[1]) == [*expected, ("south", 4)]
 
 
+@pytest.mark.soak
 def test_a_stream_is_added_if_that_is_meant_and_none_is_taken_away(lake: Lake) -> None:
     for name in ("north", "south", "west"):
         land(lake, name, 1)
@@ -179,6 +180,7 @@ def test_broken_records_of_a_topic_are_no_lines_of_a_file(tmp_path: Path, spark:
     assert sorted(told, key=str) == [(4, None, b"{"), (5, None, b"{"), (None, 2, b"{broken")]
 
 
+@pytest.mark.soak
 def test_what_became_of_one_stream_is_said_with_its_name(lake: Lake) -> None:
     land(lake, "north", 1)
     land(lake, "south", 1)

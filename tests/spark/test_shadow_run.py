@@ -139,6 +139,7 @@ def test_another_version_differs_in_what_it_makes_of_the_same_records(stateless:
     ]
 
 
+@pytest.mark.soak
 def test_new_columns_are_told_also_in_structs_and_the_others_compared(lake: Lake) -> None:
     land_events(lake, 0, 3)
     declare(lake, "nested", "stateless", schema_evolution="add_columns")
@@ -260,6 +261,7 @@ def test_rows_that_replace_others_are_compared_with_the_tables_own(
     assert_untouched(lake, before)
 
 
+@pytest.mark.soak
 def test_rejected_records_are_compared_by_place_reason_and_content(lake: Lake) -> None:
     source = {"path": "landing/orders", "format": "json", "schema": "id long, at string"}
     for number in range(4):

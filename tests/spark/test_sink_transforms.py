@@ -154,6 +154,7 @@ def test_columns_that_depend_on_the_rows_are_refused(lake: Lake) -> None:
     assert (error.facts["expected"], error.facts["key"]) == ("id int64", "sinks[1].delta.transform")
 
 
+@pytest.mark.soak
 def test_a_transform_that_looks_at_a_part_of_its_rows_leaves_state_and_rejected_records_whole(
     lake: Lake,
 ) -> None:

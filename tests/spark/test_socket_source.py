@@ -42,6 +42,7 @@ def run_with(lake: Lake, server: LineServer, lines: list[str], counted: dict[str
         return stream.drain().status.batch_id
 
 
+@pytest.mark.soak
 def test_words_of_a_socket_are_counted_and_each_start_begins_anew(
     lake: Lake, capsys: pytest.CaptureFixture[str]
 ) -> None:

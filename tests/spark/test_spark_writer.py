@@ -59,6 +59,7 @@ def test_an_empty_merge_commits_its_batch(merging: WriterCase) -> None:
     assert [commit.entry.batch_id for commit in read_ledger(str(merging.path)) if commit.entry] == [1, 0]
 
 
+@pytest.mark.soak
 def test_a_result_with_several_rows_for_a_key_is_refused(merging: WriterCase) -> None:
     merging.writer().write(merging.frame((1, "a")), commit_of(0))
     version = merging.table.version()
@@ -91,6 +92,7 @@ def test_a_replaced_table_holds_the_last_batch_only(replacing: WriterCase) -> No
     assert replacing.ids() == [3]
 
 
+@pytest.mark.soak
 def test_an_empty_batch_empties_a_replaced_table(replacing: WriterCase) -> None:
     replacing.writer().write(replacing.frame((1, "a")), commit_of(0))
     replacing.writer().write(replacing.frame((1, "a")).where("false"), commit_of(1))

@@ -38,6 +38,7 @@ def in_memory(lake: Lake, name: str, files: int) -> LakePipeline:
     return pipeline
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("_session_in_memory")
 def test_state_in_memory_is_stored_rewound_and_kept_to(lake: Lake) -> None:
     land_events(lake, 0, 4)

@@ -99,6 +99,7 @@ def test_two_drivers_that_race_to_make_the_table_write_their_batch_once(
         assert fresh.ids() == [0]
 
 
+@pytest.mark.soak
 @LONGER
 def test_two_pipelines_that_race_for_a_table_both_get_their_batch_in(case: WriterCase, times: int) -> None:
     case.writer().write(case.frame((0, "x")).where("false"), commit_of(0, pipeline="third"))

@@ -16,6 +16,7 @@ from tidemill.ledger.read import read_ledger
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
 
+@pytest.mark.soak
 def test_each_advance_is_a_start_that_goes_on_from_the_last_one_and_late_records_are_seen(lake: Lake) -> None:
     lake.pipeline(
         "orders",

@@ -12,6 +12,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
+import pytest
+
 from tests.support.lake import Lake, LakePipeline
 from tests.support.running_stream import running_stream
 from tests.support.transform_corpus import findings_of
@@ -160,6 +162,7 @@ class Counts(StatefulProcessor):
 """
 
 
+@pytest.mark.soak
 def test_state_with_a_time_to_live_is_forgotten_after_it_and_not_before(lake: Lake) -> None:
     """By the clock, so as a stream: a run to the end of the source would have none."""
     rows = [{"type": "a"}, {"type": "a"}]

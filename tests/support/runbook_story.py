@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import pytest
+
 from tests.support.eventually import eventually
 from tests.support.patient import Patient
 from tests.support.runbook_pages import RunbookPage
@@ -65,6 +67,20 @@ class Story:
         """Ids that it brings about."""
         refused = (step.error for step in self.steps if isinstance(step, Refused))
         return frozenset([*self.errors, *refused, *self.by_hand])
+
+
+def each_story(stories: Sequence[Story]) -> pytest.MarkDecorator:
+    """A test's stories: the first of each page in `make test`, all of them in the soak."""
+    first = {story.page: story for story in reversed(stories)}
+    cases = [
+        pytest.param(
+            story,
+            id=f"{story.page}: {story.title}",
+            marks=() if story is first[story.page] else pytest.mark.soak,
+        )
+        for story in stories
+    ]
+    return pytest.mark.parametrize("story", cases)
 
 
 @dataclass

@@ -5,14 +5,13 @@ from __future__ import annotations
 import shutil
 
 import pyarrow as pa
-import pytest
 from deltalake import write_deltalake
 
 from tests.support.paper_batches import PaperBatches
 from tests.support.patient import TABLE, Patient
 from tests.support.runbook_acts import has_backup, put_back, ran, rows
 from tests.support.runbook_pages import runbook_pages
-from tests.support.runbook_story import Refused, Story, Told
+from tests.support.runbook_story import Refused, Story, Told, each_story
 from tests.support.small_project import ENVIRONMENT
 from tidemill.spec.project import load_environment, resolve_pipeline
 from tidemill.spec.project_folder import Project
@@ -171,6 +170,6 @@ STORIES = [
 ]
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")
+@each_story(STORIES)
 def test_the_pages_commands_end_what_the_page_is_about(story: Story, patient: Patient) -> None:
     Told(story, runbook_pages()[story.page], patient).tell()

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 
-import pytest
-
 from tests.support.patient import ORDERS, TABLE, Patient
 from tests.support.runbook_acts import put_back, rows
 from tests.support.runbook_pages import runbook_pages
-from tests.support.runbook_story import Act, Refused, Story, Told
+from tests.support.runbook_story import Act, Refused, Story, Told, each_story
 
 LEDGER = "tidemill ledger PIPELINE"
 INSPECT = "tidemill checkpoint inspect PIPELINE"
@@ -244,6 +242,6 @@ STORIES = [
 ]
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")
+@each_story(STORIES)
 def test_the_pages_commands_end_what_the_page_is_about(story: Story, patient: Patient) -> None:
     Told(story, runbook_pages()[story.page], patient).tell()

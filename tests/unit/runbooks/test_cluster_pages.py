@@ -6,12 +6,10 @@ the API's answers in `tests/unit/engine` and `tests/unit/control`.
 
 from __future__ import annotations
 
-import pytest
-
 from tests.support.patient import Patient
 from tests.support.runbook_acts import batch, ended, goes_on_by_itself, mended, waits
 from tests.support.runbook_pages import runbook_pages
-from tests.support.runbook_story import Story, Told
+from tests.support.runbook_story import Story, Told, each_story
 
 STATUS_AS_JSON = "tidemill status PIPELINE --json"
 START = "tidemill start PIPELINE"
@@ -60,6 +58,6 @@ STORIES = [
 ]
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")
+@each_story(STORIES)
 def test_the_pages_commands_end_what_the_page_is_about(story: Story, patient: Patient) -> None:
     Told(story, runbook_pages()[story.page], patient).tell()

@@ -6,12 +6,10 @@ import json
 import shutil
 from pathlib import Path
 
-import pytest
-
 from tests.support.patient import ORDERS, Patient
 from tests.support.runbook_acts import rows
 from tests.support.runbook_pages import runbook_pages
-from tests.support.runbook_story import Act, Story, Told, Warned
+from tests.support.runbook_story import Act, Story, Told, Warned, each_story
 
 INSPECT = "tidemill checkpoint inspect PIPELINE"
 GATE = "tidemill checkpoint gate PIPELINE"
@@ -149,6 +147,6 @@ STORIES = [
 ]
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")
+@each_story(STORIES)
 def test_the_pages_commands_end_what_the_page_is_about(story: Story, patient: Patient) -> None:
     Told(story, runbook_pages()[story.page], patient).tell()

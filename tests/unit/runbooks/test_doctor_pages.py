@@ -6,13 +6,12 @@ import json
 import shutil
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from deltalake import DeltaTable
 
 from tests.support.patient import ORDERS, Patient
 from tests.support.runbook_acts import mended
 from tests.support.runbook_pages import runbook_pages
-from tests.support.runbook_story import Act, Story, Told, Warned
+from tests.support.runbook_story import Act, Story, Told, Warned, each_story
 
 DOCTOR = "tidemill checkpoint doctor"
 DOCTOR_OF = "tidemill checkpoint doctor PIPELINE"
@@ -233,6 +232,6 @@ STORIES = [
 ]
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")
+@each_story(STORIES)
 def test_the_pages_commands_end_what_the_page_is_about(story: Story, patient: Patient) -> None:
     Told(story, runbook_pages()[story.page], patient).tell()

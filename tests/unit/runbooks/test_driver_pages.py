@@ -7,13 +7,11 @@ import re
 import time
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from tests.support.eventually import eventually
 from tests.support.patient import ORDERS, Patient
 from tests.support.runbook_acts import batch, ended, goes_on_by_itself, mended, put_back, rows, waits
 from tests.support.runbook_pages import runbook_pages
-from tests.support.runbook_story import Act, Refused, Story, Told, Warned
+from tests.support.runbook_story import Act, Refused, Story, Told, Warned, each_story
 from tidemill.control.decide.endings import Ending
 from tidemill.control.decide.facts import Facts
 from tidemill.control.decide.hung import NO_PROGRESS_PAGE
@@ -337,6 +335,6 @@ STORIES = [
 ]
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")
+@each_story(STORIES)
 def test_the_pages_commands_end_what_the_page_is_about(story: Story, patient: Patient) -> None:
     Told(story, runbook_pages()[story.page], patient).tell()

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.support.patient import ORDERS, Patient
 from tests.support.runbook_pages import runbook_pages
-from tests.support.runbook_story import Refused, Story, Told
+from tests.support.runbook_story import Refused, Story, Told, each_story
 
 PLAY = "tidemill gameday run PIPELINE"
 ENVIRONMENT = 'root: .data\nkafka: {bootstrap_servers: "localhost:1"}\n'
@@ -54,6 +52,6 @@ STORIES = [
 ]
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")
+@each_story(STORIES)
 def test_the_pages_commands_end_what_the_page_is_about(story: Story, patient: Patient) -> None:
     Told(story, runbook_pages()[story.page], patient).tell()

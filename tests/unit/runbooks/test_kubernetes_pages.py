@@ -9,13 +9,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
-
 from tests.support.api_server import ApiServerInMemory, away, crash_looping
 from tests.support.cluster_project import OWNER, ClusterProject, make_owner
 from tests.support.patient import Patient
 from tests.support.runbook_pages import runbook_pages
-from tests.support.runbook_story import Story, Told
+from tests.support.runbook_story import Story, Told, each_story
 from tidemill.control.driver_command import DriverRun, Mode
 from tidemill.control.kubernetes.api import CONFIG_MAPS, STATEFUL_SETS, Kind
 from tidemill.errors import TidemillError, UnavailableError
@@ -154,6 +152,6 @@ STORIES = [
 ]
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")
+@each_story(STORIES)
 def test_the_pages_commands_end_what_the_page_is_about(story: Story, patient: Patient) -> None:
     Told(story, runbook_pages()[story.page], patient).tell()

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from tests.support.patient import Patient
 from tests.support.runbook_acts import batch
 from tests.support.runbook_pages import runbook_pages
-from tests.support.runbook_story import Story, Told
+from tests.support.runbook_story import Story, Told, each_story
 from tests.support.scraped import scraped
 from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.decide.reconcile_record import ReconcileRecord, keep_record
@@ -54,6 +52,6 @@ STORIES = [
 ]
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")
+@each_story(STORIES)
 def test_the_pages_commands_end_what_the_page_is_about(story: Story, patient: Patient) -> None:
     Told(story, runbook_pages()[story.page], patient).tell()

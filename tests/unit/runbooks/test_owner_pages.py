@@ -5,12 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
-
 from tests.support.patient import Patient
 from tests.support.runbook_acts import batch, ended, mended
 from tests.support.runbook_pages import runbook_pages
-from tests.support.runbook_story import Act, Story, Told
+from tests.support.runbook_story import Act, Story, Told, each_story
 from tests.support.small_project import SmallProject
 from tests.unit.runbooks.test_driver_pages import error_of_the_last
 from tidemill.checkpoint.root_owner import RootOwner, write_owner
@@ -122,6 +120,6 @@ STORIES = [
 ]
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")
+@each_story(STORIES)
 def test_the_pages_commands_end_what_the_page_is_about(story: Story, patient: Patient) -> None:
     Told(story, runbook_pages()[story.page], patient).tell()

@@ -11,7 +11,7 @@ import pytest
 from tests.support.patient import Patient
 from tests.support.runbook_acts import chosen
 from tests.support.runbook_pages import runbook_pages
-from tests.support.runbook_story import Act, Story, Told, Warned
+from tests.support.runbook_story import Act, Story, Told, Warned, each_story
 from tests.support.small_project import ENVIRONMENT
 
 STOP = "tidemill stop PIPELINE"
@@ -144,6 +144,6 @@ STORIES = [
 ]
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")
+@each_story(STORIES)
 def test_the_pages_commands_end_what_the_page_is_about(story: Story, patient: Patient) -> None:
     Told(story, runbook_pages()[story.page], patient).tell()

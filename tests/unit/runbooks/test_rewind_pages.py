@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 
 import pyarrow as pa
-import pytest
 from deltalake import DeltaTable, TableFeatures, write_deltalake
 
 from tests.support.paper_batches import PaperBatches
 from tests.support.patient import ORDERS, Patient
 from tests.support.runbook_acts import chosen, has_backup, ran, rows, runs
 from tests.support.runbook_pages import runbook_pages
-from tests.support.runbook_story import Refused, Story, Told
+from tests.support.runbook_story import Refused, Story, Told, each_story
 from tidemill.spec.project import resolve_pipeline
 
 LEDGER = "tidemill ledger PIPELINE"
@@ -274,6 +273,6 @@ STORIES = [
 ]
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")
+@each_story(STORIES)
 def test_the_pages_commands_end_what_the_page_is_about(story: Story, patient: Patient) -> None:
     Told(story, runbook_pages()[story.page], patient).tell()

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pytest
-
 from tests.support.eventually import eventually
 from tests.support.patient import ORDERS, Patient
 from tests.support.runbook_pages import runbook_pages
-from tests.support.runbook_story import Story, Told
+from tests.support.runbook_story import Story, Told, each_story
 from tests.support.stream_requests import AT_ONCE
 from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.decide.remembered import remembered_in
@@ -65,6 +63,6 @@ STORIES = [
 ]
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")
+@each_story(STORIES)
 def test_the_pages_commands_end_what_the_page_is_about(story: Story, patient: Patient) -> None:
     Told(story, runbook_pages()[story.page], patient).tell()

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 
 import pyarrow as pa
-import pytest
 from deltalake import write_deltalake
 
 from tests.support.checkpoints import write_note
 from tests.support.patient import ORDERS, Patient
 from tests.support.runbook_acts import goes_on_by_itself, mended, put_back, waits
 from tests.support.runbook_pages import runbook_pages
-from tests.support.runbook_story import Story, Told, Warned
+from tests.support.runbook_story import Story, Told, Warned, each_story
 from tidemill.checkpoint.gate.checksum import checksum_of
 
 LEDGER = "tidemill ledger PIPELINE"
@@ -302,6 +301,6 @@ STORIES = [
 ]
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")
+@each_story(STORIES)
 def test_the_pages_commands_end_what_the_page_is_about(story: Story, patient: Patient) -> None:
     Told(story, runbook_pages()[story.page], patient).tell()

@@ -5,11 +5,9 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable
 
-import pytest
-
 from tests.support.patient import Patient
 from tests.support.runbook_pages import runbook_pages
-from tests.support.runbook_story import Story, Told
+from tests.support.runbook_story import Story, Told, each_story
 from tidemill.checkpoint.epochs import newest_epoch
 from tidemill.checkpoint.holds import read_holds
 from tidemill.checkpoint.reading.state_folder import read_state_folder
@@ -54,7 +52,7 @@ STORIES = [
 ]
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")
+@each_story(STORIES)
 def test_the_pages_commands_end_what_the_page_is_about(story: Story, patient: Patient) -> None:
     Told(story, runbook_pages()[story.page], patient).tell()
 

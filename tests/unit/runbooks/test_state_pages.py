@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.support.golden_patient import DECLARATION, LAST, NAME, TRANSFORM, ran_windowed
 from tests.support.patient import Patient
 from tests.support.runbook_acts import put_back
 from tests.support.runbook_pages import runbook_pages
-from tests.support.runbook_story import Refused, Story, Told
+from tests.support.runbook_story import Refused, Story, Told, each_story
 
 INSPECT = "tidemill checkpoint inspect PIPELINE"
 REWIND = "tidemill checkpoint rewind PIPELINE --to BATCH --reason TEXT --apply"
@@ -116,6 +114,6 @@ STORIES = [
 ]
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")
+@each_story(STORIES)
 def test_the_pages_commands_end_what_the_page_is_about(story: Story, patient: Patient) -> None:
     Told(story, runbook_pages()[story.page], patient).tell()

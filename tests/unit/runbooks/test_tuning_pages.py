@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from deltalake import DeltaTable
 
 from tests.support.measured_batches import write_measured
 from tests.support.patient import ORDERS, Patient
 from tests.support.runbook_pages import runbook_pages
-from tests.support.runbook_story import Act, Story, Told
+from tests.support.runbook_story import Act, Story, Told, each_story
 
 DOCTOR = "tidemill checkpoint doctor PIPELINE"
 STATUS = "tidemill status PIPELINE"
@@ -128,6 +127,6 @@ STORIES = [
 ]
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")
+@each_story(STORIES)
 def test_the_pages_commands_end_what_the_page_is_about(story: Story, patient: Patient) -> None:
     Told(story, runbook_pages()[story.page], patient).tell()

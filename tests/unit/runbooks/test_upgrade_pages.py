@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from pydantic import BaseModel
 
 from tests.support.golden_patient import NAME, ran_windowed
 from tests.support.patient import TABLE, Patient
 from tests.support.runbook_pages import runbook_pages
-from tests.support.runbook_story import Refused, Story, Told, Warned
+from tests.support.runbook_story import Refused, Story, Told, Warned, each_story
 from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.upgrade.shadow import ShadowResult
 from tidemill.checkpoint.upgrade.version import KeptState, PlannedVersion, kept_in
@@ -121,6 +120,6 @@ STORIES = [
 ]
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")
+@each_story(STORIES)
 def test_the_pages_commands_end_what_the_page_is_about(story: Story, patient: Patient) -> None:
     Told(story, runbook_pages()[story.page], patient).tell()

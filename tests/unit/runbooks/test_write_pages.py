@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-import pytest
 from deltalake import DeltaTable, Field
 from deltalake.schema import PrimitiveType
 
@@ -13,7 +12,7 @@ from tests.support.paper_batches import COLUMNS
 from tests.support.patient import TABLE, Patient
 from tests.support.runbook_acts import batch, put_back
 from tests.support.runbook_pages import runbook_pages
-from tests.support.runbook_story import Refused, Story, Told
+from tests.support.runbook_story import Refused, Story, Told, each_story
 from tidemill.backfill.plan import load_plan
 from tidemill.backfill.progress import ProgressFile
 from tidemill.ledger.entry import Code, LedgerEntry, OffsetRange
@@ -300,6 +299,6 @@ STORIES = [
 ]
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.page}: {story.title}")
+@each_story(STORIES)
 def test_the_pages_commands_end_what_the_page_is_about(story: Story, patient: Patient) -> None:
     Told(story, runbook_pages()[story.page], patient).tell()
