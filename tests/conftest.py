@@ -1,8 +1,8 @@
 """Marks every test with its tier, the name of its folder: so `-m kafka` and `make test-kafka` agree.
 
 The session and the lake are made by the first test that asks for them; a run of the unit tests never
-loads Spark. `make test` runs in three processes (pytest-xdist), each with its own, because tests wait a lot;
-a file's tests stay together.
+loads Spark. `make test` runs in three processes (pytest-xdist), because tests wait a lot; two of them have
+a session. A file's tests stay together.
 
 Java compiles for a start of seconds and not for a run of hours, and takes Spark's classes from the archive
 that `make test` has made: a driver starts in two thirds of the time.
@@ -30,6 +30,8 @@ from tests.support.store_fixtures import (
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer  # type: ignore[import-untyped]  # xdist has no types
+    from xdist.scheduler import Scheduling  # type: ignore[import-untyped]
 
     from tests.support.lake import Lake
 
@@ -64,6 +66,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--rounds", type=int, help="how many random faults a test in tests/e2e or tests/soak goes through"
     )
     parser.addoption("--minutes", type=float, help="how long a soak by the clock lasts")
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
+    """The order of `make test`; None is xdist's own."""
+    from tests.support.scheduling import FewSessions
+
+    return FewSessions(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
