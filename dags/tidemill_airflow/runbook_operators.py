@@ -174,7 +174,7 @@ def form_of(verb: str, context: Context) -> Asked:
 
 
 def asking_of(context: Context, place: Place, asked: Asked, approved_by: str = "") -> Asking:
-    """Who asks, who approved, and why: the same in every try of every task of this DAG run."""
+    """Who asks, who approved, and why: the same in every try of a task of this DAG run."""
     from tidemill.checkpoint.procedure.request import request_stem
     from tidemill.control.procedures.run import Asking
 

@@ -82,7 +82,7 @@ class Format:
     event_time: str | None = None
 
 
-# Their decoders' own tests are in tests/unit/payload; here is the one whose records name a registry's schema.
+# Their decoders' own tests are in tests/unit/payload; here is one of the two whose records name their schema.
 IN_SOAK = ("text", "csv", "protobuf")
 
 FORMATS = {

@@ -41,7 +41,7 @@ def repartition(pipeline: LakePipeline, partitions: int) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kind", [pytest.param("windows", marks=pytest.mark.soak), "joined"])
+@pytest.mark.parametrize("kind", ["windows", "joined"])
 def test_state_goes_on_in_more_partitions_and_in_fewer(lake: Lake, kind: str) -> None:
     land_events(lake, 0, 3)
     pipeline = declare(lake, kind, kind, files=3)

@@ -147,10 +147,7 @@ def test_the_late_table_has_the_rows_that_spark_drops_once_each_over_crashes(lak
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(
-    "transform",
-    ["sliding", *(pytest.param(other, marks=pytest.mark.soak) for other in ("deduplicated", "none"))],
-)
+@pytest.mark.parametrize("transform", ["sliding", "deduplicated", "none"])
 def test_no_row_is_lost_where_a_row_is_late_by_its_own_time(lake: Lake, transform: str) -> None:
     """Windows that overlap, a step before the window, and no transform at all."""
     files = [*moments(files=4), LAST]

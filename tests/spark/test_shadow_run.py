@@ -240,9 +240,7 @@ def test_files_that_lie_where_it_would_are_not_touched(stateless: LakePipeline) 
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(
-    ("more", "missing", "surplus"), [pytest.param("", 0, 0, marks=pytest.mark.soak), (ONE_MORE, 9, 6)]
-)
+@pytest.mark.parametrize(("more", "missing", "surplus"), [("", 0, 0), (ONE_MORE, 9, 6)])
 def test_rows_that_replace_others_are_compared_with_the_tables_own(
     lake: Lake, more: str, missing: int, surplus: int
 ) -> None:
