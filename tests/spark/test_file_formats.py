@@ -16,10 +16,10 @@ ROWS = [{"id": 1, "name": "Wörter; 'ja'", "price": 1.5}, {"id": 2, "name": None
 # Options of each format, as a pipeline declares them and as the file is written.
 OPTIONS: dict[str, dict[str, Any]] = {
     "json": {},
-    "csv": {"sep": ";", "quote": "'", "encoding": "ISO-8859-1", "header": True},
+    "csv": {"sep": ";", "quote": "'", "escape": "\\", "encoding": "ISO-8859-1", "header": True},
     "parquet": {},
     "orc": {},
-    "avro": {"compression": "deflate"},
+    "avro": {},
 }
 
 

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
 
 from tests.support.lake import Lake, LakePipeline
 from tests.support.rewinds import acknowledge, rewind
@@ -18,10 +14,7 @@ from tests.support.writer_cases import CrashedError, crash_at
 from tidemill.checkpoint.inspect import inspect_checkpoint
 from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.verbs.repair import gather_repair, plan_repair
-from tidemill.engine.broken_lines import broken_lines
 from tidemill.errors import GateRefusedError, UsageError
-from tidemill.payload.quarantine import QUARANTINE_SCHEMA, Quarantine
-from tidemill.storage.parquet_part import write_part
 
 UNION = """
 def transform({names}):
@@ -140,44 +133,6 @@ def test_a_stream_is_added_if_that_is_meant_and_none_is_taken_away(lake: Lake) -
     other = refused(declare(lake, "north", "east", "west"))
     assert (other.facts["gone"], other.facts["added"]) == (["south"], ["east"])
     assert refused(declare(lake, "north")).error_id == "TIDE-CKPT-096"
-
-
-def test_broken_records_of_a_topic_are_no_lines_of_a_file(tmp_path: Path, spark: SparkSession) -> None:
-    # Nothing is read of the topic.
-    lake = Lake(tmp_path / "lake", spark, "localhost:9")
-    land(lake, "north", 1, broken="{broken\n")
-    pipeline = lake.pipeline(
-        "mixed",
-        sources={
-            "north": files("north"),
-            "orders": {"kafka": {"topic": "orders"}, "payload": {"json": {"schema": "number.json"}}},
-        },
-        transform="mixed:transform",
-        sinks=[{"delta": {"table": "bronze/mixed"}}],
-    )
-    lake.transform("mixed", "def transform(north, orders):\n    return north\n")
-    lake.schema("number.json", {"n": {"type": "integer"}})
-    path = pipeline.resolved.layout.quarantine("mixed")
-    quarantine = Quarantine.at(lake.spark.sparkContext, path, "test")
-    lines = broken_lines(lake.spark, pipeline.resolved, quarantine)
-    assert lines is not None
-    landed = lake.spark.read.text(str(lake.root / "landing/north/1.json"))
-    [file] = {row["file_path"] for row in landed.select("_metadata.file_path").collect()}
-    rows = [
-        {"reason": "malformed_json", "file": file, "value": b"{broken"},
-        # Two records of the same bytes.
-        {"reason": "malformed_json", "topic": "orders", "partition": 0, "offset": 4, "value": b"{"},
-        {"reason": "malformed_json", "topic": "orders", "partition": 0, "offset": 5, "value": b"{"},
-    ]
-    batches = pa.Table.from_pylist(rows, schema=QUARANTINE_SCHEMA).to_batches()
-    part = write_part(path, "part-0.parquet", QUARANTINE_SCHEMA, batches)
-    assert part is not None
-    told = [
-        (row["offset"], row["line"], row["value"])
-        for made in lines.told([part])
-        for row in pq.read_table(f"{path}/{made.name}").to_pylist()
-    ]
-    assert sorted(told, key=str) == [(4, None, b"{"), (5, None, b"{"), (None, 2, b"{broken")]
 
 
 @pytest.mark.soak

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from tidemill.errors import SpecError, TidemillError
 from tidemill.spec.capabilities import ELSEWHERE
-from tidemill.spec.ddl import column_types
 from tidemill.spec.files_after import check_files_of_all
 from tidemill.spec.files_source import FilesSource
 from tidemill.spec.iothub_source import DEVICE_COLUMN_TYPES
@@ -91,9 +90,9 @@ def decoded_columns(pipeline: Pipeline) -> dict[str, str] | None:
         _check_hints(pipeline, source.files)
         return None
     if source.files is not None:
-        file = pipeline.environment.project.pipeline_file(pipeline.name)
-        ddl = source.files.schema_
-        return {"value": "string"} if ddl is None else column_types(ddl, file)
+        from tidemill.payload.declared_columns import declared_schema
+
+        return {field.name: str(field.type) for field in declared_schema(source.files).arrow_schema}
     if source.kind in ("rate", "rate_per_batch"):
         return {"timestamp": "timestamp", "value": "long"}
     if source.socket is not None:

@@ -119,7 +119,7 @@ def _place(stream: PipelineSpec) -> str:
     if source.delta is not None:
         return f"the table {source.delta.table}"
     if source.files is not None:
-        return f"{source.files.format} files in {source.files.path}"
+        return f"{stream.file_format} files in {source.files.path}"
     return f"the source {source.kind}"
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
+from tidemill.checkpoint.current import read_current
+from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.engine.classify import classify
 from tidemill.engine.drain import Drain
 from tidemill.engine.reporter import Reporter
@@ -13,6 +16,7 @@ from tidemill.names import CHANGE_FEED
 from tidemill.sources.kafka_clients import KafkaClient, environment_client, kafka_client
 from tidemill.sources.offsets import KafkaOffsets
 from tidemill.sources.past_files import files_path
+from tidemill.spec.files_place import WILDCARDS
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
@@ -114,7 +118,7 @@ def _check_stream(pipeline: Pipeline) -> None:
         _check_table(pipeline, source.delta.table)
         if source.delta.read_changes:
             _check_change_feed(pipeline, source.delta.table)
-    elif source.files is not None and not _has_files(pipeline, files_path(pipeline, source.files)):
+    elif source.files is not None and not _has_folder(pipeline, files_path(pipeline, source.files)):
         raise _not_there_yet("folder", files_path(pipeline, source.files), "put the first file there")
 
 
@@ -135,16 +139,35 @@ def _check_change_feed(pipeline: Pipeline, name: str) -> None:
         )
 
 
-def _has_files(pipeline: Pipeline, path: str) -> bool:
-    """Whether a folder below the root has anything in it; other places are Spark's to look at."""
+def _has_folder(pipeline: Pipeline, path: str) -> bool:
+    """True if a folder exists, even an empty one.
+
+    In an object store a folder without files does not exist. One whose files were read before counts as
+    empty. Folders outside of the storage root are Spark's to look at.
+    """
+    local = path.removeprefix("file://")
+    if "://" not in local:
+        return any(Path("/").glob(local.lstrip("/"))) if WILDCARDS & set(local) else Path(local).is_dir()
     root = pipeline.layout.root
-    return not path.startswith(f"{root}/") or bool(Store(root).list_names(path))
+    if not path.startswith(f"{root}/") or WILDCARDS & set(path):
+        return True
+    store = Store(root)
+    return bool(store.list_names(path)) or _has_read(store, pipeline)
+
+
+def _has_read(store: Store, pipeline: Pipeline) -> bool:
+    """True if the pipeline has planned a batch."""
+    current = read_current(store, pipeline.layout, pipeline.name)
+    if current is None:
+        return False
+    checkpoint = pipeline.layout.checkpoint(pipeline.name, current.generation)
+    return CheckpointBatches(store, checkpoint).last_planned() is not None
 
 
 def _not_there_yet(kind: str, name: str, fix: str) -> UnavailableError:
     return UnavailableError(
         "TIDE-SRC-005",
-        f"The {kind} to read is not there yet.",
+        f"The {kind} to read does not exist.",
         facts={kind: name},
         fix=f"{fix}; the driver goes on by itself then",
         runbook="source-unavailable",

@@ -13,7 +13,6 @@ from tidemill.backfill.progress import Found, Progress
 from tidemill.backfill.staging import staging_of
 from tidemill.backfill.still_holds import check_still_holds
 from tidemill.engine.batch_writer import BatchResult
-from tidemill.engine.broken_lines import broken_lines
 from tidemill.engine.discovery import known_columns
 from tidemill.engine.expectations import CheckedRows
 from tidemill.engine.quarantine_range import KEY, QuarantineRange
@@ -103,7 +102,6 @@ class ChunkAttempt:
         for each in tables:
             self._tables.prepare(each, rows)
         spec = self._pipeline.spec
-        lines = broken_lines(self._spark, self._pipeline, files, self._range.archived)
         with ExitStack() as cached:
             if spec.rejects_records or spec.has_expectations:
                 # Computed before anything is written, to know what is rejected.
@@ -111,7 +109,7 @@ class ChunkAttempt:
                 cached.callback(rows.unpersist)
                 self._discovery.refuse_new()
             into = self._tables.rejections(QUARANTINE_OUTPUT, self._entry(QUARANTINE_OUTPUT))
-            quarantine = QuarantineRange(self._spark, files, lines, self._range.records, into)
+            quarantine = QuarantineRange(self._spark, files, self._range.records, into)
             checked = self._range.checked(tables, rows, files, {"plan": self._plan.digest}, cached)
             added = quarantine.add([part for one in checked.values() for part in one.quarantined])
             self._step_done("quarantine_added")
@@ -157,7 +155,7 @@ class ChunkAttempt:
         path = self._tables.aside(LATE_OUTPUT)
         files = Quarantine.at(self._spark.sparkContext, path, self._run.run_id, LATE_SCHEMA)
         into = self._tables.rejections(LATE_OUTPUT, self._entry(LATE_OUTPUT))
-        self._drop_accepted(QuarantineRange(self._spark, files, None, self._range.records, into))
+        self._drop_accepted(QuarantineRange(self._spark, files, self._range.records, into))
         self._step_done("late_dropped")
 
     def _drop_accepted(self, quarantine: QuarantineRange) -> None:

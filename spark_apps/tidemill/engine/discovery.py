@@ -17,7 +17,7 @@ from itertools import accumulate
 import pyarrow as pa
 import structlog
 from pyspark import SparkContext
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemill.checkpoint.source_schemas import (
@@ -29,15 +29,23 @@ from tidemill.checkpoint.source_schemas import (
 from tidemill.engine.half_written import StartAgainError
 from tidemill.errors import DataError, UnavailableError
 from tidemill.ledger.entry import LedgerEntry
+from tidemill.payload.csv_fields import CsvDialect, CsvSplitter
 from tidemill.payload.discovered import MAX_COLUMNS, DiscoveredColumns, csv_form
-from tidemill.payload.file_lines import inferred_from
+from tidemill.payload.files.byte_ranges import FileRange, ranges_of
+from tidemill.payload.files.cutters import Cutter
+from tidemill.payload.files.discovered_records import inferred_from
+from tidemill.payload.files.readers import cutter_of
+from tidemill.payload.files.records import FileRecords, FileRejectedError
 from tidemill.payload.inferred_schema import Node, added, all_merged, extended, leaves
 from tidemill.payload.schema_hints import hints_of
+from tidemill.payload.source_columns import FILE_TIME, RANGE_LOCATION, RANGE_SIZE, RANGE_START
 from tidemill.sinks.batch_commit import StepDone, nothing_more
-from tidemill.sources.past_files import files_path
-from tidemill.sources.read import cut_options, plain_lines
+from tidemill.sources.read import read_ranges
+from tidemill.spec.files_place import files_place
 from tidemill.spec.files_source import FilesSource
 from tidemill.spec.project import Pipeline
+from tidemill.storage.access import access_to
+from tidemill.storage.files_store import open_files
 from tidemill.storage.store import Store
 
 # What the first columns are inferred from, as Auto Loader does: at most so many files, and bytes. What comes
@@ -178,6 +186,24 @@ def discover(
     return Discovery(pipeline, store, run_id, columns, step_done)
 
 
+def lacks_first_files(store: Store, pipeline: Pipeline) -> bool:
+    """True if the columns of a source are to be inferred, and its folder is empty."""
+    for name, files in _discovering(pipeline):
+        known = newest_source_schema(store, pipeline.layout, pipeline.name, name)
+        place = files_place(pipeline.layout, files.path)
+        landed = None if place is None else open_files(pipeline.layout, place)
+        if known is None and landed is not None and place is not None:
+            names = (place.name_of(file.path) for file in landed.list_files(place.folder))
+            if not any(name is not None and not _is_hidden(name) for name in names):
+                return True
+    return False
+
+
+def _is_hidden(name: str) -> bool:
+    """True for names that Spark leaves out."""
+    return any(part.startswith((".", "_")) and "=" not in part for part in name.split("/"))
+
+
 def _discovering(pipeline: Pipeline) -> Iterator[tuple[str, FilesSource]]:
     for name, stream in pipeline.streams.items():
         files = stream.spec.source.files
@@ -187,7 +213,7 @@ def _discovering(pipeline: Pipeline) -> Iterator[tuple[str, FilesSource]]:
 
 def _first_version(spark: SparkSession, stream: Pipeline, name: str, run_id: str) -> SourceSchema:
     files = stream.spec.source.chosen
-    found = _inferred(spark, files, _first_files(spark, files_path(stream, files), files))
+    found = _inferred(spark, stream)
     columns = extended(hints_of(files), found)
     if not any("additionalProperties" not in node for node in columns["properties"].values()):
         raise UnavailableError(
@@ -202,35 +228,48 @@ def _first_version(spark: SparkSession, stream: Pipeline, name: str, run_id: str
     return next_source_schema(None, columns, added(_NO_COLUMNS, columns), run_id, None)
 
 
-def _first_files(spark: SparkSession, path: str, files: FilesSource) -> list[str]:
-    """The files that come first."""
-    times = F.col("modificationTime")
+def _first_files(ranges: DataFrame, files: FilesSource) -> list[str]:
+    """Locations of the files that come first."""
+    times = F.col(FILE_TIME)
     rows = (
-        spark.read.format("binaryFile")
-        .options(**{name: value for name, value in files.options.items() if name.lower() != "linesep"})
-        .load(path)
-        .select("path", "length", "modificationTime")
-        .orderBy(times.desc() if files.order == "newest" else times, "path")
+        ranges.where(F.col(RANGE_START) == 0)
+        .orderBy(times.desc() if files.order == "newest" else times, RANGE_LOCATION)
         .limit(FIRST_FILES)
         .collect()
     )
-    before = [0, *accumulate(row["length"] for row in rows)]
-    return [row["path"] for row, size in zip(rows, before, strict=False) if size < FIRST_BYTES]
+    before = [0, *accumulate(row[RANGE_SIZE] for row in rows)]
+    return [row[RANGE_LOCATION] for row, size in zip(rows, before, strict=False) if size < FIRST_BYTES]
 
 
-def _inferred(spark: SparkSession, files: FilesSource, paths: list[str]) -> Node | None:
-    """What the records of these files say together."""
-    if not paths:
+def _inferred(spark: SparkSession, stream: Pipeline) -> Node | None:
+    """The columns that the records of the first files have together."""
+    files, csv = stream.spec.source.chosen, csv_form(stream.spec.source.chosen)
+    ranges = read_ranges(spark, stream)
+    first = _first_files(ranges, files)
+    if not first:
         return None
-    lines = plain_lines(spark, paths, cut_options(files)).select(F.col("value").cast("binary"))
-    csv = csv_form(files)
+    cutter = cutter_of(stream.spec, CsvSplitter(CsvDialect(files.separator)))
+    access = access_to(stream.layout.root)
 
     def infer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        everything = all_merged(inferred_from(batch["value"], csv) for batch in batches)
+        everything = all_merged(
+            inferred_from(records, csv)
+            for batch in batches
+            for source in ranges_of(batch, access)
+            for records in _records(cutter, source)
+        )
         yield pa.RecordBatch.from_pydict({"found": [json.dumps(everything)]})
 
-    few = lines.coalesce(spark.sparkContext.defaultParallelism)
+    few = ranges.where(F.col(RANGE_LOCATION).isin(first)).coalesce(spark.sparkContext.defaultParallelism)
     return all_merged(json.loads(row["found"]) for row in few.mapInArrow(infer, "found string").collect())
+
+
+def _records(cutter: Cutter, source: FileRange) -> Iterator[FileRecords]:
+    """The records of a range; a damaged file has none."""
+    try:
+        yield from cutter.records(source)
+    except FileRejectedError as error:
+        log.warning("file_not_readable", file=source.path, reason=error.reason)
 
 
 def _check_count(pipeline: Pipeline, name: str, columns: Node) -> None:

@@ -19,7 +19,8 @@ from tidemill.names import SOURCE_NAME
 from tidemill.payload.decode import Decoding, Stage, payload_decoding
 from tidemill.payload.device_columns import device_records, device_schema
 from tidemill.payload.discovered import DiscoveredColumns
-from tidemill.payload.file_lines import line_reading
+from tidemill.payload.files.readers import file_reader
+from tidemill.payload.files.reading import file_decoding
 from tidemill.payload.late_rows import LateRows
 from tidemill.payload.left_out import LeftOut
 from tidemill.payload.quarantine import Quarantine
@@ -149,18 +150,15 @@ def _decoding_of_all(pipeline: Pipeline, records: DataFrame, collectors: Collect
 
 def _door(pipeline: Pipeline, records: StructType, collectors: Collectors) -> Decoding | None:
     quarantine, late_rows = collectors.quarantine, collectors.late_rows
+    if pipeline.spec.source.files is not None:
+        reader, folders = file_reader(pipeline, collectors.discovered.get(SOURCE_NAME))
+        return file_decoding(pipeline, reader, folders, quarantine, late_rows)
     payload = pipeline.spec.payload
     if payload is not None:
         return payload_decoding(pipeline, payload, quarantine, late_rows)
     if not pipeline.spec.sets_aside:
         return None
-    discovered = collectors.discovered.get(SOURCE_NAME)
-    if discovered is None:
-        return typed_rows(pipeline, records, quarantine, late_rows)
-    lines = line_reading(discovered, records)
-    rows = typed_rows(pipeline, lines.columns, quarantine, late_rows)
-    # One pass: lines become rows, and pass the door.
-    return Decoding(lambda batches: rows.stage(lines.stage(batches)), rows.arrow_schema)
+    return typed_rows(pipeline, records, quarantine, late_rows)
 
 
 def decodes_while_writing(pipeline: Pipeline) -> bool:

@@ -10,7 +10,6 @@ from operator import and_
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemill.engine.broken_lines import BrokenLines
 from tidemill.names import LINEAGE_COLUMNS
 from tidemill.payload.quarantine import QUARANTINE_SCHEMA, Quarantine
 from tidemill.sinks.range_writer import KeyedTable
@@ -49,7 +48,6 @@ class QuarantineRange:
     Args:
         spark: The session.
         files: Takes what tasks reject.
-        lines: Finds the lines of broken records of text files; None for other sources.
         records: SQL condition of the records; None for a source that is no topic, whose records stay.
         tables: The table that is changed, and where what changes goes.
     """
@@ -58,13 +56,11 @@ class QuarantineRange:
         self,
         spark: SparkSession,
         files: Quarantine,
-        lines: BrokenLines | None,
         records: str | None,
         tables: RejectionTables,
     ) -> None:
         self._spark = spark
         self._files = files
-        self._lines = lines
         self._records = records
         self._tables = tables
         self._rejected: DataFrame | None = None
@@ -75,8 +71,7 @@ class QuarantineRange:
         Args:
             more: Files of the table with records that no task has handed in.
         """
-        parts = self._files.take()
-        parts = [*(parts if self._lines is None else self._lines.told(parts)), *more]
+        parts = [*self._files.take(), *more]
         if not parts:
             return 0
         self._rejected = self._spark.read.parquet(*(f"{self._files.path}/{part.name}" for part in parts))

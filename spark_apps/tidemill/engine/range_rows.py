@@ -25,7 +25,7 @@ from tidemill.engine.sink_rows import SinkRows, sink_rows
 from tidemill.names import SOURCE_NAME
 from tidemill.payload.left_out import LeftOut, reason_of
 from tidemill.payload.quarantine import Quarantine
-from tidemill.sources.past_files import archived_paths, files_of
+from tidemill.sources.past_files import files_of
 from tidemill.sources.read import Past, read_batch
 from tidemill.spec.project import Pipeline
 from tidemill.spec.sinks import DeltaSink
@@ -71,8 +71,6 @@ class RangeRows:
         self._files_read: frozenset[str] = frozenset()
         # The files to read; None for all.
         self._files: frozenset[str] | None = None
-        # Where files are by now that were archived, by the path that rows name.
-        self.archived: Mapping[str, str] = {}
 
     def find_records(self) -> None:
         """See that the source still has the records.
@@ -111,8 +109,6 @@ class RangeRows:
         """The records."""
         past = Past(self.start, self.end, self._plan.source_version, self._plan.archive, self._files)
         records = read_batch(self._spark, self._pipeline, past)
-        if self._pipeline.spec.source.files is not None:
-            self.archived = archived_paths(self._pipeline, records)
         if self._files_read:
             # Spark has listed the files by now, and reads exactly these: one that goes later is an error.
             check_files_there(self._pipeline, self._files_read, files_of(self._pipeline, records))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tidemill.engine.broken_lines import BrokenLines
 from tidemill.ledger.entry import LedgerEntry
 from tidemill.names import LATE_OUTPUT, QUARANTINE_OUTPUT
 from tidemill.payload.quarantine import Quarantine
@@ -25,7 +24,6 @@ class RecordsAside:
         output: One of `ASIDE_OUTPUTS`.
         table: Where the tasks put them.
         may_come: Whether this driver sets any aside; else it only looks what another one has.
-        lines: Finds the lines of broken records of text files; None for other sources, and late records.
         step_done: Told of the commit.
     """
 
@@ -35,13 +33,11 @@ class RecordsAside:
         table: Quarantine,
         *,
         may_come: bool = True,
-        lines: BrokenLines | None = None,
         step_done: StepDone = nothing_more,
     ) -> None:
         self.output = output
         self.may_come = may_come
         self.table = table
-        self._lines = lines
         self._step_done = step_done
         # Of a past that is read again: what was set aside when it was read first.
         self.known: Known = NOTHING_KNOWN
@@ -63,8 +59,7 @@ class RecordsAside:
             entry: Of the batch.
             more: Files of the table with records that no task has handed in.
         """
-        parts = self.table.take(self.known)
-        parts = [*(parts if self._lines is None else self._lines.told(parts)), *more]
+        parts = [*self.table.take(self.known), *more]
         if not parts:
             return Written(False, 0)
         self._log.create(self.table.schema)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
+import structlog
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tidemill.engine.batch import BatchProcessor, DrainedError
 from tidemill.engine.batch_writer import BatchWriter
-from tidemill.engine.broken_lines import broken_lines
 from tidemill.engine.checked_flow import checked_flow
-from tidemill.engine.discovery import discover
+from tidemill.engine.discovery import discover, lacks_first_files
 from tidemill.engine.file_sinks import claim_folders
 from tidemill.engine.flow import Collectors, Flow
 from tidemill.engine.half_written import Begun, StartAgainError
@@ -43,6 +43,8 @@ from tidemill.spec.units import format_duration
 # a person notices after `stop`, against wake-ups of an idle process.
 POLL_SECONDS = 0.25
 
+log = structlog.get_logger()
+
 Ending = Literal["finished", "drained", "forced"]
 
 
@@ -65,6 +67,9 @@ def run_query(
         BaseException: What ended the query: our own error where one caused it, else Spark's.
     """
     while True:
+        if run.mode == "incremental" and lacks_first_files(run.store, run.pipeline):
+            log.info("nothing_to_read", pipeline=run.pipeline.name)
+            return "finished"
         past = past_to_read(run)
         try:
             ending = _run_once(spark, run, reporter, step_done, begun)
@@ -145,7 +150,7 @@ def start_query(
     past = past_to_read(run)
     flow = checked_flow(run, read_streams(spark, pipeline, past=past), collectors, versions)
     flow = without_written(run, flow)
-    asides = _asides(spark, pipeline, quarantine, late, step_done)
+    asides = _asides(pipeline, quarantine, late, step_done)
     if past is not None:
         for aside in asides:
             aside.known = offsets_between(aside.table.path, past.start, past.end)
@@ -181,12 +186,11 @@ def _late_rows(pipeline: Pipeline, table: Quarantine) -> LateRows | None:
 
 
 def _asides(
-    spark: SparkSession, pipeline: Pipeline, quarantine: Quarantine, late: Quarantine, step_done: StepDone
+    pipeline: Pipeline, quarantine: Quarantine, late: Quarantine, step_done: StepDone
 ) -> list[RecordsAside]:
     """What takes the records that are set aside."""
-    lines = broken_lines(spark, pipeline, quarantine)
     rejects = pipeline.spec.rejects_records
-    rejected = RecordsAside(QUARANTINE_OUTPUT, quarantine, may_come=rejects, lines=lines, step_done=step_done)
+    rejected = RecordsAside(QUARANTINE_OUTPUT, quarantine, may_come=rejects, step_done=step_done)
     behind = RecordsAside(LATE_OUTPUT, late, may_come=pipeline.spec.keeps_late, step_done=step_done)
     return [aside for aside in (rejected, behind) if aside.output in pipeline.spec.asides]
 

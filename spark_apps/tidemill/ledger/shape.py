@@ -10,7 +10,7 @@ from tidemill.names import SOURCE_NAME
 from tidemill.spec.payload import Payload
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.sinks import Sink
-from tidemill.spec.sources import FilesSource, Source
+from tidemill.spec.sources import FilesSource
 from tidemill.spec.units import format_duration
 
 
@@ -34,7 +34,7 @@ def _stream(spec: PipelineSpec) -> dict[str, Any]:
         "source": spec.source.kind,
         "event_time": None if time is None else time.column,
         "path": "" if files is None else files.path,
-        "format": _format(spec.source),
+        "format": _format(spec),
         "columns": "" if files is None else _columns(files),
         "payload": _payload(spec.payload),
         "watermark": _duration(None if time is None else time.watermark),
@@ -42,10 +42,9 @@ def _stream(spec: PipelineSpec) -> dict[str, Any]:
     }
 
 
-def _format(source: Source) -> str:
-    if source.delta is not None and source.delta.read_changes:
-        return "changes"
-    return "" if source.files is None else source.files.format
+def _format(spec: PipelineSpec) -> str:
+    table = spec.source.delta
+    return "changes" if table is not None and table.read_changes else spec.file_format
 
 
 def _columns(files: FilesSource) -> str:

@@ -1,4 +1,6 @@
-r"""CSV records become typed columns, or a reason. A record is one line without a header, after RFC 4180.
+r"""CSV records become typed columns, or a reason. A record is one line after RFC 4180.
+
+Fields are those of the schema, in order; or, in a file with a header, those that the header names.
 
 | record                                                     | result                                        |
 |------------------------------------------------------------|-----------------------------------------------|
@@ -6,7 +8,7 @@ r"""CSV records become typed columns, or a reason. A record is one line without 
 | a line break at its end                                    | is left out                                   |
 | another line break outside of quotes                       | `malformed_csv`                               |
 | a quote inside of a field without quotes; text after one   | `malformed_csv`                               |
-| more or fewer fields than the schema has properties        | `wrong_field_count`                           |
+| more or fewer fields than the schema or the header has     | `wrong_field_count`                           |
 | an empty field; an empty field in quotes                   | null; an empty text                           |
 | `string`                                                   | the text, blanks included                     |
 | `integer`: digits with or without `-`, within int64        | good; anything else `wrong_type:<field>`      |
@@ -31,7 +33,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.errors import SpecError
-from tidemill.payload.csv_fields import CsvSplitter
+from tidemill.payload.csv_fields import CsvDialect, CsvSplitter
 from tidemill.payload.decimals import decimal_of, safe_text
 from tidemill.payload.decoder import Decoded, check_record_limit, decode_in_pieces
 from tidemill.payload.json_rules import apply_rules, textual_schema
@@ -51,14 +53,14 @@ class CsvDecoder:
 
     Args:
         schema: The fields, in order.
-        separator: Between two of them.
+        dialect: How they are written.
         max_record_bytes: A longer record is refused before it is parsed.
 
     Raises:
-        SpecError: TIDE-SPEC-060, if a field is none that one line can hold.
+        SpecError: TIDE-SPEC-060, if one line cannot hold a field.
     """
 
-    def __init__(self, schema: PayloadSchema, separator: str, max_record_bytes: int) -> None:
+    def __init__(self, schema: PayloadSchema, dialect: CsvDialect, max_record_bytes: int) -> None:
         for field in schema.arrow_schema:
             if pa.types.is_nested(field.type):
                 raise SpecError(
@@ -69,10 +71,11 @@ class CsvDecoder:
                 )
         # An empty field is there, and null: what may be null cannot be missing.
         missing = tuple(path for path in schema.required if path not in schema.required_nullable)
+        self.schema = schema
         self._schema = replace(schema, required=missing, required_nullable=frozenset())
         self._textual = textual_schema(schema.arrow_schema)
         self._conditions = Conditions.of(schema)
-        self._splitter = CsvSplitter(separator)
+        self._splitter = CsvSplitter(dialect)
         self._max_record_bytes = check_record_limit(max_record_bytes)
 
     @property
@@ -80,16 +83,29 @@ class CsvDecoder:
         """The schema's."""
         return self._schema.arrow_schema
 
-    def decode(self, values: pa.BinaryArray | pa.LargeBinaryArray) -> Decoded:
-        """Decode every record or say why not; never raises because of a record."""
-        return decode_in_pieces(values, self._sift)
+    @property
+    def splitter(self) -> CsvSplitter:
+        """Splits a record into its fields."""
+        return self._splitter
 
-    def _sift(self, values: pa.Array) -> tuple[pa.RecordBatch, Sieve]:
+    def decode(
+        self, values: pa.BinaryArray | pa.LargeBinaryArray, names: Sequence[str] | None = None
+    ) -> Decoded:
+        """Decode every record or say why not; never raises because of a record.
+
+        Args:
+            values: The records.
+            names: Names of their fields, if a header has told them. A column that no field is named after is
+                null; a field that no column is named after is left out.
+        """
+        return decode_in_pieces(values, lambda piece: self._sift(piece, names))
+
+    def _sift(self, values: pa.Array, names: Sequence[str] | None) -> tuple[pa.RecordBatch, Sieve]:
         # The order of these steps is the precedence of the reasons.
         sieve = Sieve(values)
         drop_null_and_oversized(sieve, self._max_record_bytes)
         drop_invalid_utf8(sieve)
-        typed, wrong = self._typed(self._fields(sieve))
+        typed, wrong = _typed(self._fields(sieve, names), self._textual)
         stays = sieve.drop(wrong)
         typed = typed if stays is None else typed.filter(stays)
         rows, broken = apply_rules(typed, sieve.records, self._schema)
@@ -101,22 +117,58 @@ class CsvDecoder:
             rows = rows if stays is None else rows.filter(stays)
         return rows, sieve
 
-    def _fields(self, sieve: Sieve) -> list[pa.StringArray]:
-        """One array of texts for each field; what has no such fields falls out of the sieve."""
+    def _fields(self, sieve: Sieve, names: Sequence[str] | None) -> list[pa.StringArray]:
+        """One array of texts for each column; what has no such fields falls out of the sieve."""
         sieve.records = pc.replace_substring_regex(sieve.records, r"\r?\n\z", "")
-        return self._splitter.fields(sieve, len(self._textual))
+        if names is None:
+            return self._splitter.fields(sieve, len(self._textual))
+        places = field_places(self._textual.names, names)
+        fields = self._splitter.fields(sieve, len(names))
+        empty = pa.nulls(len(sieve.records), pa.string())
+        return [empty if place is None else fields[place] for place in places]
 
-    def _typed(self, texts: Sequence[pa.StringArray]) -> tuple[pa.RecordBatch, dict[int, str]]:
-        """The fields in their types, instants still as texts, and the rows where one is of another."""
-        wrong: dict[int, str] = {}
-        columns = []
-        for field, column in zip(self._textual, texts, strict=True):
-            typed = _parse(column, field.type)
-            if typed.null_count != column.null_count:
-                for row in pc.indices_nonzero(pc.and_(column.is_valid(), typed.is_null())).to_pylist():
-                    wrong.setdefault(row, f"wrong_type:{field.name}")
-            columns.append(typed)
-        return pa.RecordBatch.from_arrays(columns, schema=self._textual), wrong
+
+def _typed(texts: Sequence[pa.StringArray], textual: pa.Schema) -> tuple[pa.RecordBatch, dict[int, str]]:
+    """The fields in their types, instants still as texts, and the rows where one is of another."""
+    wrong: dict[int, str] = {}
+    columns = []
+    for field, column in zip(textual, texts, strict=True):
+        typed = _parse(column, field.type)
+        if typed.null_count != column.null_count:
+            for row in pc.indices_nonzero(pc.and_(column.is_valid(), typed.is_null())).to_pylist():
+                wrong.setdefault(row, f"wrong_type:{field.name}")
+        columns.append(typed)
+    return pa.RecordBatch.from_arrays(columns, schema=textual), wrong
+
+
+def typed_texts(
+    texts: Sequence[pa.StringArray], schema: PayloadSchema
+) -> tuple[pa.RecordBatch, dict[int, str]]:
+    """Return texts of fields in the types of a schema, and the reasons of rows where one does not fit.
+
+    Args:
+        texts: An array for each column.
+        schema: The columns.
+    """
+    typed, wrong = _typed(texts, textual_schema(schema.arrow_schema))
+    rows, broken = apply_rules(typed, texts[0], schema)
+    return rows, {**broken, **wrong}
+
+
+def field_places(columns: Sequence[str], names: Sequence[str]) -> list[int | None]:
+    """Return the place of each column among the names of a header; None for a column that is not there.
+
+    A name in another case counts if the column has no other one.
+    """
+    exact = {name: place for place, name in enumerate(names)}
+    folded: dict[str, list[int]] = {}
+    for place, name in enumerate(names):
+        folded.setdefault(name.lower(), []).append(place)
+    places: list[int | None] = []
+    for column in columns:
+        alike = folded.get(column.lower(), [])
+        places.append(exact.get(column, alike[0] if len(alike) == 1 else None))
+    return places
 
 
 def _parse(texts: pa.StringArray, declared: pa.DataType) -> pa.Array:

@@ -1,8 +1,9 @@
-"""A record of CSV is split into the texts of its fields, after RFC 4180; null is a field that is empty."""
+"""CSV records are split into the texts of their fields, after RFC 4180. An empty field is null."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,19 +14,42 @@ MALFORMED_CSV = "malformed_csv"
 WRONG_FIELD_COUNT = "wrong_field_count"
 
 
+@dataclass(frozen=True)
+class CsvDialect:
+    """How fields are written. The default is RFC 4180.
+
+    Args:
+        separator: Character between two fields.
+        quote: Character around a field that holds separators or line breaks; empty if fields have no quotes.
+        escape: Character before a quote inside of a quoted field. By default, a quote is written twice.
+        null: Text of a field without quotes that is null, as an empty field is.
+        comment: Character at the beginning of a line that is not a record; empty if there are none.
+    """
+
+    separator: str = ","
+    quote: str = '"'
+    escape: str = ""
+    null: str = ""
+    comment: str = ""
+
+
 class CsvSplitter:
     """Splits records without the line break at their end.
 
     Args:
-        separator: Between two fields.
+        dialect: How fields are written.
     """
 
-    def __init__(self, separator: str) -> None:
-        self._separator = separator
-        self._quoted_field = _quoted_field(separator)
+    def __init__(self, dialect: CsvDialect) -> None:
+        self.dialect = dialect
+        self._field = _field(dialect)
+        self._doubtful = f"[{re.escape(dialect.quote)}\\r\\n]"
+        # What stands for one character inside of quotes.
+        escape = dialect.escape or dialect.quote
+        self._escaped = re.compile(f"{re.escape(escape)}(.)", re.DOTALL) if escape else None
 
     def fields(self, sieve: Sieve, width: int) -> list[pa.StringArray]:
-        """One array of texts for each field; what has not so many falls out of the sieve."""
+        """One array of texts for each field. Records with another number of fields fall out of the sieve."""
         lines = self._split(sieve.records)
         if lines.null_count:
             stays = lines.is_valid()
@@ -38,9 +62,31 @@ class CsvSplitter:
         texts = lines.flatten()
         return [texts.take(pa.arange(place, len(texts), width)) for place in range(width)]
 
+    def is_record(self, value: bytes) -> bool:
+        """True if some lines are one record, of any number of fields and in any encoding."""
+        return self.split_one(value.decode("utf-8", "replace")) is not None
+
+    def split_one(self, text: str) -> list[str | None] | None:
+        """The fields of one record, which may have quotes; None if the text is not a CSV record."""
+        fields: list[str | None] = []
+        end = 0
+        while (found := self._field.match(text, end)) is not None:
+            quoted, plain, after = found.groups()
+            fields.append(self._plain(plain) if quoted is None else self._unescaped(quoted))
+            if not after:
+                return fields
+            end = found.end()
+        return None
+
+    def _plain(self, text: str) -> str | None:
+        return None if text in ("", self.dialect.null) else text
+
+    def _unescaped(self, text: str) -> str:
+        return text if self._escaped is None else self._escaped.sub(r"\1", text)
+
     def _split(self, records: pa.StringArray) -> pa.ListArray:
-        """The fields of each record; null where it is no line of CSV."""
-        doubtful = pc.match_substring_regex(records, r'["\r\n]')
+        """The fields of each record; null where the text is not a CSV record."""
+        doubtful = pc.match_substring_regex(records, self._doubtful)
         places = pc.indices_nonzero(doubtful)
         if len(places) == 0:
             return self._split_plain(records)
@@ -51,27 +97,24 @@ class CsvSplitter:
         )
         return lines.take(pc.sort_indices(pa.concat_arrays([plain, places])))
 
-    def split_one(self, text: str) -> list[str | None] | None:
-        """The fields of one record, which may have quotes; None if it is no line of CSV."""
-        fields: list[str | None] = []
-        end = 0
-        while (found := self._quoted_field.match(text, end)) is not None:
-            quoted, plain, after = found.groups()
-            fields.append((plain or None) if quoted is None else quoted.replace('""', '"'))
-            if not after:
-                return fields
-            end = found.end()
-        return None
-
     def _split_plain(self, records: pa.StringArray) -> pa.ListArray:
-        lines = pc.split_pattern(records, self._separator)
+        lines = pc.split_pattern(records, self.dialect.separator)
         texts = lines.values
-        texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+        is_null = pc.equal(texts, "")
+        if self.dialect.null:
+            is_null = pc.or_(is_null, pc.equal(texts, self.dialect.null))
+        texts = pc.if_else(is_null, pa.scalar(None, pa.string()), texts)
         return pa.ListArray.from_arrays(lines.offsets, texts)
 
 
-def _quoted_field(separator: str) -> re.Pattern[str]:
+def _field(dialect: CsvDialect) -> re.Pattern[str]:
     """A field: its text in quotes, or its text without; and the separator after it, if there is one."""
-    between = re.escape(separator)
+    between, quote, escape = map(re.escape, (dialect.separator, dialect.quote, dialect.escape))
     # Possessive (`*+`): a way back for each character would take 100 times the memory of the field.
-    return re.compile(rf'(?:"([^"]*+(?:""[^"]*+)*+)"|([^"{between}\r\n]*))({between}|\Z)')
+    if not quote:
+        quoted = "(?!)()"
+    elif escape and escape != quote:
+        quoted = f"{quote}((?:[^{quote}{escape}]|{escape}.)*+){quote}"
+    else:
+        quoted = f"{quote}([^{quote}]*+(?:{quote}{quote}[^{quote}]*+)*+){quote}"
+    return re.compile(rf"(?:{quoted}|([^{quote}{between}\r\n]*))({between}|\Z)", re.DOTALL)

@@ -17,10 +17,11 @@ from pyspark.sql.types import StructType
 
 from tidemill.payload.decoders import Find, decoder_of
 from tidemill.payload.device_columns import DEVICE_SCHEMA
+from tidemill.payload.door import Door
 from tidemill.payload.event_time import EventTimeLimit
 from tidemill.payload.late_rows import LateRows
 from tidemill.payload.quarantine import Quarantine
-from tidemill.payload.rejections import Rejections, kafka_records
+from tidemill.payload.rejections import kafka_records
 from tidemill.payload.source_columns import BATCH_TIME
 from tidemill.spec.payload import Payload
 from tidemill.spec.project import Pipeline
@@ -75,33 +76,26 @@ def payload_decoding(
     decoder = decoder_of(payload, pipeline.environment.project.schemas, _registered(pipeline, payload))
     columns = rows_schema(pipeline, payload, decoder.columns)
     lineage = [name for name in columns.names if name in _LINEAGE]
-    limit = event_time_limit(pipeline)
     stops = payload.chosen.on_invalid == "fail"
+    door = Door(quarantine, stops, event_time_limit(pipeline), late_rows)
     keeps_tombstones = payload.chosen.tombstones == "keep"
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rejections = Rejections(quarantine, stops)
-        late = None if late_rows is None else late_rows.begin()
+        passage = door.open()
         for records in batches:
             batch = records
             if keeps_tombstones and batch["kafka_value"].null_count:
                 yield _tombstones(batch.filter(pc.is_null(batch["kafka_value"])), columns)
                 batch = batch.filter(pc.is_valid(batch["kafka_value"]))
             decoded = decoder.decode(batch.column("kafka_value"))
-            rejections.add_kafka(batch, decoded.rejected, decoded.reasons)
+            if decoded.reasons:
+                passage.reject(kafka_records(batch, decoded.rejected), decoded.reasons)
             kept = batch.take(decoded.kept) if len(decoded.rejected) else batch
             arrays = [*decoded.rows.columns, *(kept.column(name).cast(_LINEAGE[name]) for name in lineage)]
             rows = pa.RecordBatch.from_arrays(arrays, schema=columns)
-            if limit is not None:
-                ahead = limit.ahead(rows[limit.column], kept["kafka_timestamp"], kept[BATCH_TIME])
-                if ahead is not None:
-                    places = pc.indices_nonzero(ahead)
-                    rejections.add_kafka(kept, places, [limit.reason] * len(places))
-                    rows, kept = rows.filter(pc.invert(ahead)), kept.filter(pc.invert(ahead))
-            yield rows if late is None else late.passed(rows, partial(kafka_records, kept))
-        rejections.hand_in()
-        if late is not None:
-            late.hand_in()
+            clock = kept[BATCH_TIME] if BATCH_TIME in kept.schema.names else None
+            yield passage.rows(rows, partial(kafka_records, kept), kept["kafka_timestamp"], clock)
+        passage.close()
 
     return Decoding(decode, columns)
 

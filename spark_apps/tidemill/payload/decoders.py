@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from tidemill.payload.avro_decoder import AvroDecoder
 from tidemill.payload.avro_resolution import check_resolves
 from tidemill.payload.avro_schema import AvroSchema, load_avro_schema
 from tidemill.payload.csv_decoder import CsvDecoder
+from tidemill.payload.csv_fields import CsvDialect
 from tidemill.payload.decoder import Decoder
 from tidemill.payload.json_decoder import JsonDecoder
 from tidemill.payload.json_schema import PayloadSchema, load_payload_schema
@@ -26,14 +28,19 @@ if TYPE_CHECKING:
 # The content of a registered schema by its number; None for an unknown one.
 Find = Callable[[int], bytes | None]
 
+_RFC_4180 = CsvDialect()
 
-def decoder_of(payload: Payload, schemas: Path, find: Find | None = None) -> Decoder:
+
+def decoder_of(
+    payload: Payload, schemas: Path, find: Find | None = None, dialect: CsvDialect = _RFC_4180
+) -> Decoder:
     """The decoder of a payload.
 
     Args:
         payload: As it is declared.
         schemas: Folder with the schema files.
         find: Asks the registry, for `writers: registry`; without, the decoder is for its columns only.
+        dialect: How CSV files are written. Their separator is the payload's.
 
     Raises:
         SpecError: If a file is not a schema that Tidemill can enforce, or does not fit the format.
@@ -42,7 +49,8 @@ def decoder_of(payload: Payload, schemas: Path, find: Find | None = None) -> Dec
         return JsonDecoder(_json_schema(schemas / payload.json_.schema_), payload.json_.max_record_bytes)
     if payload.csv is not None:
         schema = _json_schema(schemas / payload.csv.schema_)
-        return CsvDecoder(schema, payload.csv.separator, payload.csv.max_record_bytes)
+        dialect = replace(dialect, separator=payload.csv.separator)
+        return CsvDecoder(schema, dialect, payload.csv.max_record_bytes)
     if payload.avro is not None:
         return _avro(payload.avro, schemas, find)
     if payload.protobuf is not None:

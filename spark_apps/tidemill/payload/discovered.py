@@ -10,11 +10,24 @@ from functools import cached_property
 from pyspark import SparkContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
-from tidemill.payload.csv_files import CsvForm
 from tidemill.payload.inferred_schema import Node, extended, merged
 from tidemill.payload.json_schema import PayloadSchema, load_payload_schema
 from tidemill.payload.schema_hints import hints_of
 from tidemill.spec.files_source import Evolution, FilesSource
+
+
+@dataclass(frozen=True)
+class CsvForm:
+    """What decides how a CSV file is read in addition to its columns.
+
+    Args:
+        separator: Between two fields.
+        hinted: Columns whose type was not inferred, in order.
+    """
+
+    separator: str
+    hinted: tuple[str, ...] = ()
+
 
 # Most columns, structs taken apart. An object whose names are data (dates, ids) would add some with each
 # file.

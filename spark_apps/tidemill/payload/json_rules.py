@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import functools
 
 import pyarrow as pa
@@ -11,15 +13,21 @@ from tidemill.payload.decimals import out_of_range, parsed_type
 from tidemill.payload.json_explain import lacks_required
 from tidemill.payload.json_schema import EACH_ITEM, Path, PayloadSchema, path_text
 from tidemill.payload.leaves import Broken, Convert, Place, convert_leaves, reject_non_finite
-from tidemill.payload.timestamps import INSTANT, read_days, read_instants, without_offset
+from tidemill.payload.timestamps import INSTANT, LOCAL_TIME, read_days, read_instants, without_offset
 
 Reasons = dict[int, str]
 
-_TEXTUAL = (INSTANT, pa.date32())
+_TEXTUAL = (INSTANT, LOCAL_TIME, pa.date32(), pa.binary())
+
+# Numbers that a parser reads as the widest type of their kind.
+_NARROW = {
+    **dict.fromkeys((pa.int8(), pa.int16(), pa.int32()), pa.int64()),
+    pa.float32(): pa.float64(),
+}
 
 
 def textual_schema(schema: pa.Schema) -> pa.Schema:
-    """What a parser is asked for: strings where instants and days are, and decimals of any size."""
+    """Return what a parser is asked for: strings for times and bytes, and numbers of the widest type."""
     return pa.schema([pa.field(field.name, _textual(field.type)) for field in schema])
 
 
@@ -30,7 +38,7 @@ def _textual(declared: pa.DataType) -> pa.DataType:
         return pa.list_(_textual(declared.value_type))
     if pa.types.is_decimal(declared):
         return parsed_type(declared)
-    return pa.string() if declared in _TEXTUAL else declared
+    return pa.string() if declared in _TEXTUAL else _NARROW.get(declared, declared)
 
 
 def apply_rules(
@@ -63,22 +71,27 @@ def _has_rules(declared: pa.DataType) -> bool:
         return any(_has_rules(field.type) for field in declared)
     if pa.types.is_list(declared):
         return _has_rules(declared.value_type)
-    return bool(declared in _TEXTUAL or pa.types.is_floating(declared) or pa.types.is_decimal(declared))
+    is_number = pa.types.is_floating(declared) or pa.types.is_decimal(declared) or declared in _NARROW
+    return bool(declared in _TEXTUAL or is_number)
 
 
 def _leaf(schema: PayloadSchema, broken: Broken) -> Convert:
-    """What becomes of strings that are declared instants or days, of decimals, and of numbers."""
+    """Convert strings that are declared as times or bytes, decimals, and numbers."""
 
     def convert(array: pa.Array, declared: pa.DataType, place: Place) -> pa.Array:
         if declared == INSTANT:
             return _instants(array, place, schema, broken)
         if declared == pa.date32():
             return _known(array, read_days(array), place, broken)
+        if declared == LOCAL_TIME:
+            return _known(array, _local_times(array), place, broken)
+        if declared == pa.binary():
+            return _known(array, _bytes(array), place, broken)
         if pa.types.is_decimal(declared):
             return _decimals(array, declared, place, broken)
-        if place.path not in schema.non_finite:
+        if pa.types.is_floating(declared) and place.path not in schema.non_finite:
             reject_non_finite(array, place, broken)
-        return array
+        return _narrowed(array, declared, place, broken) if declared in _NARROW else array
 
     return convert
 
@@ -90,6 +103,42 @@ def _instants(
     if place.path not in schema.no_offset and (lacking := without_offset(texts)) is not None:
         broken.reject("no_offset", place, lacking)
     return instants
+
+
+def _local_times(texts: pa.StringArray) -> pa.TimestampArray:
+    """Times without an offset; null where a text has one, or is not a time."""
+    times = read_instants(texts).cast(LOCAL_TIME)
+    lacking = without_offset(texts)
+    if lacking is None:
+        lacking = pc.is_null(texts)
+    return pc.if_else(lacking, times, pa.scalar(None, LOCAL_TIME))
+
+
+def _bytes(texts: pa.StringArray) -> pa.BinaryArray:
+    """The bytes of Base64 texts; null where a text is not Base64."""
+    return pa.array([None if text is None else _of_base64(text) for text in texts.to_pylist()], pa.binary())
+
+
+def _of_base64(text: str) -> bytes | None:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _narrowed(numbers: pa.Array, declared: pa.DataType, place: Place, broken: Broken) -> pa.Array:
+    """Numbers in a smaller type; a row is rejected whose number the type does not hold."""
+    if pa.types.is_floating(declared):
+        # Above the largest number of the type; a declared infinity stays one.
+        values = numbers.cast(declared, safe=False)
+        wrong = pc.and_(pc.is_finite(numbers), pc.is_inf(values))
+    else:
+        bits = declared.bit_width - 1
+        wrong = pc.or_(pc.less(numbers, -(2**bits)), pc.greater_equal(numbers, 2**bits))
+        values = pc.if_else(wrong, pa.scalar(None, numbers.type), numbers).cast(declared)
+    if pc.any(wrong).as_py():
+        broken.reject("out_of_range", place, wrong)
+    return values
 
 
 def _decimals(values: pa.Array, declared: pa.Decimal128Type, place: Place, broken: Broken) -> pa.Array:

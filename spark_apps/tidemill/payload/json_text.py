@@ -6,6 +6,8 @@ import json
 import re
 from typing import Any
 
+import pyarrow as pa
+
 SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -68,6 +70,32 @@ def _strict(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _strict(inner) for name, inner in value.items()}
     return [_strict(item) for item in value] if isinstance(value, list) else value
+
+
+def primitives_as_strings(text: bytes, columns: pa.DataType) -> bytes:
+    """Return a JSON record in which numbers and booleans are strings where a column is one.
+
+    A text that is not JSON stays as it is, and so does a record that has a name twice.
+    """
+    try:
+        return text_of(_as_strings(read_raw(text.decode()), columns)).encode()
+    except (RepeatedNameError, ValueError, RecursionError):
+        return text
+
+
+def _as_strings(value: Any, declared: pa.DataType) -> Any:
+    if pa.types.is_string(declared) and isinstance(value, RawNumber | bool):
+        return json.dumps(value) if isinstance(value, bool) else str(value)
+    if pa.types.is_struct(declared) and isinstance(value, dict):
+        known = {field.name: field.type for field in declared}
+        return {
+            name: _as_strings(inner, known[name]) if name in known else inner for name, inner in value.items()
+        }
+    if pa.types.is_list(declared) and isinstance(value, list):
+        return [_as_strings(item, declared.value_type) for item in value]
+    if pa.types.is_map(declared) and isinstance(value, dict):
+        return {name: _as_strings(inner, declared.item_type) for name, inner in value.items()}
+    return value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ be kept there: such a line is rejected whole, like one that is no object.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,8 @@ from tidemill.payload.json_schema import EACH_ITEM, PayloadSchema
 from tidemill.payload.json_text import RepeatedNameError, read_raw, strict_text_of, text_of
 
 FILE_PATH = "_file_path"
+
+FileOf = Callable[[int], str]
 
 # Reasons of lines of which a part can be kept as a row.
 _OF_A_VALUE = frozenset({"undeclared", "wrong_type", "not_finite", "out_of_range", "no_offset"})
@@ -126,8 +129,12 @@ class RescuingDecoder:
         self._open = JsonDecoder(schema, MAX_BLOCK_BYTES)
         self.columns = schema.arrow_schema.append(pa.field(RESCUED_DATA, pa.string()))
 
-    def decode(self, values: pa.BinaryArray, files: pa.StringArray) -> Rescued:
+    def decode(self, values: pa.BinaryArray, file_of: FileOf) -> Rescued:
         """Decode every line or say why not.
+
+        Args:
+            values: The lines.
+            file_of: Returns the file of the line at a position.
 
         1. Lines with declared names only, and values that fit.
         2. The others, whose undeclared names the decoder ignores; they are read apart.
@@ -147,7 +154,7 @@ class RescuingDecoder:
         texts = values.take(pa.array([line.position for line in lines], pa.int64()))
         while lines:
             decoded = self._open.decode(texts)
-            pieces.append(_piece(decoded, lines, files))
+            pieces.append(_piece(decoded, lines, file_of))
             # 3.
             lines = _without_what_fails(decoded, lines, rejected)
             texts = pa.array([line.rest_text for line in lines], pa.binary())
@@ -196,9 +203,9 @@ def _is_of_a_value(reason: str) -> bool:
     return reason.partition(":")[0] in _OF_A_VALUE
 
 
-def _piece(decoded: Decoded, lines: list[_Line], files: pa.StringArray) -> _Piece:
+def _piece(decoded: Decoded, lines: list[_Line], file_of: FileOf) -> _Piece:
     good = [lines[place] for place in decoded.kept.to_pylist()]
-    rescued = [line.rescued_text(files[line.position].as_py()) for line in good]
+    rescued = [line.rescued_text(file_of(line.position)) for line in good]
     return _Piece(decoded.rows, [line.position for line in good], rescued)
 
 

@@ -8,18 +8,20 @@ from tidemill.payload.decoder import Decoded, check_record_limit, decode_in_piec
 from tidemill.payload.readable import drop_invalid_utf8, drop_null_and_oversized
 from tidemill.payload.sieve import Sieve
 
+_VALUE = pa.schema([("value", pa.string())])
+
 
 class TextDecoder:
-    """Each record becomes one row with the column `value`.
+    """Each record becomes one row.
 
     Args:
         max_record_bytes: A longer record is refused.
+        columns: The text is the first of these columns. The others are null.
     """
 
-    columns = pa.schema([("value", pa.string())])
-
-    def __init__(self, max_record_bytes: int) -> None:
+    def __init__(self, max_record_bytes: int, columns: pa.Schema = _VALUE) -> None:
         self._max_record_bytes = check_record_limit(max_record_bytes)
+        self.columns = columns
 
     def decode(self, values: pa.BinaryArray | pa.LargeBinaryArray) -> Decoded:
         """Decode every record or say why not; never raises because of a record."""
@@ -29,4 +31,8 @@ class TextDecoder:
         sieve = Sieve(values)
         drop_null_and_oversized(sieve, self._max_record_bytes)
         drop_invalid_utf8(sieve)
-        return pa.RecordBatch.from_arrays([sieve.records], schema=self.columns), sieve
+        texts, *others = self.columns
+        empty = [pa.nulls(len(sieve.records), column.type) for column in others]
+        return pa.RecordBatch.from_arrays(
+            [sieve.records.cast(texts.type), *empty], schema=self.columns
+        ), sieve

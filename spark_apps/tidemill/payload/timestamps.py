@@ -17,6 +17,9 @@ import pyarrow.compute as pc
 
 INSTANT = pa.timestamp("us", tz="UTC")
 
+# A time of day at a day, in no time zone.
+LOCAL_TIME = pa.timestamp("us")
+
 _DAY_SHAPE = r"^\d{4}-\d{2}-\d{2}$"
 
 _SHAPE = (

@@ -15,7 +15,7 @@ from collections.abc import Set as AbstractSet
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemill.payload.source_columns import FILE
+from tidemill.payload.source_columns import FILE, RANGE_LOCATION
 from tidemill.spec.files_place import FilesPlace, files_place
 from tidemill.spec.files_source import FilesSource
 from tidemill.spec.project import Pipeline
@@ -38,7 +38,7 @@ def read_past_files(
     Args:
         pipeline: Whose.
         files: Its files source.
-        read: Reads one folder; rows may have the column `FILE`.
+        read: Reads one folder, as ranges of files.
         wanted: Which files of the source's folder, by name below it; None for all.
     """
     here = read(files_path(pipeline, files))
@@ -61,7 +61,7 @@ def read_past_files(
 def _without(records: DataFrame, uris: list[str]) -> DataFrame:
     if not uris:
         return records
-    return records.where(~F.col("_metadata.file_path").isin(list(map(as_in_rows, uris))))
+    return records.where(~F.col(RANGE_LOCATION).isin(list(map(as_in_rows, uris))))
 
 
 def files_of(pipeline: Pipeline, records: DataFrame) -> frozenset[str]:
@@ -75,26 +75,12 @@ def files_of(pipeline: Pipeline, records: DataFrame) -> frozenset[str]:
     return frozenset(name for name in names if name is not None)
 
 
-def archived_paths(pipeline: Pipeline, records: DataFrame) -> dict[str, str]:
-    """Of the archived files that records are read from: where each is, by where it came, as in rows."""
-    place = files_place(pipeline.layout, pipeline.spec.source.chosen.path)
-    if place is None:
-        return {}
-    archived = [uri for uri in records.inputFiles() if place.archived_name_of_uri(uri) is not None]
-    if not archived:
-        return {}
-    prefix, original = map(as_in_rows, place.original_prefix(archived[0]))
-    return {original + uri.removeprefix(prefix): uri for uri in map(as_in_rows, archived)}
-
-
 def as_in_rows(uri: str) -> str:
     """A file's URI as `_metadata.file_path` has it: of a local one with a single slash."""
     return uri.replace("file:///", "file:/", 1) if uri.startswith("file:///") else uri
 
 
 def _as_they_came(archived: DataFrame, prefix: str, original: str) -> DataFrame:
-    if FILE not in archived.columns:
-        return archived
     return archived.withColumn(FILE, moved_path(F.col(FILE), as_in_rows(prefix), as_in_rows(original)))
 
 

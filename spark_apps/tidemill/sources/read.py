@@ -16,8 +16,9 @@ from tidemill.checkpoint.warm_start import WarmStart
 from tidemill.errors import SpecError
 from tidemill.ledger.entry import Positions
 from tidemill.names import SOURCE_NAME, consumer_group_prefix
-from tidemill.payload.source_columns import BATCH_TIME, BROKEN_LINE, FILE, FILE_TIME, LINE
+from tidemill.payload.source_columns import BATCH_TIME
 from tidemill.sources.archived_events import read_archived
+from tidemill.sources.file_scan import FILE_RANGES, SCAN_SCHEMA, ranges, scan_options, scanned_folder
 from tidemill.sources.kafka_clients import kafka_client
 from tidemill.sources.past_files import files_path, read_past_files
 from tidemill.sources.past_stream import past_stream
@@ -72,11 +73,10 @@ def _stream(reader: DataStreamReader, pipeline: Pipeline, start: Positions | Non
         options = _kafka_options(pipeline, _subscription(source.chosen)) | _kafka_limits(source.chosen, start)
         return with_lineage(reader.format("kafka").options(**options).load(), source.reads_headers)
     if source.files is not None:
-        options = {**_files_options(source.files), **_files_limits(source.files)}
-        reader = reader.format(spark_format(source.files)).options(**options)
-        if (schema := _files_schema(source.files)) is not None:
-            reader = reader.schema(schema)
-        return _as_bytes(reader.load(files_path(pipeline, source.files)), source.files)
+        options = scan_options(pipeline, files_path(pipeline, source.files)) | _files_limits(source.files)
+        # Spark would take a name such as `a[1].json`, which it has listed, for a pattern.
+        scan = reader.format(FILE_RANGES).schema(SCAN_SCHEMA).options(**options, __globPaths__="false")
+        return ranges(scan.load(scanned_folder(pipeline)))
     if source.delta is not None:
         return (
             reader.format("delta")
@@ -117,17 +117,15 @@ def read_batch(spark: SparkSession, pipeline: Pipeline, past: Past) -> DataFrame
     """
     files = pipeline.spec.source.files
     if files is not None:
-        return read_past_files(pipeline, files, partial(_files, spark, pipeline), past.files)
+        return read_past_files(pipeline, files, partial(read_ranges, spark, pipeline), past.files)
     return _with_arrival(pipeline, _batch(spark, pipeline, past))
 
 
-def _files(spark: SparkSession, pipeline: Pipeline, path: str) -> DataFrame:
-    """Files as a batch, as a stream would have them."""
-    files = pipeline.spec.source.chosen
-    reader = spark.read.format(spark_format(files)).options(**_files_options(files))
-    schema = _files_schema(files)
-    records = (reader if schema is None else reader.schema(schema)).load(path)
-    return _with_arrival(pipeline, _as_bytes(records, files))
+def read_ranges(spark: SparkSession, pipeline: Pipeline, path: str | None = None) -> DataFrame:
+    """Return the ranges of all files of a folder, by default of the source's."""
+    folder = files_path(pipeline, pipeline.spec.source.chosen) if path is None else path
+    scan = spark.read.format(FILE_RANGES).schema(SCAN_SCHEMA).options(**scan_options(pipeline, folder))
+    return _with_arrival(pipeline, ranges(scan.load(folder)))
 
 
 def _batch(spark: SparkSession, pipeline: Pipeline, past: Past) -> DataFrame:
@@ -162,19 +160,6 @@ def _range(spark: SparkSession, pipeline: Pipeline, past: Past) -> DataFrame:
     return records if archived is None else records.unionByName(archived)
 
 
-def plain_lines(spark: SparkSession, paths: list[str], cut: dict[str, str]) -> DataFrame:
-    """Lines of these files, as Spark cuts them; a name may hold `[1]` or `*`, which mean nothing else."""
-    # Not `.text(…)`, whose own arguments would win over these options.
-    return spark.read.format("text").options(**cut, __globPaths__="false").load(paths)
-
-
-def cut_options(files: FilesSource) -> dict[str, str]:
-    """Where Spark cuts a file whose columns are discovered: a header belongs to the whole of it."""
-    if files.format == "csv":
-        return {"wholetext": "true"}
-    return {name: value for name, value in files.options.items() if name.lower() == "linesep"}
-
-
 def with_lineage(records: DataFrame, headers: bool) -> DataFrame:
     """Kafka's columns under names that cannot be taken for payload columns."""
     lineage = ["key", "value", "topic", "partition", "offset", "timestamp", *(["headers"] if headers else [])]
@@ -182,44 +167,10 @@ def with_lineage(records: DataFrame, headers: bool) -> DataFrame:
 
 
 def _with_arrival(pipeline: Pipeline, records: DataFrame) -> DataFrame:
-    """The records, with the columns by which some may be rejected."""
-    columns = []
-    if pipeline.spec.max_ahead is not None:
-        columns.append(F.current_timestamp().alias(BATCH_TIME))
-    if pipeline.spec.source.files is not None and pipeline.spec.sets_aside:
-        columns.append(F.col("_metadata.file_path").alias(FILE))
-        columns.append(F.col("_metadata.file_modification_time").alias(FILE_TIME))
-    return records.select("*", *columns) if columns else records
-
-
-def spark_format(files: FilesSource) -> str:
-    """Spark's reader: lines whose columns are discovered come as they are."""
-    return "text" if files.discovers else files.format
-
-
-def _as_bytes(records: DataFrame, files: FilesSource) -> DataFrame:
-    # Spark does not look whether a line is UTF-8; the decoder does. Folders such as `day=2026-01-01` are no
-    # columns: a record can have one of the same name.
-    return records.select(F.col(LINE).cast("binary").alias(LINE)) if files.discovers else records
-
-
-def _files_schema(files: FilesSource) -> str | None:
-    """Columns of the files, as DDL; lines that do not fit come whole in one more."""
-    if files.discovers:
-        return f"{LINE} string"
-    return f"{files.schema_}, `{BROKEN_LINE}` string" if files.has_lines else files.schema_
-
-
-def _files_options(files: FilesSource) -> dict[str, str]:
-    """Options of the format; a broken line becomes a row of its own, not nulls."""
-    if files.discovers:
-        return {**files.options, **cut_options(files)}
-    if not files.has_lines:
-        return files.options
-    lines = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": BROKEN_LINE}
-    # NaN and Infinity are not JSON.
-    strict = {"allowNonNumericNumbers": "false"} if files.format == "json" else {}
-    return {**strict, **files.options, **lines}
+    """The records, with the time of the batch where event times are compared with it."""
+    if pipeline.spec.max_ahead is None:
+        return records
+    return records.withColumn(BATCH_TIME, F.current_timestamp())
 
 
 def _files_limits(files: FilesSource) -> dict[str, str]:

@@ -69,7 +69,7 @@ SOURCES: Mapping[str, SourceFacts] = {
     "kafka": SourceFacts("the same records, as long as the broker keeps them", has_records=True),
     "eventhubs": SourceFacts("the same events, as long as the hub keeps them", has_records=True),
     "iothub": SourceFacts("the same messages, as long as the hub keeps them", has_records=True),
-    "files": SourceFacts("the same files"),
+    "files": SourceFacts("the same files", has_records=True),
     "delta": SourceFacts("the same versions, as long as the table keeps them", as_table=True),
     "rate": SourceFacts("the same rows, made again", has_past=False),
     "rate_per_batch": SourceFacts("the same rows, made again", has_past=False),
@@ -259,8 +259,8 @@ NOT_A_TABLE = Refusal(
 NO_RECORDS = Refusal(
     "TIDE-MODE-023",
     "`payload` for a source that gives columns",
-    "`payload` decodes the records of Kafka, Event Hubs or IoT Hub; this source gives columns already.",
-    "remove `payload`; a files source has `format`",
+    "`payload` decodes records of Kafka, Event Hubs, IoT Hub and files. This source gives columns already.",
+    "remove `payload`",
 )
 
 COLUMNS_WITHOUT_PLACE = Refusal(

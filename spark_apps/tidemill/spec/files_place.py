@@ -16,7 +16,8 @@ from urllib.parse import unquote
 
 from tidemill.names import ARCHIVED, Layout, plain_parts
 
-_WILD = frozenset("*?[]{}")
+# Characters of a path that Hadoop takes for a pattern.
+WILDCARDS = frozenset("*?[]{}")
 
 
 @dataclass(frozen=True)
@@ -87,10 +88,10 @@ class FilesPlace:
 def files_place(layout: Layout, path: str) -> FilesPlace | None:
     """The place of a source that reads `path`; None if that begins with a `*` or is an archive."""
     parts, root = layout.folder_parts(path), plain_parts(layout.root)
-    fixed = next((n for n, part in enumerate(parts) if _WILD & set(part)), len(parts))
+    fixed = next((n for n, part in enumerate(parts) if WILDCARDS & set(part)), len(parts))
     pattern = tuple(parts[fixed:])
     # What else Hadoop takes for a pattern is not archived (`FilesSource`).
-    if any((_WILD - {"*"}) & set(part) for part in pattern):
+    if any((WILDCARDS - {"*"}) & set(part) for part in pattern):
         return None
     if parts[: len(root)] == root:
         inside = tuple(parts[len(root) : fixed])

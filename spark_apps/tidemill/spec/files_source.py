@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -18,9 +19,46 @@ After = Literal["keep", "archive", "delete"]
 # Auto Loader's modes, under the names that a Delta sink has for the same.
 Evolution = Literal["add_columns", "rescue", "fail", "none"]
 
-# Spark's own options of where files are and how they are cut, of each format whose columns can be discovered.
-_PLACE = ("pathGlobFilter", "recursiveFileLookup")
-_OPTIONS_OF_DISCOVERY = {"json": (*_PLACE, "lineSep"), "csv": (*_PLACE, "header", "sep")}
+FileFormat = Literal["json", "csv", "parquet", "orc", "text", "avro"]
+
+# Options of Spark's readers that ours know, by format. Their names have no case.
+_ANY_FORMAT = ("pathGlobFilter",)
+_CSV_OPTIONS = (
+    "header",
+    "sep",
+    "delimiter",
+    "quote",
+    "escape",
+    "comment",
+    "nullValue",
+    "multiLine",
+    "encoding",
+)
+OPTIONS_BY_FORMAT: dict[str, tuple[str, ...]] = {
+    "json": ("lineSep", "multiLine", "encoding", "charset", "primitivesAsString"),
+    "csv": (
+        "header",
+        "sep",
+        "delimiter",
+        "quote",
+        "escape",
+        "comment",
+        "nullValue",
+        "multiLine",
+        "encoding",
+        "charset",
+    ),
+    "text": ("lineSep", "wholetext", "encoding", "charset"),
+    "parquet": (),
+    "orc": (),
+    "avro": (),
+    "protobuf": (),
+}
+_FORMATS_OF_DISCOVERY = ("json", "csv")
+_OPTIONS_OF_DISCOVERY = {"json": ("lineSep",), "csv": ("header", "sep", "delimiter")}
+
+# Formats that are decoded here, one record at a time.
+_FORMATS_OF_RECORDS = ("json", "csv", "text", "protobuf")
 
 
 class FilesSource(Strict):
@@ -31,17 +69,24 @@ class FilesSource(Strict):
     """
 
     path: Folder = Field(
-        description="Folder, relative to the storage root, or a URI; it may hold `*`. Folders such as "
+        description="Folder, relative to the storage root, or a URI. It may hold `*`. Folders such as "
         "`day=2026-01-01` below it are columns, if the schema names them."
     )
-    format: Literal["json", "csv", "parquet", "orc", "text", "avro"] = Field(
-        description="Format of every file."
+    recursive: bool = Field(
+        True,
+        description="Read the files of all folders below `path`. If false, only files in `path` and in "
+        "folders such as `day=2026-01-01` are read.",
+    )
+    format: FileFormat | None = Field(
+        None,
+        description="Format of every file. With a `payload`, its format is the files' format. A file whose "
+        "name ends with .gz, .bz2, .xz, .zst, .deflate or .zlib is decompressed.",
     )
     schema_: Expression | None = Field(
         None,
         alias="schema",
-        description="Columns as Spark DDL, e.g. `device string, signal double`. They stay as they are; "
-        "`schema_evolution` discovers them instead.",
+        description="Columns as Spark DDL, e.g. `device string, signal double`. They stay as they are. "
+        "`schema_evolution` discovers them instead, and `payload` takes them from a file in conf/schemas.",
     )
     schema_evolution: Evolution | None = Field(
         None,
@@ -64,7 +109,11 @@ class FilesSource(Strict):
         description="Most bytes of files in one batch, which has one file at least; instead of "
         "max_files_per_batch.",
     )
-    order: Literal["oldest", "newest"] = Field("oldest", description="Which new files come first.")
+    order: Literal["oldest", "newest"] = Field(
+        "oldest",
+        description="Which new files come first, by modification time. Files with the same time are taken in "
+        "the order of their names.",
+    )
     max_file_age: DurationOrOff = Field(
         "off",
         description="Files that are older than this, against the newest one that was read, are skipped and "
@@ -72,8 +121,8 @@ class FilesSource(Strict):
     )
     on_invalid: Literal["quarantine", "fail"] = Field(
         "quarantine",
-        description="Lines of JSON and CSV files that do not fit the schema: put them into the quarantine "
-        "table and go on, or stop.",
+        description="Records that do not fit the schema, and files that cannot be read: put them into the "
+        "quarantine table and continue, or stop. With a `payload`, write it there.",
     )
     after: After = Field(
         "keep",
@@ -89,18 +138,23 @@ class FilesSource(Strict):
         description="Least age of a file, by its own time, at which `after` takes it away. Never less than "
         "how far the pipeline can be rewound, which is the default.",
     )
-    options: FilesOptions = Field({}, description="Spark's own options of the format.")
+    options: FilesOptions = Field(
+        {},
+        description="Options of the format, by Spark's names: `pathGlobFilter` for every format; `header`, "
+        "`sep`, `quote`, `escape`, `comment`, `nullValue` and `encoding` for CSV; `lineSep`, `multiLine`, "
+        "`encoding` and `primitivesAsString` for JSON; `lineSep`, `wholetext` and `encoding` for text.",
+    )
 
     @model_validator(mode="after")
     def _schema_is_given(self) -> Self:
-        if self.schema_ is None and self.format != "text" and not self.discovers:
-            can = self.format in _OPTIONS_OF_DISCOVERY
-            way_out = "; or set `schema_evolution`, which discovers them" if can else ""
-            raise ValueError(
-                f"`schema` is missing: a stream cannot infer the columns of {self.format} files, because "
-                f"files that arrive later could change them; write it as Spark DDL{way_out}"
-            )
-        return self
+        if self.format in (None, "text") or self.schema_ is not None or self.discovers:
+            return self
+        can = self.format in _FORMATS_OF_DISCOVERY
+        way_out = "; or set `schema_evolution`, which discovers them" if can else ""
+        raise ValueError(
+            f"`schema` is missing: a stream cannot infer the columns of {self.format} files, because "
+            f"files that arrive later could change them; write it as Spark DDL{way_out}"
+        )
 
     @model_validator(mode="after")
     def _discovery_fits(self) -> Self:
@@ -113,28 +167,54 @@ class FilesSource(Strict):
                 "`schema` fixes the columns and `schema_evolution` discovers them: remove one, or write the "
                 "columns that are known as `schema_hints`"
             )
-        allowed = _OPTIONS_OF_DISCOVERY.get(self.format)
-        if allowed is None:
+        if self.format not in _FORMATS_OF_DISCOVERY:
             raise ValueError(
                 "`schema_evolution` is for json and csv files: write the columns of "
                 f"{self.format} files as `schema`"
             )
-        unknown = [name for name in self.options if name.lower() not in map(str.lower, allowed)]
-        if unknown:
-            raise ValueError(
-                f"`options.{unknown[0]}` is one of Spark's {self.format.upper()} reader, and with "
-                f"`schema_evolution` Tidemill decodes the lines itself; allowed are {', '.join(allowed)}"
-            )
-        if self._option("header", "true").lower() != "true":
+        self._check_options(_OPTIONS_OF_DISCOVERY[self.format], " with `schema_evolution`")
+        if not self.option("header", "true") == "true":
             raise ValueError(
                 "the columns of CSV files are discovered by the names in their headers: remove "
                 "`options.header`, or write the columns as `schema`"
             )
-        if len(self.separator) != 1 or self.separator in '"\r\n\x00':
-            raise ValueError(
-                "`options.sep` is one character that separates fields; no quote, line break or NUL"
-            )
         return self
+
+    @model_validator(mode="after")
+    def _options_fit(self) -> Self:
+        if self.format is not None:
+            self.check_options_of(self.format)
+        return self
+
+    def check_options_of(self, file_format: str) -> None:
+        """Refuse options that the reader of a format does not know.
+
+        Raises:
+            ValueError: Names the option, and those that there are.
+        """
+        self._check_options(OPTIONS_BY_FORMAT[file_format], "")
+        for name, default in (("sep", ","), ("quote", '"'), ("escape", ""), ("comment", "")):
+            value = self.separator if name == "sep" else self.option(name, default)
+            if len(value) > 1 or (name == "sep" and not value) or value in ("\r", "\n", "\x00"):
+                raise ValueError(f"`options.{name}` is one character, not a line break or NUL")
+        if self.separator == self.option("quote", '"'):
+            raise ValueError("`options.sep` and `options.quote` are the same character")
+        self._check_encoding()
+
+    def _check_options(self, allowed: tuple[str, ...], where: str) -> None:
+        known = {name.lower() for name in (*_ANY_FORMAT, *allowed)}
+        unknown = [name for name in self.options if name.lower() not in known]
+        if unknown:
+            names = ", ".join((*_ANY_FORMAT, *allowed))
+            raise ValueError(f"`options.{unknown[0]}` is not an option here{where}; there are {names}")
+
+    def _check_encoding(self) -> None:
+        try:
+            codecs.lookup(self.encoding or "utf-8")
+        except LookupError as error:
+            raise ValueError(f"`options.encoding`: {error}") from error
+        if self.encoding is not None and self.discovers:
+            raise ValueError("files whose columns are discovered are UTF-8: remove `options.encoding`")
 
     @model_validator(mode="after")
     def _age_limit_counts(self) -> Self:
@@ -178,14 +258,19 @@ class FilesSource(Strict):
 
     @property
     def separator(self) -> str:
-        """What stands between two fields of CSV files whose columns are discovered."""
-        return self._option("sep", ",").replace("\\t", "\t")
-
-    def _option(self, name: str, default: str) -> str:
-        """An option of Spark's, which reads their names without regard to case."""
-        return next((value for key, value in self.options.items() if key.lower() == name), default)
+        """Character between two fields of a CSV file."""
+        return self.option("sep", self.option("delimiter", ",")).replace("\\t", "\t")
 
     @property
-    def has_lines(self) -> bool:
-        """Whether each line is a record that can be broken."""
-        return self.format in ("json", "csv")
+    def encoding(self) -> str | None:
+        """Encoding of text files; None for UTF-8."""
+        declared = self.option("encoding", self.option("charset", "utf-8"))
+        return None if declared.lower().replace("_", "-") in ("utf-8", "utf8") else declared
+
+    def is_set(self, name: str) -> bool:
+        """True if an option has the value true."""
+        return self.option(name, "false").lower() == "true"
+
+    def option(self, name: str, default: str) -> str:
+        """Value of an option, whose name has no case."""
+        return next((value for key, value in self.options.items() if key.lower() == name.lower()), default)

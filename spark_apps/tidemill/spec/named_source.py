@@ -25,7 +25,9 @@ class NamedSource(Source):
         description="stream: each record once. table: the whole Delta table at each batch, in its newest "
         "version, to join with.",
     )
-    payload: Payload | None = Field(None, description="How Kafka or Event Hubs records are decoded.")
+    payload: Payload | None = Field(
+        None, description="How records of Kafka, Event Hubs, IoT Hub or files are decoded."
+    )
     event_time: EventTime | None = Field(
         None, description="When things happened, and how late they may come."
     )

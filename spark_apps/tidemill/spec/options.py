@@ -72,7 +72,7 @@ _OWNED = {
     "kafka.transactional.id": "Spark's Kafka sink opens no transactions",
 }
 
-# With these Spark would skip files or lines, or turn broken lines into nulls, without a word.
+# With these Spark would skip files without an error. Files are decoded here, which makes others unnecessary.
 _OWNED_OF_FILES = {
     "mode": "write `on_invalid:`",
     "columnnameofcorruptrecord": "broken lines go to the quarantine: write `on_invalid:`",
@@ -82,6 +82,7 @@ _OWNED_OF_FILES = {
     "sourcearchivedir": "where files are archived follows from the path: write `after: archive`",
     "ignorecorruptfiles": "stays false: no file is skipped silently",
     "ignoremissingfiles": "stays false: no file is skipped silently",
+    "recursivefilelookup": "write `recursive:`",
     "modifiedafter": "Spark knows it in batches only: keep such files in another folder",
     "modifiedbefore": "Spark knows it in batches only: keep such files in another folder",
 }

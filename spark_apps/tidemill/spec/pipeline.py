@@ -19,6 +19,7 @@ from tidemill.spec.combinations import (
     modes_needed,
 )
 from tidemill.spec.event_time import EventTime
+from tidemill.spec.files_payload import check_files_payload
 from tidemill.spec.models import DeclaredModel
 from tidemill.spec.named_source import NamedSource
 from tidemill.spec.payload import Payload
@@ -161,7 +162,7 @@ class PipelineSpec(Strict):
     owner: Line = Field(description="Team that answers for it.")
     source_: Source | None = Field(None, alias="source", description="Where records come from.")
     payload_: Payload | None = Field(
-        None, alias="payload", description="How Kafka or Event Hubs records are decoded."
+        None, alias="payload", description="How records of Kafka, Event Hubs, IoT Hub or files are decoded."
     )
     event_time_: EventTime | None = Field(
         None, alias="event_time", description="When things happened, and how late they may come."
@@ -241,6 +242,8 @@ class PipelineSpec(Strict):
         for stream in self.streams.values():
             if stream.payload is not None and not stream.source.facts.has_records:
                 raise RefusedError(NO_RECORDS, source=stream.source.kind)
+            if stream.source.files is not None:
+                check_files_payload(stream.source.files, stream.payload)
         check_sinks(self.sinks)
         check_combinations(self)
         check_new_columns(self)
@@ -364,10 +367,24 @@ class PipelineSpec(Strict):
         return {key: sink.chosen.transform for key, sink in keys if sink.chosen.transform is not None}
 
     @property
+    def file_format(self) -> str:
+        """Format of the files of the one stream; empty for other sources."""
+        files = self.source.files
+        if files is None:
+            return ""
+        return self.payload.format if self.payload is not None else files.format or ""
+
+    @property
+    def stops_at_invalid(self) -> bool:
+        """True if the one stream stops at the first record that does not fit."""
+        declared = self.payload.chosen if self.payload is not None else self.source.files
+        return declared is not None and declared.on_invalid == "fail"
+
+    @property
     def rejects_records(self) -> bool:
         """Whether records can be rejected when they are read."""
         return any(
-            stream.payload is not None or stream.source.has_broken_lines or stream.max_ahead is not None
+            stream.payload is not None or stream.source.files is not None or stream.max_ahead is not None
             for stream in self.streams.values()
         )
 

@@ -203,11 +203,6 @@ class Source(OneOf):
         """Whether records are read with their headers: to be kept, or for what is made of them."""
         return self.has_device_columns or bool(getattr(self.chosen, "headers", False))
 
-    @property
-    def has_broken_lines(self) -> bool:
-        """Whether it reads files whose lines can be broken."""
-        return self.files is not None and self.files.has_lines
-
     def topics_shared(self, other: Source) -> list[str]:
         """Topics that this source reads by name and the other one reads as well."""
         if self.event_hub is not None and other.event_hub is not None:

@@ -193,20 +193,24 @@ class FilesFeed:
 
     def rows(self, rows: Sequence[Row]) -> list[Any]:
         """Lines where the format has them, else rows that fit its columns."""
-        if self._source.format == "text":
+        if self._stream.spec.payload is not None:
+            return [record.value for record in RecordEncoder(self._stream).records(rows)]
+        if self._stream.spec.file_format == "text":
             check_columns(rows, ["value"])
             return as_text(rows)
         if not self._source.discovers:
             check_columns(rows, column_types(self._source.schema_, self._file))
-        if self._source.format == "json":
+        if self._stream.spec.file_format == "json":
             return as_json(rows)
         self._frame(rows)
         return list(rows)
 
     def payloads(self, payloads: Iterable[Payload]) -> list[Any]:
         """Lines, as they are."""
-        if self._source.format not in ("json", "csv", "text"):
-            raise refused(self._stream, f"lines of {self._source.format} files", "hand in rows by add_rows")
+        if self._stream.spec.file_format not in ("json", "csv", "text"):
+            raise refused(
+                self._stream, f"lines of {self._stream.spec.file_format} files", "hand in rows by add_rows"
+            )
         lines = [payload.value if isinstance(payload, Record) else payload for payload in payloads]
         if None in lines:
             raise refused(self._stream, "a line that is None", "leave it out: only a topic has such")
@@ -218,13 +222,26 @@ class FilesFeed:
         rows = [item for item in items if not isinstance(item, bytes)]
         if lines:
             hidden = self._folder / ".lines"
-            hidden.write_bytes(b"".join(line + b"\n" for line in lines))
+            header = [self._header()] if self._stream.spec.payload and self._source.is_set("header") else []
+            hidden.write_bytes(b"".join(line + b"\n" for line in [*header, *lines]))
             self._show(hidden)
         if rows:
             written = self._folder.with_name(f".{self._folder.name}.written")
             frame = self._frame(rows).coalesce(1).write.mode("overwrite")
-            frame.format(self._source.format).options(**self._source.options).save(str(written))
+            # Spark writes a backslash before a quote, and RFC 4180 another quote.
+            options = {"escape": '"', **self._source.options}
+            frame.format(self._stream.spec.file_format).options(**options).save(str(written))
             self._show(next(written.glob("part-*")))
+
+    def _header(self) -> bytes:
+        """The first line of a CSV file whose columns a payload declares."""
+        from tidemill.payload.decoders import decoder_of
+
+        payload = self._stream.spec.payload
+        if payload is None or payload.csv is None:
+            return b""
+        columns = decoder_of(payload, self._stream.environment.project.schemas).columns
+        return payload.csv.separator.join(columns.names).encode()
 
     def _frame(self, rows: Sequence[Row]) -> Any:
         from pyspark.errors import PySparkException
@@ -239,7 +256,7 @@ class FilesFeed:
     def _show(self, file: Path) -> None:
         # Also where another run of the test has put some: Spark reads no name twice.
         number = sum(1 for other in self._folder.iterdir() if not other.name.startswith("."))
-        file.rename(self._folder / f"{number}.{self._source.format}")
+        file.rename(self._folder / f"{number}.{self._stream.spec.file_format}")
 
     @property
     def _file(self) -> Path:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tidemill.errors import SpecError
 from tidemill.payload.csv_decoder import CsvDecoder
+from tidemill.payload.csv_fields import CsvDialect
 from tidemill.payload.json_schema import load_payload_schema
 
 PROPERTIES: dict[str, Any] = {
@@ -30,7 +31,7 @@ PROPERTIES: dict[str, Any] = {
 
 def decoder(properties: dict[str, Any] = PROPERTIES, separator: str = ",", **schema: Any) -> CsvDecoder:
     document = {"type": "object", "properties": properties, **schema}
-    return CsvDecoder(load_payload_schema(document, "order.json"), separator, 1000)
+    return CsvDecoder(load_payload_schema(document, "order.json"), CsvDialect(separator), 1000)
 
 
 DECODER = decoder(required=["id", "note"])
@@ -189,10 +190,11 @@ import resource
 import pyarrow as pa
 
 from tidemill.payload.csv_decoder import CsvDecoder
+from tidemill.payload.csv_fields import CsvDialect
 from tidemill.payload.json_schema import load_payload_schema
 
 document = {"type": "object", "properties": {"a": {"type": "string"}}}
-decoder = CsvDecoder(load_payload_schema(document, "a.json"), ",", 2**23)
+decoder = CsvDecoder(load_payload_schema(document, "a.json"), CsvDialect(), 2**23)
 text = "x" * 2**21 + '""' * 2**20
 record = pa.array([f'"{text}"'.encode()], pa.binary())
 decoder.decode(pa.array([b'"x"'], pa.binary()))

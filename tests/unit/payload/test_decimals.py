@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemill.payload.csv_decoder import CsvDecoder
+from tidemill.payload.csv_fields import CsvDialect
 from tidemill.payload.decoder import Decoded
 from tidemill.payload.json_decoder import JsonDecoder
 from tidemill.payload.json_schema import load_payload_schema
@@ -98,7 +99,7 @@ def read(spelled: Spelling, numbers: list[str], precision: int, scale: int) -> D
     declared = {"type": "number", "x-decimal": [precision, scale]}
     schema = load_payload_schema({"type": "object", "properties": {"d": declared}}, "decimals.json")
     limit = 100_000
-    decoder = CsvDecoder(schema, ",", limit) if spelled is in_csv else JsonDecoder(schema, limit)
+    decoder = CsvDecoder(schema, CsvDialect(), limit) if spelled is in_csv else JsonDecoder(schema, limit)
     return decoder.decode(pa.array([spelled(number).encode() for number in numbers], pa.binary()))
 
 

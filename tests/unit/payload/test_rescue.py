@@ -36,8 +36,7 @@ def decoder(columns: dict[str, Any] = COLUMNS) -> RescuingDecoder:
 
 def decode(*lines: str | bytes, columns: dict[str, Any] = COLUMNS) -> Rescued:
     values = [line.encode() if isinstance(line, str) else line for line in lines]
-    files = pa.array([f"file-{number}" for number in range(len(lines))])
-    return decoder(columns).decode(pa.array(values, pa.binary()), files)
+    return decoder(columns).decode(pa.array(values, pa.binary()), "file-{}".format)
 
 
 def one(line: str, columns: dict[str, Any] = COLUMNS) -> tuple[Row, Row | None]:

@@ -13,6 +13,7 @@ import pytest
 
 from tidemill.errors import SpecError
 from tidemill.payload.csv_decoder import CsvDecoder
+from tidemill.payload.csv_fields import CsvDialect
 from tidemill.payload.json_decoder import JsonDecoder
 from tidemill.payload.json_schema import load_payload_schema
 
@@ -135,7 +136,7 @@ def test_csv_is_checked_by_its_typed_fields() -> None:
             "on": DAY,
         },
     }
-    declared = CsvDecoder(load_payload_schema(document, "event.json"), ",", LIMIT)
+    declared = CsvDecoder(load_payload_schema(document, "event.json"), CsvDialect(), LIMIT)
     found = fates(
         declared,
         "d1,1,1.50,2026-02-28",

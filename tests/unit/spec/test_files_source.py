@@ -49,7 +49,7 @@ KAFKA = "kafka:\n    topic: orders\npayload:\n  json: {schema: order.json}\n"
         (
             'format: csv, schema_evolution: rescue, options: {multiLine: "true"}',
             "source.files",
-            "allowed are pathGlobFilter, recursiveFileLookup, header, sep",
+            "there are pathGlobFilter, header, sep, delimiter",
         ),
         (
             "format: json, schema: id long, schema_evolution: rescue",
@@ -61,7 +61,7 @@ KAFKA = "kafka:\n    topic: orders\npayload:\n  json: {schema: order.json}\n"
         (
             "format: json, schema_evolution: rescue, options: {dateFormat: yyyy}",
             "source.files",
-            "`options.dateFormat` is one of Spark's JSON reader",
+            "`options.dateFormat` is not an option here",
         ),
         ("format: text, options: {cleanSource: delete}", "source.files.options", "write `after: archive`"),
         (

@@ -9,7 +9,7 @@ from tidemill.checkpoint.cleaning.deleted import deleted_sizes
 from tidemill.names import Layout
 from tidemill.spec.files_place import FilesPlace, files_place
 from tidemill.spec.project import Pipeline
-from tidemill.storage.files_store import open_files
+from tidemill.storage.files_store import LandedFiles, open_files
 from tidemill.storage.store import Store, StoredFile
 
 
@@ -24,7 +24,7 @@ class StoredFiles:
         archived: In the archive.
     """
 
-    store: Store
+    store: LandedFiles
     place: FilesPlace
     there: Mapping[str, StoredFile]
     archived: Mapping[str, StoredFile]

@@ -1,0 +1,160 @@
+"""The declared columns of a files source: Spark DDL as the schema of our decoders.
+
+| DDL                                          | in JSON                           | in CSV           |
+|----------------------------------------------|-----------------------------------|------------------|
+| `string`, `varchar(n)`, `char(n)`            | a string                          | the text         |
+| `tinyint`, `smallint`, `int`, `bigint`       | an integral number that fits      | digits           |
+| `float`, `double`                            | a number                          | a number         |
+| `decimal(p, s)`, `decimal` (10 digits)       | a number, or a string with digits | digits           |
+| `boolean`                                    | `true`, `false`                   | `true`, `false`  |
+| `date`                                       | `2026-01-31`                      | the same         |
+| `timestamp`                                  | RFC 3339; UTC without an offset   | the same         |
+| `timestamp_ntz`                              | RFC 3339 without an offset        | the same         |
+| `binary`                                     | Base64                            | Base64           |
+| `struct<…>`, `array<…>`                      | an object, an array               | refused          |
+| `map<string, …>` of plain values, at the top | an object with any names          | refused          |
+
+`NOT NULL` makes a column required. Every other column may be missing or null. Parquet, ORC and Avro files
+have types, so columns of these formats may be nested in any way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+
+from tidemill.errors import SpecError
+from tidemill.payload.decimals import MAX_DIGITS
+from tidemill.payload.json_schema import EACH_ITEM, Path, PayloadSchema
+from tidemill.payload.source_columns import RESERVED_NAMES
+from tidemill.payload.timestamps import INSTANT, LOCAL_TIME
+from tidemill.spec.ddl import split_columns, split_parts
+from tidemill.spec.files_source import FilesSource
+
+_TYPES: Mapping[str, pa.DataType] = {
+    "string": pa.string(),
+    "tinyint": pa.int8(),
+    "byte": pa.int8(),
+    "smallint": pa.int16(),
+    "short": pa.int16(),
+    "int": pa.int32(),
+    "integer": pa.int32(),
+    "bigint": pa.int64(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "real": pa.float32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": INSTANT,
+    "timestamp_ltz": INSTANT,
+    "timestamp_ntz": LOCAL_TIME,
+    "binary": pa.binary(),
+}
+_DECIMAL = re.compile(r"(?:decimal|dec|numeric)(?:\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?", re.IGNORECASE)
+_TEXT = re.compile(r"(?:var)?char\s*\(\s*\d+\s*\)", re.IGNORECASE)
+_COMMENT = re.compile(r"""\s+comment\s+(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\s*$""", re.IGNORECASE)
+_NOT_NULL = re.compile(r"\s+not\s+null\s*$", re.IGNORECASE)
+
+
+def declared_schema(files: FilesSource) -> PayloadSchema:
+    """Return the columns that a files source declares.
+
+    Raises:
+        SpecError: TIDE-SPEC-031, if the text cannot be read or a value of the format cannot hold a column.
+    """
+    try:
+        return _schema(files.schema_ or "value string", files.format or "")
+    except ValueError as error:
+        raise SpecError(
+            "TIDE-SPEC-031",
+            "The columns of a files source cannot be read.",
+            facts={"key": "source.files.schema", "reason": error},
+            fix="write Spark DDL, e.g. `device string, signal double, at timestamp`",
+        ) from error
+
+
+def _schema(ddl: str, file_format: str) -> PayloadSchema:
+    required: list[Path] = []
+    fields = list(_fields(ddl, (), required))
+    for field in fields:
+        if field.name.lower() in RESERVED_NAMES:
+            raise ValueError(f"the name {field.name!a} is reserved")
+        _check_format(field, file_format)
+    instants = frozenset(path for field in fields for path in _instants(field.type, (field.name,)))
+    return PayloadSchema("schema", pa.schema(fields), tuple(required), frozenset(), no_offset=instants)
+
+
+def _check_format(field: pa.Field, file_format: str) -> None:
+    """Refuse what the format's decoder cannot read."""
+    if file_format == "csv" and pa.types.is_nested(field.type):
+        raise ValueError(f"{field.name!a} holds other values, which a CSV field does not")
+    if file_format == "text" and not pa.types.is_string(field.type):
+        raise ValueError(f"a text file has one column, a string; {field.name!a} is {field.type}")
+    if file_format == "json":
+        for place, inner in _inner_types(field.type, is_top=True):
+            if pa.types.is_map(inner) and not (place and _is_plain_map(inner)):
+                raise ValueError(
+                    f"{field.name!a}: a map in JSON is a column by itself, with strings as keys and with "
+                    "string, long, double or boolean values"
+                )
+
+
+def _is_plain_map(kind: pa.MapType) -> bool:
+    plain = (pa.string(), pa.int64(), pa.float64(), pa.bool_())
+    return pa.types.is_string(kind.key_type) and kind.item_type in plain
+
+
+def _inner_types(kind: pa.DataType, *, is_top: bool = False) -> Iterator[tuple[bool, pa.DataType]]:
+    yield is_top, kind
+    for number in range(kind.num_fields if pa.types.is_nested(kind) else 0):
+        yield from _inner_types(kind.field(number).type)
+
+
+def _instants(kind: pa.DataType, path: Path) -> Iterator[Path]:
+    """Paths of instants. Without an offset they are in UTC, as Spark takes them."""
+    if kind == INSTANT:
+        yield path
+    elif pa.types.is_struct(kind):
+        for field in kind:
+            yield from _instants(field.type, (*path, field.name))
+    elif pa.types.is_list(kind):
+        yield from _instants(kind.value_type, (*path, EACH_ITEM))
+
+
+def _fields(ddl: str, path: Path, required: list[Path]) -> Iterator[pa.Field]:
+    for name, declared in split_columns(ddl).items():
+        text = _COMMENT.sub("", declared)
+        if _NOT_NULL.search(text):
+            required.append((*path, name))
+            text = _NOT_NULL.sub("", text)
+        yield pa.field(name, _type(text.strip(), (*path, name), required))
+
+
+def _type(text: str, path: Path, required: list[Path]) -> pa.DataType:
+    outer, _, inner = text.removesuffix(">").partition("<")
+    kind = outer.strip().lower()
+    if inner and text.endswith(">"):
+        if kind == "struct":
+            return pa.struct(list(_fields(inner, path, required)))
+        if kind == "array":
+            return pa.list_(_type(inner.strip(), (*path, EACH_ITEM), required))
+        if kind == "map" and len(parts := split_parts(inner)) == 2:
+            # Values of a map are not walked by `required`.
+            key, value = (_type(part.strip(), path, []) for part in parts)
+            return pa.map_(key, value)
+    if (digits := _DECIMAL.fullmatch(text)) is not None:
+        return _decimal(int(digits[1] or 10), int(digits[2] or 0))
+    if _TEXT.fullmatch(text):
+        return pa.string()
+    if kind in _TYPES and not inner:
+        return _TYPES[kind]
+    raise ValueError(f"{path[-1]!a} has the type {text[:60]!a}, which is not one of {', '.join(_TYPES)}")
+
+
+def _decimal(digits: int, scale: int) -> pa.DataType:
+    if not 0 < digits <= MAX_DIGITS or scale > digits:
+        raise ValueError(f"decimal({digits}, {scale}): at most {MAX_DIGITS} digits")
+    return pa.decimal128(digits, scale)

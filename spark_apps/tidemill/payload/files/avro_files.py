@@ -1,0 +1,172 @@
+"""Avro object container files, as the Avro specification describes them: a header, then blocks of records.
+
+Blocks without records are good: Event Hubs Capture writes them. A range has the blocks whose sync marker
+before them begins in it, and the first range has the block after the header.
+"""
+
+from __future__ import annotations
+
+import bz2
+import io
+import json
+import lzma
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pyarrow as pa
+from fastavro import schemaless_reader
+
+from tidemill.payload.files.byte_ranges import BLOCK_BYTES, FileRange
+from tidemill.payload.files.records import FileRejectedError
+
+_MAGIC = b"Obj\x01"
+_SYNC_BYTES = 16
+# Longest two numbers in front of a block: its records and its bytes.
+_PREFIX_BYTES = 20
+
+_METADATA = {"type": "map", "values": "bytes"}
+
+# What fastavro and the decompressors raise for bytes that are not of a file.
+DAMAGED_AVRO = (
+    EOFError,
+    OSError,
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    zlib.error,
+    lzma.LZMAError,
+    pa.ArrowException,
+)
+
+
+@dataclass(frozen=True)
+class AvroHeader:
+    """The header of a file.
+
+    Args:
+        schema: Writer's schema.
+        codec: How blocks are compressed.
+        sync: Ends the header and each block.
+        end: Byte after the header.
+    """
+
+    schema: Mapping[str, Any]
+    codec: str
+    sync: bytes
+    end: int
+
+
+class AvroContainer:
+    """One open file.
+
+    Args:
+        source: A range of it.
+
+    Raises:
+        FileRejectedError: If it is not an Avro file.
+    """
+
+    def __init__(self, source: FileRange) -> None:
+        self._source = source
+        self._window = (0, b"")
+        try:
+            self.header = self._read_header()
+            self._decompress = _CODECS[self.header.codec]
+        except KeyError as error:
+            raise FileRejectedError(f"damaged_file:avro: unknown codec {error}") from error
+        except DAMAGED_AVRO as error:
+            raise FileRejectedError(f"damaged_file:avro: {error}") from error
+
+    def blocks(self) -> Iterator[tuple[int, bytes]]:
+        """Return the number of records, and the bytes, of each block of the range.
+
+        Raises:
+            ValueError: If a block is damaged.
+        """
+        position = self.header.end if self._source.is_first else self._first_block()
+        is_next = self._source.is_first
+        while position < self._source.size:
+            if not is_next and position - _SYNC_BYTES >= self._source.end:
+                return
+            is_next = False
+            records, content, position = self._block(position)
+            if records:
+                yield records, self._decompress(content)
+
+    def _read_header(self) -> AvroHeader:
+        content = self._source.content.read(0, BLOCK_BYTES)
+        if not content.startswith(_MAGIC):
+            raise ValueError("it does not begin with `Obj` and 1")
+        stream = io.BytesIO(content)
+        stream.seek(len(_MAGIC))
+        metadata = cast(dict[str, bytes], schemaless_reader(stream, _METADATA, None))
+        end = stream.tell() + _SYNC_BYTES
+        if end > len(content):
+            raise ValueError("its header ends too soon")
+        schema = json.loads(metadata["avro.schema"])
+        codec = metadata.get("avro.codec", b"null").decode()
+        return AvroHeader(schema, codec, content[end - _SYNC_BYTES : end], end)
+
+    def _first_block(self) -> int:
+        """Where the first block of a later range begins; the end of the file if it has none."""
+        position = max(self._source.start, self.header.end)
+        while position < self._source.end:
+            # A marker that begins in the range may end behind it.
+            content = self._source.content.read(position, BLOCK_BYTES + _SYNC_BYTES - 1)
+            place = content.find(self.header.sync)
+            if place >= 0:
+                return position + place + _SYNC_BYTES
+            position += BLOCK_BYTES
+        return self._source.size
+
+    def _block(self, position: int) -> tuple[int, bytes, int]:
+        """Records and bytes of the block at a position, and where the next one begins."""
+        prefix = io.BytesIO(self._read(position, _PREFIX_BYTES))
+        records, size = (cast(int, schemaless_reader(prefix, "long", None)) for _ in range(2))
+        begin = position + prefix.tell()
+        end = begin + size + _SYNC_BYTES
+        if size < 0 or records < 0 or end > self._source.size:
+            raise ValueError(f"the block at byte {position} ends too soon")
+        content = self._read(begin, size + _SYNC_BYTES)
+        if content[size:] != self.header.sync:
+            raise ValueError(f"the block at byte {position} does not end with the sync marker")
+        return records, content[:size], end
+
+    def _read(self, position: int, length: int) -> bytes:
+        """Bytes of the file, which are fetched in large pieces."""
+        begin, content = self._window
+        if not begin <= position <= position + length <= begin + len(content):
+            begin, content = position, self._source.content.read(position, max(length, BLOCK_BYTES))
+            self._window = (begin, content)
+        return content[position - begin : position - begin + length]
+
+
+def _snappy(content: bytes) -> bytes:
+    """Four bytes of a checksum follow."""
+    size, shift = 0, 0
+    for byte in content:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    found = pa.Codec("snappy").decompress(content[:-4], size, asbytes=True)
+    if zlib.crc32(found) != int.from_bytes(content[-4:], "big"):
+        raise ValueError("a block has another checksum")
+    return cast(bytes, found)
+
+
+def _zstandard(content: bytes) -> bytes:
+    return cast(bytes, pa.CompressedInputStream(pa.BufferReader(content), "zstd").read())
+
+
+_CODECS: dict[str, Callable[[bytes], bytes]] = {
+    "null": lambda content: content,
+    "deflate": lambda content: zlib.decompress(content, -15),
+    "bzip2": bz2.decompress,
+    "xz": lzma.decompress,
+    "snappy": _snappy,
+    "zstandard": _zstandard,
+}

@@ -1,0 +1,169 @@
+"""Byte ranges of files, as Spark's scan plans them, and the bytes of a file.
+
+The scan (`io.tidemill.files.FileRanges`) gives a row for each range. A task opens the file itself: with the
+operating system on a local disk, with obstore elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Protocol
+from urllib.parse import unquote
+
+import obstore
+import pyarrow as pa
+from obstore.exceptions import NotFoundError
+from obstore.store import ObjectStore
+
+from tidemill.errors import DataError
+from tidemill.payload.source_columns import (
+    BATCH_TIME,
+    FILE,
+    FILE_TIME,
+    RANGE_LENGTH,
+    RANGE_LOCATION,
+    RANGE_SIZE,
+    RANGE_START,
+)
+from tidemill.storage.object_stores import Access
+from tidemill.storage.objects import open_objects
+
+# Bytes that are read at once. A task keeps a few blocks of this size in memory.
+BLOCK_BYTES = 8 * 2**20
+
+
+class FileBytes(Protocol):
+    """The bytes of one file."""
+
+    def read(self, start: int, length: int) -> bytes:
+        """Return the bytes from `start`, fewer at the end of the file."""
+
+
+@dataclass(frozen=True)
+class FileRange:
+    """One range of a file.
+
+    Args:
+        location: URI of the file.
+        file: URI under which the file arrived, which rows and the quarantine name. An archived file has
+            another `location`.
+        modified: Modification time.
+        start: First byte.
+        length: Bytes of the range.
+        size: Bytes of the file.
+        clock: Time of the batch, if the pipeline limits how far event times may be ahead.
+        access: To the storage.
+    """
+
+    location: str
+    file: str
+    modified: datetime
+    start: int
+    length: int
+    size: int
+    clock: datetime | None
+    access: Access
+
+    @property
+    def end(self) -> int:
+        """The byte after the range."""
+        return self.start + self.length
+
+    @property
+    def is_first(self) -> bool:
+        """True if the range begins the file. Of several ranges, this one reports what concerns the file."""
+        return self.start == 0
+
+    @property
+    def is_whole(self) -> bool:
+        """True if the range is the whole file."""
+        return self.is_first and self.length >= self.size
+
+    @property
+    def path(self) -> str:
+        """Path of the file as the storage has it."""
+        return unquote(self.location)
+
+    @cached_property
+    def content(self) -> FileBytes:
+        """The bytes of the file."""
+        scheme, _, rest = self.path.partition(":")
+        if scheme == "file":
+            return _LocalFile("/" + rest.lstrip("/"), self)
+        bucket, _, key = rest.removeprefix("//").partition("/")
+        return _StoredFile(open_objects(f"{scheme}://{bucket}", self.access), key, self)
+
+    def blocks(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """Read from `start` to before `end`, or to the end of the file.
+
+        Raises:
+            DataError: TIDE-DATA-012, if the file has fewer bytes than when it was planned.
+        """
+        end = self.size if end is None else min(end, self.size)
+        while start < end:
+            block = self.content.read(start, min(BLOCK_BYTES, end - start))
+            if not block:
+                raise _changed(self, "it has fewer bytes than when its batch was planned")
+            yield block
+            start += len(block)
+
+
+class _LocalFile:
+    def __init__(self, path: str, range_: FileRange) -> None:
+        try:
+            self._descriptor = os.open(path, os.O_RDONLY)
+        except FileNotFoundError as error:
+            raise _gone(range_) from error
+
+    def __del__(self) -> None:
+        with suppress(AttributeError, OSError):
+            os.close(self._descriptor)
+
+    def read(self, start: int, length: int) -> bytes:
+        return os.pread(self._descriptor, length, start)
+
+
+class _StoredFile:
+    def __init__(self, store: ObjectStore, key: str, range_: FileRange) -> None:
+        self._store = store
+        self._key = key
+        self._range = range_
+
+    def read(self, start: int, length: int) -> bytes:
+        length = min(length, self._range.size - start)
+        if length <= 0:
+            return b""
+        try:
+            return bytes(obstore.get_range(self._store, self._key, start=start, length=length))
+        except (FileNotFoundError, NotFoundError) as error:
+            raise _gone(self._range) from error
+
+
+def _gone(range_: FileRange) -> DataError:
+    return _changed(range_, "it is not there")
+
+
+def _changed(range_: FileRange, reason: str) -> DataError:
+    return DataError(
+        "TIDE-DATA-012",
+        "A file of the batch was removed or changed after the batch was planned.",
+        facts={"file": range_.path, "reason": reason},
+        fix="put the file back as it was; or skip it by `tidemill checkpoint rewind`, see the runbook",
+        runbook="source-files-gone",
+    )
+
+
+def ranges_of(batch: pa.RecordBatch, access: Access) -> list[FileRange]:
+    """The ranges that rows of the scan describe."""
+    clocks = batch[BATCH_TIME].to_pylist() if BATCH_TIME in batch.schema.names else [None] * len(batch)
+    names = (RANGE_LOCATION, FILE, FILE_TIME, RANGE_START, RANGE_LENGTH, RANGE_SIZE)
+    columns = [batch[name].to_pylist() for name in names]
+    return [
+        FileRange(location, file, modified, start, length, size, clock, access)
+        for location, file, modified, start, length, size, clock in zip(*columns, clocks, strict=True)
+    ]

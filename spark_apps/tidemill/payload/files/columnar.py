@@ -1,0 +1,345 @@
+"""Parquet, ORC and Avro files have columns with types. They are compared with the declared ones.
+
+| in the file                                                    | result                                 |
+|----------------------------------------------------------------|----------------------------------------|
+| a file that is not of the format, or torn                      | `damaged_file:<format>: <error>`       |
+| a column of a type that is not a part of the declared one      | `wrong_file_type:<path>: <both types>` |
+| a declared column that is not there, at any depth              | null                                   |
+| a name in another case, if no other name is alike              | the column                             |
+| a moment or date outside the years 0001 to 9999                | the row is rejected, `out_of_range`    |
+| bytes in the place of a declared string that are not UTF-8     | `damaged_file`                         |
+
+A type is a part of another one if the other one has all of its values: `int` of `bigint`, of `double` and of
+`decimal(10, 0)`; a timestamp of any unit and without a zone of `timestamp`, in UTC.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.payload.decoder import Decoded
+from tidemill.payload.files.byte_ranges import FileRange
+from tidemill.payload.files.reading import FilePiece, RejectFile
+from tidemill.payload.files.records import FileRejectedError
+from tidemill.payload.json_schema import EACH_ITEM, Path, path_text
+from tidemill.payload.leaves import Broken, Place, convert_leaves
+from tidemill.payload.timestamps import FIRST, INSTANT, LAST, LOCAL_TIME
+
+Format = Literal["parquet", "orc"]
+
+# Rows that are decoded at once.
+_ROWS = 50_000
+
+# Decoded bytes up to which a range is read to its end before its first row is passed on, so that a damaged
+# range gives no row at all.
+_KEPT_BYTES = 256 * 2**20
+
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+
+
+class ColumnFile(Protocol):
+    """An open file with columns."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns."""
+
+    def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of the range, with these columns."""
+
+
+class _Bytes(io.RawIOBase):
+    """A file for pyarrow, which reads at places."""
+
+    def __init__(self, source: FileRange) -> None:
+        self._source = source
+        self._place = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._source.size}[whence]
+        self._place = base + offset
+        return self._place
+
+    def tell(self) -> int:
+        return self._place
+
+    def read(self, size: int = -1) -> bytes:
+        rest = max(0, self._source.size - self._place)
+        found = self._source.content.read(self._place, rest if size < 0 else min(size, rest))
+        self._place += len(found)
+        return found
+
+
+class _ParquetFile:
+    def __init__(self, source: FileRange) -> None:
+        import pyarrow.parquet as pq
+
+        self._file = pq.ParquetFile(pa.PythonFile(_Bytes(source), "r"))
+        self._source = source
+
+    @property
+    def schema(self) -> pa.Schema:
+        return cast(pa.Schema, self._file.schema_arrow)
+
+    def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        groups = [number for number in range(self._file.num_row_groups) if self._is_here(number)]
+        if groups:
+            yield from self._file.iter_batches(_ROWS, row_groups=groups, columns=columns)
+
+    def _is_here(self, number: int) -> bool:
+        """True if the middle of a row group is in the range, as Spark decides it."""
+        group = self._file.metadata.row_group(number)
+        columns = [group.column(place) for place in range(group.num_columns)]
+        begin = min(column.dictionary_page_offset or column.data_page_offset for column in columns)
+        middle = begin + sum(column.total_compressed_size for column in columns) // 2
+        return bool(self._source.start <= middle < self._source.end)
+
+
+class _OrcFile:
+    def __init__(self, source: FileRange) -> None:
+        from pyarrow import orc
+
+        self._file = orc.ORCFile(pa.PythonFile(_Bytes(source), "r"))
+        self._source = source
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._file.schema
+
+    def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        count = self._file.nstripes
+        for number in range(count):
+            # pyarrow does not say where a stripe is: each counts as an equal part of the file.
+            if self._source.start <= number * self._source.size // count < self._source.end:
+                yield self._file.read_stripe(number, columns=columns)
+
+
+_OPEN: dict[str, Callable[[FileRange], ColumnFile]] = {"parquet": _ParquetFile, "orc": _OrcFile}
+
+
+@dataclass(frozen=True)
+class ColumnReader:
+    """Reads files with columns.
+
+    Args:
+        format: Of the files.
+        columns: The declared columns.
+    """
+
+    format: str
+    columns: pa.Schema
+
+    def pieces(self, sources: Iterable[FileRange], rejected: RejectFile) -> Iterator[FilePiece]:
+        """See `FileReader`."""
+        for source in sources:
+            try:
+                yield from self._pieces_of(source)
+            except FileRejectedError as error:
+                if source.is_first or not error.of_file:
+                    rejected(source, error.reason)
+
+    def lines_before(self, source: FileRange) -> int:  # noqa: ARG002  # there are no lines
+        """See `FileReader`."""
+        return 0
+
+    def finish(self) -> None:
+        """See `FileReader`."""
+
+    def _pieces_of(self, source: FileRange) -> Iterator[FilePiece]:
+        try:
+            file = _OPEN[self.format](source)
+        except _DAMAGED as error:
+            raise FileRejectedError(_damaged(self.format, error)) from error
+        found = _columns_of(file.schema, pa.struct(self.columns), ())
+        kept: list[FilePiece] = []
+        size = 0
+        batches = file.batches([name for name in found if name is not None])
+        while True:
+            try:
+                batch = next(batches, None)
+                piece = None if batch is None else self._piece(source, batch, found)
+            except _DAMAGED as error:
+                if size > _KEPT_BYTES:
+                    raise
+                raise FileRejectedError(_damaged(self.format, error), of_file=False) from error
+            if piece is None:
+                break
+            size += piece.decoded.rows.nbytes
+            kept.append(piece)
+            if size > _KEPT_BYTES:
+                yield from kept
+                kept = []
+        yield from kept
+
+    def _piece(self, source: FileRange, batch: pa.RecordBatch, found: list[str | None]) -> FilePiece:
+        broken = Broken()
+        arrays = []
+        for declared, name in zip(self.columns, found, strict=True):
+            column = (
+                pa.nulls(len(batch), declared.type)
+                if name is None
+                else _as(batch.column(name), declared.type)
+            )
+            arrays.append(_in_range(column, declared, broken))
+        rows = pa.RecordBatch.from_arrays(arrays, schema=self.columns)
+        count = len(batch)
+        decoded = Decoded(rows, pa.arange(0, count), pa.array([], pa.int64()), [])
+        piece = FilePiece(decoded, (source,), pa.repeat(0, count), None, pa.nulls(count, pa.int64()))
+        return piece.rejecting(broken.reasons)
+
+
+_DAMAGED = (pa.ArrowException, OSError, ValueError, EOFError)
+
+
+def _damaged(file_format: str, error: BaseException) -> str:
+    return f"damaged_file:{file_format}: {str(error).partition(chr(10))[0][:200]}"
+
+
+def _columns_of(file: pa.Schema, declared: pa.StructType, path: Path) -> list[str | None]:
+    """Return the name in the file of each declared column; None if it is not there.
+
+    Raises:
+        FileRejectedError: If a column is of a type that is not a part of the declared one.
+    """
+    names: list[str | None] = []
+    for column in declared:
+        name = _name_in(file, column.name)
+        names.append(name)
+        if name is not None:
+            _check_type(file.field(name).type, column.type, (*path, column.name))
+    return names
+
+
+def _name_in(file: pa.Schema, name: str) -> str | None:
+    if len(file.get_all_field_indices(name)) == 1:
+        return name
+    alike = [known for known in file.names if known.lower() == name.lower()]
+    return alike[0] if len(alike) == 1 else None
+
+
+def _check_type(found: pa.DataType, declared: pa.DataType, path: Path) -> None:
+    found = _plain(found)
+    if pa.types.is_struct(declared) and pa.types.is_struct(found):
+        _columns_of(pa.schema(list(found)), declared, path)
+    elif pa.types.is_list(declared) and _is_list(found):
+        _check_type(found.value_type, declared.value_type, (*path, EACH_ITEM))
+    elif pa.types.is_map(declared) and pa.types.is_map(found):
+        _check_type(found.key_type, declared.key_type, (*path, "key"))
+        _check_type(found.item_type, declared.item_type, (*path, EACH_ITEM))
+    elif not _is_part(found, declared):
+        raise FileRejectedError(f"wrong_file_type:{path_text(path)}: {found} is not {declared}")
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """A type without the way in which it is stored."""
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    is_bytes = (
+        pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_binary_view(kind)
+    )
+    return pa.binary() if is_bytes else kind
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+# Bits of the integers that a floating number has all of.
+_EXACT_BITS = {pa.float32(): 24, pa.float64(): 53}
+
+
+def _is_part(found: pa.DataType, declared: pa.DataType) -> bool:
+    """True if a declared type has all values of a type in a file."""
+    if found == declared or pa.types.is_null(found):
+        return True
+    if declared in (INSTANT, LOCAL_TIME):
+        return bool(pa.types.is_timestamp(found))
+    if declared in (pa.string(), pa.binary()):
+        return found in (pa.string(), pa.binary())
+    if pa.types.is_integer(found):
+        bits = _bits(found)
+        if pa.types.is_integer(declared):
+            return bits <= _bits(declared)
+        if pa.types.is_decimal(declared):
+            return bool(10 ** (declared.precision - declared.scale) >= 2**bits)
+        return bool(bits <= _EXACT_BITS.get(declared, 0))
+    if pa.types.is_decimal(found) and pa.types.is_decimal(declared):
+        digits = found.precision - found.scale
+        return bool(found.scale <= declared.scale and digits <= declared.precision - declared.scale)
+    return bool(declared == pa.float64() and found in (pa.float16(), pa.float32()))
+
+
+def _bits(kind: pa.DataType) -> int:
+    return int(kind.bit_width) - bool(pa.types.is_signed_integer(kind))
+
+
+def _as(array: pa.Array, declared: pa.DataType) -> pa.Array:
+    """Values of a file in their declared type."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if array.offset:
+        # Values of a slice are not walked from its own beginning.
+        array = array.take(pa.arange(0, len(array)))
+    if array.type == declared:
+        return array
+    if pa.types.is_dictionary(array.type):
+        return _as(array.dictionary_decode(), declared)
+    if pa.types.is_struct(declared):
+        return _as_struct(array, declared)
+    if pa.types.is_map(declared):
+        keys, items = _as(array.keys, declared.key_type), _as(array.items, declared.item_type)
+        return pa.MapArray.from_arrays(array.offsets, keys, items, mask=array.is_null())
+    if pa.types.is_list(declared):
+        lists = array.cast(pa.list_(array.type.value_type))
+        # Offsets of a slice do not begin at 0, and a null may have items.
+        items = _as(lists.flatten(), declared.value_type)
+        lengths = pc.fill_null(pc.list_value_length(lists), 0)
+        offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
+        return pa.ListArray.from_arrays(offsets.cast(pa.int32()), items, mask=lists.is_null())
+    if pa.types.is_timestamp(declared):
+        return array.cast(pa.timestamp("us", array.type.tz), safe=False).cast(declared)
+    return array.cast(declared)
+
+
+def _as_struct(array: pa.StructArray, declared: pa.StructType) -> pa.StructArray:
+    file = pa.schema(list(array.type))
+    children = []
+    for column in declared:
+        name = _name_in(file, column.name)
+        child = None if name is None else pc.struct_field(array, name)
+        children.append(pa.nulls(len(array), column.type) if child is None else _as(child, column.type))
+    return pa.StructArray.from_arrays(children, fields=list(declared), mask=array.is_null())
+
+
+def _in_range(column: pa.Array, declared: pa.Field, broken: Broken) -> pa.Array:
+    """The column; rows with a moment that neither Spark nor Python holds are rejected."""
+
+    def check(values: pa.Array, kind: pa.DataType, place: Place) -> pa.Array:
+        first, last = (_FIRST_DAY, _LAST_DAY) if kind == pa.date32() else (FIRST, LAST)
+        numbers = values.cast(pa.int32() if kind == pa.date32() else pa.int64())
+        outside = pc.or_(pc.less(numbers, first), pc.greater(numbers, last)).fill_null(False)
+        if pc.any(outside).as_py():
+            broken.reject("out_of_range", place, outside)
+        return values
+
+    return convert_leaves(column, declared.type, Place((declared.name,), None), _has_moments, check)
+
+
+def _has_moments(kind: pa.DataType) -> bool:
+    if pa.types.is_nested(kind):
+        return any(_has_moments(kind.field(number).type) for number in range(kind.num_fields))
+    return kind in (INSTANT, LOCAL_TIME, pa.date32())

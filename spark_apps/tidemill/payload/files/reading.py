@@ -1,0 +1,239 @@
+"""Ranges of files become rows, with the decoders, the door and the quarantine of topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.payload.decode import Decoding, event_time_limit
+from tidemill.payload.decoder import Decoded
+from tidemill.payload.door import Door, DoorPass
+from tidemill.payload.files.byte_ranges import FileRange, ranges_of
+from tidemill.payload.files.cutters import Cutter
+from tidemill.payload.files.folder_columns import FolderColumns
+from tidemill.payload.files.records import FileRecords, FileRejectedError, in_large_pieces
+from tidemill.payload.json_framing import EMPTY
+from tidemill.payload.late_rows import LateRows
+from tidemill.payload.quarantine import Quarantine
+from tidemill.payload.timestamps import INSTANT
+from tidemill.payload.typed_rows import rows_as_records
+from tidemill.spec.project import Pipeline
+from tidemill.storage.access import access_to
+
+
+@dataclass(frozen=True)
+class FilePiece:
+    """What became of some records of files.
+
+    Args:
+        decoded: The rows, and the records that are none.
+        sources: The ranges.
+        places: For each record, the place of its range in `sources`.
+        values: The bytes of each record; None for columns of Parquet, ORC and Avro.
+        lines: Line of each record, from 1, counted from the first record of its range. Null if it has none.
+    """
+
+    decoded: Decoded
+    sources: tuple[FileRange, ...]
+    places: pa.Int64Array
+    values: pa.BinaryArray | None
+    lines: pa.Int64Array
+
+    def rejecting(self, reasons: Mapping[int, str]) -> FilePiece:
+        """The same without the records in these places, which are rejected."""
+        if not reasons:
+            return self
+        known = dict(zip(self.decoded.rejected.to_pylist(), self.decoded.reasons, strict=True))
+        everything = {**known, **reasons}
+        rejected = sorted(everything)
+        stays = pc.invert(pc.is_in(self.decoded.kept, pa.array(rejected, pa.int64())))
+        decoded = Decoded(
+            self.decoded.rows.filter(stays),
+            self.decoded.kept.filter(stays),
+            pa.array(rejected, pa.int64()),
+            [everything[place] for place in rejected],
+        )
+        return replace(self, decoded=decoded)
+
+
+class FileReader(Protocol):
+    """Reads files of one format."""
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The columns of its rows."""
+
+    def pieces(self, sources: Iterable[FileRange], rejected: RejectFile) -> Iterator[FilePiece]:
+        """Read ranges; call `rejected` for those that cannot be read."""
+
+    def lines_before(self, source: FileRange) -> int:
+        """Return the number of lines of a file before the first record of a range."""
+
+    def finish(self) -> None:
+        """At the end of a pass of a task: report to the driver what was found in the files."""
+
+
+RejectFile = Callable[[FileRange, str], None]
+
+# Decodes records that were cut out of files.
+DecodeRecords = Callable[[FileRecords], Decoded]
+
+
+@dataclass(frozen=True)
+class RecordReader:
+    """Reads files whose records are cut out of their bytes.
+
+    Args:
+        cutter: Cuts.
+        decode: Decodes.
+        columns: Of the rows.
+        finished: Called at the end of a pass.
+    """
+
+    cutter: Cutter
+    decode: DecodeRecords
+    columns: pa.Schema
+    finished: Callable[[], None] = field(default=lambda: None)
+
+    def pieces(self, sources: Iterable[FileRange], rejected: RejectFile) -> Iterator[FilePiece]:
+        """See `FileReader`."""
+        for records in in_large_pieces(self._cut(sources, rejected)):
+            piece = FilePiece(
+                self.decode(records), records.sources, records.places, records.values, records.lines
+            )
+            yield piece.rejecting(records.reasons)
+
+    def _cut(self, sources: Iterable[FileRange], rejected: RejectFile) -> Iterator[FileRecords]:
+        for source in sources:
+            try:
+                yield from self.cutter.records(source)
+            except FileRejectedError as error:
+                rejected(source, error.reason)
+
+    def lines_before(self, source: FileRange) -> int:
+        """See `FileReader`."""
+        return self.cutter.lines_before(source)
+
+    def finish(self) -> None:
+        """See `FileReader`."""
+        self.finished()
+
+
+def file_decoding(
+    pipeline: Pipeline,
+    reader: FileReader,
+    folders: FolderColumns | None,
+    quarantine: Quarantine,
+    late_rows: LateRows | None = None,
+) -> Decoding:
+    """Return how ranges of files become rows that may go on.
+
+    Args:
+        pipeline: The pipeline.
+        reader: Reads the files.
+        folders: Gives columns from folders; None if there are none.
+        quarantine: Takes rejected records and files.
+        late_rows: Sets late records aside; None where they go on.
+    """
+    stops = pipeline.spec.stops_at_invalid
+    door = Door(quarantine, stops, event_time_limit(pipeline), late_rows)
+    access = access_to(pipeline.layout.root)
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        passage = _FilePass(door.open(), reader, folders)
+        for batch in batches:
+            yield from passage.rows(ranges_of(batch, access))
+        passage.close()
+
+    return Decoding(read, reader.columns)
+
+
+class _FilePass:
+    """One pass of a task over ranges.
+
+    Args:
+        door: Where rows and rejected records go.
+        reader: Reads the files.
+        folders: Gives columns from folders.
+    """
+
+    def __init__(self, door: DoorPass, reader: FileReader, folders: FolderColumns | None) -> None:
+        self._door = door
+        self._reader = reader
+        self._folders = folders
+        self._lines_before: dict[tuple[str, int], int] = {}
+
+    def rows(self, sources: list[FileRange]) -> Iterator[pa.RecordBatch]:
+        for piece in self._reader.pieces(sources, self._reject_file):
+            passed = self._without_wrong_folders(piece)
+            self._reject(passed)
+            arrived, clock = self._times(passed)
+            yield self._door.rows(passed.decoded.rows, partial(self._of_rows, passed), arrived, clock)
+
+    def close(self) -> None:
+        self._door.close()
+        self._reader.finish()
+
+    def _without_wrong_folders(self, piece: FilePiece) -> FilePiece:
+        if self._folders is None:
+            return piece
+        places = piece.places.take(piece.decoded.kept)
+        rows, wrong = self._folders.put(piece.decoded.rows, piece.sources, places)
+        kept = zip(piece.decoded.kept.to_pylist(), places.to_pylist(), strict=True) if wrong else ()
+        put = replace(piece, decoded=replace(piece.decoded, rows=rows))
+        return put.rejecting({place: wrong[source] for place, source in kept if source in wrong})
+
+    def _reject(self, piece: FilePiece) -> None:
+        # A blank line of a JSON file is not a record.
+        found = [
+            (place, reason)
+            for place, reason in zip(piece.decoded.rejected.to_pylist(), piece.decoded.reasons, strict=True)
+            if reason != EMPTY
+        ]
+        if found:
+            places = pa.array([place for place, _ in found], pa.int64())
+            self._door.reject(self._records(piece, places), [reason for _, reason in found])
+
+    def _reject_file(self, source: FileRange, reason: str) -> None:
+        columns = {"file": pa.array([source.file]), "arrived_at": pa.array([source.modified], INSTANT)}
+        self._door.reject(columns, [reason])
+
+    def _of_rows(self, piece: FilePiece, rows: pa.Array) -> Mapping[str, pa.Array]:
+        """Quarantine columns of the records of these rows."""
+        records = self._records(piece, piece.decoded.kept.take(rows))
+        return (
+            records if piece.values is not None else {**records, **rows_as_records(piece.decoded.rows, rows)}
+        )
+
+    def _records(self, piece: FilePiece, places: pa.Array) -> dict[str, pa.Array]:
+        """Quarantine columns of the records in these places."""
+        sources = [piece.sources[number] for number in piece.places.take(places).to_pylist()]
+        lines = zip(piece.lines.take(places).to_pylist(), sources, strict=True)
+        columns = {
+            "file": pa.array([source.file for source in sources], pa.string()),
+            "arrived_at": pa.array([source.modified for source in sources], INSTANT),
+            "line": pa.array(
+                [None if line is None else line + self._before(source) for line, source in lines], pa.int64()
+            ),
+        }
+        return columns if piece.values is None else {**columns, "value": piece.values.take(places)}
+
+    def _before(self, source: FileRange) -> int:
+        if source.is_first:
+            return 0
+        key = (source.location, source.start)
+        if key not in self._lines_before:
+            self._lines_before[key] = self._reader.lines_before(source)
+        return self._lines_before[key]
+
+    def _times(self, piece: FilePiece) -> tuple[pa.TimestampArray, pa.TimestampArray]:
+        """When the file of each row arrived, and the time of the batch."""
+        places = piece.places.take(piece.decoded.kept)
+        arrived = pa.array([source.modified for source in piece.sources], INSTANT)
+        clocks = pa.array([source.clock for source in piece.sources], INSTANT)
+        return arrived.take(places), clocks.take(places)

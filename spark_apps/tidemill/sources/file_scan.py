@@ -1,0 +1,83 @@
+"""The scan of a files source: Spark lists, orders and remembers the files, and cuts large ones into ranges.
+
+Tasks read the ranges themselves (`payload/files`), so the scan is the same for every format. Spark's own
+readers take names of files for patterns, skip folders, and parse otherwise than the decoders of topics do.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemill.payload.source_columns import (
+    FILE,
+    FILE_TIME,
+    RANGE_LENGTH,
+    RANGE_LOCATION,
+    RANGE_SIZE,
+    RANGE_START,
+)
+from tidemill.sources.past_files import files_path
+from tidemill.spec.files_place import WILDCARDS
+from tidemill.spec.project import Pipeline
+
+# spark_apps/jvm
+FILE_RANGES = "io.tidemill.files.FileRanges"
+_PATH_FILTER = "io.tidemill.files.WantedFiles"
+
+# Spark wants columns of every file format. A range has none.
+SCAN_SCHEMA = "nothing boolean"
+
+# Formats of which a task can read a part of a file.
+_SPLITTABLE = frozenset({"json", "csv", "text", "parquet", "orc", "avro"})
+
+
+def ranges(scan: DataFrame) -> DataFrame:
+    """Return the ranges that a scan gives, by the columns of `payload/files/byte_ranges.py`."""
+    columns = {
+        RANGE_LOCATION: "file_path",
+        FILE: "file_path",
+        FILE_TIME: "file_modification_time",
+        RANGE_START: "file_block_start",
+        RANGE_LENGTH: "file_block_length",
+        RANGE_SIZE: "file_size",
+    }
+    return scan.select(*(F.col(f"_metadata.{field}").alias(name) for name, field in columns.items()))
+
+
+def scan_options(pipeline: Pipeline, folder: str) -> dict[str, str]:
+    """Return which files the scan of a folder takes, and whether it cuts them."""
+    files = pipeline.spec.source.chosen
+    options = {"recursiveFileLookup": "true", "splittable": str(_is_splittable(pipeline)).lower()}
+    if (pattern := files.option("pathGlobFilter", "")) != "":
+        options["pathGlobFilter"] = pattern
+    if not files.recursive or _has_wildcard(folder):
+        options["mapreduce.input.pathFilter.class"] = _PATH_FILTER
+        options["tidemill.files.folder"] = folder
+        options["tidemill.files.recursive"] = str(files.recursive).lower()
+    return options
+
+
+def scanned_folder(pipeline: Pipeline) -> str:
+    """Return the folder that a stream lists: as far as its path has no wildcard, which the filter applies."""
+    folder = files_path(pipeline, pipeline.spec.source.chosen)
+    if not _has_wildcard(folder):
+        return folder
+    parts = folder.split("/")
+    fixed = next(number for number, part in enumerate(parts) if WILDCARDS & set(part))
+    return "/".join(parts[:fixed])
+
+
+def _has_wildcard(folder: str) -> bool:
+    return bool(WILDCARDS & set(folder))
+
+
+def _is_splittable(pipeline: Pipeline) -> bool:
+    files = pipeline.spec.source.chosen
+    whole = files.is_set("multiLine") and pipeline.spec.file_format == "json"
+    return (
+        pipeline.spec.file_format in _SPLITTABLE
+        and files.encoding is None
+        and not whole
+        and not files.is_set("wholetext")
+    )
