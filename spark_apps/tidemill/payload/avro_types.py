@@ -132,7 +132,7 @@ class _Parser:
 
     def _referred(self, name: str, namespace: str) -> AvroType:
         """Return a type that was defined before; as Java does, also one without a namespace."""
-        for known in (_full_name(name, namespace), name):
+        for known in (full_name(name, namespace), name):
             if known in self.named:
                 return self.named[known]
         raise ValueError(f"unknown type: {_shortened(name)}")
@@ -155,11 +155,11 @@ class _Parser:
         return AvroType(kind, inner=inner)
 
     def _defined(self, declared: Mapping[str, Any], kind: str, namespace: str) -> AvroType:
-        name = _full_name(_text(declared, "name"), declared.get("namespace", namespace) or "")
+        name = full_name(_text(declared, "name"), declared.get("namespace", namespace) or "")
         if name in self.named:
             raise ValueError(f"the type {name} is defined twice")
         inside = name.rpartition(".")[0]
-        aliases = frozenset(_full_name(alias, inside) for alias in _texts(declared.get("aliases", [])))
+        aliases = frozenset(full_name(alias, inside) for alias in _texts(declared.get("aliases", [])))
         found = AvroType(kind, name=name, aliases=aliases, **_logical(declared))
         self.named[name] = found
         if kind == "record":
@@ -200,7 +200,8 @@ def _logical(declared: Mapping[str, Any]) -> dict[str, Any]:
     return {"logical": logical, "precision": declared.get("precision"), "scale": declared.get("scale", 0)}
 
 
-def _full_name(name: str, namespace: Any) -> str:
+def full_name(name: str, namespace: Any) -> str:
+    """Return a name with its namespace, unless it has one."""
     return name if "." in name or not namespace else f"{namespace}.{name}"
 
 
