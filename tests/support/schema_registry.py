@@ -48,7 +48,7 @@ class FakeRegistry:
             number: Its id.
             schema: Avro's JSON, or a `FileDescriptorProto`.
             subject: Where.
-            keys: More of the answer; `resolved` is Avro's schema with its references in it.
+            keys: More of the answer, such as `references`.
         """
         if hasattr(schema, "SerializeToString"):
             text = base64.b64encode(schema.SerializeToString()).decode()
@@ -124,8 +124,6 @@ class FakeRegistry:
         schema = dict(self.schemas[number])
         if schema.get("schemaType") == "PROTOBUF" and query != "format=serialized":
             schema["schema"] = 'syntax = "proto3"; ...'
-        if (resolved := schema.pop("resolved", None)) is not None and query == "format=resolved":
-            schema["schema"] = json.dumps(resolved)
         return 200, json.dumps(schema).encode()
 
 

@@ -1,17 +1,18 @@
 """Avro records become typed columns, or a reason.
 
-fastavro is the judge of what is Avro, one record at a time; whole columns then get their types. It takes a
-few bytes for good that no writer makes: a boolean of another byte than 0 and 1, a symbol or branch counted
-from the end.
+fastavro decides what is Avro, one record at a time, and whole columns then get their types. It accepts a few
+bytes that no writer makes: a boolean of another byte than 0 and 1, a symbol or branch counted from the end.
 
 | record                                                    | result                      |
 |-----------------------------------------------------------|-----------------------------|
 | null; longer than the limit                               | `null_value`; `oversized`   |
 | framed, without a zero byte and four more in front        | `no_schema_id`              |
-| the number of a schema that nobody knows                  | `unknown_schema_id:<number>`|
+| the number of an unknown schema                           | `unknown_schema_id:<number>`|
 | the number of a schema that cannot be read as the pipeline's | `unreadable_schema:<number>` |
 | bytes that end too soon; text that is not UTF-8           | `malformed_avro`            |
-| an `int` beyond 32 bits; a null where the column has none | `malformed_avro`            |
+| an `int` beyond 32 bits                                   | `malformed_avro`            |
+| a field that is skipped, nested deeper than 200 records   | `malformed_avro`            |
+| a null, symbol or branch of the writer's that the pipeline's schema lacks | `unreadable_value` |
 | bytes after the datum                                     | `trailing_bytes`            |
 | NaN or infinity, unless the schema allows it              | `not_finite:<path>`         |
 | a moment or date outside the years 0001 to 9999           | `out_of_range:<path>`       |
@@ -21,14 +22,15 @@ from the end.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 from fastavro import schemaless_reader
 from fastavro.read import SchemaResolutionError
 
-from tidemill.payload.avro_schema import AvroSchema
+from tidemill.payload.avro_resolution import Reading, reading_of
+from tidemill.payload.avro_schema import AvroDocument, AvroSchema
 from tidemill.payload.avro_values import column_type, converted, raw_type
 from tidemill.payload.decoder import Decoded, check_record_limit, decode_in_pieces
 from tidemill.payload.readable import drop_null_and_oversized
@@ -38,11 +40,10 @@ from tidemill.payload.writers import Writers
 
 MALFORMED_AVRO = "malformed_avro"
 TRAILING_BYTES = "trailing_bytes"
+UNREADABLE_VALUE = "unreadable_value"
 
 # What fastavro raises for bytes that are no such record.
-_NOT_AVRO = (EOFError, ValueError, TypeError, LookupError, ArithmeticError, SchemaResolutionError)
-
-_Pair = tuple[Mapping[str, Any], Mapping[str, Any] | None]
+_NOT_AVRO = (EOFError, ValueError, TypeError, LookupError, ArithmeticError)
 
 
 class AvroDecoder:
@@ -56,11 +57,12 @@ class AvroDecoder:
     """
 
     def __init__(
-        self, schema: AvroSchema, writers: Writers[AvroSchema] | None, max_record_bytes: int
+        self, schema: AvroSchema, writers: Writers[AvroDocument] | None, max_record_bytes: int
     ) -> None:
         self._schema = schema
         self._writers = writers
-        self._pairs: dict[int, _Pair | str] = {}
+        self._unframed = reading_of(schema.document, schema)
+        self._readings: dict[int, Reading | str] = {}
         self._raw = pa.schema([pa.field(field.name, raw_type(field.type)) for field in schema.wire])
         self.columns = pa.schema([pa.field(field.name, column_type(field.type)) for field in schema.wire])
         self._max_record_bytes = check_record_limit(max_record_bytes)
@@ -82,24 +84,18 @@ class AvroDecoder:
         return rows if stays is None else rows.filter(stays), sieve
 
     def _read(self, record: bytes) -> dict[str, Any] | str:
-        """The datum, or why it is none."""
+        """Return the datum, or the reason why there is none."""
         if self._writers is None:
-            return _datum(record, 0, self._schema.parsed, None)
+            return _datum(record, 0, self._unframed)
         number = schema_number(record)
         if number is None:
             return NO_SCHEMA_ID
-        pair = self._pairs.get(number)
-        if pair is None:
-            pair = self._pairs[number] = self._pair(self._writers.find(number))
-        return pair if isinstance(pair, str) else _datum(record, HEADER_BYTES, *pair)
-
-    def _pair(self, writer: AvroSchema | str) -> _Pair | str:
-        """What fastavro reads with: the writer's schema, and ours where it is another one."""
-        if isinstance(writer, str):
-            return writer
-        # Reading is twice as quick where nothing is to be resolved.
-        is_same = writer.parsed == self._schema.parsed
-        return writer.parsed, None if is_same else self._schema.parsed
+        reading = self._readings.get(number)
+        if reading is None:
+            writer = self._writers.find(number)
+            reading = writer if isinstance(writer, str) else reading_of(writer, self._schema)
+            self._readings[number] = reading
+        return reading if isinstance(reading, str) else _datum(record, HEADER_BYTES, reading)
 
     def _columns_of(self, data: list[dict[str, Any]]) -> tuple[pa.RecordBatch, list[int]]:
         """The data as columns, and which of them hold a number that is too large for its type."""
@@ -126,13 +122,13 @@ class AvroDecoder:
         return pa.RecordBatch.from_arrays(arrays, schema=self._raw)
 
 
-def _datum(
-    record: bytes, start: int, writer: Mapping[str, Any], reader: Mapping[str, Any] | None
-) -> dict[str, Any] | str:
+def _datum(record: bytes, start: int, reading: Reading) -> dict[str, Any] | str:
     stream = io.BytesIO(record)
     stream.seek(start)
     try:
-        datum: Any = schemaless_reader(stream, writer, reader)  # type: ignore[arg-type]  # it only reads them
+        datum: Any = schemaless_reader(stream, reading.writer, reading.reader)
+    except SchemaResolutionError:
+        return UNREADABLE_VALUE
     except _NOT_AVRO:
         return MALFORMED_AVRO
     return datum if stream.tell() == len(record) else TRAILING_BYTES

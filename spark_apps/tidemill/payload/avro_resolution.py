@@ -1,16 +1,32 @@
-"""Whether records of one Avro schema can be read as another's, by Avro's rules of schema resolution.
+"""Records of one Avro schema as those of another, by Avro's rules of schema resolution.
 
-fastavro resolves each record and would find out only then; and it does not compare logical types, so that
-milliseconds would be read as microseconds.
+These are the rules of the specification 1.12, section "Schema Resolution", with two more for logical types,
+which the specification leaves to implementations except for decimals:
+
+- A date, a time or a decimal is read only from the same one, or milliseconds would become microseconds. A
+  type without a logical type reads the number or text of any.
+- A decimal may have more digits in the reader's schema, with the same scale. `bytes` and `fixed` of a decimal
+  match each other.
+
+fastavro resolves some schemas differently, because it knows neither logical types nor bytes as defaults. So
+it gets a pair of schemas that are made for each other: types that match have one made-up name, branches that
+do not match have a name that the reader lacks, and a field has the reader's name.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from fastavro import parse_schema
+
 from tidemill.errors import SpecError
-from tidemill.payload.avro_schema import AvroSchema, kind_of, logical_of, plain_union
+from tidemill.payload.avro_defaults import default_value
+from tidemill.payload.avro_schema import AvroDocument, AvroSchema
+from tidemill.payload.avro_skipping import SkippedTypes
+from tidemill.payload.avro_types import AvroType, plain_union
 from tidemill.payload.json_schema import EACH_ITEM, Path, path_text
 
 _PROMOTED: Mapping[str, frozenset[str]] = {
@@ -20,16 +36,38 @@ _PROMOTED: Mapping[str, frozenset[str]] = {
     "string": frozenset({"bytes"}),
     "bytes": frozenset({"string"}),
 }
-_INNER: Mapping[str, str] = {"array": "items", "map": "values"}
+# What the number or text of a type means. `uuid` adds nothing to a text, and others have no column.
+_MEANINGS: Mapping[str, frozenset[str]] = {
+    "int": frozenset({"date"}),
+    "long": frozenset({"timestamp-millis", "timestamp-micros"}),
+}
+# Holds a default until fastavro has parsed the schema: it would refuse bytes.
+_FILL = "x-tidemill-default"
 
 # Where, and why.
 Problem = tuple[Path, str]
+# The same bytes for fastavro, as a writer's type and a reader's.
+_Pair = tuple[Any, Any]
 
 
-def check_resolves(writer: AvroSchema, reader: AvroSchema) -> None:
+@dataclass(frozen=True)
+class Reading:
+    """Schemas for fastavro.
+
+    Args:
+        writer: Of the bytes.
+        reader: Of the columns; None if it is the same, which is read in half the time.
+    """
+
+    writer: Any
+    reader: Any | None
+
+
+def check_resolves(writer: AvroDocument, reader: AvroSchema) -> None:
     """Refuse a writer's schema whose records cannot become the reader's columns.
 
-    A null, or a symbol of an enum, that only the writer knows is found in each record: that one is invalid.
+    A null, a symbol or a branch of a union that only the writer knows is found in each record, which is then
+    invalid.
 
     Raises:
         SpecError: TIDE-SPEC-063, with the place.
@@ -41,79 +79,197 @@ def check_resolves(writer: AvroSchema, reader: AvroSchema) -> None:
             "TIDE-SPEC-063",
             "Records of a writer's Avro schema cannot be read as the pipeline's.",
             facts={
-                "schema": reader.name,
+                "schema": reader.document.name,
                 "writer": writer.name,
                 "at": path_text(path) or "the top",
                 "reason": reason,
             },
-            fix="give new fields a default (not of bytes, fixed, decimals or records), and keep names, "
-            "types and logical types of old ones",
+            fix="give new fields a default, name what was renamed in `aliases` of the pipeline's schema, and "
+            "keep types and logical types",
         )
 
 
-def resolution_problems(writer: AvroSchema, reader: AvroSchema) -> Iterator[Problem]:
-    """Why no record of a writer's schema can become the reader's columns."""
-    yield from _of_records(writer.expanded, reader.expanded, ())
+def resolution_problems(writer: AvroDocument, reader: AvroSchema) -> Iterator[Problem]:
+    """Yield why no record of a writer's schema can become the reader's columns."""
+    yield from _resolved(writer, reader).problems
 
 
-def single_record_problems(writer: AvroSchema, reader: AvroSchema) -> Iterator[Problem]:
-    """What some records of a writer may hold and the reader refuses: a null, a symbol of an enum."""
-    yield from _of_values(writer.expanded, reader.expanded, ())
+def single_record_problems(writer: AvroDocument, reader: AvroSchema) -> Iterator[Problem]:
+    """Yield what some records of a writer may hold and the reader refuses."""
+    yield from _resolved(writer, reader).refused
 
 
-def _of_records(writer: Mapping[str, Any], reader: Mapping[str, Any], path: Path) -> Iterator[Problem]:
-    if writer["name"] != reader["name"]:
-        yield path, f"the record {writer['name']} is named {reader['name']}"
-        return
-    written = {field["name"]: field["type"] for field in writer["fields"]}
-    for field in reader["fields"]:
-        here = (*path, field["name"])
-        if field["name"] in written:
-            yield from _of_types(written[field["name"]], field["type"], here)
-        elif "default" not in field:
-            yield here, "it was not written, and has no default"
+def reading_of(writer: AvroDocument, reader: AvroSchema) -> Reading:
+    """Return what reads the records of a writer that resolves."""
+    resolver = _Resolver()
+    pair = resolver.pair(writer.record, reader.document.record, ())
+    if pair is None:
+        raise AssertionError(f"{writer.name} was not checked")
+    written, read = pair
+    known: dict[str, Any] = {}
+    for definition in resolver.skipped.definitions():
+        parse_schema(definition, known)
+    parsed = parse_schema(written, known)
+    return Reading(parsed, None if written == read else _with_defaults(parse_schema(read)))
 
 
-def _of_types(writer: Any, reader: Any, path: Path) -> Iterator[Problem]:
-    written, read = plain_union(writer)[0], plain_union(reader)[0]
-    kinds = kind_of(written), kind_of(read)
-    if kinds[0] != kinds[1] and kinds[1] not in _PROMOTED.get(kinds[0], ()):
-        yield path, f"{kinds[0]} was written, {kinds[1]} is declared"
-    elif _meaning(written) != _meaning(read):
-        yield path, f"{_meaning(written)} was written, {_meaning(read)} is declared"
-    elif kinds[1] == "record":
-        yield from _of_records(written, read, path)
-    elif kinds[1] in ("enum", "fixed") and written["name"] != read["name"]:
-        yield path, f"the type {written['name']} is named {read['name']}"
-    elif kinds[1] == "fixed" and written["size"] != read["size"]:
-        yield path, f"{written['size']} bytes were written, {read['size']} are declared"
-    elif (inner := _INNER.get(kinds[1])) is not None:
-        yield from _of_types(written[inner], read[inner], (*path, EACH_ITEM))
+def _resolved(writer: AvroDocument, reader: AvroSchema) -> _Resolver:
+    resolver = _Resolver()
+    resolver.pair(writer.record, reader.document.record, ())
+    return resolver
 
 
-def _of_values(writer: Any, reader: Any, path: Path) -> Iterator[Problem]:
-    (written, had_null), (read, has_null) = plain_union(writer), plain_union(reader)
-    if had_null and not has_null:
-        yield path, "null was allowed"
-    kind = kind_of(read)
-    if kind_of(written) != kind:
-        return
-    if kind == "record":
-        types = {field["name"]: field["type"] for field in written["fields"]}
-        for field in read["fields"]:
-            if field["name"] in types:
-                yield from _of_values(types[field["name"]], field["type"], (*path, field["name"]))
-    elif kind == "enum" and "default" not in read:
-        gone = [symbol for symbol in written["symbols"] if symbol not in read["symbols"]]
-        if gone:
-            yield path, f"symbols are gone: {', '.join(gone)}"
-    elif (inner := _INNER.get(kind)) is not None:
-        yield from _of_values(written[inner], read[inner], (*path, EACH_ITEM))
+def _with_defaults(parsed: Any) -> Any:
+    """Put the defaults where fastavro looks for them."""
+    if isinstance(parsed, list):
+        for branch in parsed:
+            _with_defaults(branch)
+    elif isinstance(parsed, dict):
+        for field in parsed.get("fields", ()):
+            if _FILL in field:
+                field["default"] = field.pop(_FILL)
+            _with_defaults(field["type"])
+        _with_defaults(parsed.get("items", parsed.get("values")))
+    return parsed
 
 
-def _meaning(declared: Any) -> str:
-    """What its number or text means beside its type."""
-    logical = logical_of(declared)
-    if logical == "decimal":
-        return f"decimal({declared.get('precision')}, {declared.get('scale', 0)})"
-    return "no logical type" if logical is None else logical
+class _Resolver:
+    """Walks two schemas side by side, as far as the reader's goes, which has an end."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self.refused: list[Problem] = []
+        self.skipped = SkippedTypes()
+        self._names = (f"matched{number}" for number in itertools.count())
+
+    def pair(self, writer: AvroType, reader: AvroType, path: Path) -> _Pair | None:
+        """Return the pair of types; None after a problem, without which there is a pair."""
+        if writer.kind == "union":
+            return self._union(writer, reader, path)
+        read, allows_null = plain_union(reader)
+        if writer.kind == "null" and allows_null:
+            return "null", "null"
+        reason = "null was allowed" if writer.kind == "null" else _mismatch(writer, read)
+        if reason is not None:
+            self.problems.append((path, reason))
+            return None
+        if read.kind == "record":
+            return self._record(writer, read, path)
+        if writer.inner is not None and read.inner is not None:
+            key = "items" if read.kind == "array" else "values"
+            inner = self.pair(writer.inner, read.inner, (*path, EACH_ITEM))
+            return inner and ({"type": read.kind, key: inner[0]}, {"type": read.kind, key: inner[1]})
+        if read.kind == "enum":
+            return self._enum(writer, read, path)
+        if writer.kind == "fixed":
+            fixed = {"type": "fixed", "name": next(self._names), "size": writer.size}
+            return fixed, fixed
+        # Both are decimals if the one is of bytes and the other a fixed.
+        return writer.kind, "bytes" if read.kind == "fixed" else read.kind
+
+    def _union(self, writer: AvroType, reader: AvroType, path: Path) -> _Pair | None:
+        """Resolve each branch: a record is invalid only if it has one that does not match."""
+        written: list[Any] = []
+        read: list[Any] = []
+        unmatched: list[Problem] = []
+        for branch in writer.branches:
+            problems, refused = len(self.problems), len(self.refused)
+            pair = self.pair(branch, reader, path)
+            if pair is None:
+                unmatched += self.problems[problems:]
+                del self.problems[problems:], self.refused[refused:]
+                pair = {"type": "record", "name": next(self._names), "fields": []}, None
+            written.append(pair[0])
+            if pair[1] is not None and pair[1] not in read:
+                read.append(pair[1])
+        if read:
+            self.refused += unmatched
+            return written, read
+        self.problems += unmatched
+        return None
+
+    def _record(self, writer: AvroType, reader: AvroType, path: Path) -> _Pair | None:
+        names = {place: name for name, place in _written_places(writer, reader).items()}
+        types = {field.name: field.type for field in reader.fields}
+        # Longer than any name of the reader, which must not find these fields.
+        ignored = "_" * (1 + max(map(len, types)))
+        problems = len(self.problems)
+        written, read = [], []
+        for place, field in enumerate(writer.fields):
+            if place not in names:
+                written.append({"name": f"{ignored}{place}", "type": self.skipped.of(field.type)})
+            elif pair := self.pair(field.type, types[names[place]], (*path, names[place])):
+                written.append({"name": names[place], "type": pair[0]})
+                read.append({"name": names[place], "type": pair[1]})
+        for field in reader.fields:
+            if field.name not in names.values():
+                read += self._default(field, path)
+        if len(self.problems) > problems:
+            return None
+        made = {"type": "record", "name": next(self._names)}
+        return {**made, "fields": written}, {**made, "fields": read}
+
+    def _default(self, field: Any, path: Path) -> list[dict[str, Any]]:
+        if not field.has_default:
+            self.problems.append(((*path, field.name), "it was not written, and has no default"))
+            return []
+        value = default_value(field.type, field.default)
+        return [{"name": field.name, "type": "null", "default": None, _FILL: value}]
+
+    def _enum(self, writer: AvroType, reader: AvroType, path: Path) -> _Pair:
+        made = {"type": "enum", "name": next(self._names)}
+        written = {**made, "symbols": list(writer.symbols)}
+        gone = [symbol for symbol in writer.symbols if symbol not in reader.symbols]
+        if not gone:
+            return written, written
+        if reader.default is None:
+            self.refused.append((path, f"symbols are gone: {', '.join(gone)}"))
+            return written, {**made, "symbols": list(reader.symbols)}
+        return written, {**made, "symbols": list(reader.symbols), "default": reader.default}
+
+
+def _written_places(writer: AvroType, reader: AvroType) -> dict[str, int]:
+    """Return which field of the writer each field of the reader is; its own name comes before aliases."""
+    places = {field.name: place for place, field in enumerate(writer.fields)}
+    found = {field.name: places.pop(field.name) for field in reader.fields if field.name in places}
+    for field in reader.fields:
+        former = next((alias for alias in field.aliases if alias in places), None)
+        if field.name not in found and former is not None:
+            found[field.name] = places.pop(former)
+    return found
+
+
+def _mismatch(writer: AvroType, reader: AvroType) -> str | None:
+    """Return why two types, neither of which is a union, do not match."""
+    if _is_decimal(writer) and _is_decimal(reader):
+        fits = writer.scale == reader.scale and writer.precision <= reader.precision
+        return None if fits else f"{_meaning(writer)} was written, {_meaning(reader)} is declared"
+    if writer.kind != reader.kind and reader.kind not in _PROMOTED.get(writer.kind, ()):
+        return f"{writer.kind} was written, {reader.kind} is declared"
+    if _meaning(reader) not in (None, _meaning(writer)):
+        return f"{_meaning(writer) or 'no logical type'} was written, {_meaning(reader)} is declared"
+    if reader.name and not _has_name_of(writer, reader):
+        return f"the {reader.kind} {writer.name} is named {reader.name}"
+    if reader.kind == "fixed" and writer.size != reader.size:
+        return f"{writer.size} bytes were written, {reader.size} are declared"
+    return None
+
+
+def _has_name_of(writer: AvroType, reader: AvroType) -> bool:
+    """Return True if the names without their namespaces are the same, or an alias is the writer's name."""
+    same = writer.name.rpartition(".")[2] == reader.name.rpartition(".")[2]
+    return same or writer.name in reader.aliases
+
+
+def _is_decimal(declared: AvroType) -> bool:
+    """Return True for a valid decimal; an invalid one is read as if it had no logical type."""
+    digits, scale = declared.precision, declared.scale
+    if declared.logical != "decimal" or declared.kind not in ("bytes", "fixed"):
+        return False
+    return isinstance(digits, int) and isinstance(scale, int) and 0 <= scale <= digits and digits > 0
+
+
+def _meaning(declared: AvroType) -> str | None:
+    if _is_decimal(declared):
+        return f"decimal({declared.precision}, {declared.scale})"
+    return declared.logical if declared.logical in _MEANINGS.get(declared.kind, ()) else None

@@ -11,36 +11,33 @@
 | `record`; `array`; `map`                                 | struct; list; map of strings        |
 | `["null", X]`, `[X, "null"]`                             | like X, may be null                 |
 
-Any other union or logical type is refused, and so is a record inside of itself: no column could hold it. A
-field of `float` or `double` with `"x-allow-non-finite": true` keeps NaN and infinity, which are rejected
-otherwise (`json_schema.py` tells why).
+Any other union or logical type is refused, and so is a record inside of itself, because no column could hold
+it. This is about the pipeline's own schema. A writer's schema may have any type where the pipeline's has no
+field (`avro_resolution.py`).
 
-Two things are refused because fastavro could fill columns with wrong values, without an error: `aliases`, by
-which it reads a field whose logical type nobody compared, and any default of a type with bytes, fixed,
-decimals or records, which it takes as the JSON that it is.
+A field of `float` or `double` with `"x-allow-non-finite": true` keeps NaN and infinity, which are rejected
+otherwise (`json_schema.py` has the reason).
 """
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from fastavro.schema import SchemaParseException, expand_schema, parse_schema
 
 from tidemill.errors import SpecError
+from tidemill.payload.avro_defaults import default_value
+from tidemill.payload.avro_types import AvroField, AvroType, parse_avro, plain_union
 from tidemill.payload.decimals import MAX_DIGITS
 from tidemill.payload.json_schema import EACH_ITEM, Path, path_text
 from tidemill.payload.timestamps import INSTANT
 
 MILLISECONDS = pa.timestamp("ms", tz="UTC")
 
-_ALLOW_NON_FINITE = "x-allow-non-finite"
-
-# Avro's own rule, which fastavro does not check.
+# Avro's rule for names.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _PRIMITIVE: Mapping[str, pa.DataType] = {
@@ -58,112 +55,87 @@ _LOGICAL: Mapping[tuple[str, str], pa.DataType] = {
     ("long", "timestamp-micros"): INSTANT,
     ("string", "uuid"): pa.string(),
 }
-_UNREADABLE = (SchemaParseException, ValueError, TypeError, LookupError, AttributeError, RecursionError)
+
+
+@dataclass(frozen=True)
+class AvroDocument:
+    """An Avro schema of a record, such as a writer's.
+
+    Args:
+        name: File name, for messages.
+        record: Its type.
+    """
+
+    name: str
+    record: AvroType
 
 
 @dataclass(frozen=True)
 class AvroSchema:
-    """One Avro schema.
+    """An Avro schema whose fields are columns.
 
     Args:
-        name: File name, for messages.
-        expanded: The document with each named type where it is used.
-        parsed: What fastavro reads with: without logical types, which are applied to whole columns.
+        document: The schema.
         wire: The columns, with timestamps in the unit they are written in.
         non_finite: Numbers that may be NaN or infinite.
     """
 
-    name: str
-    expanded: Mapping[str, Any]
-    parsed: Mapping[str, Any]
+    document: AvroDocument
     wire: pa.Schema
     non_finite: frozenset[Path]
 
 
-def load_avro_schema(document: dict[str, Any], name: str) -> AvroSchema:
-    """Build the schema of a file.
+def load_avro_document(document: Any, name: str) -> AvroDocument:
+    """Return a writer's schema.
 
     Raises:
-        SpecError: TIDE-SPEC-061 if it is no Avro schema of a record; 062 for a type that no column can hold,
-            for aliases, and for a default that would be read wrongly; 024 for a field's name.
+        SpecError: TIDE-SPEC-061, if it is not an Avro schema of a record.
     """
     try:
-        expanded: Any = expand_schema(copy.deepcopy(document))
-        parsed: Any = parse_schema(_without_logical_types(document))
-        if not isinstance(expanded, dict) or expanded.get("type") != "record":
-            raise ValueError("it is no record")
-    except _UNREADABLE as error:
-        raise SpecError(
-            "TIDE-SPEC-061",
-            "The file is not an Avro schema of a record.",
-            facts={"schema": name, "reason": f"{type(error).__name__}: {error}"[:300]},
-            fix='write {"type": "record", "name": …, "fields": […]}',
-        ) from error
-    reader = _Reader(name)
-    reader.refuse_aliases(expanded, ())
-    wire = pa.schema(list(reader.fields(expanded, ())))
-    return AvroSchema(name, expanded, parsed, wire, frozenset(reader.non_finite))
+        record = parse_avro(document)
+        if record.kind != "record":
+            raise ValueError("it is not a record")
+    except (ValueError, TypeError, RecursionError) as error:
+        raise _no_schema(name, "the top", f"{type(error).__name__}: {error}"[:300]) from error
+    return AvroDocument(name, record)
 
 
-def plain_union(declared: Any) -> tuple[Any, bool]:
-    """The type that is not null, and whether null is allowed; a union of several types stays one."""
-    while isinstance(declared, Mapping) and isinstance(declared.get("type"), Mapping | list):
-        declared = declared["type"]
-    if not isinstance(declared, list):
-        return declared, False
-    others = [part for part in declared if part != "null"]
-    chosen = plain_union(others[0])[0] if len(others) == 1 else others
-    return chosen, len(others) < len(declared)
+def load_avro_schema(document: Any, name: str) -> AvroSchema:
+    """Return the schema of a pipeline.
+
+    Raises:
+        SpecError: TIDE-SPEC-061, if it is not an Avro schema of a record, or has a default of another type;
+            062, for a type that no column can hold; 024, for a field's name.
+    """
+    loaded = load_avro_document(document, name)
+    columns = _Columns(name)
+    wire = pa.schema(columns.of_record(loaded.record, ()))
+    return AvroSchema(loaded, wire, frozenset(columns.non_finite))
 
 
-def kind_of(declared: Any) -> str:
-    """The name of a type that is no union."""
-    return str(declared.get("type") if isinstance(declared, Mapping) else declared)
-
-
-def logical_of(declared: Any) -> str | None:
-    """Its logical type."""
-    return declared.get("logicalType") if isinstance(declared, Mapping) else None
-
-
-def _has_aliases(declared: Any) -> bool:
-    """Of its own, or of a type that it only wraps; fields and items are types of their own."""
-    if isinstance(declared, list):
-        return any(_has_aliases(part) for part in declared)
-    return isinstance(declared, Mapping) and ("aliases" in declared or _has_aliases(declared.get("type")))
-
-
-def _misreads_default(column: pa.DataType) -> bool:
-    """Whether fastavro's reading of a default, which is JSON, is no value of the column."""
-    if pa.types.is_map(column):
-        return _misreads_default(column.item_type)
-    if pa.types.is_list(column):
-        return _misreads_default(column.value_type)
-    return bool(pa.types.is_struct(column) or pa.types.is_binary(column) or pa.types.is_decimal(column))
-
-
-def _without_logical_types(document: Any) -> Any:
-    if isinstance(document, Mapping):
-        kept = {key: _without_logical_types(part) for key, part in document.items() if key != "logicalType"}
-        return kept if "name" in kept or set(kept) != {"type"} else kept["type"]
-    return [_without_logical_types(part) for part in document] if isinstance(document, list) else document
-
-
-class _Reader:
-    """Walks one expanded document."""
+class _Columns:
+    """Walks one schema."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.non_finite: set[Path] = set()
+        self._open: list[AvroType] = []
 
-    def fields(self, record: Mapping[str, Any], path: Path) -> list[pa.Field]:
-        """Columns of a record's fields."""
-        fields = record.get("fields")
-        if not isinstance(fields, list) or not fields:
+    def of_record(self, record: AvroType, path: Path) -> list[pa.Field]:
+        """Return the columns of a record's fields."""
+        if not record.fields:
             raise self._unsupported(path, "a record without fields")
+        if record in self._open:
+            raise self._unsupported(path, f"the record {record.name} inside of itself")
+        self._check_names([field.name for field in record.fields], path)
+        self._open.append(record)
+        found = [self._field(field, (*path, field.name)) for field in record.fields]
+        self._open.pop()
+        return found
+
+    def _check_names(self, names: list[str], path: Path) -> None:
         seen: dict[str, str] = {}
-        for field in fields:
-            name = str(field["name"])
+        for name in names:
             twin = seen.setdefault(name.lower(), name)
             if twin != name or not _NAME.fullmatch(name):
                 raise SpecError(
@@ -172,51 +144,34 @@ class _Reader:
                     facts={"schema": self.name, "at": path_text((*path, name)), "other": twin},
                     fix="use letters, digits and underscores, and one spelling",
                 )
-        return [self._field(field, (*path, field["name"])) for field in fields]
 
-    def _field(self, field: Mapping[str, Any], path: Path) -> pa.Field:
-        self.refuse_aliases(field, path)
-        column = self._type(field["type"], path, bool(field.get(_ALLOW_NON_FINITE)))
-        if field.get("default") is not None and _misreads_default(column):
-            raise SpecError(
-                "TIDE-SPEC-062",
-                "A default of bytes, fixed, decimals or records can be read as another value.",
-                facts={"schema": self.name, "at": path_text(path), "key": "default"},
-                fix="leave the default out where every writer's schema has the field; elsewhere leave the "
-                "field out, or write it as a type that may have a default, like a string or a long",
-            )
-        return pa.field(field["name"], column)
+    def _field(self, field: AvroField, path: Path) -> pa.Field:
+        column = self._type(field.type, path, field.non_finite)
+        if field.has_default:
+            try:
+                default_value(field.type, field.default)
+            except ValueError as error:
+                raise _no_schema(self.name, path_text(path), f"the default is {error}") from error
+        return pa.field(field.name, column)
 
-    def refuse_aliases(self, declared: Any, path: Path) -> None:
-        """Refuse other names of a field or type."""
-        if _has_aliases(declared):
-            raise SpecError(
-                "TIDE-SPEC-062",
-                "Aliases are refused: a field that is read by another name could be of another logical type.",
-                facts={"schema": self.name, "at": path_text(path) or "the top", "key": "aliases"},
-                fix="leave `aliases` out and keep the names that records are written with; the transform can "
-                "rename columns",
-            )
-
-    def _type(self, declared: Any, path: Path, non_finite: bool) -> pa.DataType:
-        self.refuse_aliases(declared, path)
+    def _type(self, declared: AvroType, path: Path, non_finite: bool) -> pa.DataType:
         declared, _ = plain_union(declared)
-        if isinstance(declared, list):
-            raise self._unsupported(path, "a union of several types")
-        kind, logical = kind_of(declared), logical_of(declared)
-        if kind == "record":
-            return pa.struct(self.fields(declared, path))
-        if kind == "array":
-            return pa.list_(self._type(declared["items"], (*path, EACH_ITEM), non_finite))
-        if kind == "map":
-            return pa.map_(pa.string(), self._type(declared["values"], (*path, EACH_ITEM), non_finite))
-        if non_finite and kind in ("float", "double"):
+        if declared.kind == "union":
+            several = len(declared.branches) > 1
+            raise self._unsupported(path, "a union of several types" if several else "null")
+        if declared.kind == "record":
+            return pa.struct(self.of_record(declared, path))
+        if declared.inner is not None:
+            inner = self._type(declared.inner, (*path, EACH_ITEM), non_finite)
+            return pa.list_(inner) if declared.kind == "array" else pa.map_(pa.string(), inner)
+        if non_finite and declared.kind in ("float", "double"):
             self.non_finite.add(path)
-        return self._plain(declared, kind, logical, path)
+        return self._plain(declared, path)
 
-    def _plain(self, declared: Any, kind: str, logical: str | None, path: Path) -> pa.DataType:
+    def _plain(self, declared: AvroType, path: Path) -> pa.DataType:
+        kind, logical = declared.kind, declared.logical
         if logical == "decimal" and kind in ("bytes", "fixed"):
-            digits, scale = declared.get("precision"), declared.get("scale", 0)
+            digits, scale = declared.precision, declared.scale
             if not isinstance(digits, int) or not 0 < digits <= MAX_DIGITS or not 0 <= scale <= digits:
                 raise self._unsupported(path, f"decimal with the precision {digits} and the scale {scale}")
             return pa.decimal128(digits, scale)
@@ -224,9 +179,9 @@ class _Reader:
             if (kind, logical) not in _LOGICAL:
                 raise self._unsupported(path, f"{kind} with the logical type {logical}")
             return _LOGICAL[kind, logical]
-        if kind == "fixed" and isinstance(declared.get("size"), int) and declared["size"] > 0:
+        if kind == "fixed" and declared.size > 0:
             return pa.binary()
-        if kind == "enum" and isinstance(declared.get("symbols"), list) and declared["symbols"]:
+        if kind == "enum" and declared.symbols:
             return pa.string()
         if kind not in _PRIMITIVE:
             raise self._unsupported(path, kind)
@@ -239,3 +194,12 @@ class _Reader:
             facts={"schema": self.name, "at": path_text(path) or "the top", "type": found},
             fix="use the types of conf/README.md; without its logical type a number or text is read as it is",
         )
+
+
+def _no_schema(name: str, place: str, reason: str) -> SpecError:
+    return SpecError(
+        "TIDE-SPEC-061",
+        "The file is not an Avro schema of a record.",
+        facts={"schema": name, "at": place, "reason": reason},
+        fix='write {"type": "record", "name": …, "fields": […]}, with defaults of the types of their fields',
+    )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tidemill.payload.avro_decoder import AvroDecoder
 from tidemill.payload.avro_resolution import check_resolves
-from tidemill.payload.avro_schema import AvroSchema, load_avro_schema
+from tidemill.payload.avro_schema import AvroDocument, AvroSchema, load_avro_document, load_avro_schema
 from tidemill.payload.csv_decoder import CsvDecoder
 from tidemill.payload.csv_fields import CsvDialect
 from tidemill.payload.decoder import Decoder
@@ -59,24 +59,27 @@ def decoder_of(
 
 
 def _avro(payload: AvroPayload, schemas: Path, find: Find | None) -> AvroDecoder:
-    schema = _avro_schema(schemas / payload.schema_)
+    schema = load_avro_schema(read_schema_file(schemas / payload.schema_), payload.schema_)
     if payload.framing == "plain":
         return AvroDecoder(schema, None, payload.max_record_bytes)
-    writers: Writers[AvroSchema]
+    writers: Writers[AvroDocument]
     if payload.writers == "registry":
         writers = RegisteredWriters(find or _nobody, partial(_registered_avro, schema))
     else:
-        named = {number: _avro_schema(schemas / name) for number, name in payload.ids.items()}
+        named = {
+            number: load_avro_document(read_schema_file(schemas / name), name)
+            for number, name in payload.ids.items()
+        }
         writers = NamedWriters(named, partial(check_resolves, reader=schema))
     return AvroDecoder(schema, writers, payload.max_record_bytes)
 
 
-def _registered_avro(schema: AvroSchema, content: bytes, number: int) -> AvroSchema:
+def _registered_avro(schema: AvroSchema, content: bytes, number: int) -> AvroDocument:
     try:
         document = json.loads(content)
     except (ValueError, RecursionError):
         document = None  # No schema, as which it is refused.
-    writer = load_avro_schema(document, f"schema {number} of the registry")
+    writer = load_avro_document(document, f"schema {number} of the registry")
     check_resolves(writer, schema)
     return writer
 
@@ -117,7 +120,3 @@ def _nobody(_number: int) -> bytes | None:
 
 def _json_schema(file: Path) -> PayloadSchema:
     return load_payload_schema(read_schema_file(file), file.name)
-
-
-def _avro_schema(file: Path) -> AvroSchema:
-    return load_avro_schema(read_schema_file(file), file.name)

@@ -78,6 +78,15 @@ def _is_registered(pool: DescriptorPool) -> bool:
         return False
 
 
+def check_descriptor_set(descriptor_set: bytes, name: str) -> None:
+    """Refuse a descriptor set that does not have all that it imports.
+
+    Raises:
+        SpecError: TIDE-SPEC-064.
+    """
+    _files(descriptor_set, name)
+
+
 def _files(descriptor_set: bytes, name: str) -> list[FileDescriptor]:
     try:
         declared = descriptor_pb2.FileDescriptorSet.FromString(descriptor_set)

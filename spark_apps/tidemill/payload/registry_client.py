@@ -5,7 +5,6 @@
 | `/schemas/ids/7` | `schema`, `schemaType`, and `references`, each with `name`, `subject`, `version` |
 | `/subjects/orders-value/versions/3` | the same, with `id`, `subject`, `version` |
 | the same with `?format=serialized` | of Protobuf, `schema` is a file's descriptor in base64, not its text |
-| the same with `?format=resolved` | of Avro, `schema` has the references in it |
 
 `schemaType` is left out for Avro. What does not exist is a 404 with an `error_code` of the registry's own;
 any other 404 comes from a proxy, or from a wrong address.
@@ -101,8 +100,6 @@ class RegistryClient:
         found = self._get(path)
         if found is not None and found.get("schemaType") == PROTOBUF:
             found = self._get(f"{path}?format=serialized")
-        elif found is not None and found.get("references"):
-            found = self._get(f"{path}?format=resolved")
         if found is None:
             return None
         try:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 
 from tidemill.errors import SpecError, UsageError
-from tidemill.payload.protobuf_files import REGISTERED_FILE
+from tidemill.payload.avro_references import inlined
+from tidemill.payload.avro_schema import load_avro_document
+from tidemill.payload.protobuf_files import REGISTERED_FILE, check_descriptor_set
 from tidemill.payload.registry_client import AVRO, PROTOBUF, Registered, RegistryClient
 
 # Schemas that refer to each other: more are a mistake.
@@ -22,10 +26,12 @@ _SUBJECT = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,70}")
 
 
 def pulled_file(client: RegistryClient, subject: str, version: int) -> tuple[str, bytes]:
-    """Name and content of the file that holds a version of a subject.
+    """Return name and content of the file that holds a version of a subject, once the content is checked.
 
     Raises:
         UsageError: TIDE-CLI-033, if there is none.
+        SpecError: TIDE-SPEC-061, if it is not an Avro schema of a record; 064, if its descriptors do not fit
+            together; what `content_of` raises.
     """
     found = client.by_version(subject, version) if _SUBJECT.fullmatch(subject) else None
     if found is None:
@@ -36,7 +42,12 @@ def pulled_file(client: RegistryClient, subject: str, version: int) -> tuple[str
             fix="correct the name or the version",
         )
     content = content_of(found, found.kind if found.kind == PROTOBUF else AVRO, client)
-    return f"{subject}.v{version}.{'desc' if found.kind == PROTOBUF else 'avsc'}", content
+    name = f"{subject}.v{version}.{'desc' if found.kind == PROTOBUF else 'avsc'}"
+    if found.kind == PROTOBUF:
+        check_descriptor_set(content, name)
+    else:
+        load_avro_document(_document(content), name)
+    return name, content
 
 
 def content_of(found: Registered, kind: str, client: RegistryClient) -> bytes:
@@ -49,10 +60,50 @@ def content_of(found: Registered, kind: str, client: RegistryClient) -> bytes:
     if found.kind != kind:
         raise _unusable(found.kind, f"it is no schema of {kind}")
     if kind == AVRO:
-        return found.schema.encode()
+        return found.schema.encode() if not found.references else _with_references(found, client)
     files: dict[str, Any] = {}
     _add_file(REGISTERED_FILE, found, client, files)
     return bytes(descriptor_pb2.FileDescriptorSet(file=files.values()).SerializeToString())
+
+
+def _with_references(found: Registered, client: RegistryClient) -> bytes:
+    """Return an Avro schema as one document."""
+    referred = [_document(other.schema) for other in _referred(found, client)]
+    try:
+        return json.dumps(inlined(_document(found.schema), referred), ensure_ascii=False).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise _unusable(AVRO, str(error)) from error
+
+
+def _document(content: str | bytes) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None  # No schema, as which it is refused.
+
+
+def _referred(found: Registered, client: RegistryClient) -> Iterator[Registered]:
+    """Yield what a schema refers to, at any depth, each once."""
+    seen: set[tuple[str, int]] = set()
+    pending = list(found.references)
+    while pending:
+        _, subject, version = pending.pop()
+        if (subject, version) in seen:
+            continue
+        seen.add((subject, version))
+        if len(seen) > _MAX_REFERENCES:
+            raise _unusable(AVRO, f"it refers to more than {_MAX_REFERENCES} others")
+        referred = _by_version(client, AVRO, subject, version)
+        pending += referred.references
+        yield referred
+
+
+def _by_version(client: RegistryClient, kind: str, subject: str, version: int) -> Registered:
+    """Return a schema that another one refers to."""
+    referred = client.by_version(subject, version)
+    if referred is None:
+        raise _unusable(kind, f"it refers to {subject}, version {version}, which is not there")
+    return referred
 
 
 def _add_file(name: str, found: Registered, client: RegistryClient, files: dict[str, Any]) -> None:
@@ -73,10 +124,7 @@ def _add_file(name: str, found: Registered, client: RegistryClient, files: dict[
     file.name = name
     files[name] = file
     for imported, subject, version in found.references:
-        referred = client.by_version(subject, version)
-        if referred is None:
-            raise _unusable(PROTOBUF, f"it refers to {subject}, version {version}, which is not there")
-        _add_file(imported, referred, client, files)
+        _add_file(imported, _by_version(client, PROTOBUF, subject, version), client, files)
 
 
 def _unusable(kind: str, reason: str) -> SpecError:

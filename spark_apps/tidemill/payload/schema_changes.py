@@ -49,8 +49,8 @@ def json_schema_changes(old: PayloadSchema, new: PayloadSchema) -> list[SchemaCh
 
 def avro_schema_changes(old: AvroSchema, new: AvroSchema) -> list[SchemaChange]:
     """Compare two Avro schemas, by Avro's rules of resolution and by the columns."""
-    refused = single_record_problems(old, new)
-    return _of_records(_columns(old.wire, new.wire), resolution_problems(old, new), refused)
+    refused = single_record_problems(old.document, new)
+    return _of_records(_columns(old.wire, new.wire), resolution_problems(old.document, new), refused)
 
 
 def protobuf_schema_changes(old: ProtobufSchema, new: ProtobufSchema) -> list[SchemaChange]:

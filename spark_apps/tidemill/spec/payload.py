@@ -112,8 +112,7 @@ class AvroPayload(Strict):
 
     schema_: AvroFile = Field(
         alias="schema",
-        description="File in conf/schemas/ with the Avro schema whose fields are the columns; without "
-        "`aliases`, and without a default of bytes, fixed, decimals or records.",
+        description="File in conf/schemas/ with the Avro schema whose fields are the columns.",
     )
     framing: Literal["plain", "confluent"] = Field(
         "plain",

@@ -97,10 +97,13 @@ An Avro schema is a record; any other union or logical type is refused:
 | `["null", X]` | like X, may be null |
 | `"x-allow-non-finite": true` on a field of floats | keeps NaN and infinity; else it is rejected |
 
-Refused, in the schemas of writers too, because values could come out wrong without an error: `aliases` (keep
-the names that records are written with, and rename columns in the transform), and any `default` but null,
-of a field that is or holds `bytes`, `fixed`, `decimal` or a `record` (leave the default out; a field that
-some writer lacks needs another type).
+A writer's schema (`ids`, `writers: registry`) is read as the pipeline's by the rules of Avro's specification
+for schema resolution. Names of types are compared without their namespaces, and `aliases` in the pipeline's
+schema name what writers call otherwise. A field that the pipeline's schema lacks may be of any type. A field
+that a writer lacks has its `default`. Where a writer has a union, records with a branch that is not the
+column's type are rejected (`unreadable_value`), and so are a null and a symbol that the column does not take.
+A date, a timestamp or a decimal is read only from the same logical type (a decimal also from fewer digits of
+the same scale). A type without a logical type reads the number or text of any.
 
 Protobuf types become columns:
 

@@ -17,7 +17,8 @@ from typing import Any
 from fastavro import parse_schema, schemaless_writer
 from fastavro.validation import ValidationError, validate
 
-from tidemill.payload.avro_schema import kind_of, load_avro_schema, logical_of, plain_union
+from tidemill.payload.avro_schema import load_avro_schema
+from tidemill.payload.avro_types import AvroType, plain_union
 from tidemill.testing.rows import Row, check_columns, misfit
 
 
@@ -35,7 +36,9 @@ def as_avro(rows: Sequence[Row], document: dict[str, Any], name: str) -> list[by
     schema = load_avro_schema(document, name)
     check_columns(rows, schema.wire.names)
     parsed = parse_schema(copy.deepcopy(document))
-    return [_datum(place, _typed(place, schema.expanded, row), parsed) for place, row in enumerate(rows)]
+    return [
+        _datum(place, _typed(place, schema.document.record, row), parsed) for place, row in enumerate(rows)
+    ]
 
 
 def _datum(place: int, row: Any, parsed: Any) -> bytes:
@@ -50,20 +53,20 @@ def _datum(place: int, row: Any, parsed: Any) -> bytes:
     return stream.getvalue()
 
 
-def _typed(place: int, declared: Any, value: Any) -> Any:
+def _typed(place: int, declared: AvroType, value: Any) -> Any:
     """The value with its times and dates as fastavro takes them; what is of another type stays."""
     declared, _ = plain_union(declared)
-    kind, inside = kind_of(declared), partial(_typed, place)
-    if kind == "record" and isinstance(value, Mapping):
-        fields = {field["name"]: field["type"] for field in declared["fields"]}
+    inside = partial(_typed, place)
+    if declared.kind == "record" and isinstance(value, Mapping):
+        fields = {field.name: field.type for field in declared.fields}
         check_columns([value], fields, place)
         return {name: inside(fields[name], item) for name, item in value.items()}
-    if kind == "array" and isinstance(value, list | tuple):
-        return [inside(declared["items"], item) for item in value]
-    if kind == "map" and isinstance(value, Mapping):
-        return {key: inside(declared["values"], item) for key, item in value.items()}
+    if declared.inner is not None and isinstance(value, list | tuple):
+        return [inside(declared.inner, item) for item in value]
+    if declared.inner is not None and isinstance(value, Mapping):
+        return {key: inside(declared.inner, item) for key, item in value.items()}
     try:
-        return _moment(logical_of(declared), value)
+        return _moment(declared.logical, value)
     except ValueError as error:
         misfit(place, str(error), "write a datetime, or ISO 8601")
 

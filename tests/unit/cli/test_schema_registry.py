@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import base64
+import json
 from pathlib import Path
+from typing import Any
 
+import avro.schema
+import pyarrow as pa
 import pytest
+from google.protobuf import descriptor_pb2
 
 from tests.support.avro_schemas import field, record
 from tests.support.certificates import make_certificates
 from tests.support.command_line import CommandLine
 from tests.support.conf_project import ENVIRONMENT, ConfProject
 from tests.support.schema_registry import FakeRegistry, schema_registry
+from tests.unit.payload.test_schema_registry import CUSTOMER, register_customer
 from tidemill.errors import SpecError, UnavailableError
+from tidemill.payload.avro_schema import load_avro_schema
 from tidemill.payload.registry_client import RegistryClient, registry_of
 
 OLD = record(field("id", "int"))
@@ -127,3 +134,45 @@ def pull_some(tidemill: CommandLine, project: ConfProject, registry: FakeRegistr
     registry.register_types()
     assert tidemill("schema", "pull", "orders-value", "--version", "3") == 0
     assert (project.folder / "conf/schemas/orders-value.v3.desc").is_file()
+
+
+def test_a_pulled_file_has_the_schemas_that_the_subject_refers_to(
+    tidemill: CommandLine, project: ConfProject
+) -> None:
+    with schema_registry() as registry:
+        register_customer(registry)
+        add_registry(project, f"{{url: '{registry.url}'}}")
+        assert tidemill("schema", "pull", "customer-value", "--version", "1") == 0
+    file = project.folder / "conf/schemas/customer-value.v1.avsc"
+    columns = load_avro_schema(json.loads(file.read_text()), file.name).wire
+    address = pa.struct([("town", pa.string()), ("country", pa.string())])
+    assert columns == pa.schema(
+        [("id", pa.int32()), ("home", address), ("work", address), ("born", pa.list_(pa.string()))]
+    )
+    # Any reader of Avro takes the file.
+    whole = avro.schema.parse(file.read_text())
+    assert [field.name for field in whole.fields] == ["id", "home", "work", "born"]
+    project.replace("json: {schema: order.json}", "avro: {schema: customer-value.v1.avsc}")
+    project.replace("event_time: {column: at, watermark: 10 minutes}", "")
+    project.load()
+
+
+@pytest.mark.parametrize(
+    ("schema", "keys", "error_id"),
+    [
+        (CUSTOMER, {}, "TIDE-SPEC-061"),
+        (CUSTOMER, {"references": [{"name": "Address", "subject": "gone", "version": 1}]}, "TIDE-SPEC-069"),
+        ("string", {}, "TIDE-SPEC-061"),
+        ({"type": "object"}, {"schemaType": "JSON"}, "TIDE-SPEC-069"),
+        (descriptor_pb2.FileDescriptorProto(name="a.proto", dependency=["b.proto"]), {}, "TIDE-SPEC-064"),
+    ],
+)
+def test_a_schema_that_no_pipeline_could_use_is_not_written(
+    tidemill: CommandLine, project: ConfProject, schema: Any, keys: dict[str, Any], error_id: str
+) -> None:
+    with schema_registry() as registry:
+        registry.register(7, schema, "customer-value", **keys)
+        add_registry(project, f"{{url: '{registry.url}'}}")
+        assert tidemill("schema", "pull", "customer-value", "--version", "1") == 2
+    assert error_id in tidemill.err
+    assert list((project.folder / "conf/schemas").glob("customer*")) == []

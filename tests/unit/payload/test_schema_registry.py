@@ -81,21 +81,95 @@ def test_what_the_registry_does_not_know_or_what_does_not_fit_is_a_reason(
     registry.register(8, {"type": "object"}, schemaType="JSON")
     place = [{"name": "shop.Place", "subject": "place", "version": 1}]
     registry.register(9, record(field("id", "int"), field("at", "shop.Place")), references=place)
-    inside = record(field("x", "int"), name="Place")
-    resolved = record(field("id", "int"), field("at", ["null", inside]))
-    unresolved = record(field("id", "int"), field("at", ["null", "shop.Place"]))
-    registry.register(10, unresolved, references=place, resolved=resolved)
     body = encoded(OLD, id=1)
-    rows, reasons = outcomes(
-        avro(schemas(registry, tmp_path), tmp_path),
-        *(framed(number, body) for number in (6, 7, 8, 9)),
-        framed(10, encoded(resolved, id=1, at=None)),
-    )
-    assert rows == [{"id": 1, "size": None}]
+    records = (framed(number, body) for number in (6, 7, 8, 9))
+    rows, reasons = outcomes(avro(schemas(registry, tmp_path), tmp_path), *records)
+    assert rows == []
     assert reasons == ["unknown_schema_id:6", *(f"unreadable_schema:{number}" for number in (7, 8, 9))]
     # A new number may be registered at any time.
     registry.register(6, OLD)
     assert outcomes(avro(schemas(registry, tmp_path), tmp_path), framed(6, body))[1] == []
+
+
+COUNTRY = {"type": "enum", "name": "Country", "namespace": "geo", "symbols": ["NO", "IT"]}
+ADDRESS = record(field("town", "string"), field("country", "geo.Country"), name="Address")
+CUSTOMER = record(
+    field("id", "int"),
+    field("home", "Address"),
+    field("work", ["null", "shop.Address"], default=None),
+    field("born", {"type": "array", "items": "geo.Country"}),
+)
+
+
+def reference(subject: str) -> dict[str, Any]:
+    """The name is a label: some registries and serializers write other names than the type's."""
+    return {"name": f"label of {subject}", "subject": subject, "version": 1}
+
+
+def register_customer(registry: FakeRegistry) -> None:
+    """A schema that refers to a second one and to a third one, to which the second one refers, too."""
+    registry.register(3, COUNTRY, "country")
+    registry.register(4, ADDRESS, "address", references=[reference("country")])
+    references = [reference("address"), reference("country")]
+    registry.register(7, CUSTOMER, "customer-value", references=references)
+
+
+def test_a_writer_s_schema_has_the_schemas_that_it_refers_to(registry: FakeRegistry, tmp_path: Path) -> None:
+    register_customer(registry)
+    home = {"town": "Oslo", "country": "NO"}
+    alone = record(
+        field("id", "int"),
+        field("home", {**ADDRESS, "fields": [field("town", "string"), field("country", COUNTRY)]}),
+        *CUSTOMER["fields"][2:],
+    )
+    written = encoded(alone, id=1, home=home, work={"town": "Bari", "country": "IT"}, born=["IT"])
+    reader = record(field("born", {"type": "array", "items": COUNTRY}), field("id", "long"))
+    (tmp_path / "reader.avsc").write_text(json.dumps(reader))
+    payload = Payload.model_validate({"avro": {"schema": "reader.avsc", **CONFLUENT}})
+    decoder = decoder_of(payload, tmp_path, schemas(registry, tmp_path).find)
+    assert outcomes(decoder, framed(7, written)) == ([{"born": ["IT"], "id": 1}], [])
+    # It is kept with them.
+    registry.answer = (500, b"")
+    forget()
+    decoder = decoder_of(payload, tmp_path, schemas(registry, tmp_path).find)
+    assert outcomes(decoder, framed(7, written)) == ([{"born": ["IT"], "id": 1}], [])
+
+
+OTHER_ADDRESS = record(field("x", "string"), name="Address")
+
+
+@pytest.mark.parametrize(
+    ("second", "refers_to"),
+    [
+        ({"schema": "message A {}", "schemaType": "PROTOBUF"}, ["second"]),
+        ({"schema": "{no json"}, ["second"]),
+        ({"schema": json.dumps(OTHER_ADDRESS)}, ["address", "second"]),
+        ({"schema": json.dumps(COUNTRY)}, ["second"]),
+        ({"schema": json.dumps(COUNTRY)}, ["second", "gone"]),
+    ],
+)
+def test_a_schema_whose_references_do_not_fit_is_a_reason(
+    registry: FakeRegistry, tmp_path: Path, second: dict[str, Any], refers_to: list[str]
+) -> None:
+    registry.register(3, ADDRESS, "address", references=[reference("country")])
+    registry.register(5, COUNTRY, "country")
+    registry.register(4, {}, "second")
+    registry.schemas[4] = second
+    registry.register(7, CUSTOMER, references=[reference(subject) for subject in refers_to])
+    found = schemas(registry, tmp_path)
+    assert outcomes(avro(found, tmp_path), framed(7, b"\x02"))[1] == ["unreadable_schema:7"]
+
+
+def test_a_schema_that_refers_to_itself_or_to_too_many_is_a_reason(
+    registry: FakeRegistry, tmp_path: Path
+) -> None:
+    registry.register(7, NEW, "loop", references=[reference("loop")])
+    found = schemas(registry, tmp_path)
+    assert outcomes(avro(found, tmp_path), framed(7, b"\x02\x00"))[0] == [{"id": 1, "size": None}]
+    for number in range(300):
+        registry.register(1000 + number, NEW, f"s{number}", references=[reference(f"s{number + 1}")])
+    assert outcomes(avro(found, tmp_path), framed(1000, b"\x02\x00"))[1] == ["unreadable_schema:1000"]
+    assert len(registry.asked) < 210
 
 
 def test_a_repeated_batch_rejects_what_it_rejected_before(
