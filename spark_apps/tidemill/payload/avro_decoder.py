@@ -22,7 +22,7 @@ bytes that no writer makes: a boolean of another byte than 0 and 1, a symbol or 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -59,7 +59,7 @@ class AvroDecoder:
     def __init__(
         self, schema: AvroSchema, writers: Writers[AvroDocument] | None, max_record_bytes: int
     ) -> None:
-        self._schema = schema
+        self.schema = schema
         self._writers = writers
         self._unframed = reading_of(schema.document, schema)
         self._readings: dict[int, Reading | str] = {}
@@ -75,13 +75,27 @@ class AvroDecoder:
         sieve = Sieve(values)
         drop_null_and_oversized(sieve, self._max_record_bytes)
         read = [self._read(record) for record in sieve.records.to_pylist()]
+        return self._rows(read, sieve), sieve
+
+    def decode_data(self, data: Sequence[dict[str, Any] | str]) -> Decoded:
+        """Return the data of an Avro file as rows.
+
+        Args:
+            data: Each datum as fastavro reads it, or the reason why there is none.
+        """
+        sieve = Sieve(pa.nulls(len(data)))
+        rows = self._rows(data, sieve)
+        positions, reasons = sieve.fallen()
+        return Decoded(rows, sieve.positions, pa.array(positions, pa.int64()), reasons)
+
+    def _rows(self, read: Sequence[dict[str, Any] | str], sieve: Sieve) -> pa.RecordBatch:
         sieve.drop({offset: found for offset, found in enumerate(read) if isinstance(found, str)})
         data = [found for found in read if not isinstance(found, str)]
         raw, too_large = self._columns_of(data)
         sieve.drop(dict.fromkeys(too_large, MALFORMED_AVRO))
-        rows, broken = converted(raw, self._schema, self.columns)
+        rows, broken = converted(raw, self.schema, self.columns)
         stays = sieve.drop(broken.reasons)
-        return rows if stays is None else rows.filter(stays), sieve
+        return rows if stays is None else rows.filter(stays)
 
     def _read(self, record: bytes) -> dict[str, Any] | str:
         """Return the datum, or the reason why there is none."""
@@ -93,7 +107,7 @@ class AvroDecoder:
         reading = self._readings.get(number)
         if reading is None:
             writer = self._writers.find(number)
-            reading = writer if isinstance(writer, str) else reading_of(writer, self._schema)
+            reading = writer if isinstance(writer, str) else reading_of(writer, self.schema)
             self._readings[number] = reading
         return reading if isinstance(reading, str) else _datum(record, HEADER_BYTES, reading)
 

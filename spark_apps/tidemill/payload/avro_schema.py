@@ -107,10 +107,18 @@ def load_avro_schema(document: Any, name: str) -> AvroSchema:
         SpecError: TIDE-SPEC-061, if it is not an Avro schema of a record, or has a default of another type;
             062, for a type that no column can hold; 024, for a field's name.
     """
-    loaded = load_avro_document(document, name)
-    columns = _Columns(name)
-    wire = pa.schema(columns.of_record(loaded.record, ()))
-    return AvroSchema(loaded, wire, frozenset(columns.non_finite))
+    return columns_of(load_avro_document(document, name))
+
+
+def columns_of(document: AvroDocument) -> AvroSchema:
+    """Return the columns of a schema.
+
+    Raises:
+        SpecError: As `load_avro_schema`.
+    """
+    columns = _Columns(document.name)
+    wire = pa.schema(columns.of_record(document.record, ()))
+    return AvroSchema(document, wire, frozenset(columns.non_finite))
 
 
 class _Columns:

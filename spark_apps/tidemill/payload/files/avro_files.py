@@ -11,14 +11,23 @@ import io
 import json
 import lzma
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import pyarrow as pa
 from fastavro import schemaless_reader
+from fastavro.read import SchemaResolutionError
 
+from tidemill.errors import SpecError
+from tidemill.payload.avro_decoder import UNREADABLE_VALUE, AvroDecoder
+from tidemill.payload.avro_resolution import Reading, check_resolves, reading_of
+from tidemill.payload.avro_schema import AvroDocument, AvroSchema, columns_of, load_avro_document
+from tidemill.payload.avro_types import AvroField
+from tidemill.payload.avro_values import column_type
+from tidemill.payload.decoder import MAX_BLOCK_BYTES, Decoded
 from tidemill.payload.files.byte_ranges import BLOCK_BYTES, FileRange
+from tidemill.payload.files.reading import FilePiece, RejectFile, whole_ranges
 from tidemill.payload.files.records import FileRejectedError
 
 _MAGIC = b"Obj\x01"
@@ -57,6 +66,134 @@ class AvroHeader:
     codec: str
     sync: bytes
     end: int
+
+
+@dataclass(frozen=True)
+class AvroRecords:
+    """Reads the records of one file as those of a schema.
+
+    Args:
+        container: The file.
+        decoder: Of the schema.
+        reading: Schemas for fastavro.
+    """
+
+    container: AvroContainer
+    decoder: AvroDecoder
+    reading: Reading
+
+    @staticmethod
+    def of(container: AvroContainer, document: AvroDocument, decoder: AvroDecoder) -> AvroRecords:
+        """The records of a file whose schema resolves."""
+        return AvroRecords(container, decoder, reading_of(document, decoder.schema))
+
+    def decoded(self) -> Iterator[Decoded]:
+        """Return the rows of each block, and the records that are none."""
+        for count, content in self.container.blocks():
+            stream = io.BytesIO(content)
+            data = [self._datum(stream) for _ in range(count)]
+            if stream.tell() != len(content):
+                raise ValueError("a block has bytes behind its last record")
+            yield self.decoder.decode_data(data)
+
+    def _datum(self, stream: io.BytesIO) -> dict[str, Any] | str:
+        begin = stream.tell()
+        try:
+            return cast(dict[str, Any], schemaless_reader(stream, self.reading.writer, self.reading.reader))
+        except SchemaResolutionError:
+            # Only the writer's schema tells where the record ends.
+            stream.seek(begin)
+            schemaless_reader(stream, self.reading.writer, None)
+            return UNREADABLE_VALUE
+
+
+class AvroReader:
+    """Reads Avro files whose columns a payload declares.
+
+    Args:
+        decoder: Of the payload's schema.
+    """
+
+    def __init__(self, decoder: AvroDecoder) -> None:
+        self._decoder = decoder
+        self.columns = decoder.columns
+
+    def pieces(self, sources: Iterable[FileRange], rejected: RejectFile) -> Iterator[FilePiece]:
+        """See `FileReader`."""
+        for source in sources:
+            try:
+                yield from self._pieces_of(source)
+            except FileRejectedError as error:
+                if source.is_first or not error.of_file:
+                    rejected(source, error.reason)
+
+    def lines_before(self, source: FileRange) -> int:  # noqa: ARG002  # there are no lines
+        """See `FileReader`."""
+        return 0
+
+    def finish(self) -> None:
+        """See `FileReader`."""
+
+    def _pieces_of(self, source: FileRange) -> Iterator[FilePiece]:
+        container = AvroContainer(source)
+        try:
+            document = load_avro_document(container.header.schema, source.path)
+            check_resolves(document, self._decoder.schema)
+        except SpecError as error:
+            raise FileRejectedError(_unreadable(error)) from error
+        records = AvroRecords.of(container, document, self._decoder)
+        pieces = (FilePiece.of_columns(source, decoded) for decoded in records.decoded())
+        yield from whole_ranges(source, pieces, DAMAGED_AVRO, "avro")
+
+
+class AvroColumnFile:
+    """An Avro file by the types of its own columns.
+
+    Args:
+        source: A range of it.
+    """
+
+    def __init__(self, source: FileRange) -> None:
+        self._container = AvroContainer(source)
+        try:
+            self._document = load_avro_document(self._container.header.schema, source.path)
+        except SpecError as error:
+            raise FileRejectedError(_unreadable(error)) from error
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns. A field that cannot be a column has a type that no declared type takes."""
+        return pa.schema([self._column(field) for field in self._document.record.fields])
+
+    def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of the range, with these columns."""
+        fields = [field for field in self._document.record.fields if field.name in columns]
+        if not fields:
+            for count, _ in self._container.blocks():
+                yield pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
+            return
+        decoder = AvroDecoder(self._only(fields), None, MAX_BLOCK_BYTES)
+        for decoded in AvroRecords.of(self._container, self._document, decoder).decoded():
+            if decoded.reasons:
+                # Only values outside of their type's range are left.
+                raise ValueError(decoded.reasons[0])
+            yield decoded.rows
+
+    def _column(self, field: AvroField) -> pa.Field:
+        try:
+            (wire,) = self._only([field]).wire
+        except SpecError as error:
+            return pa.field(field.name, pa.opaque(pa.null(), str(error.facts.get("type", "unknown")), "avro"))
+        return pa.field(field.name, column_type(wire.type))
+
+    def _only(self, fields: Sequence[AvroField]) -> AvroSchema:
+        """The schema of some fields, whose numbers may be NaN, as in Parquet."""
+        kept = [replace(field, has_default=False, non_finite=True) for field in fields]
+        return columns_of(replace(self._document, record=replace(self._document.record, fields=kept)))
+
+
+def _unreadable(error: SpecError) -> str:
+    return f"unreadable_schema: {error.facts.get('at')}: {error.facts.get('reason')}"
 
 
 class AvroContainer:

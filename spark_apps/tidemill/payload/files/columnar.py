@@ -18,27 +18,24 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, Protocol, cast
+from typing import Protocol, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.payload.decoder import Decoded
+from tidemill.payload.files.avro_files import DAMAGED_AVRO, AvroColumnFile
 from tidemill.payload.files.byte_ranges import FileRange
-from tidemill.payload.files.reading import FilePiece, RejectFile
+from tidemill.payload.files.reading import FilePiece, RejectFile, damage, whole_ranges
 from tidemill.payload.files.records import FileRejectedError
 from tidemill.payload.json_schema import EACH_ITEM, Path, path_text
 from tidemill.payload.leaves import Broken, Place, convert_leaves
 from tidemill.payload.timestamps import FIRST, INSTANT, LAST, LOCAL_TIME
 
-Format = Literal["parquet", "orc"]
-
 # Rows that are decoded at once.
 _ROWS = 50_000
 
-# Decoded bytes up to which a range is read to its end before its first row is passed on, so that a damaged
-# range gives no row at all.
-_KEPT_BYTES = 256 * 2**20
+_DAMAGED = (pa.ArrowException, OSError, ValueError, EOFError, *DAMAGED_AVRO)
 
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 
@@ -126,7 +123,11 @@ class _OrcFile:
                 yield self._file.read_stripe(number, columns=columns)
 
 
-_OPEN: dict[str, Callable[[FileRange], ColumnFile]] = {"parquet": _ParquetFile, "orc": _OrcFile}
+_OPEN: dict[str, Callable[[FileRange], ColumnFile]] = {
+    "parquet": _ParquetFile,
+    "orc": _OrcFile,
+    "avro": AvroColumnFile,
+}
 
 
 @dataclass(frozen=True)
@@ -160,28 +161,12 @@ class ColumnReader:
     def _pieces_of(self, source: FileRange) -> Iterator[FilePiece]:
         try:
             file = _OPEN[self.format](source)
+            found = _columns_of(file.schema, pa.struct(self.columns), ())
         except _DAMAGED as error:
-            raise FileRejectedError(_damaged(self.format, error)) from error
-        found = _columns_of(file.schema, pa.struct(self.columns), ())
-        kept: list[FilePiece] = []
-        size = 0
+            raise FileRejectedError(damage(self.format, error)) from error
         batches = file.batches([name for name in found if name is not None])
-        while True:
-            try:
-                batch = next(batches, None)
-                piece = None if batch is None else self._piece(source, batch, found)
-            except _DAMAGED as error:
-                if size > _KEPT_BYTES:
-                    raise
-                raise FileRejectedError(_damaged(self.format, error), of_file=False) from error
-            if piece is None:
-                break
-            size += piece.decoded.rows.nbytes
-            kept.append(piece)
-            if size > _KEPT_BYTES:
-                yield from kept
-                kept = []
-        yield from kept
+        pieces = (self._piece(source, batch, found) for batch in batches)
+        yield from whole_ranges(source, pieces, _DAMAGED, self.format)
 
     def _piece(self, source: FileRange, batch: pa.RecordBatch, found: list[str | None]) -> FilePiece:
         broken = Broken()
@@ -196,15 +181,7 @@ class ColumnReader:
         rows = pa.RecordBatch.from_arrays(arrays, schema=self.columns)
         count = len(batch)
         decoded = Decoded(rows, pa.arange(0, count), pa.array([], pa.int64()), [])
-        piece = FilePiece(decoded, (source,), pa.repeat(0, count), None, pa.nulls(count, pa.int64()))
-        return piece.rejecting(broken.reasons)
-
-
-_DAMAGED = (pa.ArrowException, OSError, ValueError, EOFError)
-
-
-def _damaged(file_format: str, error: BaseException) -> str:
-    return f"damaged_file:{file_format}: {str(error).partition(chr(10))[0][:200]}"
+        return FilePiece.of_columns(source, decoded).rejecting(broken.reasons)
 
 
 def _columns_of(file: pa.Schema, declared: pa.StructType, path: Path) -> list[str | None]:

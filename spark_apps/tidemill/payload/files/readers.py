@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tidemill.payload.avro_decoder import AvroDecoder
 from tidemill.payload.csv_decoder import CsvDecoder
 from tidemill.payload.csv_fields import CsvDialect, CsvSplitter
 from tidemill.payload.declared_columns import declared_schema
 from tidemill.payload.decoder import MAX_BLOCK_BYTES, Decoded, Decoder
 from tidemill.payload.decoders import decoder_of
 from tidemill.payload.discovered import DiscoveredColumns
+from tidemill.payload.files.avro_files import AvroReader
 from tidemill.payload.files.byte_ranges import FileRange
 from tidemill.payload.files.columnar import ColumnReader
 from tidemill.payload.files.cutters import CsvRecords, Cutter, DelimitedMessages, Lines, WholeFile
@@ -48,6 +50,8 @@ def file_reader(
         declared = declared_schema(files)
         return ColumnReader(spec.file_format, declared.arrow_schema), _folders(pipeline, declared)
     decoder, schema = _decoder(pipeline, files)
+    if isinstance(decoder, AvroDecoder):
+        return AvroReader(decoder), None
     folders = None if schema is None else _folders(pipeline, schema)
     return _record_reader(pipeline, decoder, folders), folders
 

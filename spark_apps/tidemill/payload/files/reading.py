@@ -10,6 +10,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.errors import DataError
 from tidemill.payload.decode import Decoding, event_time_limit
 from tidemill.payload.decoder import Decoded
 from tidemill.payload.door import Door, DoorPass
@@ -43,6 +44,12 @@ class FilePiece:
     places: pa.Int64Array
     values: pa.BinaryArray | None
     lines: pa.Int64Array
+
+    @staticmethod
+    def of_columns(source: FileRange, decoded: Decoded) -> FilePiece:
+        """Rows of a range whose records have no bytes and lines of their own."""
+        count = len(decoded.kept) + len(decoded.rejected)
+        return FilePiece(decoded, (source,), pa.repeat(0, count), None, pa.nulls(count, pa.int64()))
 
     def rejecting(self, reasons: Mapping[int, str]) -> FilePiece:
         """The same without the records in these places, which are rejected."""
@@ -79,6 +86,9 @@ class FileReader(Protocol):
 
 
 RejectFile = Callable[[FileRange, str], None]
+
+# Decoded bytes of a range that are kept in memory until its end is reached.
+_KEPT_BYTES = 256 * 2**20
 
 # Decodes records that were cut out of files.
 DecodeRecords = Callable[[FileRecords], Decoded]
@@ -122,6 +132,56 @@ class RecordReader:
     def finish(self) -> None:
         """See `FileReader`."""
         self.finished()
+
+
+def whole_ranges(
+    source: FileRange, pieces: Iterator[FilePiece], damaged: tuple[type[BaseException], ...], name: str
+) -> Iterator[FilePiece]:
+    """Return the pieces of a range once its end is reached, so that a damaged range gives no row at all.
+
+    A range that is larger in memory than `_KEPT_BYTES` gives its pieces as they come. If it is damaged behind
+    those, the batch fails.
+
+    Args:
+        source: The range.
+        pieces: Its pieces.
+        damaged: Errors of a damaged range.
+        name: Of the format.
+
+    Raises:
+        FileRejectedError: If the range is damaged.
+        DataError: TIDE-DATA-013, if some of it was given before.
+    """
+    kept: list[FilePiece] = []
+    size = 0
+    try:
+        for piece in pieces:
+            size += piece.decoded.rows.nbytes
+            kept.append(piece)
+            if size > _KEPT_BYTES:
+                yield from kept
+                kept = []
+    except damaged as error:
+        reason = damage(name, error)
+        if size > _KEPT_BYTES:
+            raise _damaged_behind_rows(source, reason) from error
+        raise FileRejectedError(reason, of_file=False) from error
+    yield from kept
+
+
+def damage(name: str, error: BaseException) -> str:
+    """Return the reason of a file that cannot be read."""
+    return f"damaged_file:{name}: {str(error).partition(chr(10))[0][:200]}"
+
+
+def _damaged_behind_rows(source: FileRange, reason: str) -> DataError:
+    return DataError(
+        "TIDE-DATA-013",
+        "A large file is damaged behind its first rows. Nothing of the batch was written.",
+        facts={"file": source.path, "reason": reason},
+        fix="put the file there again, whole, under the same name",
+        runbook="source-files-gone",
+    )
 
 
 def file_decoding(
