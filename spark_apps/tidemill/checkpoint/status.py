@@ -25,6 +25,7 @@ class Status(BaseModel):
             or found nothing new at its source.
         caught_up_at: When it had last read all that its source had, by this driver or one before.
         batches: Batches that this driver has written.
+        notes: What a user should know of the input, such as a declared column that no file has.
         expectation_violations: Rows that were not as a table expects, by table and expectation.
         trigger_seconds: The declared trigger of a stream.
         trigger: Its kind, where that has no batches: `continuous` or `real_time`. Then `batch_id` is the
@@ -61,6 +62,7 @@ class Status(BaseModel):
     lag: int | None = None
     watermark: datetime | None = None
     error: dict[str, Any] | None = None
+    notes: list[str] = Field([], exclude_if=lambda notes: not notes)
     trigger_seconds: float | None = None
     # Most streams have batches, and say nothing of it.
     trigger: str = Field("", exclude_if=lambda kind: not kind)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
+from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
@@ -19,6 +20,7 @@ from tidemill.names import SOURCE_NAME
 from tidemill.payload.decode import Decoding, Stage, payload_decoding
 from tidemill.payload.device_columns import device_records, device_schema
 from tidemill.payload.discovered import DiscoveredColumns
+from tidemill.payload.files.file_columns import FileColumns
 from tidemill.payload.files.readers import file_reader
 from tidemill.payload.files.reading import file_decoding
 from tidemill.payload.late_rows import LateRows
@@ -58,17 +60,21 @@ class Collectors:
         late_rows: Sets late rows aside; None where they go on.
         discovered: The columns of each stream that discovers them, by its name; takes what is found beside.
         left_out: Records that are not decoded, because the transform fails at them.
+        file_columns: Take the names in the files of each stream, by its name.
     """
 
     quarantine: Quarantine
     late_rows: LateRows | None = None
     discovered: Mapping[str, DiscoveredColumns] = field(default_factory=dict)
     left_out: LeftOut = field(default_factory=LeftOut)
+    file_columns: Mapping[str, Accumulator[FileColumns]] = field(default_factory=dict)
 
     def of_stream(self, name: str) -> Collectors:
         """For the one stream of this name."""
         found = {SOURCE_NAME: self.discovered[name]} if name in self.discovered else {}
-        return replace(self, quarantine=replace(self.quarantine, stream=name), discovered=found)
+        names = {SOURCE_NAME: self.file_columns[name]} if name in self.file_columns else {}
+        quarantine = replace(self.quarantine, stream=name)
+        return replace(self, quarantine=quarantine, discovered=found, file_columns=names)
 
 
 def build_flow(
@@ -151,7 +157,8 @@ def _decoding_of_all(pipeline: Pipeline, records: DataFrame, collectors: Collect
 def _door(pipeline: Pipeline, records: StructType, collectors: Collectors) -> Decoding | None:
     quarantine, late_rows = collectors.quarantine, collectors.late_rows
     if pipeline.spec.source.files is not None:
-        reader, folders = file_reader(pipeline, collectors.discovered.get(SOURCE_NAME))
+        discovered, names = collectors.discovered.get(SOURCE_NAME), collectors.file_columns.get(SOURCE_NAME)
+        reader, folders = file_reader(pipeline, discovered, names)
         return file_decoding(pipeline, reader, folders, quarantine, late_rows)
     payload = pipeline.spec.payload
     if payload is not None:

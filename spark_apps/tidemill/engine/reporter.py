@@ -103,6 +103,10 @@ class Reporter(StreamingQueryListener):
         if told != (self.status.source_retention_seconds, self.status.source_keeps_for_ever):
             self._keep(source_retention_seconds=told[0], source_keeps_for_ever=told[1])
 
+    def note(self, notes: list[str]) -> None:
+        """Put what a user should know of the input into the status."""
+        self._update(notes=notes)
+
     def progressed(self) -> bool:
         """Whether a batch ended since the last call."""
         progressed = self.last_progress != self._seen_progress

@@ -76,6 +76,8 @@ def _place_conf(pipeline: Pipeline, pod: DriverPod | None) -> dict[str, str]:
 
 def _sql_conf() -> dict[str, str]:
     return {
+        # Chooses among the files of a folder by options of a files source, and takes all others.
+        "spark.hadoop.mapreduce.input.pathFilter.class": "io.tidemill.files.WantedFiles",
         # One meaning of a timestamp everywhere, whatever the machine's zone.
         "spark.sql.session.timeZone": "UTC",
         # As the arrow writer does. Spark's default, INT96, has no statistics, and other readers take it for

@@ -10,9 +10,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tidemill.engine.batch import BatchProcessor, DrainedError
-from tidemill.engine.batch_writer import BatchWriter
+from tidemill.engine.batch_writer import BatchResult, BatchWriter
 from tidemill.engine.checked_flow import checked_flow
 from tidemill.engine.discovery import discover, lacks_first_files
+from tidemill.engine.file_names import FileNamesReport
 from tidemill.engine.file_sinks import claim_folders
 from tidemill.engine.flow import Collectors, Flow
 from tidemill.engine.half_written import Begun, StartAgainError
@@ -146,7 +147,8 @@ def start_query(
     late_rows = _late_rows(pipeline, late)
     discovery = discover(spark, run.store, pipeline, run.run_id, step_done)
     poison = known_poison(run)
-    collectors = Collectors(quarantine, late_rows, discovery.columns, left_out_of(poison))
+    names = FileNamesReport(spark.sparkContext, pipeline)
+    collectors = Collectors(quarantine, late_rows, discovery.columns, left_out_of(poison), names.collected)
     past = past_to_read(run)
     flow = checked_flow(run, read_streams(spark, pipeline, past=past), collectors, versions)
     flow = without_written(run, flow)
@@ -158,7 +160,12 @@ def start_query(
     writer.discovery = discovery if discovery.columns else None
     writer.poison = poison
     others = Waiting(run.store, pipeline.layout.turn(pipeline.name), run.drain)
-    processor = BatchProcessor(writer, run.entry, run.drain, others, reporter.batch)
+
+    def on_result(result: BatchResult) -> None:
+        reporter.batch(result)
+        names.look(reporter)
+
+    processor = BatchProcessor(writer, run.entry, run.drain, others, on_result)
     processor.begun = begun
     processor.before_refusal = lambda: log_ends_of_queries(spark, False)
     query = (

@@ -23,7 +23,6 @@ from tidemill.spec.project import Pipeline
 
 # spark_apps/jvm
 FILE_RANGES = "io.tidemill.files.FileRanges"
-_PATH_FILTER = "io.tidemill.files.WantedFiles"
 
 # Spark wants columns of every file format. A range has none.
 SCAN_SCHEMA = "nothing boolean"
@@ -52,7 +51,7 @@ def scan_options(pipeline: Pipeline, folder: str) -> dict[str, str]:
     if (pattern := files.option("pathGlobFilter", "")) != "":
         options["pathGlobFilter"] = pattern
     if not files.recursive or _has_wildcard(folder):
-        options["mapreduce.input.pathFilter.class"] = _PATH_FILTER
+        # For `WantedFiles`, a setting of the session: Spark passes options on in lower case.
         options["tidemill.files.folder"] = folder
         options["tidemill.files.recursive"] = str(files.recursive).lower()
     return options

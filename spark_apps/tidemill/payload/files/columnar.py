@@ -26,6 +26,8 @@ import pyarrow.compute as pc
 from tidemill.payload.decoder import Decoded
 from tidemill.payload.files.avro_files import DAMAGED_AVRO, AvroColumnFile
 from tidemill.payload.files.byte_ranges import FileRange
+from tidemill.payload.files.file_columns import NamesInFiles
+from tidemill.payload.files.folder_columns import FolderColumns
 from tidemill.payload.files.reading import FilePiece, RejectFile, damage, whole_ranges
 from tidemill.payload.files.records import FileRejectedError
 from tidemill.payload.json_schema import EACH_ITEM, Path, path_text
@@ -137,10 +139,14 @@ class ColumnReader:
     Args:
         format: Of the files.
         columns: The declared columns.
+        names: Collects the columns that files have.
+        folders: Gives columns from folders, which are not missing.
     """
 
     format: str
     columns: pa.Schema
+    names: NamesInFiles
+    folders: FolderColumns
 
     def pieces(self, sources: Iterable[FileRange], rejected: RejectFile) -> Iterator[FilePiece]:
         """See `FileReader`."""
@@ -157,6 +163,7 @@ class ColumnReader:
 
     def finish(self) -> None:
         """See `FileReader`."""
+        self.names.finish()
 
     def _pieces_of(self, source: FileRange) -> Iterator[FilePiece]:
         try:
@@ -164,9 +171,21 @@ class ColumnReader:
             found = _columns_of(file.schema, pa.struct(self.columns), ())
         except _DAMAGED as error:
             raise FileRejectedError(damage(self.format, error)) from error
+        if source.is_first:
+            self._report(source, file.schema, found)
         batches = file.batches([name for name in found if name is not None])
         pieces = (self._piece(source, batch, found) for batch in batches)
         yield from whole_ranges(source, pieces, _DAMAGED, self.format)
+
+    def _report(self, source: FileRange, file: pa.Schema, found: list[str | None]) -> None:
+        """Report the file's columns, and undeclared ones only if one may be meant by a declared one."""
+        given = self.folders.values_of(source)
+        columns = [
+            name or (column if column in given else None)
+            for name, column in zip(found, self.columns.names, strict=True)
+        ]
+        missing = any(name is None for name in columns)
+        self.names.add(columns, sorted(set(file.names) - set(found)) if missing else [])
 
     def _piece(self, source: FileRange, batch: pa.RecordBatch, found: list[str | None]) -> FilePiece:
         broken = Broken()

@@ -17,7 +17,7 @@ Every record of a file with a bad header is rejected, and so is the header line 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
 
 import pyarrow as pa
@@ -153,11 +153,18 @@ class CsvCutter:
     Args:
         splitter: Splits a record into fields.
         known: Names of columns in lower case, if files begin with a header; None if they have none.
+        seen: Called with the names of each file's header.
     """
 
-    def __init__(self, splitter: CsvSplitter, known: Collection[str] | None) -> None:
+    def __init__(
+        self,
+        splitter: CsvSplitter,
+        known: Collection[str] | None,
+        seen: Callable[[FileRange, tuple[str, ...]], None] | None = None,
+    ) -> None:
         self._splitter = splitter
         self._known = known
+        self._seen = seen
         self._cut = cut_csv(splitter)
 
     def records(self, source: FileRange, blocks: Iterable[bytes], begin: int) -> Iterator[FileRecords]:
@@ -177,6 +184,8 @@ class CsvCutter:
             return
         found = self._header(first.values[0].as_py())
         names, reason = (None, found) if isinstance(found, str) else (found, None)
+        if names is not None and begin == 0 and self._seen is not None:
+            self._seen(source, names)
         if begin == 0:
             # Without its header the file's records have no names, so the header is rejected with them.
             rest = first if names is None else _without_first(first)

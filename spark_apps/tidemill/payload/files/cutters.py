@@ -63,8 +63,24 @@ class Lines:
         return lines_before(source, line_start(source, source.start, self.separator), self.separator)
 
 
-def no_names(source: FileRange) -> None:  # of no file
-    """Fields are the columns, in order."""
+@dataclass(frozen=True)
+class FieldNames:
+    """Names of the fields of CSV files.
+
+    Args:
+        without_header: Returns the names of a file without a header; None if its fields are the columns.
+        header: Called with the names of each header.
+    """
+
+    without_header: Callable[[FileRange], tuple[str, ...] | None]
+    header: Callable[[FileRange, tuple[str, ...]], None]
+
+
+def _nothing(*_: object) -> None:
+    pass
+
+
+NO_NAMES = FieldNames(_nothing, _nothing)
 
 
 @dataclass(frozen=True)
@@ -75,23 +91,24 @@ class CsvRecords:
         splitter: Splits a record into fields.
         known: Names of columns in lower case, if files begin with a header; None if they have none.
         encoding: Of the text; None for UTF-8.
-        names_of: Returns the names of the fields of a file without a header; None if they are the columns.
+        names: Names of fields.
     """
 
     splitter: CsvSplitter
     known: Collection[str] | None
     encoding: str | None = None
-    names_of: Callable[[FileRange], tuple[str, ...] | None] = no_names
+    names: FieldNames = NO_NAMES
 
     def records(self, source: FileRange) -> Iterator[FileRecords]:
         """See `Cutter`."""
         records = self._records(source)
-        if self.known is not None or (names := self.names_of(source)) is None:
+        if self.known is not None:
             return records
-        return (replace(piece, names=names) for piece in records)
+        names = self.names.without_header(source)
+        return records if names is None else (replace(piece, names=names) for piece in records)
 
     def _records(self, source: FileRange) -> Iterator[FileRecords]:
-        cutter = CsvCutter(self.splitter, self.known)
+        cutter = CsvCutter(self.splitter, self.known, self.names.header)
         if source.is_whole:
             return cutter.records(source, text_blocks(source, self.encoding), 0)
         begin, end = (cutter.start(source, place)[0] for place in (source.start, source.end))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
+from pyspark.accumulators import Accumulator
 
 from tidemill.payload.avro_decoder import AvroDecoder
-from tidemill.payload.csv_decoder import CsvDecoder
+from tidemill.payload.csv_decoder import CsvDecoder, field_places
 from tidemill.payload.csv_fields import CsvDialect, CsvSplitter
 from tidemill.payload.declared_columns import declared_schema
 from tidemill.payload.decoder import MAX_BLOCK_BYTES, Decoded, Decoder
@@ -18,8 +19,17 @@ from tidemill.payload.discovered import DiscoveredColumns
 from tidemill.payload.files.avro_files import AvroReader
 from tidemill.payload.files.byte_ranges import FileRange
 from tidemill.payload.files.columnar import ColumnReader
-from tidemill.payload.files.cutters import CsvRecords, Cutter, DelimitedMessages, Lines, WholeFile
+from tidemill.payload.files.cutters import (
+    NO_NAMES,
+    CsvRecords,
+    Cutter,
+    DelimitedMessages,
+    FieldNames,
+    Lines,
+    WholeFile,
+)
 from tidemill.payload.files.discovered_records import DiscoveredRecords
+from tidemill.payload.files.file_columns import FileColumns, NamesInFiles
 from tidemill.payload.files.folder_columns import FolderColumns
 from tidemill.payload.files.reading import FileReader, RecordReader
 from tidemill.payload.files.records import FileRecords
@@ -34,9 +44,16 @@ from tidemill.spec.project import Pipeline
 
 
 def file_reader(
-    pipeline: Pipeline, discovered: DiscoveredColumns | None
+    pipeline: Pipeline,
+    discovered: DiscoveredColumns | None,
+    report: Accumulator[FileColumns] | None = None,
 ) -> tuple[FileReader, FolderColumns | None]:
     """Return what reads the files of a pipeline, and what gives columns from their folders.
+
+    Args:
+        pipeline: The pipeline.
+        discovered: Its columns, if they are not declared.
+        report: Takes the names that files have for their columns.
 
     Raises:
         SpecError: If a schema cannot be enforced.
@@ -48,12 +65,14 @@ def file_reader(
         return RecordReader(cutter, records.decode, records.columns, records.finish), None
     if spec.payload is None and spec.file_format in ("parquet", "orc", "avro"):
         declared = declared_schema(files)
-        return ColumnReader(spec.file_format, declared.arrow_schema), _folders(pipeline, declared)
+        given = _folders(pipeline, declared)
+        names = NamesInFiles(declared.arrow_schema.names, report)
+        return ColumnReader(spec.file_format, declared.arrow_schema, names, given), given
     decoder, schema = _decoder(pipeline, files)
     if isinstance(decoder, AvroDecoder):
         return AvroReader(decoder), None
     folders = None if schema is None else _folders(pipeline, schema)
-    return _record_reader(pipeline, decoder, folders), folders
+    return _record_reader(pipeline, decoder, folders, report), folders
 
 
 def _folders(pipeline: Pipeline, schema: PayloadSchema) -> FolderColumns:
@@ -74,12 +93,19 @@ def _decoder(pipeline: Pipeline, files: FilesSource) -> tuple[Decoder, PayloadSc
     return TextDecoder(MAX_BLOCK_BYTES, schema.arrow_schema), schema
 
 
-def _record_reader(pipeline: Pipeline, decoder: Decoder, folders: FolderColumns | None) -> RecordReader:
+def _record_reader(
+    pipeline: Pipeline,
+    decoder: Decoder,
+    folders: FolderColumns | None,
+    report: Accumulator[FileColumns] | None,
+) -> RecordReader:
     files = pipeline.spec.source.chosen
     if isinstance(decoder, CsvDecoder):
         names = partial(_names_without_folders, decoder.columns.names, folders)
-        cutter = cutter_of(pipeline.spec, decoder.splitter, decoder.columns.names, names)
-        return RecordReader(cutter, partial(_decode_fields, decoder), decoder.columns)
+        seen = NamesInFiles(decoder.columns.names, report)
+        header = partial(_header_seen, seen, decoder.columns.names, folders)
+        cutter = cutter_of(pipeline.spec, decoder.splitter, decoder.columns.names, FieldNames(names, header))
+        return RecordReader(cutter, partial(_decode_fields, decoder), decoder.columns, seen.finish)
     cutter = cutter_of(pipeline.spec)
     if isinstance(decoder, JsonDecoder) and files.is_set("primitivesAsString"):
         return RecordReader(cutter, partial(_decode_as_strings, decoder), decoder.columns)
@@ -90,7 +116,7 @@ def cutter_of(
     spec: PipelineSpec,
     splitter: CsvSplitter | None = None,
     columns: Collection[str] = (),
-    names_of: Callable[[FileRange], tuple[str, ...] | None] | None = None,
+    names: FieldNames = NO_NAMES,
 ) -> Cutter:
     """Return what cuts the files of the one stream into records.
 
@@ -98,13 +124,13 @@ def cutter_of(
         spec: Of the pipeline.
         splitter: Splits CSV records.
         columns: Columns that the header of a CSV file may name.
-        names_of: Returns the names of the fields of a CSV file without a header.
+        names: Names of fields of CSV files.
     """
     files = spec.source.chosen
     if splitter is not None and spec.file_format == "csv":
         has_header = files.discovers or files.is_set("header")
         known = frozenset(name.lower() for name in columns) if has_header else None
-        return CsvRecords(splitter, known, files.encoding, *((names_of,) if names_of else ()))
+        return CsvRecords(splitter, known, files.encoding, names)
     if spec.file_format == "protobuf":
         return DelimitedMessages()
     if files.is_set("wholetext") or files.is_set("multiLine"):
@@ -136,6 +162,24 @@ def _decode_as_strings(decoder: JsonDecoder, records: FileRecords) -> Decoded:
 
 def _decode_fields(decoder: CsvDecoder, records: FileRecords) -> Decoded:
     return decoder.decode(records.values, records.names)
+
+
+def _header_seen(
+    seen: NamesInFiles,
+    columns: list[str],
+    folders: FolderColumns | None,
+    source: FileRange,
+    names: tuple[str, ...],
+) -> None:
+    """Report the names of a header. A column from a folder is not missing."""
+    given = {} if folders is None else folders.values_of(source)
+    places = field_places(columns, names)
+    found = [
+        column if place is not None or column in given else None
+        for column, place in zip(columns, places, strict=True)
+    ]
+    used = set(places)
+    seen.add(found, [name for place, name in enumerate(names) if place not in used])
 
 
 def _names_without_folders(

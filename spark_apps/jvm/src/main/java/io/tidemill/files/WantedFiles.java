@@ -13,9 +13,10 @@ import org.apache.hadoop.fs.PathFilter;
 /**
  * Chooses the files of a files source among all files below a folder.
  *
- * <p>Set as {@code mapreduce.input.pathFilter.class}. {@code tidemill.files.folder} is the declared
- * path, whose parts may have wildcards. Unless {@code tidemill.files.recursive} is true, only folders
- * such as {@code day=2026-01-31} may be between that path and a file.
+ * <p>Set as {@code mapreduce.input.pathFilter.class} of the session. The option {@code
+ * tidemill.files.folder} of a source is the declared path, whose parts may have wildcards. Without it
+ * every file is taken. Unless {@code tidemill.files.recursive} is true, only folders such as {@code
+ * day=2026-01-31} may be between that path and a file.
  */
 public final class WantedFiles extends Configured implements PathFilter {
 
@@ -30,7 +31,11 @@ public final class WantedFiles extends Configured implements PathFilter {
     }
     recursive = conf.getBoolean("tidemill.files.recursive", true);
     List<GlobFilter> parts = new ArrayList<>();
-    for (String part : parts(new Path(conf.get("tidemill.files.folder", "/")))) {
+    String declared = conf.get("tidemill.files.folder");
+    if (declared == null) {
+      return;
+    }
+    for (String part : parts(new Path(declared))) {
       try {
         parts.add(new GlobFilter(part));
       } catch (IOException e) {

@@ -8,6 +8,8 @@ import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.attribute.PosixFileAttributeView;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.util.Arrays;
+import java.util.Comparator;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
@@ -66,6 +68,17 @@ class RawLocalFileSystemWithoutForks extends RawLocalFileSystem {
     }
     Files.delete(from.toPath());
     return true;
+  }
+
+  /**
+   * By name: Spark takes new files in the order of their times, and files of the same time in the
+   * order of this list. Object stores list by name, too.
+   */
+  @Override
+  public FileStatus[] listStatus(Path path) throws IOException {
+    FileStatus[] found = super.listStatus(path);
+    Arrays.sort(found, Comparator.comparing(status -> status.getPath().getName()));
+    return found;
   }
 
   @Override

@@ -1,0 +1,158 @@
+"""Each file is read once, with any name and in any folder: by a stream, by a backfill, and archived."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from tests.support.cleaning import clean
+from tests.support.lake import Lake, LakePipeline
+
+# A name that is a pattern of Hadoop's stands next to one that it would match.
+NAMES = [
+    "star*",
+    "star1",
+    "br[1]",
+    "br1",
+    "b{1}",
+    "b1",
+    "q?",
+    "q1",
+    "back\\slash",
+    "hash#1",
+    "percent%20",
+    "percent 20",
+    "plus+",
+    "2026-03-01T10:00:00",
+    "a b",
+    "ü",
+    "line\nfeed",
+    "quote'\"",
+    "semi;&=,@$!~^|<>",
+    "2026/03/01/x",
+    "day=1/x",
+    "day=1/star*",
+    "plain/x[1]/y",
+]
+
+
+def ids_pipeline(lake: Lake, **files: Any) -> LakePipeline:
+    declared = {"path": "landing/ids", "format": "csv", "schema": "id long", **files}
+    return lake.pipeline(
+        "ids",
+        source={"files": {"max_files_per_batch": 4, **declared}},
+        sinks=[{"delta": {"table": "bronze/ids", "mode": "append"}}],
+        run={"mode": "incremental"},
+    )
+
+
+TRANSFORM = """
+from pyspark.sql import functions as F
+
+
+def transform(rows):
+    hours = rows.groupBy(F.window("at", "1 hour"))
+    ids = hours.agg(F.array_sort(F.collect_list("id")).alias("ids"))
+    return ids.select(F.col("window.start").alias("window_start"), "ids")
+"""
+
+
+def windows_pipeline(lake: Lake, **files: Any) -> LakePipeline:
+    """Rows of windows can be computed again by a backfill."""
+    declared = {"path": "landing/ids", "format": "csv", "schema": "id long, at timestamp", **files}
+    return lake.pipeline(
+        "ids",
+        source={"files": {"max_files_per_batch": 4, **declared}},
+        event_time={"column": "at", "watermark": "10 minutes"},
+        transform=lake.transform("ids", TRANSFORM),
+        sinks=[{"delta": {"table": "bronze/ids", "mode": "append"}}],
+        run={"mode": "incremental"},
+    )
+
+
+def land_hour(lake: Lake, names: list[str]) -> None:
+    """Rows of one hour, and a file that closes it."""
+    for number, name in enumerate(names):
+        lake.land(f"landing/ids/{name}.csv", f"{number},2026-03-01T12:00:00Z\n")
+    lake.land("landing/ids/z/new/last.csv", "100,2026-03-02T12:00:00Z\n")
+
+
+def windows(lake: Lake) -> list[list[int]]:
+    return [row["ids"] for row in lake.rows("bronze/ids")]
+
+
+def ids(lake: Lake) -> list[int]:
+    return sorted(row["id"] for row in lake.rows("bronze/ids"))
+
+
+def test_each_file_is_read_once_whatever_its_name(lake: Lake) -> None:
+    land_hour(lake, NAMES)
+    pipeline = windows_pipeline(lake)
+    pipeline.run_incremental()
+    assert windows(lake) == [list(range(len(NAMES)))]
+    pipeline.run_incremental()
+    pipeline.backfill("2026-03-01T12:00:00Z", "2026-03-01T13:00:00Z")
+    assert windows(lake) == [list(range(len(NAMES)))]
+
+
+@pytest.mark.parametrize("after", ["archive", "delete"])
+def test_files_of_any_name_are_archived_or_deleted(lake: Lake, after: str) -> None:
+    land_hour(lake, NAMES)
+    pipeline = windows_pipeline(lake, after=after, max_files_per_batch=1)
+    pipeline.run_incremental()
+    lake.land("landing/ids/newest.csv", "101,2026-03-02T12:00:00Z\n")
+    pipeline.run_incremental()
+    clean(pipeline.resolved)
+    left = [path.name for path in (lake.root / "landing/ids").rglob("*.csv")]
+    archived = list((lake.root / "archived").rglob("*.csv"))
+    if after == "archive":
+        assert len(archived) + len(left) == len(NAMES) + 2
+        pipeline.backfill("2026-03-01T12:00:00Z", "2026-03-01T13:00:00Z")
+    assert "star*.csv" not in left
+    assert "line\nfeed.csv" not in left
+    assert len(left) <= 2
+    assert windows(lake) == [list(range(len(NAMES)))]
+
+
+def test_a_path_with_wildcards_reads_the_folders_that_it_names(lake: Lake) -> None:
+    land_hour(lake, ["a/new/star*", "a/new/star1", "b/new/deep/x", "b/old/x", "new/x"])
+    pipeline = windows_pipeline(lake, path="landing/ids/*/new", max_files_per_batch=1)
+    pipeline.run_incremental()
+    assert windows(lake) == [[0, 1, 2]]
+    pipeline.backfill("2026-03-01T12:00:00Z", "2026-03-01T13:00:00Z")
+    assert windows(lake) == [[0, 1, 2]]
+
+
+def test_without_recursion_only_folders_of_columns_are_read(lake: Lake) -> None:
+    for number, name in enumerate(["x", "day=1/x", "day=1/hour=2/x", "plain/x", "day=1/plain/x"]):
+        lake.land(f"landing/ids/{name}.csv", f"{number}\n")
+    pipeline = ids_pipeline(lake, recursive=False)
+    pipeline.run_incremental()
+    assert ids(lake) == [0, 1, 2]
+
+
+def test_files_of_one_time_are_read_in_the_order_of_their_names(lake: Lake) -> None:
+    names = ["9", "10", "b", "a", "A", "ü"]
+    for number, name in enumerate(names):
+        os.utime(lake.land(f"landing/ids/{name}.csv", f"{number}\n"), (1_700_000_000, 1_700_000_000))
+    ids_pipeline(lake, max_files_per_batch=1).run_incremental()
+    batches = {c.entry.batch_id: c for c in lake.ledger("bronze/ids") if c.entry is not None}
+    versions = [batches[batch].version for batch in sorted(batches)]
+    read = []
+    for version in versions:
+        rows = (
+            lake.spark.read.format("delta")
+            .option("versionAsOf", version)
+            .load(str(lake.root / "tables/bronze/ids"))
+        )
+        (new,) = {row["id"] for row in rows.collect()} - set(read)
+        read.append(new)
+    assert [names[number] for number in read] == sorted(names)
+
+
+def test_an_empty_folder_ends_an_incremental_run_at_once(lake: Lake) -> None:
+    (lake.root / "landing/ids").mkdir(parents=True)
+    reporter = ids_pipeline(lake).run_incremental()
+    assert (reporter.status.batches, lake.ledger("bronze/ids")) == (0, [])
