@@ -87,12 +87,15 @@ test-mlflow: mlflow ## models in a real MLflow registry
 test-helm: setup ## the chart, rendered; needs helm, no cluster
 	@$(PYTEST) tests/helm
 
-.PHONY: bench-overhead bench-payloads bench-sinks bench-checkpoint bench-doctor bench-reconcile bench-drain bench-maintenance bench-observe bench-page bench-dags soak soak-kills
+.PHONY: bench-overhead bench-payloads bench-files bench-sinks bench-checkpoint bench-doctor bench-reconcile bench-drain bench-maintenance bench-observe bench-page bench-dags soak soak-kills
 bench-overhead: setup ## time against hand-written, tuned PySpark
 	@$(BIN)/python -m tests.bench.overhead
 
 bench-payloads: setup ## time of each payload decoder against Spark's own
 	@$(BIN)/python -m tests.bench.payloads
+
+bench-files: setup ## time of files through our decoders against Spark's own readers
+	@$(BIN)/python -m tests.bench.files
 
 bench-sinks: setup ## time of one read to several sinks against a pipeline for each
 	@$(BIN)/python -m tests.bench.sinks

@@ -76,6 +76,7 @@ def read_files(
     contents: Mapping[str, bytes],
     files: Mapping[str, Any],
     range_bytes: int | None = None,
+    report: Any = None,
     **keys: Any,
 ) -> Decoded:
     """Decode files, in the order of their names.
@@ -85,15 +86,16 @@ def read_files(
         contents: Bytes by name.
         files: Keys of the files source.
         range_bytes: Length of the ranges that files are cut into; None for whole files.
+        report: Takes the names in the files.
         keys: Of the pipeline.
     """
-    return _decoded(files_pipeline(folder, files, **keys), contents, None, range_bytes)
+    return _decoded(files_pipeline(folder, files, **keys), contents, (None, report), range_bytes)
 
 
 def _decoded(
     pipeline: Pipeline,
     contents: Mapping[str, bytes],
-    discovered: DiscoveredColumns | None,
+    reads: tuple[DiscoveredColumns | None, Any],
     range_bytes: int | None,
 ) -> Decoded:
     landing = Path(pipeline.layout.folder("landing"))
@@ -104,7 +106,7 @@ def _decoded(
         path.write_bytes(content)
         rows += list(_ranges(path, len(content), range_bytes))
     found = Decoded()
-    reader, folders = file_reader(pipeline, discovered)
+    reader, folders = file_reader(pipeline, *reads)
     decoding = file_decoding(pipeline, reader, folders, _Collected(found.rejected))
     batch = pa.RecordBatch.from_pylist(rows, schema=_SCAN)
     for decoded in decoding.stage(iter([batch])):
@@ -163,4 +165,4 @@ def read_discovered(folder: Path, contents: Mapping[str, bytes], discovered: Dis
     options = {} if discovered.csv is None else {"sep": discovered.csv.separator}
     files = {"format": file_format, "schema_evolution": discovered.evolution, "options": options}
     sinks = [{"delta": {"table": "bronze/orders", "schema_evolution": "add_columns"}}]
-    return _decoded(files_pipeline(folder, files, sinks=sinks), contents, discovered, None)
+    return _decoded(files_pipeline(folder, files, sinks=sinks), contents, (discovered, None), None)

@@ -67,6 +67,7 @@ def status(
     else:
         console().print(_table(plane, pipeline))
         _say_advice(plane, pipeline)
+        _say_notes(plane, pipeline)
         if broker:
             _say_hubs(plane, pipeline)
 
@@ -95,6 +96,13 @@ def _say_advice(plane: ControlPlane, pipeline: str | None) -> None:
 
     for finding in _advice(plane, pipeline) or ():
         say(line_of(finding))
+
+
+def _say_notes(plane: ControlPlane, pipeline: str | None) -> None:
+    """Notes of the driver on the input of one pipeline."""
+    for state in _states(plane, pipeline) if pipeline is not None else ():
+        for note in [] if state.status is None else state.status.notes:
+            say(f"note: {note}")
 
 
 def _advice(plane: ControlPlane, pipeline: str | None) -> Sequence[Finding] | None:

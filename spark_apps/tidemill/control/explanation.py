@@ -178,6 +178,8 @@ def _progress(status: Status, now: datetime) -> Iterator[str]:
         yield (
             f"{status.lag:,} records wait at its source." if status.lag else "It has read all that there is."
         )
+    for note in status.notes:
+        yield f"Of its input: {note}."
     left = time_to_data_loss(status, now)
     if left is not None:
         yield _unread_left(status, left)
