@@ -1,9 +1,9 @@
 """`make bench-files`: files through Tidemill's decoders against Spark's own readers, as ratios of time.
 
-Each measurement is a separate process with a driver's settings. It reads four files of 250,000 records, after a
-small folder that warms it up, and hands the rows on as a writer takes them: `spark` takes them into the JVM,
-`arrow` takes Arrow batches in Python. Rounds alternate. The number of rows and the sum of a column are compared
-before any time counts. Ratios below 1 mean that Tidemill is faster.
+Each measurement is a separate process with a driver's settings. It reads four files of 250,000 records,
+after a small folder that warms it up, and hands the rows on as a writer takes them: `spark` takes them into
+the JVM, `arrow` takes Arrow batches in Python. Rounds alternate. The number of rows and the sum of a column
+are compared before any time counts. Ratios below 1 mean that Tidemill is faster.
 
 Spark's JSON reader checks less: it neither tells why a record is broken nor keeps it.
 """

@@ -60,26 +60,26 @@ of an Avro schema |
 | `text` | a text in UTF-8 | `value` |
 | none | bytes | `kafka_value` |
 
-A files source may have a payload, too: `source: {{files: {{path: landing/orders}}}}` with
-`payload: {{json: {{schema: order.json}}}}`. The same bytes then give the same rows and the same reasons from a
-topic, a file and an archive. In place of a payload, a files source may declare `format` and its columns as Spark
-DDL (`schema`), which the same decoders read.
+A files source may have a payload, too: `source: {{files: {{path: landing/orders}}}}` with `payload: {{json:
+{{schema: order.json}}}}`. The same bytes then give the same rows and the same reasons from a topic, a file
+and an archive. In place of a payload, a files source may declare `format` and its columns as Spark DDL
+(`schema`), which the same decoders read.
 
 | format of files | a record | in addition to topics |
 |---|---|---|
 | `json` | a line; with `multiLine`, each object of a file or of its list | blank lines are not records |
-| `csv` | a line, with those that its quotes continue in | with `header: true`, the header names the columns, in \
-any order and case; a file without a known name is rejected line by line (`bad_header`) |
+| `csv` | a line, with those that its quotes continue in | with `header: true`, the header names the \
+columns, in any order and case; a file without a known name is rejected line by line (`bad_header`) |
 | `text` | a line; with `wholetext`, a file | |
 | `avro` | a record of an object container file | the file's own schema is the writer's |
 | `protobuf` | a message behind its length, as `writeDelimitedTo` writes it | only with a payload |
 | `parquet`, `orc` | a row | only with `schema` |
 
-A rejected record is in the quarantine with its file and line. A file that cannot be read is there as one row
-with its name: `damaged_file`, `unsupported_compression`, `unreadable_schema`, or `wrong_file_type` with the
-column, its type in the file and the declared type. Other files are read. To have such a file read, put it there
-again under another name. Columns that files lack, and names in CSV headers that are not columns, are logged
-(`columns_of_files`) and shown by `tidemill status NAME`.
+A rejected record is in the quarantine with its file and line. A file that cannot be read is there as one
+row with its name: `damaged_file`, `unsupported_compression`, `unreadable_schema`, or `wrong_file_type` with
+the column, its type in the file and the declared type. Other files are read. To have such a file read, put
+it there again under another name. Columns that files lack, and names in CSV headers that are not columns,
+are logged (`columns_of_files`) and shown by `tidemill status NAME`.
 
 The schema of JSON and CSV is JSON Schema (draft 2020-12). Types become columns:
 
