@@ -117,7 +117,7 @@ def test_one_that_died_in_the_daily_care_is_completed_by_the_next(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("tidemill.storage.store.Store.move_within", die)
+        patched.setattr("tidemill.storage.files_store.LocalFiles.move_within", die)
         with pytest.raises(KeyboardInterrupt):
             care_for(project)
     care = care_for(project)

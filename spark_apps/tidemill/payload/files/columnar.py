@@ -15,9 +15,12 @@ A type is a part of another one if the other one has all of its values: `int` of
 
 from __future__ import annotations
 
+import importlib.util
 import io
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, cast
 
 import pyarrow as pa
@@ -30,7 +33,8 @@ from tidemill.payload.files.file_columns import NamesInFiles
 from tidemill.payload.files.folder_columns import FolderColumns
 from tidemill.payload.files.reading import FilePiece, RejectFile, damage, whole_ranges
 from tidemill.payload.files.records import FileRejectedError
-from tidemill.payload.json_schema import EACH_ITEM, Path, path_text
+from tidemill.payload.json_schema import EACH_ITEM, path_text
+from tidemill.payload.json_schema import Path as FieldPath
 from tidemill.payload.leaves import Broken, Place, convert_leaves
 from tidemill.payload.timestamps import FIRST, INSTANT, LAST, LOCAL_TIME
 
@@ -110,6 +114,7 @@ class _OrcFile:
     def __init__(self, source: FileRange) -> None:
         from pyarrow import orc
 
+        _find_time_zones()
         self._file = orc.ORCFile(pa.PythonFile(_Bytes(source), "r"))
         self._source = source
 
@@ -123,6 +128,13 @@ class _OrcFile:
             # pyarrow does not say where a stripe is: each counts as an equal part of the file.
             if self._source.start <= number * self._source.size // count < self._source.end:
                 yield self._file.read_stripe(number, columns=columns)
+
+
+def _find_time_zones(system: str = "/usr/share/zoneinfo") -> None:
+    """Let the ORC library find time zones where the system has none, as in small images."""
+    package = importlib.util.find_spec("tzdata")
+    if "TZDIR" not in os.environ and not Path(system).is_dir() and package is not None and package.origin:
+        os.environ["TZDIR"] = str(Path(package.origin).with_name("zoneinfo"))
 
 
 _OPEN: dict[str, Callable[[FileRange], ColumnFile]] = {
@@ -203,7 +215,7 @@ class ColumnReader:
         return FilePiece.of_columns(source, decoded).rejecting(broken.reasons)
 
 
-def _columns_of(file: pa.Schema, declared: pa.StructType, path: Path) -> list[str | None]:
+def _columns_of(file: pa.Schema, declared: pa.StructType, path: FieldPath) -> list[str | None]:
     """Return the name in the file of each declared column; None if it is not there.
 
     Raises:
@@ -225,7 +237,7 @@ def _name_in(file: pa.Schema, name: str) -> str | None:
     return alike[0] if len(alike) == 1 else None
 
 
-def _check_type(found: pa.DataType, declared: pa.DataType, path: Path) -> None:
+def _check_type(found: pa.DataType, declared: pa.DataType, path: FieldPath) -> None:
     found = _plain(found)
     if pa.types.is_struct(declared) and pa.types.is_struct(found):
         _columns_of(pa.schema(list(found)), declared, path)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemill.payload.files.byte_ranges import FileRange
 from tidemill.payload.files.records import Cut, CutBuffer, FileRecords
@@ -55,16 +55,9 @@ def last_break(buffer: bytes, separator: bytes | None) -> int:
 
 def _split(text: bytes, mark: bytes) -> pa.BinaryArray:
     """The texts in front of each mark; the last one ends the text."""
-    if len(mark) > 1:
-        return pa.array(text.split(mark)[:-1], pa.binary())
     if not text:
         return pa.array([], pa.binary())
-    ends = np.flatnonzero(np.frombuffer(text, np.uint8) == mark[0])
-    # Without the marks each value begins one byte earlier than in the text for each mark before it.
-    offsets = np.zeros(len(ends) + 1, np.int32)
-    offsets[1:] = ends - np.arange(len(ends))
-    content = text.translate(None, mark)
-    return pa.Array.from_buffers(pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(content)])
+    return pc.split_pattern(pa.array([text], pa.binary()), mark).values[:-1]
 
 
 def line_start(source: FileRange, position: int, separator: bytes | None) -> int:

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ import pytest
 from pyarrow import orc
 
 from tests.support.read_files import Rejected, read_files
+from tidemill.payload.files.columnar import _find_time_zones
 
 IDS = "id long, name string"
 LINES = b'{"id": 1, "name": "a"}\n{"id": 2, "name": "b"}\n'
@@ -395,3 +397,14 @@ def test_bytes_of_damage_inside_of_a_file_reject_it_as_a_whole(tmp_path: Path) -
     )
     assert found.rows == ROWS
     assert [(each.file, each.reason.partition(":")[0]) for each in found.rejected] == [("a", "damaged_file")]
+
+
+def test_times_of_orc_files_are_read_where_the_system_has_no_time_zones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TZDIR", raising=False)
+    _find_time_zones(str(tmp_path / "nowhere"))
+    assert (Path(os.environ["TZDIR"]) / "GMT").is_file()
+    content = orc_file(pa.table({"v": pa.array([NOON])}))
+    found = read_files(tmp_path, {"a": content}, {"format": "orc", "schema": "v timestamp"})
+    assert found.rows == [{"v": NOON}]
