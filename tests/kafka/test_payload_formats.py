@@ -56,6 +56,20 @@ def avro(number: int, at: datetime = NOON, x: float = 0.5) -> bytes:
     return stream.getvalue()
 
 
+# A newer version of the producer: another namespace, and fields that no column could hold.
+NODE = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
+NEWER: dict[str, Any] = {
+    **AVRO,
+    "namespace": "shop.v2",
+    "fields": [{"name": "note", "type": ["null", "string", "long", NODE]}, *AVRO["fields"]],
+}
+
+
+def newer_avro(number: int) -> bytes:
+    """As `avro` for the other columns."""
+    return b"\x00\x00\x00\x00\x09" + b"\x06\x02\x00" + avro(number)[5:]
+
+
 PROTOBUF = (PROTOC_MADE / "types.desc").read_bytes()
 ORDER = made_by(PROTOBUF)
 NO_PLACE = {"x": 1.0, "floor": 7, "side": None, "back": "RIGHT", "label": "é", "room": None, "lit": True}
@@ -107,8 +121,8 @@ FORMATS = {
         event_time="at",
     ),
     "avro": Format(
-        {"avro": {"schema": "order.avsc", "framing": "confluent", "ids": {7: "order.avsc"}}},
-        [avro(1), avro(2)],
+        {"avro": {"schema": "order.avsc", "framing": "confluent", "ids": {7: "order.avsc", 9: "newer.avsc"}}},
+        [avro(1), newer_avro(2)],
         [
             {
                 "id": number,
@@ -192,6 +206,7 @@ def lake(tmp_path: Path, spark: SparkSession, kafka: Kafka) -> Lake:
     fields = {**numbers, "at": {"type": "string", "format": "date-time"}}
     lake.schema("order.json", {name: fields[name] for name in ("id", "at", "price")}, ["id"])
     (lake.folder / "conf/schemas/order.avsc").write_text(json.dumps(AVRO))
+    (lake.folder / "conf/schemas/newer.avsc").write_text(json.dumps(NEWER))
     (lake.folder / "conf/schemas/order.desc").write_bytes(PROTOBUF)
     return lake
 

@@ -6,14 +6,17 @@ schema nothing that the parser keeps from one row changes the reading of the nex
 `test_json_decoder_properties.py`). So the block is tried first, and a failed block loses its bad records
 by remedies, cheapest first, until it decodes:
 
-Before that, records fall out of which it would misread a decimal (`decimals.py`).
+Before that, records fall out of which it would misread a decimal (`decimals.py`). Each remedy also tries a
+refused record with its integers spelled as `pyarrow.json` reads them (`whole_numbers.py`); a record that is
+good in this form takes it.
 
-0. undeclared: where that is asked for, names are counted, all and declared ones.
-1. hinted: a regular expression made from the schema finds values of the wrong type; `explain` proves it.
-2. located: pyarrow names the row where parsing failed. It fails before the next row begins, so that
+0. respelled: `1.0` behind the name of an integer becomes `1` in all records, by one regular expression.
+1. undeclared: where that is asked for, names are counted, all and declared ones.
+2. hinted: a regular expression made from the schema finds values of the wrong type; `explain` proves it.
+3. located: pyarrow names the row where parsing failed. It fails before the next row begins, so that
    record fails alone too. Cheap for a few rows, not for many.
-3. explained: `explain` looks at every record.
-4. halved: halves of the block are tried down to single records. Needs no luck and always ends.
+4. explained: `explain` looks at every record.
+5. halved: halves of the block are tried down to single records. Needs no luck and always ends.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,8 +32,9 @@ import pyarrow.json as pj
 
 from tidemill.errors import InternalError
 from tidemill.payload.decimals import risky_json
-from tidemill.payload.json_explain import Expected, explain
+from tidemill.payload.json_explain import OTHERWISE_SPELLED, Expected, explain
 from tidemill.payload.sieve import Sieve
+from tidemill.payload.whole_numbers import with_whole_numbers
 
 NOT_DECODABLE = "not_decodable"
 UNDECLARED = "undeclared"
@@ -55,6 +60,21 @@ _WRONG_START_BY_KIND = {
 }
 
 
+@dataclass(frozen=True)
+class _Respelled:
+    """A record in a form that `pyarrow.json` reads.
+
+    Args:
+        text: The form.
+    """
+
+    text: str
+
+
+# Why records fall, or the forms that they take, by their offsets.
+_Verdicts = dict[int, str | _Respelled]
+
+
 class BlockDecoder:
     """Decodes framed records into the columns of `schema`, whose timestamps are still strings.
 
@@ -71,25 +91,34 @@ class BlockDecoder:
         self._expected = Expected.of(pa.struct(schema), is_closed=is_closed)
         self._risky = _risky_decimals_pattern(schema)
         self._hint = _wrong_type_pattern(self._expected)
+        self._integer_with_zeros = _integer_with_zeros_pattern(self._expected)
         self._declared_name = _declared_name_pattern(self._expected) if is_closed else None
 
     def decode(self, sieve: Sieve) -> pa.RecordBatch:
         """Return the decoded survivors; those that do not decode fall out of the sieve."""
-        remedies: tuple[Callable[[pa.StringArray], dict[int, str]], ...]
+        remedies: tuple[Callable[[pa.StringArray], _Verdicts], ...]
         remedies = (self._undeclared, self._hinted, self._located, self._explained, self._halved)
-        sieve.drop(self._misread(sieve.records))
-        try:
-            return self._parse(sieve.records)
-        except pa.ArrowInvalid:
-            pass
+        _carry_out(self._misread(sieve.records), sieve)
+        parsed = self._parsed(sieve.records)
+        if parsed is None and self._respell(sieve):
+            parsed = self._parsed(sieve.records)
         for remedy in remedies:
-            if sieve.drop(remedy(sieve.records)) is None:
-                continue
-            try:
-                return self._parse(sieve.records)
-            except pa.ArrowInvalid:
-                continue
+            if parsed is not None:
+                return parsed
+            verdicts = remedy(sieve.records)
+            if verdicts:
+                _carry_out(verdicts, sieve)
+                parsed = self._parsed(sieve.records)
+        if parsed is not None:
+            return parsed
         raise InternalError("TIDE-PAY-001", "A block fails although each of its records decodes.")
+
+    def _parsed(self, texts: pa.StringArray) -> pa.RecordBatch | None:
+        """Return the rows; None if a record does not decode."""
+        try:
+            return self._parse(texts)
+        except pa.ArrowInvalid:
+            return None
 
     def _parse(self, texts: pa.StringArray) -> pa.RecordBatch:
         """Decode all or raise ArrowInvalid."""
@@ -104,17 +133,27 @@ class BlockDecoder:
             raise pa.ArrowInvalid(f"{len(texts)} records gave {table.num_rows} rows")
         return table.combine_chunks().to_batches()[0]
 
-    def _misread(self, texts: pa.StringArray) -> dict[int, str]:
+    def _respell(self, sieve: Sieve) -> bool:
+        """Respell the most frequent form of an integer with a fraction; False if no record has it."""
+        if self._integer_with_zeros is None:
+            return False
+        # Nothing but a name is between two quotes in front of a colon, so no string is changed.
+        respelled = pc.replace_substring_regex(sieve.records, self._integer_with_zeros, r"\1\2")
+        found = not respelled.equals(sieve.records)
+        sieve.records = respelled
+        return found
+
+    def _misread(self, texts: pa.StringArray) -> _Verdicts:
         return {} if self._risky is None else self._suspected(texts, self._risky, NOT_DECODABLE)
 
-    def _hinted(self, texts: pa.StringArray) -> dict[int, str]:
+    def _hinted(self, texts: pa.StringArray) -> _Verdicts:
         return self._suspected(texts, self._hint)
 
-    def _suspected(self, texts: pa.StringArray, hint: str, unreadable: str | None = None) -> dict[int, str]:
+    def _suspected(self, texts: pa.StringArray, hint: str, unreadable: str | None = None) -> _Verdicts:
         suspects = pc.indices_nonzero(pc.match_substring_regex(texts, hint))
         return self._proven(suspects, texts.take(suspects), unreadable)
 
-    def _undeclared(self, texts: pa.StringArray) -> dict[int, str]:
+    def _undeclared(self, texts: pa.StringArray) -> _Verdicts:
         """Records with more names than declared ones; who asked for a closed decoder looks again."""
         if self._declared_name is None:
             return {}
@@ -122,24 +161,27 @@ class BlockDecoder:
         more = pc.greater(names, pc.count_substring_regex(texts, self._declared_name))
         return dict.fromkeys(pc.indices_nonzero(more).to_pylist(), UNDECLARED)
 
-    def _explained(self, texts: pa.StringArray) -> dict[int, str]:
+    def _explained(self, texts: pa.StringArray) -> _Verdicts:
         return self._proven(pa.arange(0, len(texts)), texts)
 
-    def _proven(
-        self, offsets: pa.Array, texts: pa.StringArray, unreadable: str | None = None
-    ) -> dict[int, str]:
+    def _proven(self, offsets: pa.Array, texts: pa.StringArray, unreadable: str | None = None) -> _Verdicts:
         pairs = zip(offsets.to_pylist(), texts.to_pylist(), strict=True)
-        reasons = ((offset, explain(text, self._expected, unreadable)) for offset, text in pairs)
-        return {offset: reason for offset, reason in reasons if reason is not None}
+        verdicts = ((offset, self._explain(text, unreadable)) for offset, text in pairs)
+        return {offset: verdict for offset, verdict in verdicts if verdict is not None}
 
-    def _located(self, texts: pa.StringArray) -> dict[int, str]:
-        failed: dict[int, str] = {}
+    def _explain(self, text: str, unreadable: str | None) -> str | _Respelled | None:
+        """Return None for a record of which nothing is proven."""
+        reason = explain(text, self._expected, unreadable)
+        return _Respelled(with_whole_numbers(text)) if reason == OTHERWISE_SPELLED else reason
+
+    def _located(self, texts: pa.StringArray) -> _Verdicts:
+        failed: _Verdicts = {}
         start = 0
         while start < len(texts) and len(failed) <= len(texts) // _RECORDS_PER_LOCATED_ROW:
             row = self._failed_row(texts.slice(start))
             if row is None:
                 break
-            failed[start + row] = self._reason(texts[start + row].as_py())
+            failed[start + row] = self._judged(texts[start + row].as_py())
             start += row + 1
         return failed
 
@@ -152,8 +194,8 @@ class BlockDecoder:
             return int(found.group(1)) if found else None
         return None
 
-    def _halved(self, texts: pa.StringArray) -> dict[int, str]:
-        return {offset: self._reason(texts[offset].as_py()) for offset in self._failing(texts, 0)}
+    def _halved(self, texts: pa.StringArray) -> _Verdicts:
+        return {offset: self._judged(texts[offset].as_py()) for offset in self._failing(texts, 0)}
 
     def _failing(self, texts: pa.StringArray, start: int) -> Iterator[int]:
         try:
@@ -166,8 +208,26 @@ class BlockDecoder:
             yield from self._failing(texts.slice(0, middle), start)
             yield from self._failing(texts.slice(middle), start + middle)
 
-    def _reason(self, text: str) -> str:
-        return explain(text, self._expected) or NOT_DECODABLE
+    def _judged(self, text: str) -> str | _Respelled:
+        """Return the verdict on a record that fails alone."""
+        reason = explain(text, self._expected)
+        if reason not in (None, OTHERWISE_SPELLED):
+            return reason
+        respelled = with_whole_numbers(text)
+        decodes = self._parsed(pa.array([respelled], pa.string())) is not None
+        return _Respelled(respelled) if decodes else NOT_DECODABLE
+
+
+def _carry_out(verdicts: _Verdicts, sieve: Sieve) -> None:
+    respelled = {
+        place: verdict.text for place, verdict in verdicts.items() if isinstance(verdict, _Respelled)
+    }
+    if respelled:
+        places = sorted(respelled)
+        mask = pc.is_in(pa.arange(0, len(sieve.records)), value_set=pa.array(places, pa.int64()))
+        texts = pa.array([respelled[place] for place in places], sieve.records.type)
+        sieve.records = pc.replace_with_mask(sieve.records, mask, texts)
+    sieve.drop({place: verdict for place, verdict in verdicts.items() if isinstance(verdict, str)})
 
 
 def _wrong_type_pattern(expected: Expected) -> str:
@@ -176,14 +236,22 @@ def _wrong_type_pattern(expected: Expected) -> str:
     Only a hint: names inside strings, escaped names, items of lists and names declared with two types
     make it wrong in both directions.
     """
-    names_by_kind: dict[str, set[str]] = {}
-    for name, kind in _declared(expected):
-        names_by_kind.setdefault(kind, set()).add(name)
-    patterns = []
-    for kind, names in names_by_kind.items():
-        spelled = "|".join(sorted(re.escape(json.dumps(name, ensure_ascii=False)[1:-1]) for name in names))
-        patterns.append(rf'"(?:{spelled})"\s*:\s*{_WRONG_START_BY_KIND[kind]}')
-    return "|".join(patterns)
+    kinds = dict.fromkeys(kind for _, kind in _declared(expected))
+    return "|".join(f"{_names_of(expected, kind)}{_WRONG_START_BY_KIND[kind]}" for kind in kinds)
+
+
+def _integer_with_zeros_pattern(expected: Expected) -> str | None:
+    """Match an integer of int64 with a fraction of zeros, up to the character behind it."""
+    if all(kind != "integer" for _, kind in _declared(expected)):
+        return None
+    return rf"({_names_of(expected, 'integer')}-?(?:0|[1-9]\d{{0,17}}))\.0+([\s,}}])"
+
+
+def _names_of(expected: Expected, kind: str) -> str:
+    """Match a name of this kind up to its value."""
+    names = {name for name, other in _declared(expected) if other == kind}
+    spelled = "|".join(sorted(re.escape(json.dumps(name, ensure_ascii=False)[1:-1]) for name in names))
+    return rf'"(?:{spelled})"\s*:\s*'
 
 
 def _risky_decimals_pattern(schema: pa.Schema) -> str | None:

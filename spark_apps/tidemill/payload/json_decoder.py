@@ -19,12 +19,13 @@ What is accepted and refused (pinned by `tests/unit/payload/test_json_semantics.
 | a name in another case (`Id` for `id`)                         | undeclared                                |
 | a value of another JSON type (`"1"` or `true` for 1)           | `wrong_type:<path>`                       |
 | integer: `-0`, the ends of int64                               | good                                      |
-| integer: beyond int64; `1.0`, `1e2` (JSON Schema allows these) | `wrong_type:<path>`                       |
+| integer: `1.0`, `-2.50e1`, `1E2`, as JSON Schema says          | good, by its value                        |
+| integer: beyond int64; `1.5`, `1e30`                           | `wrong_type:<path>`                       |
 | number: `1`, `-0`, 30 digits, `1e-400`                         | 1.0, -0.0, the nearest, 0.0               |
 | number: `NaN`, `Infinity`, `Inf`, with or without `-`          | `not_finite:<path>`                       |
 | number: too large for float64 (`2e308`, 400 digits)            | `not_finite:<path>`                       |
 | the same with `x-allow-non-finite`                             | NaN or infinity                           |
-| any number but a decimal with an exponent above 308            | `not_decodable`                           |
+| any number but a decimal with an exponent above 308, zero not  | `not_decodable`                           |
 | date-time that is not an instant (`timestamps.py`)             | `wrong_type:<path>`                       |
 | date-time without offset; the same with `x-allow-no-offset`    | `no_offset:<path>`; taken as UTC          |
 | date that is no day of the calendar                            | `wrong_type:<path>`                       |

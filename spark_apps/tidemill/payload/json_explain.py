@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import cast
 
 import pyarrow as pa
 
@@ -20,6 +21,10 @@ from tidemill.payload.decimals import DECIMAL_TEXT, holds
 from tidemill.payload.json_framing import MALFORMED_JSON
 from tidemill.payload.json_schema import EACH_ITEM, Path, path_text
 from tidemill.payload.json_text import SURROGATE_ESCAPE
+from tidemill.payload.whole_numbers import is_whole
+
+# Nothing is wrong but the spelling of an integer (`1.0`), which `pyarrow.json` refuses.
+OTHERWISE_SPELLED = "otherwise_spelled"
 
 # pyarrow.json reads these numbers, json.loads does not.
 _ONLY_PYARROW_READS = re.compile(r"-?\bInf\b|-NaN\b")
@@ -31,7 +36,7 @@ _PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
     "map": (dict,),
     "array": (list,),
     "string": (str,),
-    "integer": (int,),
+    "integer": (int, Decimal),
     "number": (int, float, Decimal),
     "boolean": (bool,),
     "decimal": (int, float, Decimal, str),
@@ -93,7 +98,8 @@ def explain(text: str, expected: Expected, unreadable: str | None = None) -> str
         unreadable: The answer for a record that perhaps only `pyarrow.json` reads.
 
     Reasons: `malformed_json`, `duplicate_field:<path>`, `wrong_type:<path>`, `out_of_range:<path>`, and
-    `undeclared:<path>` of closed objects; of several wrong fields the first in the schema's order.
+    `undeclared:<path>` of closed objects; of several wrong fields the first in the schema's order. If nothing
+    is wrong, `otherwise_spelled` says that an integer is not spelled with digits only.
     """
     try:
         document = json.loads(text, object_pairs_hook=_object, parse_int=_whole, parse_float=_fraction)
@@ -103,7 +109,8 @@ def explain(text: str, expected: Expected, unreadable: str | None = None) -> str
         return unreadable
     except ValueError:  # includes UnicodeEncodeError: half of a surrogate pair
         return unreadable if _ONLY_PYARROW_READS.search(text) else MALFORMED_JSON
-    return _violation(expected, document)
+    found = _violation(expected, document)
+    return OTHERWISE_SPELLED if found is None and _is_otherwise_spelled(expected, document) else found
 
 
 def lacks_required(text: str, path: Path) -> bool:
@@ -177,7 +184,24 @@ def _fits(kind: str, value: object) -> bool:
         return False
     if kind == "decimal" and isinstance(value, str):
         return DECIMAL_TEXT.fullmatch(value) is not None
-    return kind != "integer" or (isinstance(value, int) and -(2**63) <= value < 2**63)
+    if kind != "integer":
+        return True
+    return is_whole(str(value)) if isinstance(value, Decimal) else -(2**63) <= cast(int, value) < 2**63
+
+
+def _is_otherwise_spelled(expected: Expected, value: object) -> bool:
+    """Return True if a good record has an integer with a fraction or an exponent."""
+    if isinstance(value, dict):
+        if expected.item is not None:
+            item = expected.item
+            return any(_is_otherwise_spelled(item, inner) for inner in value.values())
+        return any(
+            _is_otherwise_spelled(inner, value.get(name)) for name, inner in expected.properties.items()
+        )
+    if isinstance(value, list) and expected.item is not None:
+        item = expected.item
+        return any(_is_otherwise_spelled(item, inner) for inner in value)
+    return expected.kind == "integer" and isinstance(value, Decimal)
 
 
 def _is_held(value: object, declared: pa.Decimal128Type) -> bool:

@@ -12,8 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemill.payload.json_explain import Expected, explain, read_integer
+from tidemill.payload.json_explain import OTHERWISE_SPELLED, Expected, explain, read_integer
 from tidemill.payload.json_schema import EACH_ITEM, path_text
+from tidemill.payload.whole_numbers import with_whole_numbers
 
 NOT_DECODABLE = "not_decodable"
 
@@ -58,10 +59,10 @@ class MapReader:
 
     def _read(self, text: str) -> dict[str, list[tuple[str, Any]] | None] | str:
         reason = explain(text, self._expected)
-        if reason is not None:
+        if reason not in (None, OTHERWISE_SPELLED):
             return reason
         try:
-            record: Mapping[str, Any] = _DECODER.decode(text)
+            record: Mapping[str, Any] = _DECODER.decode(with_whole_numbers(text) if reason else text)
         except (ValueError, RecursionError):
             # `Inf`, or hundreds of lists: the decoder of blocks has its own way with them.
             return NOT_DECODABLE

@@ -85,7 +85,7 @@ The schema of JSON and CSV is JSON Schema (draft 2020-12). Types become columns:
 
 | declared | column |
 |---|---|
-| `string`, `integer`, `number`, `boolean` | string, int64, float64, boolean |
+| `string`, `integer`, `number`, `boolean` | string, int64 (also of `1.0` and `1e3`), float64, boolean |
 | `string` with `format: date-time`, with `format: date` | timestamp in UTC, date |
 | `number` with `x-decimal: [10, 2]` | decimal(10, 2), exact, also of `"19.99"`; more digits are rejected |
 | `object` with `properties`, `array` with `items` | struct, list |

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,7 +13,8 @@ from tidemill.payload.decoder import MAX_BLOCK_BYTES
 from tidemill.payload.json_decoder import JsonDecoder
 from tidemill.payload.json_schema import load_payload_schema
 
-DOCUMENT = {
+INTEGERS = {"type": "array", "items": {"type": "integer"}}
+DOCUMENT: dict[str, Any] = {
     "type": "object",
     "required": ["id", "note"],
     "properties": {
@@ -94,6 +96,35 @@ def test_every_share_of_broken_records_leaves_exactly_the_good_ones(
     assert decoded.rejected.to_pylist() == list(range(0, 2000, share))
     assert len(set(decoded.reasons)) == 1
     assert decoded.rows.column("id").to_pylist() == [n for n in range(2000) if n % share]
+
+
+@pytest.mark.parametrize("share", [1, 2, 20, 300])
+@pytest.mark.parametrize(
+    ("spelled", "reason"),
+    [
+        (b'{"id":7.0,"note":null}', None),
+        (b'{"id" : 7.00 }', "missing_required:note"),
+        (b'{"id":70e-1,"note":null}', None),
+        (b'{"\\u0069d":7.0,"note":null}', None),
+        (b'{"note":"\\"id\\":1.0","id":7.0,"u":Inf}', None),
+        (b'{"id":7,"note":null,"l":[1.0,2e0]}', None),
+        (b'{"id":7.0,"note":null,"l":[1.5]}', "wrong_type:l[]"),
+        (b'{"id":7.0,"note":null,"u":1e999}', "not_decodable"),
+        (b'{"id":7.0,"note":null,}', "malformed_json"),
+    ],
+)
+def test_every_share_of_integers_with_fractions_is_judged_alike(
+    share: int, spelled: bytes, reason: str | None
+):
+    document = {**DOCUMENT, "properties": {**DOCUMENT["properties"], "l": INTEGERS}}
+    by = JsonDecoder(load_payload_schema(document, "event.json"), max_record_bytes=200)
+    values = pa.array([spelled if n % share == 0 else record(n) for n in range(2000)], pa.binary())
+    decoded = by.decode(values)
+    places = list(range(0, 2000, share))
+    assert decoded.rejected.to_pylist() == (places if reason else [])
+    assert set(decoded.reasons) == ({reason} if reason else set())
+    ids = [7 if n % share == 0 else n for n in range(2000) if n % share or not reason]
+    assert decoded.rows.column("id").to_pylist() == ids
 
 
 @pytest.mark.parametrize(

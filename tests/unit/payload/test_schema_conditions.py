@@ -239,6 +239,26 @@ def test_a_map_has_names_of_its_own_and_typed_values() -> None:
     assert declared.columns.field("numbers").type == pa.map_(pa.string(), pa.float64())
 
 
+def test_an_integer_is_one_by_its_value_in_maps_and_for_conditions() -> None:
+    wholes = {"type": "object", "additionalProperties": {**WHOLE, "minimum": 0}}
+    declared = decoder({"v": {**WHOLE, "maximum": 1000}, "wholes": wholes})
+    found = fates(
+        declared,
+        '{"v":1e3,"wholes":{"n":1.0,"m":null,"l":2}}',
+        '{"v":1001.0}',
+        '{"wholes":{"n":-1.0}}',
+        '{"v":1.0,"wholes":{"n":1.5}}',
+        '{"v":1,"wholes":{"n":1e30}}',
+    )
+    assert found == [
+        {"v": 1000, "wholes": [("n", 1), ("m", None), ("l", 2)]},
+        "breaks_maximum:v",
+        "breaks_minimum:wholes[]",
+        "wrong_type:wholes[]",
+        "wrong_type:wholes[]",
+    ]
+
+
 MAPS = {"texts": TEXT, "numbers": NUMBER, "wholes": {**WHOLE, "minimum": 0}}
 
 

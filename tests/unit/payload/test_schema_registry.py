@@ -91,6 +91,29 @@ def test_what_the_registry_does_not_know_or_what_does_not_fit_is_a_reason(
     assert outcomes(avro(schemas(registry, tmp_path), tmp_path), framed(6, body))[1] == []
 
 
+def test_a_compatible_new_version_of_a_producer_is_read(registry: FakeRegistry, tmp_path: Path) -> None:
+    """Another namespace, a union of several types, and a logical type that no column has."""
+    first = record(field("id", "long"), field("sum", "double"))
+    fields = first["fields"]
+    renamed = {**first, "namespace": "shop.v2"}
+    wider = record(*fields, field("extra", ["null", "string", "long"], default=None))
+    day = {"type": "int", "logicalType": "time-millis"}
+    timed = record(*fields, field("at_day", day, default=0))
+    for number, schema in enumerate((first, renamed, wider, timed), start=21):
+        registry.register(number, schema, "order-value")
+    written = [
+        framed(21, encoded(first, id=1, sum=1.5)),
+        framed(22, encoded(renamed, id=2, sum=2.5)),
+        framed(23, encoded(wider, id=3, sum=3.5, extra="x")),
+        framed(23, encoded(wider, id=4, sum=4.5, extra=None)),
+        framed(24, encoded({**timed, "fields": [*fields, field("at_day", "int")]}, id=5, sum=5.5, at_day=7)),
+    ]
+    (tmp_path / "first.avsc").write_text(json.dumps(first))
+    payload = Payload.model_validate({"avro": {"schema": "first.avsc", **CONFLUENT}})
+    decoder = decoder_of(payload, tmp_path, schemas(registry, tmp_path).find)
+    assert outcomes(decoder, *written) == ([{"id": n, "sum": n + 0.5} for n in range(1, 6)], [])
+
+
 COUNTRY = {"type": "enum", "name": "Country", "namespace": "geo", "symbols": ["NO", "IT"]}
 ADDRESS = record(field("town", "string"), field("country", "geo.Country"), name="Address")
 CUSTOMER = record(
