@@ -207,7 +207,6 @@ class Reporter(StreamingQueryListener):
         self.heard_at = self._lived_at
 
     def _take_over(self, progress: dict[str, Any]) -> None:
-        watermark = progress.get("eventTime", {}).get("watermark")
         lag = total_lag(progress)
         milliseconds = progress.get("durationMs", {}).get("triggerExecution")
         running = self.status.state in ("starting", "running", "waiting")
@@ -218,7 +217,7 @@ class Reporter(StreamingQueryListener):
             else self.status.state,
             rows=self.status.rows + int(progress.get("numInputRows", 0)),
             batch_milliseconds=milliseconds,
-            watermark=watermark if watermark and not watermark.startswith("1970") else self.status.watermark,
+            watermark=_watermark(progress) or self.status.watermark,
             lag=lag,
             caught_up_at=_moment(progress) if lag == 0 else self.status.caught_up_at,
             error=None,
@@ -255,6 +254,17 @@ def _moment(progress: dict[str, Any]) -> datetime:
     """When the batch began: it knows of what its source had then."""
     began = progress.get("timestamp")
     return datetime.now(UTC) if began is None else datetime.fromisoformat(began)
+
+
+def _watermark(progress: dict[str, Any]) -> datetime | None:
+    """Return the watermark, at most the last moment of the year 9999; None before there is one."""
+    text = progress.get("eventTime", {}).get("watermark")
+    if not text or text.startswith("1970"):
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return datetime.max.replace(tzinfo=UTC)
 
 
 def _violations(known: dict[str, dict[str, int]], result: BatchResult) -> dict[str, dict[str, int]]:

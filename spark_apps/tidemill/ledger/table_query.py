@@ -11,6 +11,7 @@ from tidemill.errors import DataError, UsageError
 from tidemill.ledger.read import open_table
 from tidemill.names import ASIDE_OUTPUTS, ZONES, Layout
 from tidemill.spec.near_key import near_key
+from tidemill.storage.row_values import row_values
 from tidemill.storage.store import Store
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _first_rows(reader: Any, limit: int, versions: Mapping[str, int]) -> Result:
     rows: list[dict[str, Any]] = []
     while len(rows) <= limit:
         try:
-            rows += stream.read_next_batch().to_pylist()
+            rows += row_values(stream.read_next_batch())
         except StopIteration:
             break
     return Result(rows[:limit], len(rows) > limit, versions, stream.schema)

@@ -30,6 +30,7 @@ from tidemill.payload.source_columns import (
     LINE_NUMBER,
 )
 from tidemill.spec.project import Pipeline
+from tidemill.storage.row_values import row_values
 
 
 def typed_rows(
@@ -123,4 +124,4 @@ def _values(taken: pa.RecordBatch, rows: pa.RecordBatch) -> list[bytes]:
 
 
 def _as_json(row: pa.RecordBatch) -> bytes:
-    return json.dumps(row.to_pylist()[0], default=str, ensure_ascii=False).encode()
+    return json.dumps(row_values(row)[0], default=str, ensure_ascii=False).encode()
