@@ -41,7 +41,7 @@ def ledger(
     if as_json:
         print_json([_document(table, commit) for table, commit in commits])
     elif commits:
-        counts = ("rows", "quarantined", "late", "violations")
+        counts = ("rows", "quarantined", "late", "no event time", "violations")
         ran = ("mode", "batch", *counts, "columns added", "watermark", "run")
         with_models = any(_models(commit) for _, commit in commits)
         headings = ["committed (UTC)", "table", "version", *ran, *(["models"] if with_models else [])]
@@ -70,8 +70,9 @@ def _models(commit: Commit) -> str:
 def _row(table: str, commit: Commit) -> tuple[object, ...]:
     entry = commit.entry
     if entry is None:
-        return commit.committed_at, table, commit.version, None, None, commit.rows, *6 * (None,)
-    counts = (commit.rows, entry.quarantined_rows, entry.late_rows, _violations(entry))
+        return commit.committed_at, table, commit.version, None, None, commit.rows, *7 * (None,)
+    aside = (entry.quarantined_rows, entry.late_rows, entry.no_event_time_rows)
+    counts = (commit.rows, *aside, _violations(entry))
     added = ", ".join(entry.columns_added or ())
     ran = (entry.mode, entry.batch_id, *counts, added, entry.watermark, entry.run_id)
     return commit.committed_at, table, commit.version, *ran

@@ -24,6 +24,7 @@ from tidemill.payload.late_rows import LateRows
 from tidemill.payload.left_out import LeftOut
 from tidemill.payload.quarantine import Quarantine
 from tidemill.payload.typed_rows import typed_rows, undecoded
+from tidemill.payload.untimed_rows import UntimedRows
 from tidemill.sinks.table_columns import table_columns
 from tidemill.sources.joined_tables import read_tables
 from tidemill.spec.project import Pipeline
@@ -57,17 +58,21 @@ class Collectors:
         late_rows: Sets late rows aside; None where they go on.
         discovered: The columns of each stream that discovers them, by its name; takes what is found beside.
         left_out: Records that are not decoded, because the transform fails at them.
+        untimed: Counts rows without an event time; None if they are not counted.
     """
 
     quarantine: Quarantine
     late_rows: LateRows | None = None
     discovered: Mapping[str, DiscoveredColumns] = field(default_factory=dict)
     left_out: LeftOut = field(default_factory=LeftOut)
+    untimed: UntimedRows | None = None
 
     def of_stream(self, name: str) -> Collectors:
         """For the one stream of this name."""
         found = {SOURCE_NAME: self.discovered[name]} if name in self.discovered else {}
-        return replace(self, quarantine=replace(self.quarantine, stream=name), discovered=found)
+        untimed = None if self.untimed is None else replace(self.untimed, stream=name)
+        aside = replace(self.quarantine, stream=name)
+        return replace(self, quarantine=aside, discovered=found, untimed=untimed)
 
 
 def build_flow(
@@ -101,6 +106,10 @@ def build_flow(
 def decoded_rows(pipeline: Pipeline, records: DataFrame, collectors: Collectors) -> DataFrame:
     """What the transform is given of the one stream, lazily."""
     decoding = _decoding(pipeline, records, collectors)
+    event_time, untimed = pipeline.spec.event_time, collectors.untimed
+    if untimed is not None and event_time is not None:
+        door = decoding or undecoded(records.schema)
+        decoding = replace(door, stage=lambda rows: untimed.pass_on(door.stage(rows), event_time.column))
     return records if decoding is None else _decoded(records, decoding)
 
 
