@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.errors import DataError
+from tidemill.sinks.empty_partitions import refusing_empty_texts, without_empty_texts
 from tidemill.sinks.files_folder import (
     Claim,
     FilesFolder,
@@ -108,7 +109,11 @@ def claim_folder(spark: SparkSession, path: str, mine: Claim) -> None:
 
 
 def write_files(frame: DataFrame, sink: FilesSink, path: str, batch_id: int) -> None:
-    """Write a batch, unless the log has it."""
+    """Write a batch, unless the log has it.
+
+    Raises:
+        DataError: TIDE-SINK-020.
+    """
     session: Any = frame.sparkSession
     jvm = session._jvm
     spark_sink = getattr(jvm, f"{_SPARK}.streaming.sinks.FileStreamSink")(
@@ -118,7 +123,9 @@ def write_files(frame: DataFrame, sink: FilesSink, path: str, batch_id: int) -> 
         jvm.PythonUtils.toSeq(list(sink.partition_by)),
         jvm.PythonUtils.toScalaMap(dict(sink.options)),
     )
-    spark_sink.addBatch(batch_id, frame._jdf)
+    rows = without_empty_texts(frame, sink.partition_by)
+    with refusing_empty_texts(path):
+        spark_sink.addBatch(batch_id, rows._jdf)
 
 
 def _format(session: Any, sink: FilesSink) -> Any:
