@@ -16,9 +16,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.errors import DataError
+from tidemill.ledger.files_log import CLAIMS, LOG, Claim
 from tidemill.sinks.empty_partitions import refusing_empty_texts, without_empty_texts
 from tidemill.sinks.files_folder import (
-    Claim,
     FilesFolder,
     check_folder_is_ours,
     entries_before,
@@ -26,8 +26,6 @@ from tidemill.sinks.files_folder import (
 )
 from tidemill.spec.sinks import FilesSink
 
-_LOG = "_spark_metadata"
-_CLAIMS = "_tidemill_owner"
 # An entry of Spark's log without files: its version alone.
 _NOTHING = "v1"
 _INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
@@ -105,7 +103,7 @@ def claim_folder(spark: SparkSession, path: str, mine: Claim) -> None:
     began_after = min(claim.after_batch for claim in found.claims)
     if found.newest_batch <= began_after:
         for entry in entries_before(began_after, int(str(spark.conf.get(_INTERVAL)))):
-            store.write(f"{_LOG}/{entry}", _NOTHING)
+            store.write(f"{LOG}/{entry}", _NOTHING)
 
 
 def write_files(frame: DataFrame, sink: FilesSink, path: str, batch_id: int) -> None:
@@ -139,7 +137,7 @@ def _identity(claim: Claim) -> str:
 
 
 def _place(claim: Claim) -> str:
-    return f"{_CLAIMS}/{_identity(claim)}.json"
+    return f"{CLAIMS}/{_identity(claim)}.json"
 
 
 class _Folder:
@@ -154,7 +152,7 @@ class _Folder:
     def look(self) -> FilesFolder:
         """What is there."""
         names = self._names("")
-        batches = [name.partition(".")[0] for name in self._names(_LOG)]
+        batches = [name.partition(".")[0] for name in self._names(LOG)]
         return FilesFolder(
             self._path,
             self._claims(),
@@ -176,10 +174,10 @@ class _Folder:
 
     def _claims(self) -> Sequence[Claim]:
         claims = []
-        for name in self._names(_CLAIMS):
+        for name in self._names(CLAIMS):
             if name.startswith(".") or not name.endswith(".json"):
                 continue
-            stream = self._files.open(self._at(f"{_CLAIMS}/{name}"))
+            stream = self._files.open(self._at(f"{CLAIMS}/{name}"))
             try:
                 claims.append(Claim.model_validate_json(bytes(stream.readAllBytes())))
             except ValidationError:
