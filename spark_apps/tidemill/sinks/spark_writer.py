@@ -18,6 +18,8 @@ from tidemill.sinks.apply_changes import changed_history, merge_newer, newest_ch
 from tidemill.sinks.batch_commit import BatchCommit, Staged, StepDone, Written, nothing_more
 from tidemill.sinks.change_rows import VALID_FROM, change_rows, check_sequence
 from tidemill.sinks.empty_partitions import refusing_empty_texts, without_empty_texts
+from tidemill.sinks.nesting import check_levels
+from tidemill.sinks.table_columns import table_columns
 from tidemill.sinks.table_log import TableLog
 from tidemill.spec.sinks import DeltaSink
 
@@ -137,6 +139,7 @@ def create_table(frame: DataFrame, log: TableLog, sink: DeltaSink) -> None:
     Of racing creators one wins and the others go on with its table. What one left that was killed before its
     first commit is cleared away: to Delta a folder with anything in it is a table, and then none is there.
     """
+    check_levels(table_columns(frame.schema), log.path)
     builder = DeltaTable.createIfNotExists(frame.sparkSession).location(log.path)
     for name, value in log.properties.items():
         builder = builder.property(name, value)

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from tidemill.spec.location import Folder
 from tidemill.spec.options import FilesOptions
 from tidemill.spec.strict import Strict
-from tidemill.spec.text import Expression
+from tidemill.spec.text import ColumnList, Expression
 from tidemill.spec.units import Count, Duration, DurationOrOff, Size
 
 # What becomes of a file that was read.
@@ -37,10 +37,11 @@ class FilesSource(Strict):
     format: Literal["json", "csv", "parquet", "orc", "text", "avro"] = Field(
         description="Format of every file."
     )
-    schema_: Expression | None = Field(
+    schema_: ColumnList | None = Field(
         None,
         alias="schema",
-        description="Columns as Spark DDL, e.g. `device string, signal double`. They stay as they are; "
+        description="Columns as Spark DDL, e.g. `device string, signal double`, in at most 200,000 "
+        "characters. They stay as they are; "
         "`schema_evolution` discovers them instead.",
     )
     schema_evolution: Evolution | None = Field(
