@@ -96,6 +96,11 @@ QUARANTINED = _driver(
     "tidemill_quarantined_rows_total", "Rows set aside in the quarantine since then.", kind="counter"
 )
 LATE = _driver("tidemill_late_rows_total", "Rows behind the watermark since then.", kind="counter")
+NO_EVENT_TIME = _driver(
+    "tidemill_no_event_time_rows_total",
+    "Rows without an event time that windows dropped since then.",
+    kind="counter",
+)
 VIOLATIONS = _driver(
     "tidemill_expectation_violations_total",
     "Rows since then that were not as a table expects.",
@@ -127,7 +132,7 @@ FAILED_GROUP = _driver(
 DRIVER_METRICS = (
     *(START, LAST_SIGN, LAST_PROGRESS, PROGRESS_WITHIN, LAST_COMMIT, EPOCH),
     *(BATCH_ID, BATCHES, BATCH_DURATION, BATCH_PART, SINK_DURATION, TRIGGER),
-    *(INPUT_RATE, PROCESSED_RATE, ROWS, OUTPUT_ROWS, QUARANTINED, LATE, VIOLATIONS),
+    *(INPUT_RATE, PROCESSED_RATE, ROWS, OUTPUT_ROWS, QUARANTINED, LATE, NO_EVENT_TIME, VIOLATIONS),
     *(LAG, LAG_MAX, PARTITIONS, PARTITION_LAG),
     *(WATERMARK, WATERMARK_DELAY, EVENT_TIME_DELAY, STATE_ROWS, STATE_BYTES, FAILED_GROUP),
 )

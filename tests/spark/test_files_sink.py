@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,12 @@ import pytest
 from tests.support.lake import Lake, LakePipeline
 from tests.support.writer_cases import CrashedError
 from tidemill.errors import DataError, GateRefusedError
+from tidemill.ledger.files_log import read_files_log
+from tidemill.ledger.files_rows import declared_folders
+from tidemill.ledger.table_query import run_query
+from tidemill.spec.project_folder import Project
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ORDERS = {
     "files": {
         "path": "landing/orders",
@@ -176,3 +182,36 @@ def test_columns_that_readers_do_not_tell_apart_are_refused(lake: Lake, exports:
         pipeline_of(lake).run_incremental()
     assert refused.value.error_id == "TIDE-SINK-012"
     assert "two columns are called id" in str(refused.value.facts["reason"])
+
+
+ODD = "SELECT id, concat(item.name, ' /ä%:=', id) AS name, timestamp_micros(id) AS at, day FROM result"
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc", "json", "csv"])
+def test_a_query_without_a_jvm_reads_what_spark_wrote(lake: Lake, exports: Path, kind: str) -> None:
+    (lake.folder / "spark_apps/transforms/flat.sql").write_text(ODD)
+    lake.land_rows("landing/orders/4.json", [{"id": 4, "day": None, "item": {"name": "\"a\\, 'b"}}])
+    pipeline = pipeline_of(lake, kind=kind, partition_by=["day", "name"])
+    pipeline.run_incremental()
+    folders = declared_folders(Project(lake.folder))
+    sql = 'SELECT id, name, at, day FROM files."exports/orders" ORDER BY id'
+    found = run_query(pipeline.resolved.layout, sql, 10, folders=folders)
+    expected = [
+        {"id": n, "name": f"tea /ä%:={n}", "at": EPOCH + timedelta(microseconds=n), "day": date(2024, 1, n)}
+        for n in (1, 2, 3)
+    ]
+    if kind in ("json", "csv"):
+        # Spark writes milliseconds there.
+        expected = [{**row, "at": EPOCH} for row in expected]
+    *rows, last = found.rows
+    assert rows == expected
+    assert (last["id"], last["name"], last["day"]) == (4, "\"a\\, 'b /ä%:=4", None)
+    log = read_files_log(pipeline.resolved.layout, "exports/orders")
+    assert log is not None
+    assert [(commit.batch_id, len(commit.files)) for commit in log.commits] == [
+        (3, 1),
+        (2, 1),
+        (1, 1),
+        (0, 1),
+    ]
+    assert log.claim_of(3) == log.claims[0]

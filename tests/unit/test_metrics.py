@@ -15,7 +15,8 @@ DRIVER = """
 batch_duration_seconds batch_id batch_part_duration_seconds{part} batches_total epoch event_time_delay_seconds
 expectation_violations_total{table,expectation} input_rows_per_second lag_max_records lag_records
 last_commit_timestamp_seconds last_progress_timestamp_seconds last_sign_timestamp_seconds late_rows_total
-metrics_failed{group} output_rows_total{output} partition_lag_records{topic,partition}
+metrics_failed{group} no_event_time_rows_total output_rows_total{output}
+partition_lag_records{topic,partition}
 processed_rows_per_second progress_within_seconds quarantined_rows_total rows_total
 sink_duration_seconds{output} source_partitions
 start_timestamp_seconds state_memory_bytes{operator} state_rows{operator} trigger_interval_seconds

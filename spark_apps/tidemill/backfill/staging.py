@@ -160,6 +160,7 @@ def published_entry(planned: LedgerEntry, staged: Sequence[LedgerEntry], attempt
     chunks = {entry.chunk: entry for entry in reversed(staged)}.values()
     poison = {record for entry in chunks for record in entry.poison_records or ()}
     counts = [entry.expectations for entry in chunks if entry.expectations is not None]
+    untimed = [entry.no_event_time_rows for entry in chunks if entry.no_event_time_rows is not None]
     schemas = next((entry.source_schemas for entry in staged if entry.source_schemas), None)
     return planned.model_copy(
         update={
@@ -167,6 +168,7 @@ def published_entry(planned: LedgerEntry, staged: Sequence[LedgerEntry], attempt
             "source_schemas": schemas,
             "poison_records": tuple(sorted(poison)) or None,
             "expectations": _sum(counts) if counts else None,
+            "no_event_time_rows": sum(untimed) if untimed else None,
         }
     )
 

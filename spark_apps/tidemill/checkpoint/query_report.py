@@ -86,13 +86,14 @@ class BatchTimes(BaseModel):
 
 
 class RowsAside(BaseModel):
-    """How many records one batch rejected, and how many were late."""
+    """Number of records that one batch rejected, that were late, and that windows dropped without a time."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     batch_id: int
     quarantined: int = 0
     late: int = 0
+    no_event_time: int = 0
 
 
 class QueryReport(BaseModel):

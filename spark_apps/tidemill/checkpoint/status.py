@@ -57,6 +57,7 @@ class Status(BaseModel):
     rows_by_output: dict[str, int] = {}
     quarantined_rows: int = 0
     late_rows: int = 0
+    no_event_time_rows: int = 0
     batches: int = 0
     expectation_violations: dict[str, dict[str, int]] = {}
     lag: int | None = None

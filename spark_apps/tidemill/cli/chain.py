@@ -58,10 +58,7 @@ def _runner(plane: ControlPlane) -> Callable[[str], Link]:
             return Link(name, "failed", "another run has taken the slot")
         if ending.is_finished:
             tables = tables_written(plane, name, {driver.run_id}, driver.claimed_at)
-            written = (
-                f"{table.table}: {table.rows} rows, now at version {table.version}" for table in tables
-            )
-            return Link(name, "finished", "; ".join(written) or "nothing new")
+            return Link(name, "finished", "; ".join(table.text for table in tables) or "nothing new")
         told = f"{ending.cause}; log {driver.log}"
         return Link(name, "stopped" if ending.stopped_early else "failed", told)
 

@@ -121,4 +121,4 @@ def _tell_tables(plane: ControlPlane, driver: StartedDriver) -> None:
     from tidemill.control.ask.bounded_run import tables_written
 
     for result in tables_written(plane, driver.pipeline, {driver.run_id}, driver.claimed_at):
-        say(f"{result.table}: {result.rows} rows, now at version {result.version}")
+        say(result.text)

@@ -12,7 +12,9 @@ from tidemill.names import catalogued_name
 
 if TYPE_CHECKING:
     from tidemill.ledger.entry import LedgerEntry
+    from tidemill.ledger.files_log import FilesCommit
     from tidemill.ledger.read import Commit
+    from tidemill.spec.project import Pipeline
 
 
 def add_to(app: typer.Typer) -> None:
@@ -38,17 +40,60 @@ def ledger(
         if commit.entry is not None and commit.entry.pipeline == pipeline
     ]
     commits.sort(key=lambda found: found[1].committed_at, reverse=True)
+    folders = _folders(resolved, limit)
     if as_json:
-        print_json([_document(table, commit) for table, commit in commits])
-    elif commits:
-        counts = ("rows", "quarantined", "late", "violations")
+        print_json(
+            [*(_document(table, commit) for table, commit in commits), *map(_folder_document, folders)]
+        )
+        return
+    if commits:
+        counts = ("rows", "quarantined", "late", "no event time", "violations")
         ran = ("mode", "batch", *counts, "columns added", "watermark", "run")
         with_models = any(_models(commit) for _, commit in commits)
         headings = ["committed (UTC)", "table", "version", *ran, *(["models"] if with_models else [])]
         rows = [[*_row(table, commit), _models(commit)] for table, commit in commits]
         print_table(headings, (row[: len(headings)] for row in rows))
-    else:
+    if folders:
+        print_table(
+            ("committed (UTC)", "folder", "batch", "files", "bytes", "generation"), map(_folder_row, folders)
+        )
+    if not commits and not folders:
         say(f"{pipeline} has committed nothing yet")
+
+
+def _folders(pipeline: Pipeline, limit: int) -> list[tuple[str, FilesCommit, str | None]]:
+    """Return the commits of files sinks, newest first, with the generation of the checkpoint.
+
+    Spark's log of a folder has no ledger entries: it names the files of each batch.
+    """
+    from tidemill.ledger.files_log import read_files_log
+
+    found: list[tuple[str, FilesCommit, str | None]] = []
+    for path in (sink.files.path for sink in pipeline.spec.sinks if sink.files is not None):
+        log = read_files_log(pipeline.layout, path)
+        for commit in [] if log is None else log.commits[:limit]:
+            claim = None if log is None else log.claim_of(commit.batch_id)
+            if claim is None or claim.pipeline == pipeline.name:
+                found.append((f"files:{path}", commit, None if claim is None else claim.generation))
+    return sorted(found, key=lambda one: one[1].committed_at, reverse=True)
+
+
+def _folder_document(found: tuple[str, FilesCommit, str | None]) -> dict[str, Any]:
+    output, commit, generation = found
+    return {
+        "table": output,
+        "batch_id": commit.batch_id,
+        "first_batch": commit.first_batch,
+        "committed_at": commit.committed_at,
+        "files": commit.files,
+        "bytes": commit.size,
+        "generation": generation,
+    }
+
+
+def _folder_row(found: tuple[str, FilesCommit, str | None]) -> tuple[object, ...]:
+    output, commit, generation = found
+    return commit.committed_at, output, commit.batches, len(commit.files), commit.size, generation
 
 
 def _document(table: str, commit: Commit) -> dict[str, Any]:
@@ -70,8 +115,9 @@ def _models(commit: Commit) -> str:
 def _row(table: str, commit: Commit) -> tuple[object, ...]:
     entry = commit.entry
     if entry is None:
-        return commit.committed_at, table, commit.version, None, None, commit.rows, *6 * (None,)
-    counts = (commit.rows, entry.quarantined_rows, entry.late_rows, _violations(entry))
+        return commit.committed_at, table, commit.version, None, None, commit.rows, *7 * (None,)
+    aside = (entry.quarantined_rows, entry.late_rows, entry.no_event_time_rows)
+    counts = (commit.rows, *aside, _violations(entry))
     added = ", ".join(entry.columns_added or ())
     ran = (entry.mode, entry.batch_id, *counts, added, entry.watermark, entry.run_id)
     return commit.committed_at, table, commit.version, *ran

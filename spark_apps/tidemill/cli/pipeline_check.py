@@ -8,10 +8,12 @@ from pathlib import Path
 
 from tidemill.errors import SpecError, TidemillError
 from tidemill.spec.capabilities import ELSEWHERE
+from tidemill.spec.ddl import levels_of
 from tidemill.spec.files_after import check_files_of_all
 from tidemill.spec.files_source import FilesSource
 from tidemill.spec.iothub_source import DEVICE_COLUMN_TYPES
 from tidemill.spec.near_key import near_key
+from tidemill.spec.nesting import MAX_LEVELS
 from tidemill.spec.project import Environment, Pipeline, resolve_pipeline
 from tidemill.spec.table_graph import build_graph
 
@@ -172,9 +174,28 @@ def _check_columns(pipeline: Pipeline, columns: dict[str, str]) -> None:
     for index, sink in enumerate(pipeline.spec.delta_sinks):
         if sink.transform is not None:
             continue
+        _check_levels(pipeline, f"sinks[{index}].delta", columns)
         for key, named in sink.named_columns.items():
             for column in named:
                 _check_column(pipeline, columns, f"sinks[{index}].delta.{key}", column.partition(".")[0])
+
+
+def _check_levels(pipeline: Pipeline, key: str, columns: dict[str, str]) -> None:
+    """No column of a table is nested deeper than every reader can open."""
+    for column, kind in columns.items():
+        if levels_of(kind) > MAX_LEVELS:
+            raise SpecError(
+                "TIDE-SPEC-072",
+                "A column is nested deeper than every reader of a table can open.",
+                facts={
+                    "file": pipeline.environment.project.pipeline_file(pipeline.name),
+                    "key": key,
+                    "column": column,
+                    "levels": levels_of(kind),
+                    "max_levels": MAX_LEVELS,
+                },
+                fix=f"write the deep part as text in a transform, e.g. `to_json({column})`, or flatten it",
+            )
 
 
 def _check_column(pipeline: Pipeline, columns: dict[str, str], key: str, column: str) -> str | None:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from tidemill.storage.store import Store
 
 
+# Lineage columns that are not texts.
+_LINEAGE_TYPES = {"kafka_partition": "int", "kafka_offset": "long", "kafka_timestamp": "timestamp"}
+
+
 def add_to(app: typer.Typer) -> None:
     """Register the verb."""
     app.command()(plan)
@@ -140,7 +144,8 @@ def _sink(pipeline: Pipeline, sink: Sink) -> dict[str, Any]:
         delivery = PROMISES[0]
     if sink.files is not None:
         folder = pipeline.layout.folder(sink.files.path)
-        return {"kind": "files", "delivery": delivery, **declared, "path": folder}
+        warning = empty_partitions(pipeline, sink.files.partition_by)
+        return {"kind": "files", "delivery": delivery, **declared, "path": folder, **warning}
     if sink.delta is None:
         return {"kind": sink.kind, "delivery": delivery, **declared}
     writer, reason = sink.delta.writer_and_reason
@@ -151,6 +156,25 @@ def _sink(pipeline: Pipeline, sink: Sink) -> dict[str, Any]:
         "delivery": delivery,
         "path": pipeline.layout.table(sink.delta.table),
         **declared,
+        **empty_partitions(pipeline, sink.delta.partition_by),
+    }
+
+
+def empty_partitions(pipeline: Pipeline, partition_by: list[str]) -> dict[str, str]:
+    """Return a warning about partition columns that may hold empty texts; nothing if none may.
+
+    A transform may make a text of any column, so only the columns of a pipeline without one are known.
+    """
+    from tidemill.cli.pipeline_check import decoded_columns
+
+    is_known = pipeline.spec.transform is None and not pipeline.spec.has_named_streams
+    known = _LINEAGE_TYPES | ((decoded_columns(pipeline) if is_known else None) or {})
+    texts = [column for column in partition_by if known.get(column, "string") == "string"]
+    if not texts:
+        return {}
+    return {
+        "warning": f"an empty text in {', '.join(texts)} stops the pipeline (TIDE-SINK-020), because it "
+        "would read back as null: leave such rows out, or make them null in the transform"
     }
 
 

@@ -18,16 +18,23 @@ def add_to(app: typer.Typer) -> None:
 
 def query(
     context: typer.Context,
-    sql: Annotated[str, typer.Argument(help="One SELECT; tables are silver.orders, quarantine.my_pipeline.")],
+    sql: Annotated[
+        str,
+        typer.Argument(
+            help='One SELECT; tables are silver.orders, quarantine.my_pipeline, files."exports/orders".'
+        ),
+    ],
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Most rows shown.")] = 100,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Run a query over the tables, in their newest versions."""
-    from tidemill.ledger.table_query import run_query
+    from tidemill.ledger.files_rows import declared_folders
+    from tidemill.ledger.table_query import FILES, run_query
 
     environment = invocation_of(context).environment()
     catalog = environment.spec.catalog
-    result = run_query(environment.layout, sql, limit, catalog)
+    folders = declared_folders(environment.project) if FILES in sql else {}
+    result = run_query(environment.layout, sql, limit, catalog, folders)
     if as_json:
         print_json(result.rows)
         return

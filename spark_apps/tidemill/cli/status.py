@@ -31,6 +31,8 @@ HEADINGS = (
     "committed",
     "rows",
     "quarantined",
+    "late",
+    "no event time",
     "lag",
     "note",
 )
@@ -144,7 +146,7 @@ def _row(state: PipelineState, now: datetime) -> tuple[object, ...]:
             state.facts.mode,
             state.wish,
             _actual(state),
-            *[None] * 5,
+            *[None] * 7,
             _note(state),
         )
     committed = None if seen.batch_committed_at is None else now - seen.batch_committed_at
@@ -157,6 +159,8 @@ def _row(state: PipelineState, now: datetime) -> tuple[object, ...]:
         committed,
         seen.rows,
         seen.quarantined_rows,
+        seen.late_rows,
+        seen.no_event_time_rows,
         seen.lag,
         _note(state),
     )

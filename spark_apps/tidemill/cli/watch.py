@@ -31,7 +31,9 @@ def add_to(app: typer.Typer) -> None:
 def watch(  # noqa: PLR0913  # the options of a command line
     context: typer.Context,
     pipeline: Annotated[str, typer.Argument(help="Name of the pipeline.")],
-    table: Annotated[str | None, typer.Option(help="One of its tables. Default: the first.")] = None,
+    table: Annotated[
+        str | None, typer.Option(help="One of its tables, or files:PATH. Default: the first.")
+    ] = None,
     x: Annotated[
         str | None,
         typer.Option(help="Column of times, numbers or keys. Default: the event time, or by type."),
@@ -46,18 +48,20 @@ def watch(  # noqa: PLR0913  # the options of a command line
 ) -> None:
     """Show a pipeline's newest rows and a plot of them."""
     from tidemill.cli.watch_frame import Watched
-    from tidemill.ledger.newest_rows import Wanted
+    from tidemill.ledger.newest_rows import FOLDER, Wanted
 
     invocation = invocation_of(context)
     plane, resolved = invocation.control_plane(), invocation.pipeline(pipeline)
     screen, pause = console(), _duration(every)
-    tables = [sink.table for sink in resolved.spec.delta_sinks]
+    folders = {sink.files.path: sink.files for sink in resolved.spec.sinks if sink.files is not None}
+    tables = [sink.table for sink in resolved.spec.delta_sinks] + [FOLDER + path for path in folders]
     if table is not None and table not in tables:
         raise typer.BadParameter(f"--table: {pipeline} writes {', '.join(tables) or 'no table'}")
     chosen = table or next(iter(tables), None)
     points = max(1, min(MOST_POINTS, screen.width - AXIS_CELLS))
     times = [stream.event_time.column for stream in resolved.spec.streams.values() if stream.event_time]
-    watched = Watched(plane, pipeline, chosen, Wanted(x, y, next(iter(times), None), rows, points))
+    wanted = Wanted(x, y, next(iter(times), None), rows, points)
+    watched = Watched(plane, pipeline, chosen, wanted, folders)
     if once:
         watched.look()
         screen.print(watched.frame())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tidemill.cli.output import table
@@ -16,6 +17,7 @@ from tidemill.spec.readable import plain
 if TYPE_CHECKING:
     from tidemill.checkpoint.query_report import QueryReport
     from tidemill.control.plane import ControlPlane
+    from tidemill.spec.sinks import FilesSink
 
 # Lines of a plot over time, and cells of the longest bar of a plot by key.
 PLOT_LINES = 8
@@ -36,9 +38,18 @@ class Watched:
         pipeline: Its name.
         table: One of its tables; None if it has none.
         wanted: What is shown of the table.
+        folders: Its files sinks by their `path`.
     """
 
-    def __init__(self, plane: ControlPlane, pipeline: str, table: str | None, wanted: Wanted) -> None:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        pipeline: str,
+        table: str | None,
+        wanted: Wanted,
+        folders: Mapping[str, FilesSink] = MappingProxyType({}),
+    ) -> None:
+        self._folders = folders
         self._plane = plane
         self._pipeline = pipeline
         self._table = table
@@ -73,7 +84,7 @@ class Watched:
         if version is None or (self._view is not None and version == self._view.version):
             return self._view
         began = time.monotonic()
-        view = view_table(self._plane.layout, self._table, self._wanted)
+        view = view_table(self._plane.layout, self._table, self._wanted, self._folders)
         now = time.monotonic()
         self._read_again_at = now + REST_AFTER_READING * (now - began)
         return view

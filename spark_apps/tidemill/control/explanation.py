@@ -169,6 +169,7 @@ def _progress(status: Status, now: datetime) -> Iterator[str]:
             (status.rows, "rows"),
             (status.quarantined_rows, "rows set aside"),
             (status.late_rows, "rows too late"),
+            (status.no_event_time_rows, "rows without an event time"),
         )
         if number
     ]

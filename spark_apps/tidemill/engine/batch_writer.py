@@ -21,6 +21,7 @@ from tidemill.engine.sink_times import SinkTimes
 from tidemill.engine.state_operators import StateOperators, late_rows
 from tidemill.ledger.entry import ExpectationCounts, LedgerEntry
 from tidemill.names import ASIDE_OUTPUTS, LATE_OUTPUT, QUARANTINE_OUTPUT
+from tidemill.payload.untimed_rows import UntimedRows
 from tidemill.sinks.batch_commit import BatchCommit, Staged, Written
 from tidemill.storage.parquet_part import PartFile
 
@@ -30,8 +31,9 @@ SHOWN_OFFSETS = 300
 
 @dataclass(frozen=True)
 class BatchResult:
-    """What one batch wrote, by output, and how many records it rejected, or left out as late.
+    """What one batch wrote, by output, and how many records it rejected, or left out.
 
+    Left out are `late` rows and, where windows drop them, rows without an event time (`no_event_time`).
     `expectations` has the counts of each table that was written and has some, `times` says how long it was
     at each output.
     """
@@ -42,6 +44,7 @@ class BatchResult:
     late: int = 0
     expectations: Mapping[str, ExpectationCounts] = field(default_factory=dict)
     times: SinkTimes = field(default_factory=SinkTimes)
+    no_event_time: int = 0
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,8 @@ class BatchWriter:
         self.discovery: Discovery | None = None
         # Records that batches leave out, because the transform fails at them.
         self.poison: Sequence[PoisonRecord] = ()
+        # Counts the rows without an event time; None where no window drops them.
+        self.untimed: UntimedRows | None = None
         # Spark repeats a batch only as the first one of a query.
         self._may_be_repeated = True
 
@@ -143,15 +148,24 @@ class BatchWriter:
             rejected = aside.get(QUARANTINE_OUTPUT, Written(False, 0))
             late += aside.get(LATE_OUTPUT, Written(False, 0)).rows or 0
             # 4.
-            complete = entry.model_copy(update={"quarantined_rows": rejected.rows, "late_rows": late})
+            untimed = None if self.untimed is None else self.untimed.rows
+            counts = {"quarantined_rows": rejected.rows, "late_rows": late, "no_event_time_rows": untimed}
+            complete = entry.model_copy(update=counts)
             for name, commit in read.staged.items():
                 own = _with_counts(complete, read.checked.get(name))
                 with read.times.at(name):
                     written[name] = commit(BatchCommit.of(own, name))
         is_new = any(output.committed for output in written.values())
         quarantined = (rejected.rows or 0) if rejected.committed else 0
-        counts = {name: read.checked[name].counts for name in read.staged if name in read.checked}
-        return BatchResult(entry.batch_id, written, quarantined, late if is_new else 0, counts, read.times)
+        return BatchResult(
+            entry.batch_id,
+            written,
+            quarantined,
+            late if is_new else 0,
+            {name: read.checked[name].counts for name in read.staged if name in read.checked},
+            read.times,
+            (untimed or 0) if is_new else 0,
+        )
 
     def _look(self, entry: LedgerEntry) -> dict[str, LedgerEntry]:
         """Entries of the batch that are committed, by output."""
@@ -182,6 +196,8 @@ class BatchWriter:
         """
         for aside in self._asides:
             aside.forget()
+        if self.untimed is not None:
+            self.untimed.forget()
         if self.discovery is not None:
             self.discovery.forget()
         needed = stateful or any(aside.may_come for aside in self._asides)

@@ -103,7 +103,7 @@ class ChunkAttempt:
             self._tables.prepare(each, rows)
         spec = self._pipeline.spec
         with ExitStack() as cached:
-            if spec.rejects_records or spec.has_expectations:
+            if spec.rejects_records or spec.has_expectations or self._range.untimed is not None:
                 # Computed before anything is written, to know what is rejected.
                 rows = self._range.computed(files)
                 cached.callback(rows.unpersist)
@@ -118,7 +118,8 @@ class ChunkAttempt:
         self._step_done("quarantine_dropped")
         self._drop_late()
         counts = {name: one.counts for name, one in checked.items()}
-        return BatchResult(None, written, added, expectations=counts)
+        untimed = self._range.untimed or 0
+        return BatchResult(None, written, added, expectations=counts, no_event_time=untimed)
 
     def _files(self) -> Quarantine:
         path = self._tables.aside(QUARANTINE_OUTPUT)
@@ -173,5 +174,6 @@ class ChunkAttempt:
                 "tables_read": self._joined or None,
                 "source_schemas": self._discovery.identities,
                 "poison_records": self._range.poison_records,
+                "no_event_time_rows": self._range.untimed,
             }
         )

@@ -15,6 +15,7 @@ from tidemill import metrics
 from tidemill.checkpoint.query_report import QueryReport
 from tidemill.checkpoint.status import Status
 from tidemill.engine.lag import furthest_behind, lag_of
+from tidemill.engine.progress_times import moment_of
 from tidemill.metrics import Metric, Sample
 
 # Stateful operators whose state is told; a plan of ten joins has ten.
@@ -84,6 +85,7 @@ def _rows(facts: DriverFacts) -> Values:
     yield metrics.ROWS, status.rows
     yield metrics.QUARANTINED, status.quarantined_rows
     yield metrics.LATE, status.late_rows
+    yield metrics.NO_EVENT_TIME, status.no_event_time_rows
     for output, rows in sorted(status.rows_by_output.items()):
         yield metrics.OUTPUT_ROWS, rows, output
     for table, counts in sorted(status.expectation_violations.items()):
@@ -117,13 +119,13 @@ def _lag(facts: DriverFacts) -> Values:
 
 def _event_time(facts: DriverFacts) -> Values:
     yield metrics.WATERMARK, _seconds(facts.status.watermark)
-    began = _moment(facts.progress.get("timestamp"))
+    began = moment_of(facts.progress.get("timestamp"))
     times = facts.progress.get("eventTime", {})
     if began is None:
         return
     if facts.status.watermark is not None:
         yield metrics.WATERMARK_DELAY, (began - facts.status.watermark).total_seconds()
-    newest = _moment(times.get("max"))
+    newest = moment_of(times.get("max"))
     if newest is not None:
         yield metrics.EVENT_TIME_DELAY, (began - newest).total_seconds()
 
@@ -155,7 +157,3 @@ def _seconds(moment: datetime | None) -> float | None:
 
 def _of_milliseconds(milliseconds: float | None) -> float | None:
     return None if milliseconds is None else milliseconds / 1000
-
-
-def _moment(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.engine.outputs import Output
 from tidemill.engine.run_context import RunContext
-from tidemill.sinks.files_folder import Claim
+from tidemill.ledger.files_log import Claim
 from tidemill.sinks.files_sink import claim_folder, layout_of
 
 

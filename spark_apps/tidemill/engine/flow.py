@@ -27,6 +27,7 @@ from tidemill.payload.late_rows import LateRows
 from tidemill.payload.left_out import LeftOut
 from tidemill.payload.quarantine import Quarantine
 from tidemill.payload.typed_rows import typed_rows, undecoded
+from tidemill.payload.untimed_rows import UntimedRows
 from tidemill.sinks.table_columns import table_columns
 from tidemill.sources.joined_tables import read_tables
 from tidemill.spec.project import Pipeline
@@ -61,6 +62,7 @@ class Collectors:
         discovered: The columns of each stream that discovers them, by its name; takes what is found beside.
         left_out: Records that are not decoded, because the transform fails at them.
         file_columns: Take the names in the files of each stream, by its name.
+        untimed: Counts rows without an event time; None if they are not counted.
     """
 
     quarantine: Quarantine
@@ -68,13 +70,19 @@ class Collectors:
     discovered: Mapping[str, DiscoveredColumns] = field(default_factory=dict)
     left_out: LeftOut = field(default_factory=LeftOut)
     file_columns: Mapping[str, Accumulator[FileColumns]] = field(default_factory=dict)
+    untimed: UntimedRows | None = None
 
     def of_stream(self, name: str) -> Collectors:
         """For the one stream of this name."""
         found = {SOURCE_NAME: self.discovered[name]} if name in self.discovered else {}
         names = {SOURCE_NAME: self.file_columns[name]} if name in self.file_columns else {}
-        quarantine = replace(self.quarantine, stream=name)
-        return replace(self, quarantine=quarantine, discovered=found, file_columns=names)
+        return replace(
+            self,
+            quarantine=replace(self.quarantine, stream=name),
+            discovered=found,
+            file_columns=names,
+            untimed=None if self.untimed is None else replace(self.untimed, stream=name),
+        )
 
 
 def build_flow(
@@ -108,6 +116,10 @@ def build_flow(
 def decoded_rows(pipeline: Pipeline, records: DataFrame, collectors: Collectors) -> DataFrame:
     """What the transform is given of the one stream, lazily."""
     decoding = _decoding(pipeline, records, collectors)
+    event_time, untimed = pipeline.spec.event_time, collectors.untimed
+    if untimed is not None and event_time is not None:
+        door = decoding or undecoded(records.schema)
+        decoding = replace(door, stage=lambda rows: untimed.pass_on(door.stage(rows), event_time.column))
     return records if decoding is None else _decoded(records, decoding)
 
 

@@ -234,7 +234,8 @@ def _times(result: BatchResult) -> tuple[BatchTimes, ...]:
 def _aside(result: BatchResult) -> tuple[RowsAside, ...]:
     if result.batch_id is None:
         return ()
-    return (RowsAside(batch_id=result.batch_id, quarantined=result.quarantined, late=result.late),)
+    counts = {"late": result.late, "no_event_time": result.no_event_time}
+    return (RowsAside(batch_id=result.batch_id, quarantined=result.quarantined, **counts),)
 
 
 def _short(progress: dict[str, Any]) -> dict[str, Any]:

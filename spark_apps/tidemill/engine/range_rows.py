@@ -22,6 +22,7 @@ from tidemill.engine.quarantine_range import PLACE
 from tidemill.engine.record_failure import record_failure
 from tidemill.engine.record_offsets import offsets_of_times
 from tidemill.engine.sink_rows import SinkRows, sink_rows
+from tidemill.engine.untimed import has_windows, untimed_rows
 from tidemill.names import SOURCE_NAME
 from tidemill.payload.left_out import LeftOut, reason_of
 from tidemill.payload.quarantine import Quarantine
@@ -68,9 +69,13 @@ class RangeRows:
         self.left_out_before = 0
         self.start, self.end = plan.start_offsets, plan.end_offsets
         self._left_out = LeftOut()
+        # Rows without an event time are in no window, so a plan of a range of windows is not about them.
+        counts = plan.condition is None
+        self._untimed = untimed_rows(spark.sparkContext, pipeline) if counts else None
         self._files_read: frozenset[str] = frozenset()
         # The files to read; None for all.
         self._files: frozenset[str] | None = None
+        self._has_windows = False
 
     def find_records(self) -> None:
         """See that the source still has the records.
@@ -105,6 +110,11 @@ class RangeRows:
         """Those that are left out because the transform fails at them, as the ledger names them."""
         return tuple(sorted("-".join(map(str, place)) for place in self._left_out.reasons)) or None
 
+    @property
+    def untimed(self) -> int | None:
+        """Rows without an event time that windows dropped from the computed result; None if none can be."""
+        return self._untimed.rows if self._untimed is not None and self._has_windows else None
+
     def decoded(self, rejected: Quarantine) -> DataFrame:
         """The records."""
         past = Past(self.start, self.end, self._plan.source_version, self._plan.archive, self._files)
@@ -112,12 +122,16 @@ class RangeRows:
         if self._files_read:
             # Spark has listed the files by now, and reads exactly these: one that goes later is an error.
             check_files_there(self._pipeline, self._files_read, files_of(self._pipeline, records))
-        collectors = Collectors(rejected, None, self._discovery.columns, self._left_out)
+        collectors = Collectors(
+            rejected, None, self._discovery.columns, self._left_out, untimed=self._untimed
+        )
         return decoded_rows(self._pipeline, records, collectors)
 
     def result(self, rejected: Quarantine) -> DataFrame:
         """What the transform makes of those that take part."""
-        return flow_of(self._pipeline, {SOURCE_NAME: self._chosen(rejected)}, self._joined).frame
+        frame = flow_of(self._pipeline, {SOURCE_NAME: self._chosen(rejected)}, self._joined).frame
+        self._has_windows = has_windows(frame)
+        return frame
 
     def computed(self, rejected: Quarantine) -> DataFrame:
         """The same, computed and kept, without the records at which the transform fails.
@@ -129,6 +143,8 @@ class RangeRows:
         """
         while True:
             rejected.forget()
+            if self._untimed is not None:
+                self._untimed.forget()
             result = self.result(rejected).persist(StorageLevel.MEMORY_AND_DISK)
             try:
                 result.count()

@@ -22,6 +22,7 @@ from tidemill.checkpoint.status import DriverState, Status, write_status
 from tidemill.engine.batch_writer import BatchResult
 from tidemill.engine.lag import total_lag
 from tidemill.engine.lineage_sender import LineageSender
+from tidemill.engine.progress_times import moment_of
 from tidemill.engine.query_reporter import QueryReporter
 from tidemill.errors import TidemillError
 from tidemill.names import query_name
@@ -146,6 +147,7 @@ class Reporter(StreamingQueryListener):
             expectation_violations=_violations(self.status.expectation_violations, result),
             quarantined_rows=self.status.quarantined_rows + result.quarantined,
             late_rows=self.status.late_rows + result.late,
+            no_event_time_rows=self.status.no_event_time_rows + result.no_event_time,
         )
 
     def committed(self, result: BatchResult, commits: int) -> None:
@@ -211,7 +213,6 @@ class Reporter(StreamingQueryListener):
         self.heard_at = self._lived_at
 
     def _take_over(self, progress: dict[str, Any]) -> None:
-        watermark = progress.get("eventTime", {}).get("watermark")
         lag = total_lag(progress)
         milliseconds = progress.get("durationMs", {}).get("triggerExecution")
         running = self.status.state in ("starting", "running", "waiting")
@@ -222,7 +223,7 @@ class Reporter(StreamingQueryListener):
             else self.status.state,
             rows=self.status.rows + int(progress.get("numInputRows", 0)),
             batch_milliseconds=milliseconds,
-            watermark=watermark if watermark and not watermark.startswith("1970") else self.status.watermark,
+            watermark=_watermark(progress) or self.status.watermark,
             lag=lag,
             caught_up_at=_moment(progress) if lag == 0 else self.status.caught_up_at,
             error=None,
@@ -257,8 +258,13 @@ class Reporter(StreamingQueryListener):
 
 def _moment(progress: dict[str, Any]) -> datetime:
     """When the batch began: it knows of what its source had then."""
-    began = progress.get("timestamp")
-    return datetime.now(UTC) if began is None else datetime.fromisoformat(began)
+    return moment_of(progress.get("timestamp")) or datetime.now(UTC)
+
+
+def _watermark(progress: dict[str, Any]) -> datetime | None:
+    """Return the watermark; None before there is one."""
+    text = progress.get("eventTime", {}).get("watermark")
+    return None if not text or text.startswith("1970") else moment_of(text)
 
 
 def _violations(known: dict[str, dict[str, int]], result: BatchResult) -> dict[str, dict[str, int]]:

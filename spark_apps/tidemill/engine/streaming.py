@@ -30,6 +30,7 @@ from tidemill.engine.tables_read import TablesRead
 from tidemill.engine.task_watch import TaskWatch, work_of
 from tidemill.engine.turn import Waiting
 from tidemill.engine.unbatched import start_unbatched
+from tidemill.engine.untimed import has_windows, untimed_rows
 from tidemill.engine.warm_start import late_before, past_to_read, without_written
 from tidemill.ledger.quarantine_rows import offsets_between
 from tidemill.names import LATE_OUTPUT, QUARANTINE_OUTPUT, query_name
@@ -148,7 +149,10 @@ def start_query(
     discovery = discover(spark, run.store, pipeline, run.run_id, step_done)
     poison = known_poison(run)
     names = FileNamesReport(spark.sparkContext, pipeline)
-    collectors = Collectors(quarantine, late_rows, discovery.columns, left_out_of(poison), names.collected)
+    untimed = untimed_rows(spark.sparkContext, pipeline)
+    collectors = Collectors(
+        quarantine, late_rows, discovery.columns, left_out_of(poison), names.collected, untimed
+    )
     past = past_to_read(run)
     flow = checked_flow(run, read_streams(spark, pipeline, past=past), collectors, versions)
     flow = without_written(run, flow)
@@ -159,6 +163,7 @@ def start_query(
     writer = _batch_writer(spark, run, flow, asides, step_done)
     writer.discovery = discovery if discovery.columns else None
     writer.poison = poison
+    writer.untimed = untimed if has_windows(flow.frame) else None
     others = Waiting(run.store, pipeline.layout.turn(pipeline.name), run.drain)
 
     def on_result(result: BatchResult) -> None:

@@ -187,6 +187,8 @@ class LedgerEntry(BaseModel):
     `quarantined_rows` and `late_rows` are the batch's, the same in the entry of each of its outputs;
     `expectations` are of the rows of its own output; `set_aside` has, by output, a digest of the rows that
     they send to the quarantine, the same in each entry of the batch.
+    `no_event_time_rows` are rows that were read without an event time, where windows drop them; like the
+    former two, they are in no table.
     `plan` is the digest of a backfill's plan, `chunk` the number of its chunk, from 0.
     `published` names the attempt of a backfill whose staged rows the commit brought in, all at once.
     `tables_read` has the version of each table that the batch was joined with, by the source's name.
@@ -216,6 +218,7 @@ class LedgerEntry(BaseModel):
     rows: int | None = None
     quarantined_rows: int | None = None
     late_rows: int | None = None
+    no_event_time_rows: int | None = None
     expectations: ExpectationCounts | None = None
     set_aside: dict[str, str] | None = None
     poison_records: tuple[str, ...] | None = None

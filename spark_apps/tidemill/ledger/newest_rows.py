@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidemill.errors import UsageError
+from tidemill.ledger.files_log import read_files_log
 from tidemill.ledger.read import open_table
-from tidemill.ledger.table_query import run_query
+from tidemill.ledger.table_query import FILES, run_query
 from tidemill.names import LINEAGE_COLUMNS, Layout
 from tidemill.spec.near_key import near_key
 from tidemill.spec.readable import plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from tidemill.spec.sinks import FilesSink
 
 
 class Point(NamedTuple):
@@ -27,6 +32,9 @@ class Point(NamedTuple):
 
 # Rows that a plot is made of: enough for its sixty points, and some megabytes, however large the table is.
 DRAWN_ROWS = 100_000
+
+# Names of folders begin with it in the ledger, and where people name one of a pipeline's outputs.
+FOLDER = "files:"
 
 # Stands for the number of rows, where a table has no column of numbers.
 COUNT = "count(*)"
@@ -105,26 +113,38 @@ class Wanted:
 
 
 def table_version(layout: Layout, table: str) -> int | None:
-    """Newest version of a table; None if there is none yet."""
+    """Newest version of a table, or newest batch of a folder (`files:<path>`); None if there is none yet."""
+    if table.startswith(FOLDER):
+        log = read_files_log(layout, table.removeprefix(FOLDER))
+        return None if log is None else log.newest_batch
     found = open_table(layout.table(table))
     return None if found is None else found.version()
 
 
-def view_table(layout: Layout, table: str, wanted: Wanted) -> TableView:
-    """Read what is shown of a table that exists.
+def view_table(
+    layout: Layout, table: str, wanted: Wanted, folders: Mapping[str, FilesSink] = MappingProxyType({})
+) -> TableView:
+    """Read what is shown of a table, or a folder, that exists.
+
+    Args:
+        layout: Of the environment.
+        table: `<zone>/<table>`, or `files:<path>`.
+        wanted: What to show.
+        folders: Files sinks by their `path`.
 
     Raises:
         UsageError: TIDE-QUERY-005 for a column that does not exist, -006 for one that cannot be drawn.
     """
-    name = table.replace("/", ".")
-    axes = choose_axes(_schema(layout, table), wanted)
-    drawn = run_query(layout, _points_query(name, axes, wanted), wanted.points)
+    name = _in_query(table)
+    read = partial(run_query, layout, folders=folders)
+    axes = choose_axes(read(f"SELECT * FROM {name} LIMIT 0", 0).schema, wanted)  # noqa: S608
+    drawn = read(_points_query(name, axes, wanted), wanted.points)
     points = [Point(plain(row["x"]), row["y"]) for row in drawn.rows if isfinite(row["y"])]
     order = axes.y if not axes.is_ordered and axes.y != COUNT else axes.x
     text = f"SELECT * FROM {name} ORDER BY {quoted(order)} DESC NULLS LAST LIMIT {wanted.rows}"  # noqa: S608
-    newest = run_query(layout, text, wanted.rows)
+    newest = read(text, wanted.rows)
     return TableView(
-        newest.versions[name],
+        next(iter(newest.versions.values())),
         newest.columns,
         [[_cell(row[column]) for column in newest.columns] for row in newest.rows],
         axes,
@@ -191,9 +211,10 @@ def _cell(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else plain(value)
 
 
-def _schema(layout: Layout, table: str) -> pa.Schema:
-    text = f"SELECT * FROM {table.replace('/', '.')} LIMIT 0"  # noqa: S608
-    return run_query(layout, text, 0).schema
+def _in_query(table: str) -> str:
+    if table.startswith(FOLDER):
+        return FILES + quoted(table.removeprefix(FOLDER))
+    return table.replace("/", ".")
 
 
 def _kind(type_: pa.DataType) -> str:

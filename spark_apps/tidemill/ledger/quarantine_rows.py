@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tidemill.ledger.entry import Positions
 from tidemill.ledger.read import open_table
 from tidemill.names import TRANSFORM_FAILED
+from tidemill.storage.row_values import row_values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,7 +86,7 @@ def newest_of(parts: Iterable[pa.RecordBatch], limit: int) -> list[dict[str, Any
         rows = pa.concat_tables([*newest, pa.Table.from_batches([part])])
         # A copy: a slice would keep the part that it is cut from.
         newest = [rows.take(pc.sort_indices(rows, sort_keys=order)[:limit])]
-    return newest[0].to_pylist() if newest else []
+    return row_values(newest[0]) if newest else []
 
 
 def _parts_of(files: Sequence[ParquetFileFragment], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from tidemill.storage.object_stores import NO_ACCESS, Access
 from tidemill.storage.objects import open_objects
 from tidemill.storage.parquet_part import PartFile, write_part
+from tidemill.storage.row_values import row_values
 
 # Columns that say which record a row is of.
 PLACE = ["topic", "partition", "offset"]
@@ -152,7 +153,7 @@ def content_of(batches: Iterable[pa.RecordBatch], but: Collection[str]) -> str:
     """Digest of records, whatever batches they come in; `but` names columns that do not count."""
     rows = pa.Table.from_batches(batches)
     digest = hashlib.sha256()
-    for row in rows.drop_columns(list(but)).to_pylist():
+    for row in row_values(rows.drop_columns(list(but))):
         digest.update(repr(row).encode())
     return digest.hexdigest()
 

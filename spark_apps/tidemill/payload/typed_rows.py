@@ -20,6 +20,7 @@ from tidemill.payload.quarantine import Quarantine
 from tidemill.payload.rejections import kafka_records
 from tidemill.payload.source_columns import BATCH_TIME, HIDDEN_COLUMNS
 from tidemill.spec.project import Pipeline
+from tidemill.storage.row_values import row_values
 
 
 def typed_rows(
@@ -63,7 +64,7 @@ def undecoded(records: StructType) -> Decoding:
 
 def rows_as_records(rows: pa.RecordBatch, places: pa.Array) -> Mapping[str, pa.Array]:
     """Return quarantine columns of rows without a record: the row as JSON."""
-    taken = rows.take(places).to_pylist()
+    taken = row_values(rows.take(places))
     values = [json.dumps(row, default=str, ensure_ascii=False).encode() for row in taken]
     return {"value": pa.array(values, pa.binary())}
 

@@ -72,7 +72,8 @@ def adding_files(parts: Sequence[PartFile], commit: BatchCommit, now: int) -> by
     # With a time: a table that forgets old transactions would forget one without at once.
     transaction = {"appId": commit.app_id, "version": commit.batch_id, "lastUpdated": now}
     actions = [{"commitInfo": info}, *({"add": _added(part, now)} for part in parts), {"txn": transaction}]
-    return "".join(json.dumps(action) + "\n" for action in actions).encode()
+    # Not escaped, because deltalake 1.6 decodes escaped characters beyond U+1FFFF as others, also in bounds.
+    return "".join(json.dumps(action, ensure_ascii=False) + "\n" for action in actions).encode()
 
 
 def _added(part: PartFile, now: int) -> dict[str, Any]:

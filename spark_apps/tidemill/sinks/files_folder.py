@@ -10,29 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict
-
 from tidemill.errors import GateRefusedError
-
-
-class Claim(BaseModel):
-    """A pipeline's word that a folder is its own, kept in the folder by the first driver of a generation.
-
-    Args:
-        root: Storage root of the pipeline: its name alone would be the same elsewhere.
-        pipeline: Its name.
-        generation: Of its checkpoint.
-        after_batch: Newest batch of the checkpoint then; -1 for none.
-        layout: Format, partitions and columns of the files.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    root: str
-    pipeline: str
-    generation: str
-    after_batch: int
-    layout: str
+from tidemill.ledger.files_log import Claim
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.errors import DataError
+from tidemill.ledger.files_log import CLAIMS, LOG, Claim
+from tidemill.sinks.empty_partitions import refusing_empty_texts, without_empty_texts
 from tidemill.sinks.files_folder import (
-    Claim,
     FilesFolder,
     check_folder_is_ours,
     entries_before,
@@ -25,8 +26,6 @@ from tidemill.sinks.files_folder import (
 )
 from tidemill.spec.sinks import FilesSink
 
-_LOG = "_spark_metadata"
-_CLAIMS = "_tidemill_owner"
 # An entry of Spark's log without files: its version alone.
 _NOTHING = "v1"
 _INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
@@ -104,11 +103,15 @@ def claim_folder(spark: SparkSession, path: str, mine: Claim) -> None:
     began_after = min(claim.after_batch for claim in found.claims)
     if found.newest_batch <= began_after:
         for entry in entries_before(began_after, int(str(spark.conf.get(_INTERVAL)))):
-            store.write(f"{_LOG}/{entry}", _NOTHING)
+            store.write(f"{LOG}/{entry}", _NOTHING)
 
 
 def write_files(frame: DataFrame, sink: FilesSink, path: str, batch_id: int) -> None:
-    """Write a batch, unless the log has it."""
+    """Write a batch, unless the log has it.
+
+    Raises:
+        DataError: TIDE-SINK-020.
+    """
     session: Any = frame.sparkSession
     jvm = session._jvm
     spark_sink = getattr(jvm, f"{_SPARK}.streaming.sinks.FileStreamSink")(
@@ -118,7 +121,9 @@ def write_files(frame: DataFrame, sink: FilesSink, path: str, batch_id: int) -> 
         jvm.PythonUtils.toSeq(list(sink.partition_by)),
         jvm.PythonUtils.toScalaMap(dict(sink.options)),
     )
-    spark_sink.addBatch(batch_id, frame._jdf)
+    rows = without_empty_texts(frame, sink.partition_by)
+    with refusing_empty_texts(path):
+        spark_sink.addBatch(batch_id, rows._jdf)
 
 
 def _format(session: Any, sink: FilesSink) -> Any:
@@ -132,7 +137,7 @@ def _identity(claim: Claim) -> str:
 
 
 def _place(claim: Claim) -> str:
-    return f"{_CLAIMS}/{_identity(claim)}.json"
+    return f"{CLAIMS}/{_identity(claim)}.json"
 
 
 class _Folder:
@@ -147,7 +152,7 @@ class _Folder:
     def look(self) -> FilesFolder:
         """What is there."""
         names = self._names("")
-        batches = [name.partition(".")[0] for name in self._names(_LOG)]
+        batches = [name.partition(".")[0] for name in self._names(LOG)]
         return FilesFolder(
             self._path,
             self._claims(),
@@ -169,10 +174,10 @@ class _Folder:
 
     def _claims(self) -> Sequence[Claim]:
         claims = []
-        for name in self._names(_CLAIMS):
+        for name in self._names(CLAIMS):
             if name.startswith(".") or not name.endswith(".json"):
                 continue
-            stream = self._files.open(self._at(f"{_CLAIMS}/{name}"))
+            stream = self._files.open(self._at(f"{CLAIMS}/{name}"))
             try:
                 claims.append(Claim.model_validate_json(bytes(stream.readAllBytes())))
             except ValidationError:

@@ -25,6 +25,7 @@ from tidemill.ledger.entry import LedgerEntry
 from tidemill.ledger.lost_race import Race
 from tidemill.ledger.read import read_ledger
 from tidemill.sinks.batch_commit import Written
+from tidemill.sinks.empty_partitions import refusing_empty_texts, without_empty_texts
 from tidemill.sinks.spark_writer import create_table, merge_on
 from tidemill.sinks.table_log import TableLog
 from tidemill.spec.sinks import DeltaSink
@@ -92,7 +93,8 @@ def replace_rows(
     lacking = target.log.check_columns(target.columns, target.sink.adds_columns)
     entry = entry.model_copy(update={"columns_added": lacking or None})
     writer = (
-        rows.write.format("delta")
+        without_empty_texts(rows, target.sink.partition_by)
+        .write.format("delta")
         .mode("overwrite")
         .options(**target.sink.options)
         .option("mergeSchema", bool(lacking))
@@ -109,7 +111,8 @@ def replace_rows(
         writer.save(target.log.path)
 
     try:
-        _until_committed(write, target.log, target.turn)
+        with refusing_empty_texts(target.log.path):
+            _until_committed(write, target.log, target.turn)
     except (PySparkException, Py4JJavaError) as error:
         if "DELTA_REPLACE_WHERE_MISMATCH" in str(error):
             raise _outside(target, condition) from error

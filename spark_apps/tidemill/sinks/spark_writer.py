@@ -17,6 +17,9 @@ from tidemill.errors import DataError
 from tidemill.sinks.apply_changes import changed_history, merge_newer, newest_changes
 from tidemill.sinks.batch_commit import BatchCommit, Staged, StepDone, Written, nothing_more
 from tidemill.sinks.change_rows import VALID_FROM, change_rows, check_sequence
+from tidemill.sinks.empty_partitions import refusing_empty_texts, without_empty_texts
+from tidemill.sinks.nesting import check_levels
+from tidemill.sinks.table_columns import table_columns
 from tidemill.sinks.table_log import TableLog
 from tidemill.spec.sinks import DeltaSink
 
@@ -69,15 +72,16 @@ class SparkWriter:
 
     def stage(self, frame: DataFrame) -> Staged:
         """Make the table, refuse other columns and what a merge cannot decide."""
-        rows = change_rows(frame, self.sink)
+        rows = without_empty_texts(change_rows(frame, self.sink), self.sink.partition_by)
         if self.log.refresh() is None:
             create_table(rows, self.log, self.sink)
             self.log.refresh()
         lacking = self.log.check_columns(self.arrow_schema, self.sink.adds_columns)
-        if self.sink.mode == "merge":
-            check_keys(rows, self.log.path, self.sink.key)
-        elif self.sink.merges:
-            check_sequence(rows, self.log.path, self.sink)
+        with refusing_empty_texts(self.log.path):
+            if self.sink.mode == "merge":
+                check_keys(rows, self.log.path, self.sink.key)
+            elif self.sink.merges:
+                check_sequence(rows, self.log.path, self.sink)
         return partial(self.commit, rows, lacking)
 
     def commit(self, frame: DataFrame, lacking: tuple[str, ...], wanted: BatchCommit) -> Written:
@@ -89,10 +93,11 @@ class SparkWriter:
             wanted: The batch.
         """
         commit = wanted.adding(lacking)
-        if self.sink.merges:
-            self._merge(frame, commit)
-        else:
-            self._save(frame, commit)
+        with refusing_empty_texts(self.log.path):
+            if self.sink.merges:
+                self._merge(frame, commit)
+            else:
+                self._save(frame, commit)
         self.step_done("committed")
         found = self.log.look(commit)
         if found is None or found.entry != commit.entry:
@@ -134,6 +139,7 @@ def create_table(frame: DataFrame, log: TableLog, sink: DeltaSink) -> None:
     Of racing creators one wins and the others go on with its table. What one left that was killed before its
     first commit is cleared away: to Delta a folder with anything in it is a table, and then none is there.
     """
+    check_levels(table_columns(frame.schema), log.path)
     builder = DeltaTable.createIfNotExists(frame.sparkSession).location(log.path)
     for name, value in log.properties.items():
         builder = builder.property(name, value)

@@ -24,6 +24,7 @@ from tidemill.sinks.batch_commit import BatchCommit, Written
 from tidemill.sinks.commit_file import adding_files
 from tidemill.sinks.library_commit import add_files, is_for_library
 from tidemill.sinks.log_view import LogView, open_view
+from tidemill.sinks.nesting import check_levels
 from tidemill.sinks.repeated_batch import check_transaction, newest_own, same_batch, stands, taken_back
 from tidemill.sinks.row_rules import row_rules
 from tidemill.storage.access import access_to
@@ -84,6 +85,7 @@ class TableLog:
 
     def create(self, schema: pa.Schema) -> None:
         """Create the table unless it exists; of racing creators one wins and all go on with its table."""
+        check_levels(schema, self.path)
         if self.refresh() is None:
             DeltaTable.create(
                 self.path,
@@ -158,8 +160,10 @@ class TableLog:
             Those that it lacks, by their paths.
 
         Raises:
-            DataError: TIDE-SINK-001, naming each column that differs. Nothing was written.
+            DataError: TIDE-SINK-001, naming each column that differs; TIDE-SINK-021, if a column is nested
+                too deep. Nothing was written.
         """
+        check_levels(expected, self.path)
         if self._view is None:
             return ()
         changes = column_changes(self._view.schema, Schema.from_arrow(expected))

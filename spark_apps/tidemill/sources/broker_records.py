@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -91,7 +90,8 @@ def _row(message: Message) -> dict[str, Any]:
         "kafka_topic": message.topic(),
         "kafka_partition": message.partition(),
         "kafka_offset": message.offset(),
-        "kafka_timestamp": datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC),
+        # In microseconds: a producer may send a time that Python's datetime does not hold.
+        "kafka_timestamp": message.timestamp()[1] * 1000,
         "kafka_headers": [{"key": name, "value": value} for name, value in headers] if headers else None,
     }
 

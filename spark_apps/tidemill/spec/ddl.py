@@ -38,15 +38,26 @@ def split_columns(ddl: str) -> dict[str, str]:
         ValueError: What is wrong.
     """
     columns: dict[str, str] = {}
+    known: set[str] = set()
     for part in split_parts(ddl):
         match = re.match(r"\s*(?:`([^`]+)`|(\w+))(?:\s*:\s*|\s+)(\S.*?)\s*$", part, re.DOTALL)
         if match is None:
             raise ValueError(f"each column is `name type`; this is not: {part.strip()[:60]!a}")
         name = match.group(1) or match.group(2)
-        if name.lower() in (known.lower() for known in columns):
+        if name.lower() in known:
             raise ValueError(f"the column {name!a} stands twice")
+        known.add(name.lower())
         columns[name] = match.group(3)
     return columns
+
+
+def levels_of(kind: str) -> int:
+    """Return how many levels of structs, arrays and maps a type has; of DDL, or of Arrow as text."""
+    deepest = depth = 0
+    for character in re.sub(r"`[^`]*`", "", kind):
+        depth += (character == "<") - (character == ">")
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def split_parts(ddl: str) -> list[str]:

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from tidemill.spec.location import Folder
 from tidemill.spec.options import FilesOptions
 from tidemill.spec.strict import Strict
-from tidemill.spec.text import Expression
+from tidemill.spec.text import ColumnList, Expression
 from tidemill.spec.units import Count, Duration, DurationOrOff, Size
 
 # What becomes of a file that was read.
@@ -82,11 +82,12 @@ class FilesSource(Strict):
         description="Format of every file. With a `payload`, its format is the files' format. A file whose "
         "name ends with .gz, .bz2, .xz, .zst, .deflate or .zlib is decompressed.",
     )
-    schema_: Expression | None = Field(
+    schema_: ColumnList | None = Field(
         None,
         alias="schema",
-        description="Columns as Spark DDL, e.g. `device string, signal double`. They stay as they are. "
-        "`schema_evolution` discovers them instead, and `payload` takes them from a file in conf/schemas.",
+        description="Columns as Spark DDL, e.g. `device string, signal double`, in at most 200,000 "
+        "characters. They stay as they are. `schema_evolution` discovers them instead, and `payload` takes "
+        "them from a file in conf/schemas.",
     )
     schema_evolution: Evolution | None = Field(
         None,

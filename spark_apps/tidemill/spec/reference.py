@@ -46,6 +46,10 @@ Durations are a number and a unit (`10 minutes`, `30s`, `1.5h`), sizes too (`200
 are derived from names and never written. A path of data is relative to the storage root or a URI
 (`abfss://…`, `s3a://…`, `file:///…`) and never climbs out of its folder.
 
+Limits, in characters: a file 262,144, the `schema` of a files source 200,000, another condition, expression
+or address 10,000, a sentence 500, a name 100. A column of a table holds at most 30 structs, arrays and maps
+in each other, because deltalake cannot open deeper ones.
+
 A payload says how the records of a topic become rows; one that does not fit goes to the quarantine with the
 reason, or stops the pipeline (`on_invalid`):
 

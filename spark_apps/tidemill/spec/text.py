@@ -16,6 +16,9 @@ from pydantic import AfterValidator, Field
 MAX_NAME = 100
 MAX_SENTENCE = 500
 MAX_EXPRESSION = 10_000
+# Columns as DDL, which programs write, too: about 8,000 columns. Must stay below the limit of a conf file
+# (yaml_file.py), so that the message names the key.
+MAX_COLUMNS = 200_000
 
 # Kafka's own rule (Topic.LEGAL_CHARS, 249 at most), and what Azure allows for an event hub.
 TOPIC_PATTERN = r"^[a-zA-Z0-9._-]{1,249}$"
@@ -64,6 +67,7 @@ def _no_special_topic(topic: str) -> str:
 Sentence = Annotated[str, Field(max_length=MAX_SENTENCE), AfterValidator(_one_line)]
 Line = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_one_line)]
 Expression = Annotated[str, Field(min_length=1, max_length=MAX_EXPRESSION), AfterValidator(_printable)]
+ColumnList = Annotated[str, Field(min_length=1, max_length=MAX_COLUMNS), AfterValidator(_printable)]
 Topic = Annotated[str, Field(pattern=TOPIC_PATTERN), AfterValidator(_no_special_topic)]
 Servers = Annotated[str, Field(pattern=SERVERS_PATTERN, max_length=MAX_EXPRESSION)]
 SecretName = Annotated[str, Field(pattern=REFERENCE_PATTERN)]

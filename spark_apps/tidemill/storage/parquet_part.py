@@ -10,10 +10,11 @@ import io
 import itertools
 import json
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 import obstore
@@ -26,10 +27,17 @@ from tidemill.storage.objects import open_objects
 
 # Delta indexes the first 32 columns by default (delta.dataSkippingNumIndexedCols).
 INDEXED_COLUMNS = 32
-# Digits of a decimal that a JSON number read as a double keeps; bounds of wider columns would be wrong.
-EXACT_DIGITS = 15
 # Longest text kept as a minimum or maximum, in characters, as Delta's own writer cuts it.
 INDEXED_TEXT_CHARACTERS = 32
+_LAST_CHARACTER = "\U0010ffff"
+
+# Days of 0001-01-01 and 9999-12-31: years beyond have no form in Delta's format that every reader parses.
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # local times have no zone
+_FIRST_DAY = date.min.toordinal() - _EPOCH.toordinal()
+_LAST_DAY = date.max.toordinal() - _EPOCH.toordinal()
+# In microseconds.
+_DAY = 86_400_000_000
+_TICK = {"s": 1000, "ms": 1000, "us": 1}
 
 
 @dataclass(frozen=True)
@@ -66,15 +74,16 @@ def write_part(
     first = next(rows, None)
     if first is None:
         return None
-    unbounded: set[str] = set()
+    values = _Values(schema)
     with obstore.open_writer(store, name) as target:
         upload = _Upload(target)
         with pq.ParquetWriter(upload, schema, compression="snappy") as writer:
             for batch in itertools.chain([first], rows):
-                unbounded |= _columns_with_nan(batch)
-                writer.write_batch(_as_schema(batch, schema))
+                values.see(written := _as_schema(batch, schema))
+                writer.write_batch(written)
     metadata = writer.writer.metadata
-    return PartFile(name, upload.size, metadata.num_rows, json.dumps(statistics(metadata, schema, unbounded)))
+    found = statistics(metadata, schema, values.nan, values.texts)
+    return PartFile(name, upload.size, metadata.num_rows, _as_json(found))
 
 
 class _Upload(io.RawIOBase):
@@ -93,42 +102,67 @@ class _Upload(io.RawIOBase):
         return len(data)
 
 
+class _Values:
+    """The facts about the values of a file that Parquet's footer does not hold.
+
+    Args:
+        schema: Columns of the file.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        indexed = list(schema)[:INDEXED_COLUMNS]
+        self._floats = [field.name for field in indexed if _is_float(field.type)]
+        self._texts = [field.name for field in indexed if _is_text(field.type)]
+        # Float columns with a NaN: Spark sorts it above all numbers, and the footer leaves it out.
+        self.nan: set[str] = set()
+        # Minimum and maximum of text columns: the footer has none longer than 4 KiB.
+        self.texts: dict[str, tuple[bytes, bytes]] = {}
+
+    def see(self, batch: pa.RecordBatch) -> None:
+        """Take note of the next rows of the file."""
+        self.nan |= {name for name in self._floats if pc.any(pc.is_nan(batch.column(name))).as_py()}
+        for name in self._texts:
+            low, high = pc.min_max(batch.column(name)).values()
+            if low.is_valid:
+                found = (bound.as_buffer().to_pybytes() for bound in (low, high))
+                known = [*found, *self.texts.get(name, ())]
+                self.texts[name] = min(known), max(known)
+
+
 def statistics(
-    metadata: pq.FileMetaData, schema: pa.Schema, unbounded: Collection[str] = ()
+    metadata: pq.FileMetaData,
+    schema: pa.Schema,
+    nan: Collection[str] = (),
+    texts: Mapping[str, tuple[bytes, bytes]] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Delta's statistics of one file, from the Parquet footer's own; no bounds for `unbounded` columns."""
-    result: dict[str, Any] = {
-        "numRecords": metadata.num_rows,
-        "minValues": {},
-        "maxValues": {},
-        "nullCount": {},
-    }
+    """Return Delta's statistics of one file, from the Parquet footer.
+
+    A bound that Delta's JSON format cannot hold is left out, so that statistics never fail a write and never
+    exclude a row that is there. With one minimum left out, all are, and likewise maximums, because
+    deltalake 1.6 reads a missing bound next to others as null: a filter on its column then finds no row.
+
+    Args:
+        metadata: The footer.
+        schema: Columns of the file.
+        nan: Float columns with a NaN, which have no maximum.
+        texts: Minimum and maximum of text columns.
+    """
+    counts: dict[str, int] = {}
+    lows: dict[str, Any] = {}
+    highs: dict[str, Any] = {}
     leaves = _leaves(metadata)
     for field in list(schema)[:INDEXED_COLUMNS]:
-        if field.name not in leaves:
+        parts = _parts(metadata, leaves.get(field.name))
+        if parts is None:
             continue
-        columns = [
-            metadata.row_group(group).column(leaves[field.name]) for group in range(metadata.num_row_groups)
-        ]
-        parts = [column.statistics for column in columns]
-        if any(part is None or not part.has_null_count for part in parts):
-            continue
-        result["nullCount"][field.name] = sum(part.null_count for part in parts)
-        bounded = [part for part in parts if part.has_min_max]
-        # A row group of nulls has no bounds and needs none; any other without bounds makes all unknown.
-        if (
-            bounded
-            and field.name not in unbounded
-            and all(part.has_min_max or part.num_values == 0 for part in parts)
-        ):
-            _put_bounds(result, field, min(p.min for p in bounded), max(p.max for p in bounded))
-    return result
-
-
-def _columns_with_nan(batch: pa.RecordBatch) -> set[str]:
-    """Float columns with a NaN: Spark sorts it above all numbers, Parquet's footer leaves it out."""
-    floats = (field.name for field in batch.schema if pa.types.is_floating(field.type))
-    return {name for name in floats if pc.any(pc.is_nan(batch.column(name))).as_py()}
+        counts[field.name] = sum(part.null_count for part in parts)
+        if _has_bounds(field.type) and any(part.num_values for part in parts):
+            low, high = texts[field.name] if field.name in texts else _stored(field.type, parts)
+            lows[field.name] = _bound(field.type, low, _text_minimum)
+            highs[field.name] = None if field.name in nan else _bound(field.type, high, _text_maximum)
+    bounds = {"minValues": lows, "maxValues": highs}
+    exact = {name: values for name, values in bounds.items() if None not in values.values()}
+    return {"numRecords": metadata.num_rows, **exact, "nullCount": counts}
 
 
 def _leaves(metadata: pq.FileMetaData) -> dict[str, int]:
@@ -140,31 +174,102 @@ def _leaves(metadata: pq.FileMetaData) -> dict[str, int]:
     return {path: index for index, path in enumerate(paths) if "." not in path}
 
 
-def _put_bounds(result: dict[str, Any], field: pa.Field, low: Any, high: Any) -> None:
-    if pa.types.is_binary(field.type) or pa.types.is_boolean(field.type):
-        return
-    if pa.types.is_decimal(field.type) and field.type.precision > EXACT_DIGITS:
-        return
-    if isinstance(low, float) and not (math.isfinite(low) and math.isfinite(high)):
-        return
-    if isinstance(low, str):
-        if len(high) > INDEXED_TEXT_CHARACTERS:
-            # Cut text sorts before the value it was cut from, so a cut maximum needs one last character
-            # that sorts after everything.
-            high = high[:INDEXED_TEXT_CHARACTERS] + "\U0010ffff"
-        low = low[:INDEXED_TEXT_CHARACTERS]
-    result["minValues"][field.name] = _as_json(low)
-    result["maxValues"][field.name] = _as_json(high)
+def _parts(metadata: pq.FileMetaData, leaf: int | None) -> list[pq.Statistics] | None:
+    """Return a column's statistics of each row group; None if one has none, or the column is nested."""
+    if leaf is None:
+        return None
+    columns = (metadata.row_group(group).column(leaf) for group in range(metadata.num_row_groups))
+    parts = [column.statistics for column in columns]
+    return None if any(part is None or not part.has_null_count for part in parts) else parts
 
 
-def _as_json(value: Any) -> Any:
-    if isinstance(value, datetime):
-        # One without a zone is a local time (timestamp_ntz) and stays as it is.
-        moment = value if value.tzinfo is None else value.astimezone(UTC)
-        return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
-    if isinstance(value, Decimal):
-        return float(value)
-    return value.isoformat() if isinstance(value, date) else value
+def _has_bounds(kind: pa.DataType) -> bool:
+    """Return True if Delta's statistics have bounds of columns of this type."""
+    other = (
+        *(pa.types.is_boolean, pa.types.is_signed_integer, pa.types.is_decimal),
+        *(pa.types.is_date32, pa.types.is_timestamp),
+    )
+    return _is_float(kind) or _is_text(kind) or any(is_kind(kind) for is_kind in other)
+
+
+def _is_float(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_float32(kind) or pa.types.is_float64(kind))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _stored(kind: pa.DataType, parts: Sequence[pq.Statistics]) -> tuple[Any, Any]:
+    """Return minimum and maximum as Parquet stores them; Python's types do not hold all of Arrow's values."""
+    # A row group of nulls has no bounds and needs none; any other without bounds makes all unknown.
+    if not all(part.has_min_max or part.num_values == 0 for part in parts):
+        return None, None
+    bounded = [part for part in parts if part.has_min_max]
+    if pa.types.is_decimal(kind):
+        return min(part.min for part in bounded), max(part.max for part in bounded)
+    return min(part.min_raw for part in bounded), max(part.max_raw for part in bounded)
+
+
+def _bound(kind: pa.DataType, stored: Any, cut: Callable[[bytes], str | None]) -> Any:
+    """Return one bound as a value of JSON; None if JSON or Delta's format does not have it."""
+    if stored is None or (isinstance(stored, float) and not math.isfinite(stored)):
+        return None
+    if _is_text(kind):
+        return cut(stored)
+    if pa.types.is_date32(kind):
+        return _day(stored)
+    return _moment(stored, kind) if pa.types.is_timestamp(kind) else stored
+
+
+def _text_minimum(content: bytes) -> str | None:
+    text = _text(content)
+    return None if text is None else text[:INDEXED_TEXT_CHARACTERS]
+
+
+def _text_maximum(content: bytes) -> str | None:
+    """Return the text, or a shorter one that sorts after it."""
+    text = _text(content)
+    if text is None or len(text) <= INDEXED_TEXT_CHARACTERS:
+        return text
+    # Cut text sorts before the value it was cut from, so a cut maximum needs one last character that sorts
+    # after the one in its place.
+    if text[INDEXED_TEXT_CHARACTERS] == _LAST_CHARACTER:
+        return None
+    return text[:INDEXED_TEXT_CHARACTERS] + _LAST_CHARACTER
+
+
+def _text(content: bytes) -> str | None:
+    """Return the text; None if it is not UTF-8, as Spark's may be that were cast from binary."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _day(days: int) -> str | None:
+    moment = _EPOCH + timedelta(days=days) if _FIRST_DAY <= days <= _LAST_DAY else None
+    return None if moment is None else moment.date().isoformat()
+
+
+def _moment(ticks: int, kind: pa.TimestampType) -> str | None:
+    # Parquet has no seconds: Arrow writes them as milliseconds.
+    microseconds, rest = divmod(ticks, 1000) if kind.unit == "ns" else (ticks * _TICK[kind.unit], 0)
+    if rest or not _FIRST_DAY <= microseconds // _DAY <= _LAST_DAY:
+        return None
+    text = (_EPOCH + timedelta(microseconds=microseconds)).isoformat(timespec="microseconds")
+    # A timestamp without a zone is a local time (timestamp_ntz) and stays as it is.
+    return text if kind.tz is None else f"{text}Z"
+
+
+def _as_json(value: Any) -> str:
+    """Return the JSON text, with all digits of a decimal, which a float would round.
+
+    Characters stay as they are, because deltalake 1.6 decodes escaped ones beyond U+1FFFF as others.
+    """
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_as_json(name)}: {_as_json(part)}" for name, part in value.items()) + "}"
+    return format(value, "f") if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
 
 
 def _as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -67,6 +67,21 @@ def test_each_sink_tells_its_writer_the_reason_and_the_guarantee(
     assert console["kind"] == "console"
 
 
+def test_the_plan_warns_of_texts_that_a_partition_cannot_hold(
+    tidemill: CommandLine, project: ConfProject
+) -> None:
+    project.replace(
+        "  - delta: {table: bronze/orders}",
+        "  - delta: {table: bronze/orders, partition_by: [kafka_partition]}\n"
+        "  - delta: {table: bronze/named, partition_by: [id, kafka_topic]}\n"
+        "  - files: {path: out, format: json, partition_by: [kafka_topic]}\n",
+    )
+    numbers, table, files = tidemill.json("plan", "orders")["sinks"]
+    assert "warning" not in numbers
+    assert table["warning"].startswith("an empty text in id, kafka_topic stops the pipeline (TIDE-SINK-020)")
+    assert files["warning"].startswith("an empty text in kafka_topic ")
+
+
 def test_of_a_source_that_cannot_be_read_again_nothing_is_promised(
     tidemill: CommandLine, project: ConfProject
 ) -> None:

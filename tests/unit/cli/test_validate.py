@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.command_line import CommandLine
 from tests.support.conf_project import PIPELINE, ConfProject
+from tidemill.spec.nesting import MAX_LEVELS
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -22,7 +23,7 @@ sinks:
 
 
 def test_a_right_project_ends_with_0(tidemill: CommandLine) -> None:
-    assert tidemill("validate") == 0
+    assert tidemill("validate") == 0, tidemill.err
     assert tidemill.out.splitlines() == ["ok     orders", "1 right, 0 wrong, environment local"]
 
 
@@ -137,7 +138,7 @@ def test_the_columns_of_a_change_feed_must_be_the_payloads(
 
 def test_the_broker_s_own_time_may_be_the_event_time(tidemill: CommandLine, project: ConfProject) -> None:
     project.replace("{column: at,", "{column: kafka_timestamp,")
-    assert tidemill("validate") == 0
+    assert tidemill("validate") == 0, tidemill.err
 
 
 @pytest.mark.parametrize(
@@ -177,7 +178,7 @@ def test_a_wrong_environment_is_told_once(tidemill: CommandLine, project: ConfPr
 
 def test_validate_makes_nothing(tidemill: CommandLine, project: ConfProject) -> None:
     before = sorted(project.folder.rglob("*"))
-    assert tidemill("validate") == 0
+    assert tidemill("validate") == 0, tidemill.err
     assert sorted(project.folder.rglob("*")) == before
 
 
@@ -215,10 +216,43 @@ def test_a_pipeline_of_another_environment_is_no_mistake_of_this_one(
         "conf/pipelines/trial.yaml",
         "description: d\nowner: o\nsource: {socket: {port: 9999}}\nsinks: [{console: {}}]\n",
     )
-    assert tidemill("validate") == 0
+    assert tidemill("validate") == 0, tidemill.err
     assert re.search(r"^other  trial: .*TIDE-MODE-001", tidemill.out, re.MULTILINE)
     assert "1 right, 0 wrong, 1 for other environments" in tidemill.out
     found = {finding["name"]: finding["elsewhere"] for finding in tidemill.json("validate")["findings"]}
     assert found == {"orders": False, "trial": True}
     # Asked for by name, it is.
     assert tidemill("validate", "trial") == 2
+
+
+def deep(levels: int) -> str:
+    kind = "bigint"
+    for level in range(levels):
+        kind = f"struct<a{level}: {kind}>"
+    return kind
+
+
+def test_a_column_that_no_reader_could_open_is_refused(tidemill: CommandLine, project: ConfProject) -> None:
+    schema = '"device string, at timestamp"'
+    fits = f"'device string, at timestamp, d {deep(MAX_LEVELS)}'"
+    project.write("conf/pipelines/readings.yaml", FILES_PIPELINE.replace(schema, fits))
+    assert tidemill("validate") == 0, tidemill.err
+    too_deep = f"'device string, at timestamp, d {deep(MAX_LEVELS + 1)}'"
+    project.write("conf/pipelines/readings.yaml", FILES_PIPELINE.replace(schema, too_deep))
+    assert findings(tidemill) == {"readings": "TIDE-SPEC-072"}
+    assert tidemill("validate") == 2
+    assert f"column=d levels={MAX_LEVELS + 1} max_levels={MAX_LEVELS}" in tidemill.err
+
+
+def test_a_schema_of_many_columns_is_right_and_the_limit_is_named(
+    tidemill: CommandLine, project: ConfProject
+) -> None:
+    columns = ", ".join(f"measured_value_{number} double" for number in range(2000))
+    wide = FILES_PIPELINE.replace("at timestamp", f"at timestamp, {columns}")
+    project.write("conf/pipelines/readings.yaml", wide)
+    assert tidemill("validate") == 0, tidemill.err
+    too_long = FILES_PIPELINE.replace("at timestamp", f"at timestamp, {columns * 4}")
+    project.write("conf/pipelines/readings.yaml", too_long)
+    assert tidemill("validate") == 2
+    assert "source.files.schema" in tidemill.err
+    assert "200000 characters" in tidemill.err

@@ -133,6 +133,7 @@ def test_metrics_are_prometheus_text(server: HttpPort, driver: Driver) -> None:
         ("tidemill_rows_total", *STREAM): 40,
         ("tidemill_quarantined_rows_total", *STREAM): 2,
         ("tidemill_late_rows_total", *STREAM): 0,
+        ("tidemill_no_event_time_rows_total", *STREAM): 0,
         ("tidemill_watermark_timestamp_seconds", *STREAM): NOW.timestamp(),
         ("tidemill_last_progress_timestamp_seconds", *STREAM): NOW.timestamp(),
         ("tidemill_start_timestamp_seconds", *STREAM): NOW.timestamp(),

@@ -202,3 +202,10 @@ def test_the_line_of_a_batch_says_in_a_drivers_log_of_which_run_it_is(
         *("rows", "milliseconds", "lag", "late_rows", "event", "level", "timestamp"),
     }
     assert (line["run_id"], line["dag_run"]) == ("r", "tidemill_streams manual-1")
+
+
+def test_a_watermark_beyond_the_year_9999_stops_no_report(reporter: Reporter) -> None:
+    progress = {**PROGRESS, "name": "orders", "eventTime": {"watermark": "+12000-01-01T00:00:00.000Z"}}
+    reporter.onQueryProgress(progressed(progress))
+    assert reporter.last_progress == PROGRESS["batchId"]
+    assert reporter.status.watermark == datetime.max.replace(tzinfo=UTC)

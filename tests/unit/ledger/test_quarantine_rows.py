@@ -103,3 +103,12 @@ def test_a_record_without_bytes_and_a_quarantine_without_records_are_shown(tmp_p
     assert newest_rejected(str(tmp_path), LIMIT, raw=True) == []
     write(tmp_path, [{"reason": "null", "quarantined_at": NOON}])
     assert [row["raw"] for row in newest_rejected(str(tmp_path), LIMIT, raw=True)] == [None]
+
+
+def test_a_record_that_claims_to_be_of_the_year_10000_is_shown(tmp_path: Path) -> None:
+    rows = pa.Table.from_pylist(
+        [record(1, b"x") | {"arrived_at": 253_402_300_800_000_000}], QUARANTINE_SCHEMA
+    )
+    deltalake.write_deltalake(str(tmp_path), rows)
+    (shown,) = newest_rejected(str(tmp_path), LIMIT, raw=False)
+    assert (shown["offset"], shown["arrived_at"]) == (1, "+10000-01-01T00:00:00.000000Z")

@@ -146,3 +146,12 @@ def test_the_content_of_records_does_not_depend_on_batches_or_on_who_set_them_as
     again = pa.table({"value": ["x", "y"], "run_id": ["b", "b"]}).to_batches(max_chunksize=1)
     other = pa.table({"value": ["x", "x"], "run_id": ["a", "a"]}).to_batches()
     assert content_of(rows, ["run_id"]) == content_of(again, ["run_id"]) != content_of(other, ["run_id"])
+
+
+def test_records_with_a_time_that_python_does_not_hold_have_a_digest() -> None:
+    def late(microseconds: int) -> list[pa.RecordBatch]:
+        times = pa.array([microseconds], pa.int64()).view(pa.timestamp("us", "UTC"))
+        return [pa.RecordBatch.from_arrays([times, pa.array(["r"])], ["event_time", "run_id"])]
+
+    digests = {content_of(late(time), ["run_id"]) for time in (-(2**63), 0, 2**63 - 1)}
+    assert len(digests) == 3

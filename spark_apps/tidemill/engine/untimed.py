@@ -1,0 +1,26 @@
+"""Whether a pipeline counts rows without an event time: those that windows drop."""
+
+from __future__ import annotations
+
+from pyspark import SparkContext
+from pyspark.sql import DataFrame
+
+from tidemill.engine.plan_check.analysed import classes_in, node_of, plan_of
+from tidemill.payload.untimed_rows import UntimedRows
+from tidemill.spec.project import Pipeline
+
+# Spark's expression for the bounds of a window of time, in no other use.
+_WINDOW = "PreciseTimestampConversion"
+
+
+def untimed_rows(context: SparkContext, pipeline: Pipeline) -> UntimedRows | None:
+    """Return what counts; None without event time or transform, or if `late: table` takes such rows."""
+    spec = pipeline.spec
+    timed = any(stream.event_time is not None for stream in spec.streams.values())
+    return UntimedRows.at(context) if timed and spec.transform is not None and not spec.keeps_late else None
+
+
+def has_windows(frame: DataFrame) -> bool:
+    """Return True if the rows pass a window of time, which drops those without one."""
+    nodes = node_of(plan_of(frame)).walk()
+    return any(name == _WINDOW for node in nodes for name, _ in classes_in(node.fields))

@@ -1,0 +1,208 @@
+"""The rows of a files sink's folder for one query: of the files that the folder's log names, no others.
+
+DataFusion, as deltalake brings it along, reads Delta tables only, so the rows are copied into a temporary
+one.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from tidemill.errors import SpecError, UsageError
+from tidemill.ledger.files_log import Claim, FilesLog
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+
+    from tidemill.spec.project_folder import Project
+    from tidemill.spec.sinks import FilesSink
+
+# Files that are copied in one commit.
+FILES_AT_ONCE = 50
+
+# Name of the folder of null, in Hive's layout.
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+# Options of CSV whose meaning is known here; others change what the text of a value is.
+_CSV_OPTIONS = frozenset({"header", "sep", "delimiter", "compression"})
+
+# `json by (day) of id int64, day date32[day]`: what a claim says of the files.
+_LAYOUT = re.compile(r"\w+ by \((?P<partitions>.*?)\) of (?P<columns>.*)")
+_DECIMAL = re.compile(r"decimal128\((\d+), (\d+)\)")
+
+
+def declared_folders(project: Project) -> dict[str, FilesSink]:
+    """Return the files sinks of all pipelines by their `path`; a pipeline file that is wrong has none."""
+    found: dict[str, FilesSink] = {}
+    for name in project.pipeline_names():
+        with suppress(SpecError):
+            sinks = project.load_pipeline(name).sinks
+            found |= {sink.files.path: sink.files for sink in sinks if sink.files is not None}
+    return found
+
+
+def check_readable(sink: FilesSink) -> None:
+    """Refuse files that only Spark reads as they are meant.
+
+    Raises:
+        UsageError: TIDE-QUERY-007.
+    """
+    known = _CSV_OPTIONS if sink.format == "csv" else {"compression"}
+    other = sorted(name for name in sink.options if name not in known)
+    if other:
+        raise UsageError(
+            "TIDE-QUERY-007",
+            "Files that are written with these options are read by Spark only.",
+            facts={"path": sink.path, "format": sink.format, "options": ", ".join(other)},
+            fix="read the folder with Spark; or leave the options out and name another folder",
+        )
+
+
+def copy_rows(log: FilesLog, sink: FilesSink, into: str) -> DeltaTable:
+    """Copy the rows of the files that a log names.
+
+    Args:
+        log: Of the folder.
+        sink: The declaration of the sink.
+        into: An empty local folder.
+    """
+    from deltalake import DeltaTable, write_deltalake
+
+    columns = columns_of(log.claims[-1]) if log.claims else {}
+    write_deltalake(into, _no_rows(columns))
+    for rows in _rows(log, sink, columns):
+        write_deltalake(into, rows, mode="append", schema_mode="merge")
+    return DeltaTable(into)
+
+
+def columns_of(claim: Claim) -> dict[str, pa.DataType | None]:
+    """Return the columns that a claim names with their types; None for a nested type."""
+    match = _LAYOUT.fullmatch(claim.layout)
+    columns: dict[str, pa.DataType | None] = {}
+    for part in _split(match["columns"]) if match else ():
+        name, _, kind = part.strip().partition(" ")
+        columns[name] = _type(kind)
+    return columns
+
+
+def _split(text: str) -> list[str]:
+    """Return the parts between the commas outside of brackets."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "<([") - (character in ">)]")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part for part in parts if part.strip()]
+
+
+def _type(text: str) -> pa.DataType | None:
+    import pyarrow as pa
+
+    if text == "timestamp[us, tz=UTC]":
+        return pa.timestamp("us", "UTC")
+    if decimal := _DECIMAL.fullmatch(text):
+        return pa.decimal128(int(decimal[1]), int(decimal[2]))
+    try:
+        return pa.type_for_alias(text)
+    except ValueError:
+        return None
+
+
+def _no_rows(columns: Mapping[str, pa.DataType | None]) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.schema([(name, kind) for name, kind in columns.items() if kind is not None]).empty_table()
+
+
+def _rows(log: FilesLog, sink: FilesSink, columns: Mapping[str, pa.DataType | None]) -> Iterator[pa.Table]:
+    import pyarrow as pa
+
+    files = log.files
+    for start in range(0, len(files), FILES_AT_ONCE):
+        parts = [_rows_of(log, file, sink, columns) for file in files[start : start + FILES_AT_ONCE]]
+        yield pa.concat_tables(parts, promote_options="permissive")
+
+
+def _rows_of(
+    log: FilesLog, file: str, sink: FilesSink, columns: Mapping[str, pa.DataType | None]
+) -> pa.Table:
+    import pyarrow as pa
+
+    partitions = _partitions(file)
+    inside = {name: kind for name, kind in columns.items() if name not in partitions}
+    rows = _decoded(log.read(file), file, sink, inside)
+    for name, value in partitions.items():
+        kind = columns.get(name) or pa.string()
+        rows = rows.append_column(name, pa.array([value] * rows.num_rows, pa.string()).cast(kind))
+    # Spark writes timestamps of Parquet without a zone, and JSON without what is null everywhere.
+    for place, field in enumerate(rows.schema):
+        kind = columns.get(field.name)
+        if kind is not None and kind != field.type:
+            rows = rows.set_column(place, field.name, rows[field.name].cast(kind))
+    return rows
+
+
+def _partitions(file: str) -> dict[str, str | None]:
+    """Return the values that the folders of a file name, in Hive's layout."""
+    values: dict[str, str | None] = {}
+    for folder in file.split("/")[:-1]:
+        name, sign, value = folder.partition("=")
+        if sign:
+            values[unquote(name)] = None if value == _NULL else unquote(value)
+    return values
+
+
+def _decoded(
+    content: bytes, file: str, sink: FilesSink, columns: Mapping[str, pa.DataType | None]
+) -> pa.Table:
+    import pyarrow as pa
+
+    if sink.format == "parquet":
+        from pyarrow import parquet
+
+        return parquet.read_table(pa.BufferReader(content), coerce_int96_timestamp_unit="us")
+    if sink.format == "orc":
+        from pyarrow import orc
+
+        return orc.read_table(pa.BufferReader(content))
+    source: Any = io.BytesIO(content)
+    if file.endswith(".gz"):
+        source = pa.CompressedInputStream(source, "gzip")
+    return _json(source, columns) if sink.format == "json" else _csv(source, sink, columns)
+
+
+def _json(source: Any, columns: Mapping[str, pa.DataType | None]) -> pa.Table:
+    import pyarrow as pa
+    from pyarrow import json
+
+    known = [(name, kind) for name, kind in columns.items() if kind is not None]
+    # A column that is declared and in no record is null in all of them.
+    return json.read_json(source, parse_options=json.ParseOptions(explicit_schema=pa.schema(known)))
+
+
+def _csv(source: Any, sink: FilesSink, columns: Mapping[str, pa.DataType | None]) -> pa.Table:
+    from pyarrow import csv
+
+    options = {name.lower(): str(value) for name, value in sink.options.items()}
+    has_header = options.get("header", "false").lower() == "true"
+    read = csv.ReadOptions(column_names=None if has_header else list(columns))
+    separator = options.get("sep", options.get("delimiter", ","))
+    # As Spark writes: quotes behind a backslash, nothing for null, and quotes for an empty text.
+    parse = csv.ParseOptions(
+        delimiter=separator, double_quote=False, escape_char="\\", newlines_in_values=True
+    )
+    convert = csv.ConvertOptions(
+        column_types={name: kind for name, kind in columns.items() if kind is not None},
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    return csv.read_csv(source, read_options=read, parse_options=parse, convert_options=convert)
