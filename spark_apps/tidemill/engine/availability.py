@@ -12,7 +12,6 @@ from tidemill.ledger.read import open_table
 from tidemill.names import CHANGE_FEED
 from tidemill.sources.kafka_clients import KafkaClient, environment_client, kafka_client
 from tidemill.sources.offsets import KafkaOffsets
-from tidemill.sources.past_files import files_path
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
@@ -114,8 +113,10 @@ def _check_stream(pipeline: Pipeline) -> None:
         _check_table(pipeline, source.delta.table)
         if source.delta.read_changes:
             _check_change_feed(pipeline, source.delta.table)
-    elif source.files is not None and not _has_files(pipeline, files_path(pipeline, source.files)):
-        raise _not_there_yet("folder", files_path(pipeline, source.files), "put the first file there")
+    elif source.files is not None:
+        folder = pipeline.layout.folder(source.files.path)
+        if not _has_files(pipeline, folder):
+            raise _not_there_yet("folder", folder, "put the first file there")
 
 
 def _check_table(pipeline: Pipeline, table: str) -> None:

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from tidemill.payload.event_time import AHEAD
+from tidemill.payload.exact_paths import exact_reader
 from tidemill.payload.quarantine import QUARANTINE_SCHEMA, Quarantine
 from tidemill.sources.read import plain_lines
 from tidemill.spec.project import Pipeline
@@ -100,7 +101,7 @@ class BrokenLines:
         if not parts or options.keys() & _OTHER_LINES:
             return list(parts)
         paths = [f"{self.quarantine.path}/{part.name}" for part in parts]
-        rejected = self.spark.read.schema(from_arrow_schema(QUARANTINE_SCHEMA)).parquet(*paths)
+        rejected = exact_reader(self.spark).schema(from_arrow_schema(QUARANTINE_SCHEMA)).parquet(*paths)
         # Another stream's payload can be malformed in the same way; its records are in no file.
         is_line = _is_of(source) & F.col("file").isNotNull() & F.col("line").isNull()
         broken, others = rejected.where(is_line), rejected.where(~is_line)

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemill.errors import DataError
+from tidemill.names import sql_table
 from tidemill.sinks.apply_changes import changed_history, merge_newer, newest_changes
 from tidemill.sinks.batch_commit import BatchCommit, Staged, StepDone, Written, nothing_more
 from tidemill.sinks.change_rows import VALID_FROM, change_rows, check_sequence
@@ -135,6 +136,8 @@ def create_table(frame: DataFrame, log: TableLog, sink: DeltaSink) -> None:
     first commit is cleared away: to Delta a folder with anything in it is a table, and then none is there.
     """
     builder = DeltaTable.createIfNotExists(frame.sparkSession).location(log.path)
+    # Without a name, Delta (4.2) puts the location into SQL, and does not quote its backticks.
+    builder = builder.tableName(sql_table(log.path))
     for name, value in log.properties.items():
         builder = builder.property(name, value)
     for field in frame.schema.toNullable():

@@ -15,6 +15,7 @@ from collections.abc import Set as AbstractSet
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tidemill.names import has_pattern
 from tidemill.payload.source_columns import FILE
 from tidemill.spec.files_place import FilesPlace, files_place
 from tidemill.spec.files_source import FilesSource
@@ -26,8 +27,15 @@ Read = Callable[[str], DataFrame]
 
 
 def files_path(pipeline: Pipeline, files: FilesSource) -> str:
-    """Folder of a files source: a URI as it stands, or below the storage root."""
-    return pipeline.layout.folder(files.path)
+    """Return what Spark reads of a files source: a URI as it is declared, or a folder below the root."""
+    return pipeline.layout.folder_pattern(files.path)
+
+
+def base_path(pipeline: Pipeline, files: FilesSource) -> dict[str, str]:
+    """Return the option with which folders give columns although the root's name looks like a pattern."""
+    layout = pipeline.layout
+    is_literal = not has_pattern(files.path) and files_path(pipeline, files) != layout.folder(files.path)
+    return {"basePath": layout.folder(files.path)} if is_literal else {}
 
 
 def read_past_files(

@@ -19,7 +19,7 @@ from tidemill.names import SOURCE_NAME, consumer_group_prefix
 from tidemill.payload.source_columns import BATCH_TIME, BROKEN_LINE, FILE, FILE_TIME, LINE
 from tidemill.sources.archived_events import read_archived
 from tidemill.sources.kafka_clients import kafka_client
-from tidemill.sources.past_files import files_path, read_past_files
+from tidemill.sources.past_files import base_path, files_path, read_past_files
 from tidemill.sources.past_stream import past_stream
 from tidemill.sources.stream_names import tell_of_names
 from tidemill.spec.project import Pipeline
@@ -73,6 +73,7 @@ def _stream(reader: DataStreamReader, pipeline: Pipeline, start: Positions | Non
         return with_lineage(reader.format("kafka").options(**options).load(), source.reads_headers)
     if source.files is not None:
         options = {**_files_options(source.files), **_files_limits(source.files)}
+        options |= base_path(pipeline, source.files)
         reader = reader.format(spark_format(source.files)).options(**options)
         if (schema := _files_schema(source.files)) is not None:
             reader = reader.schema(schema)
