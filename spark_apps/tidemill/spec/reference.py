@@ -46,6 +46,14 @@ Durations are a number and a unit (`10 minutes`, `30s`, `1.5h`), sizes too (`200
 are derived from names and never written. A path of data is relative to the storage root or a URI
 (`abfss://…`, `s3a://…`, `file:///…`) and never climbs out of its folder.
 
+A project folder and a storage root may have any name that Linux allows, but for what the clients of a root
+would look for in different places. `validate` refuses these by name (TIDE-SPEC-072), and an absolute `root`
+elsewhere is the way out: a percent sign before two hex digits (`a%20b`; `100%` is fine), a backslash, a
+control character, a name that is not UTF-8 or has more than 255 bytes, a root of more than 3,500 bytes. As
+`root`, a `file:///` URI means the path that it encodes. In a root, `[x]`, `{{a}}`, `*` and `?` are plain
+characters. In the path of a files source they are a pattern. No folder in a path with a pattern, or with one
+of these characters, may have a colon in its name (TIDE-SPEC-073).
+
 A payload says how the records of a topic become rows; one that does not fit goes to the quarantine with the
 reason, or stops the pipeline (`on_invalid`):
 
