@@ -61,6 +61,21 @@ def plain_parts(location: str) -> list[str]:
     return [{"abfs:": "abfss:", "s3:": "s3a:"}.get(part, part) for part in parts]
 
 
+def sql_table(path: str) -> str:
+    """Return the Delta table at `path` as Spark's SQL names it, e.g. "delta.`/data/orders`"."""
+    return f"delta.`{path.replace('`', '``')}`"
+
+
+def literal_glob(path: str) -> str:
+    """Return the pattern that Spark reads for exactly `path`, because it takes `[x]` in any path for one."""
+    return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)
+
+
+def has_pattern(path: str) -> bool:
+    """True if Spark would take a part of the path for a pattern."""
+    return literal_glob(path) != path
+
+
 def check_pipeline_name(name: str) -> str:
     """Return `name` if it can name a pipeline.
 
@@ -148,6 +163,10 @@ class Layout:
     def folder(self, path: str) -> str:
         """Folder that a pipeline file names: a URI as it stands, or a path below the root."""
         return path if "://" in path else f"{self.root}/{path}"
+
+    def folder_pattern(self, path: str) -> str:
+        """Return what Spark reads of such a folder: its `*` is a pattern, and no character of the root is."""
+        return path if "://" in path else f"{literal_glob(self.root)}/{path}"
 
     def folder_parts(self, path: str) -> list[str]:
         """The parts of a folder that a pipeline file names, however it is spelled."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +24,7 @@ def init(folder: Annotated[Path, typer.Argument(metavar="DIR", help="New or empt
         say(f"wrote {file}")
     say("")
     say("Next:")
-    say(f"  cd {folder}")
+    say(f"  cd {shlex.quote(str(folder))}")
     say("  tidemill validate")
     say(f"  tidemill run {FIRST_PIPELINE} --mode incremental")
     say(f"  tidemill ledger {FIRST_PIPELINE}")

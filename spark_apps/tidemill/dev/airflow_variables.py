@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import quote
 
 from tidemill.airflow_names import DRIVER_POOL, DRIVER_POOL_VARIABLE
 from tidemill.dev.ports import LOOPBACK
@@ -59,6 +60,8 @@ def airflow_variables(
     return {
         **kept,
         HOME_VARIABLE: str(config.home),
+        # Airflow's own default puts the home into the address without encoding it, and `?` ends a path there.
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{quote(str(config.home.absolute()))}/airflow.db",
         PROJECT_VARIABLE: str(config.project),
         ENVIRONMENT_VARIABLE: config.environment,
         # Made as soon as Airflow answers; until then its tasks wait.

@@ -15,8 +15,8 @@ from tidemill.ledger.read import open_table
 from tidemill.names import CHANGE_FEED
 from tidemill.sources.kafka_clients import KafkaClient, environment_client, kafka_client
 from tidemill.sources.offsets import KafkaOffsets
-from tidemill.sources.past_files import files_path
 from tidemill.spec.files_place import WILDCARDS
+from tidemill.spec.files_source import FilesSource
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
@@ -118,8 +118,9 @@ def _check_stream(pipeline: Pipeline) -> None:
         _check_table(pipeline, source.delta.table)
         if source.delta.read_changes:
             _check_change_feed(pipeline, source.delta.table)
-    elif source.files is not None and not _has_folder(pipeline, files_path(pipeline, source.files)):
-        raise _not_there_yet("folder", files_path(pipeline, source.files), "put the first file there")
+    elif source.files is not None and not _has_folder(pipeline, source.files):
+        folder = pipeline.layout.folder(source.files.path)
+        raise _not_there_yet("folder", folder, "put the first file there")
 
 
 def _check_table(pipeline: Pipeline, table: str) -> None:
@@ -139,17 +140,21 @@ def _check_change_feed(pipeline: Pipeline, name: str) -> None:
         )
 
 
-def _has_folder(pipeline: Pipeline, path: str) -> bool:
+def _has_folder(pipeline: Pipeline, files: FilesSource) -> bool:
     """True if a folder exists, even an empty one.
 
     In an object store a folder without files does not exist. One whose files were read before counts as
     empty. Folders outside of the storage root are Spark's to look at.
     """
+    path = pipeline.layout.folder(files.path)
     local = path.removeprefix("file://")
+    # Where there is a wildcard, Spark looks.
+    if WILDCARDS & set(files.path):
+        return True
     if "://" not in local:
-        return any(Path("/").glob(local.lstrip("/"))) if WILDCARDS & set(local) else Path(local).is_dir()
+        return Path(local).is_dir()
     root = pipeline.layout.root
-    if not path.startswith(f"{root}/") or WILDCARDS & set(path):
+    if not path.startswith(f"{root}/"):
         return True
     store = Store(root)
     return bool(store.list_names(path)) or _has_read(store, pipeline)

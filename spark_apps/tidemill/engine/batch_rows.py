@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from tidemill.checkpoint.upgrade.shadow import own_batch
 from tidemill.ledger.commit_files import files_of, files_touched
 from tidemill.ledger.read import Commit, History, open_table
+from tidemill.payload.exact_paths import exact_reader
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,6 @@ def _rows(
     found, schema = sorted(files_of(path, version) & frozenset(files)), columns_of(spark, path, version)
     if not found:
         return spark.createDataFrame([], schema)
-    # A partition's folder may have brackets in its name, which mean no pattern.
-    reader = spark.read.schema(schema).option("basePath", path).option("__globPaths__", "false")
+    # A partition's folder may have brackets in its name.
+    reader = exact_reader(spark).schema(schema).option("basePath", path)
     return reader.parquet(*(f"{path}/{unquote(name)}" for name in found))

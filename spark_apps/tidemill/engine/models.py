@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from tidemill.engine.model_files import digest_of, fetch_folder, put_folder
 from tidemill.engine.model_registry import fetch_registered
 from tidemill.errors import DataError, GateRefusedError, SpecError
-from tidemill.names import Layout
+from tidemill.names import Layout, literal_glob
 from tidemill.spec.models import DeclaredModel, Flavour, ResolvedModel
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
@@ -187,7 +187,7 @@ def _of_spark(layout: Layout, pipeline: str, model: ResolvedModel) -> Apply:
     place = layout.models(pipeline, model.digest)
     data = MlModel.load(model.folder).flavors["spark"]["model_data"]
     put_folder(Store(layout.root), Path(model.folder) / data, place)
-    loaded = PipelineModel.load(place)
+    loaded = PipelineModel.load(literal_glob(place))
 
     def apply(rows: DataFrame, columns: tuple[str, ...]) -> DataFrame:
         if columns:

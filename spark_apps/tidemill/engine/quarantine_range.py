@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemill.names import LINEAGE_COLUMNS
+from tidemill.payload.exact_paths import exact_reader
 from tidemill.payload.quarantine import QUARANTINE_SCHEMA, Quarantine
 from tidemill.sinks.range_writer import KeyedTable
 from tidemill.sinks.table_columns import table_columns
@@ -74,7 +75,8 @@ class QuarantineRange:
         parts = [*self._files.take(), *more]
         if not parts:
             return 0
-        self._rejected = self._spark.read.parquet(*(f"{self._files.path}/{part.name}" for part in parts))
+        paths = (f"{self._files.path}/{part.name}" for part in parts)
+        self._rejected = exact_reader(self._spark).parquet(*paths)
         return insert_rejections(self._rejected, self._tables.into, self._records is not None)
 
     def accepted_now(self) -> DataFrame | None:

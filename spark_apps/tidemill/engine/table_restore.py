@@ -16,6 +16,7 @@ from tidemill.ledger.table_restore import (
     open_existing,
     written_by_others,
 )
+from tidemill.names import sql_table
 
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
@@ -51,7 +52,7 @@ def restore_with_spark(spark: SparkSession, wanted: TableRestore) -> None:
 def _restore(spark: SparkSession, path: str, version: int, note: str) -> None:
     spark.conf.set(_USER_METADATA, note)
     try:
-        spark.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF {int(version)}").collect()
+        spark.sql(f"RESTORE TABLE {sql_table(path)} TO VERSION AS OF {int(version)}").collect()
     finally:
         spark.conf.unset(_USER_METADATA)
 

@@ -27,6 +27,7 @@ from tidemill.engine.row_difference import comparable_reason, difference
 from tidemill.engine.verb_process import run_part
 from tidemill.ledger.difference import Difference
 from tidemill.names import QUARANTINE_OUTPUT
+from tidemill.payload.exact_paths import exact_reader
 from tidemill.payload.quarantine import Quarantine
 from tidemill.sources.joined_tables import newest_versions
 from tidemill.spec.project import Pipeline, load_environment, resolve_pipeline
@@ -104,7 +105,7 @@ def _quarantine(
 ) -> Difference:
     """The places of rejected records. When they were rejected, and by which run, is told by no record."""
     if parts:
-        wanted = spark.read.parquet(*parts).select(*KEY, comparable_reason())
+        wanted = exact_reader(spark).parquet(*parts).select(*KEY, comparable_reason())
     else:
         wanted = spark.createDataFrame([], "topic string, partition int, offset long, reason string")
     return difference(QUARANTINE_OUTPUT, wanted, stored, version)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +26,13 @@ SHOWN_CHARACTERS = 200
 # Commits read at once. The newest batch of a live table is among them; each further page is larger.
 FIRST_PAGE = 50
 PAGE_GROWTH = 16
+
+# Commits read at the same time, which hides the waits of an object store, and how many are read before the
+# next ones are asked for: a log that was cleared ends long before version 0.
+_READ_AT_ONCE = 8
+_PAGE = 64
+
+_COMMIT = re.compile(r"[0-9]{20}\.json")
 
 # Operations that change how rows are stored and no row; taking them back loses nothing but the work.
 _MAINTENANCE = frozenset({"OPTIMIZE", "REORG", "VACUUM START", "VACUUM END", "COMPUTE STATS", "RESTORE"})
@@ -155,40 +165,49 @@ def unreadable_log(path: str, error: object) -> DataError:
 
 
 def commits_of(path: str, table: DeltaTable, limit: int | None = None) -> list[Commit]:
-    """The commits of a table that is open, newest first.
+    """Return the commits of a table that is open, newest first, as far back as the log has them.
 
-    The library (deltalake 1.6.6) lists what is there by now and numbers it from the view's version on, so
-    that a commit of someone else meanwhile would shift all numbers: the view's own commit is looked for in
-    the list.
+    Each commit is read by its number. The library (deltalake 1.6.6) numbers its own listing from the view's
+    version on although others may have committed since, and lists nothing where `#` or `?` is in the path.
 
     Raises:
         DataError: TIDE-LEDG-001, if files of the log are missing or damaged.
     """
-    newest = table.version()
-    own = _identity(_commit_info(path, newest))
-    beyond = 0
-    while True:
-        listed = _listed(path, table, None if limit is None else limit + beyond)
-        # Nearly always the first one.
-        first = next((place for place, action in enumerate(listed) if _identity(action) == own), None)
-        if first is not None:
-            last = None if limit is None else first + limit
-            return [
-                parse_commit_info(newest - place, action) for place, action in enumerate(listed[first:last])
-            ]
-        if limit is None or len(listed) < limit + beyond:
-            raise unreadable_log(path, f"version {newest} changed while it was read")
-        # Others have committed as many since the view.
-        beyond = 2 * beyond + limit
+    newest, store = table.version(), Store(path)
+    oldest = 0 if limit is None else max(0, newest - limit + 1)
+    commits: list[Commit] = []
+    with ThreadPoolExecutor(_READ_AT_ONCE) as threads:
+        for page in range(newest, oldest - 1, -_PAGE):
+            versions = range(page, max(page - _PAGE, oldest - 1), -1)
+            for version, content in zip(
+                versions, threads.map(partial(_content, store), versions), strict=True
+            ):
+                if content is None:
+                    _check_is_cleared(store, version, newest)
+                    return commits
+                commits += _commit(path, version, content)
+    return commits
 
 
-def _listed(path: str, table: DeltaTable, limit: int | None) -> list[dict[str, Any]]:
-    from deltalake.exceptions import DeltaError
+def _content(store: Store, version: int) -> bytes | None:
+    return store.read(f"{store.root}/_delta_log/{version:020}.json")
 
+
+def _check_is_cleared(store: Store, missing: int, newest: int) -> None:
+    """Raise unless a missing commit was cleared away: the newest one never is, and older ones go first."""
+    older = (name[:20] for name in store.list_names(f"{store.root}/_delta_log") if _COMMIT.fullmatch(name))
+    if missing == newest or any(int(version) < missing for version in older):
+        raise unreadable_log(store.root, f"version {missing} is missing")
+
+
+def _commit(path: str, version: int, content: bytes) -> list[Commit]:
+    """Return the commit of a log file; empty if it says nothing of itself, which the protocol allows."""
     try:
-        return table.history(limit)
-    except DeltaError as error:
-        raise unreadable_log(path, error) from error
+        actions = [json.loads(line) for line in content.splitlines() if line.strip()]
+        infos = (action["commitInfo"] for action in actions if "commitInfo" in action)
+        return [parse_commit_info(version, info) for info in infos][:1]
+    except (ValueError, TypeError, KeyError) as error:
+        raise unreadable_log(path, f"version {version} is damaged") from error
 
 
 def read_ledger(path: str, limit: int | None = None) -> list[Commit]:
@@ -211,16 +230,6 @@ def rows_written(metrics: Mapping[str, Any]) -> int | None:
     rows = metrics.get("numOutputRows")
     # So does that of a replaced range.
     return None if rows is None else int(rows) - int(metrics.get("numCopiedRows", 0))
-
-
-def _commit_info(path: str, version: int) -> dict[str, Any]:
-    content = Store(path).read(f"{path}/_delta_log/{version:020}.json") or b""
-    actions = (json.loads(line) for line in content.splitlines())
-    return next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
-
-
-def _identity(info: Mapping[str, Any]) -> tuple[object, ...]:
-    return tuple(info.get(name) for name in ("timestamp", "operation", "txnId", "userMetadata"))
 
 
 def parse_commit_info(version: int, action: Mapping[str, Any]) -> Commit:

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from tidemill.payload.decode import Stage
+from tidemill.payload.exact_paths import exact_reader
 from tidemill.sinks.batch_commit import BatchCommit, Staged, StepDone, Written, nothing_more
 from tidemill.sinks.part_files import write_parts
 from tidemill.sinks.spark_writer import SparkWriter
@@ -84,4 +85,6 @@ class ArrowWriter:
         columns = from_arrow_schema(self.arrow_schema)
         if not parts:
             return session.createDataFrame([], columns)
-        return session.read.schema(columns).parquet(*(f"{self.log.path}/{part.name}" for part in parts))
+        return (
+            exact_reader(session).schema(columns).parquet(*(f"{self.log.path}/{part.name}" for part in parts))
+        )

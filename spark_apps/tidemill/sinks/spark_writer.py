@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemill.errors import DataError
+from tidemill.names import sql_table
 from tidemill.sinks.apply_changes import changed_history, merge_newer, newest_changes
 from tidemill.sinks.batch_commit import BatchCommit, Staged, StepDone, Written, nothing_more
 from tidemill.sinks.change_rows import VALID_FROM, change_rows, check_sequence
@@ -141,6 +142,8 @@ def create_table(frame: DataFrame, log: TableLog, sink: DeltaSink) -> None:
     """
     check_levels(table_columns(frame.schema), log.path)
     builder = DeltaTable.createIfNotExists(frame.sparkSession).location(log.path)
+    # Without a name, Delta (4.2) puts the location into SQL, and does not quote its backticks.
+    builder = builder.tableName(sql_table(log.path))
     for name, value in log.properties.items():
         builder = builder.property(name, value)
     for field in frame.schema.toNullable():

@@ -6,6 +6,8 @@ readers take names of files for patterns, skip folders, and parse otherwise than
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -17,7 +19,6 @@ from tidemill.payload.source_columns import (
     RANGE_SIZE,
     RANGE_START,
 )
-from tidemill.sources.past_files import files_path
 from tidemill.spec.files_place import WILDCARDS
 from tidemill.spec.project import Pipeline
 
@@ -50,7 +51,7 @@ def scan_options(pipeline: Pipeline, folder: str) -> dict[str, str]:
     options = {"recursiveFileLookup": "true", "splittable": str(_is_splittable(pipeline)).lower()}
     if (pattern := files.option("pathGlobFilter", "")) != "":
         options["pathGlobFilter"] = pattern
-    if not files.recursive or _has_wildcard(folder):
+    if not files.recursive or WILDCARDS & set(files.path):
         # For `WantedFiles`, a setting of the session: Spark passes options on in lower case.
         options["tidemill.files.folder"] = folder
         options["tidemill.files.recursive"] = str(files.recursive).lower()
@@ -58,17 +59,10 @@ def scan_options(pipeline: Pipeline, folder: str) -> dict[str, str]:
 
 
 def scanned_folder(pipeline: Pipeline) -> str:
-    """Return the folder that a stream lists: as far as its path has no wildcard, which the filter applies."""
-    folder = files_path(pipeline, pipeline.spec.source.chosen)
-    if not _has_wildcard(folder):
-        return folder
-    parts = folder.split("/")
-    fixed = next(number for number, part in enumerate(parts) if WILDCARDS & set(part))
-    return "/".join(parts[:fixed])
-
-
-def _has_wildcard(folder: str) -> bool:
-    return bool(WILDCARDS & set(folder))
+    """Return the folder that a stream lists: its path up to a wildcard, which `WantedFiles` applies."""
+    declared = pipeline.spec.source.chosen.path
+    fixed = takewhile(lambda part: not WILDCARDS & set(part), declared.split("/"))
+    return pipeline.layout.folder_pattern("/".join(fixed)).rstrip("/")
 
 
 def _is_splittable(pipeline: Pipeline) -> bool:

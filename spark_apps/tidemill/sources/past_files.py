@@ -26,8 +26,8 @@ Read = Callable[[str], DataFrame]
 
 
 def files_path(pipeline: Pipeline, files: FilesSource) -> str:
-    """Folder of a files source: a URI as it stands, or below the storage root."""
-    return pipeline.layout.folder(files.path)
+    """Return what Spark reads of a files source: a URI as it is declared, or a folder below the root."""
+    return pipeline.layout.folder_pattern(files.path)
 
 
 def read_past_files(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from urllib.parse import unquote
 
-from tidemill.names import ARCHIVED, Layout, plain_parts
+from tidemill.names import ARCHIVED, Layout, literal_glob, plain_parts
 
 # Characters of a path that Hadoop takes for a pattern.
 WILDCARDS = frozenset("*?[]{}")
@@ -46,8 +46,8 @@ class FilesPlace:
 
     @property
     def archive_path(self) -> str:
-        """What is read of the archive: with the `*` of the declaration."""
-        return "/".join((self.archive, *self.pattern))
+        """Return what Spark reads of the archive: with the `*` of the declaration."""
+        return "/".join((literal_glob(self.archive), *self.pattern))
 
     def name_of(self, location: str) -> str | None:
         """A file's path below the source's folder, by its path; None if it is not the source's."""
@@ -88,7 +88,9 @@ class FilesPlace:
 def files_place(layout: Layout, path: str) -> FilesPlace | None:
     """The place of a source that reads `path`; None if that begins with a `*` or is an archive."""
     parts, root = layout.folder_parts(path), plain_parts(layout.root)
-    fixed = next((n for n, part in enumerate(parts) if WILDCARDS & set(part)), len(parts))
+    # Of the root no character is a pattern.
+    literal = len(root) if parts[: len(root)] == root else 0
+    fixed = next((n for n, part in enumerate(parts) if n >= literal and WILDCARDS & set(part)), len(parts))
     pattern = tuple(parts[fixed:])
     # What else Hadoop takes for a pattern is not archived (`FilesSource`).
     if any((WILDCARDS - {"*"}) & set(part) for part in pattern):
@@ -109,4 +111,4 @@ def files_place(layout: Layout, path: str) -> FilesPlace | None:
 
 def overlap(one: Sequence[str], other: Sequence[str]) -> bool:
     """Whether one folder, by its parts, is the other, or in it; a `*` stands for any name."""
-    return all(fnmatchcase(a, b) or fnmatchcase(b, a) for a, b in zip(one, other, strict=False))
+    return all(a == b or fnmatchcase(a, b) or fnmatchcase(b, a) for a, b in zip(one, other, strict=False))

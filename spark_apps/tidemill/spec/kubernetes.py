@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from tidemill.names import PIPELINE_PATTERN
+from tidemill.spec.location import root_of_clients
 from tidemill.spec.strict import Strict
 
 # Kubernetes' own rules: a label (RFC 1123) names a namespace, a subdomain most other objects.
@@ -171,10 +172,10 @@ def check_root_outlives_pods(root: str, settings: KubernetesSettings) -> None:
     Raises:
         ValueError: If it is relative, or below none of the volumes.
     """
-    if "://" in root and not root.startswith("file://"):
+    folder = root_of_clients(root)
+    if "://" in folder:
         return
-    folder = PurePosixPath(root.removeprefix("file://"))
-    if not any(folder.is_relative_to(volume.path) for volume in settings.volumes):
+    if not any(PurePosixPath(folder).is_relative_to(volume.path) for volume in settings.volumes):
         raise ValueError(
             "on Kubernetes `root` is a URI of an object store, or an absolute folder on one of "
             "`kubernetes.volumes`: a pod's own folders vanish with it"

@@ -12,6 +12,16 @@ from pydantic import AfterValidator, Field
 # Object stores end a key at 1,024 bytes; the root and our own folders need their part of it.
 MAX_LOCATION = 700
 
+# Of one name in a path, as Linux has it, in bytes.
+MAX_NAME_BYTES = 255
+
+# Of a local root, in bytes. Linux ends a path at 4,096, and the longest path below a root (a staged table's
+# state file, with Hadoop's checksum) has about 400.
+MAX_ROOT_BYTES = 3_500
+
+# What delta-rs (1.6) reads as a character that it stands for, so that it looks in another folder.
+_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+
 # What Spark reads here with the jars of docker/jars.xml (abfss, file), or with hadoop-aws added (s3a).
 DATA_SCHEMES = ("abfss", "abfs", "s3a", "file")
 # What the storage root may be: also obstore must know it, and it says s3 where Spark says s3a.
@@ -48,6 +58,8 @@ def check_root(location: str) -> str:
     _check_characters(location)
     if "://" in location:
         _check_scheme(location, ROOT_SCHEMES)
+        if location.startswith("file://") and not location.startswith("file:///"):
+            raise ValueError("a `file:` URI names no host: write file:///, then the absolute path")
         if any(_climbs(part) for part in location.split("/")):
             raise ValueError("`..` is refused in a URI")
     elif location.startswith("~"):
@@ -58,8 +70,46 @@ def check_root(location: str) -> str:
 
 
 def root_of_clients(root: str) -> str:
-    """The storage root as all clients know it: Hadoop says `s3a` where obstore and delta-rs take both."""
+    """Return the storage root as all clients know it.
+
+    Hadoop says `s3a` where obstore and delta-rs take both. A `file:` URI becomes the path that it stands for,
+    because Hadoop does not decode it and the others do.
+    """
+    if root.startswith("file://"):
+        return unquote(root.removeprefix("file://"))
     return f"s3a://{root.removeprefix('s3://')}" if root.startswith("s3://") else root
+
+
+def root_fault(root: str) -> tuple[str, str] | None:
+    """Return the part of a storage root that a client would take for something else, and why.
+
+    Args:
+        root: Absolute path or URI, with the project folder if the declared root is relative to it.
+    """
+    is_local = "://" not in root
+    for part in root.split("/"):
+        if fault := _name_fault(part, is_local):
+            return part, fault
+    if is_local and len(root.encode(errors="surrogateescape")) > MAX_ROOT_BYTES:
+        return (
+            root,
+            f"it is longer than {MAX_ROOT_BYTES:,} bytes, so paths below it would be too long for Linux",
+        )
+    return None
+
+
+def _name_fault(name: str, is_local: bool) -> str | None:
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in name):
+        return "it holds a control character, or is not UTF-8"
+    if "\\" in name:
+        return "a backslash separates folders for some clients"
+    if found := _ESCAPE.search(name):
+        return f"{found[0]} stands for another character in a URL, and delta-rs decodes it"
+    if not is_local and set("#?") & set(name):
+        return "a URI ends its path at `#` and `?`"
+    if is_local and len(name.encode()) > MAX_NAME_BYTES:
+        return f"a name has {MAX_NAME_BYTES} bytes at most"
+    return None
 
 
 def _check_characters(location: str) -> None:

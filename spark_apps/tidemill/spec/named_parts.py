@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidemill.errors import SpecError
+from tidemill.names import has_pattern
 from tidemill.spec.combinations import check_here
 from tidemill.spec.files_after import check_after
 from tidemill.spec.files_place import overlap
@@ -36,6 +37,7 @@ def check_named_parts(pipeline: Pipeline) -> None:
             _check_file(pipeline, key, project.schemas / name)
     _check_transform(pipeline)
     _check_folders(pipeline)
+    _check_patterns(pipeline)
     check_after(pipeline)
     for key, reference in spec.sink_transforms.items():
         file = _transform_file(pipeline, key, reference)
@@ -55,6 +57,25 @@ def _check_transform(pipeline: Pipeline) -> None:
     if file.suffix == ".py":
         function = spec.transform.partition(":")[2]
         check_transform(file, function, list(spec.sources or ()), list(spec.models or ()))
+
+
+def _check_patterns(pipeline: Pipeline) -> None:
+    """Refuse a pattern below a folder with a colon, because Hadoop (3.5) takes that for a scheme's end."""
+    layout = pipeline.layout
+    sources = [stream.source for stream in pipeline.spec.streams.values()]
+    for path in [source.files.path for source in sources if source.files is not None]:
+        if (
+            "://" not in layout.folder(path)
+            and ":" in layout.folder(path)
+            and has_pattern(layout.folder(path))
+        ):
+            raise SpecError(
+                "TIDE-SPEC-073",
+                "Spark cannot read these files: it takes a colon in a path with a pattern for a scheme.",
+                facts={"pipeline": pipeline.name, "folder": ascii(layout.folder(path))[1:-1]},
+                fix="rename the folder with the colon, or set `root` of the environment to an absolute path "
+                "without one",
+            )
 
 
 def _check_folders(pipeline: Pipeline) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from tidemill.errors import SpecError
 from tidemill.names import ENVIRONMENT_PATTERN, Layout
 from tidemill.spec.environment import DriverSize, EnvironmentSpec, KafkaConnection
-from tidemill.spec.location import root_of_clients
+from tidemill.spec.location import root_fault, root_of_clients
 from tidemill.spec.models import ResolvedModel
 from tidemill.spec.named_parts import check_named_parts
 from tidemill.spec.near_key import near_key
@@ -230,7 +230,7 @@ def load_environment(
     """Read an environment: a name in conf/environments/, or the path of a file; `local` by default.
 
     Raises:
-        SpecError: TIDE-SPEC-012 for an unknown environment.
+        SpecError: TIDE-SPEC-012 for an unknown environment; 072 for a root that cannot be used.
     """
     wanted = name or variables.get(ENVIRONMENT_VARIABLE) or "local"
     path = Path(wanted) if wanted.endswith(".yaml") else project.environments / f"{wanted}.yaml"
@@ -246,7 +246,28 @@ def load_environment(
             if (near := near_key(wanted, known))
             else f"create {project.environments}/<name>.yaml; a name is {ENVIRONMENT_PATTERN}",
         )
-    return Environment(path.stem, path.resolve(), read_model(path, EnvironmentSpec), project)
+    environment = Environment(path.stem, path.resolve(), read_model(path, EnvironmentSpec), project)
+    _check_root(environment)
+    return environment
+
+
+def _check_root(environment: Environment) -> None:
+    """Refuse a root that clients would look for in different places; the project folder may be to blame."""
+    root = environment.layout.root
+    if (fault := root_fault(root)) is None:
+        return
+    part, because = fault
+    raise SpecError(
+        "TIDE-SPEC-074",
+        "The storage root cannot be used. Nothing was read or written.",
+        facts={
+            "file": environment.file,
+            "root": ascii(root)[1:-1],
+            "part": ascii(part)[1:-1],
+            "because": because,
+        },
+        fix="rename that folder, or set `root` in the file to an absolute path without such a part",
+    )
 
 
 def resolve_pipeline(environment: Environment, name: str) -> Pipeline:

@@ -50,6 +50,14 @@ Limits, in characters: a file 262,144, the `schema` of a files source 200,000, a
 or address 10,000, a sentence 500, a name 100. A column of a table holds at most 30 structs, arrays and maps
 in each other, because deltalake cannot open deeper ones.
 
+A project folder and a storage root may have any name that Linux allows, but for what the clients of a root
+would look for in different places. `validate` refuses these by name (TIDE-SPEC-074), and an absolute `root`
+elsewhere is the way out: a percent sign before two hex digits (`a%20b`; `100%` is fine), a backslash, a
+control character, a name that is not UTF-8 or has more than 255 bytes, a root of more than 3,500 bytes. As
+`root`, a `file:///` URI means the path that it encodes. In a root, `[x]`, `{{a}}`, `*` and `?` are plain
+characters. In the path of a files source they are a pattern. No folder in a path with a pattern, or with one
+of these characters, may have a colon in its name (TIDE-SPEC-073).
+
 A payload says how the records of a topic become rows; one that does not fit goes to the quarantine with the
 reason, or stops the pipeline (`on_invalid`):
 

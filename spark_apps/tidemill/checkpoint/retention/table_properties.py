@@ -10,6 +10,7 @@ from datetime import timedelta
 from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.retention.rule import DELTA_DELETED_FILE_RETENTION, DELTA_LOG_RETENTION, Retention
 from tidemill.ledger.read import open_table
+from tidemill.names import sql_table
 from tidemill.spec.units import format_duration, parse_duration
 
 LOG = "delta.logRetentionDuration"
@@ -77,7 +78,7 @@ def table_findings(pipeline: str, table: TableRetention, kept: Retention) -> lis
                     "rewindable": format_duration(kept.rewindable),
                     **{name: format_duration(value) for name, value in short.items()},
                 },
-                f"ALTER TABLE delta.`{table.path}` SET TBLPROPERTIES ({setting})",
+                f"ALTER TABLE {sql_table(table.path)} SET TBLPROPERTIES ({setting})",
                 "retention-policy",
             )
         )
@@ -90,7 +91,7 @@ def table_findings(pipeline: str, table: TableRetention, kept: Retention) -> lis
                 "The table lets transaction versions expire: after a longer stop, a repeated batch is "
                 "written twice.",
                 {"table": table.path, TRANSACTIONS: table.transactions},
-                f"ALTER TABLE delta.`{table.path}` UNSET TBLPROPERTIES ('{TRANSACTIONS}')",
+                f"ALTER TABLE {sql_table(table.path)} UNSET TBLPROPERTIES ('{TRANSACTIONS}')",
                 "retention-policy",
             )
         )

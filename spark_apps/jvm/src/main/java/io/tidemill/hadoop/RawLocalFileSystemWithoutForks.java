@@ -76,9 +76,26 @@ class RawLocalFileSystemWithoutForks extends RawLocalFileSystem {
    */
   @Override
   public FileStatus[] listStatus(Path path) throws IOException {
-    FileStatus[] found = super.listStatus(path);
+    FileStatus[] found = super.listStatus(named(path));
     Arrays.sort(found, Comparator.comparing(status -> status.getPath().getName()));
     return found;
+  }
+
+  @Override
+  public FileStatus getFileStatus(Path path) throws IOException {
+    return super.getFileStatus(named(path));
+  }
+
+  /**
+   * The file that a path means. A path that is escaped as a pattern ({@code \[x\]}) means the file
+   * of the name that it matches: Spark's file source looks at the pattern itself, too.
+   */
+  private Path named(Path path) {
+    String text = path.toUri().getPath();
+    if (text.indexOf('\\') < 0 || pathToFile(path).exists()) {
+      return path;
+    }
+    return new Path("file", null, text.replaceAll("\\\\(.)", "$1"));
   }
 
   @Override
