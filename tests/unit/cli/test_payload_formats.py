@@ -24,7 +24,7 @@ AVRO_SCHEMA = '{"type": "record", "name": "R", "fields": [{"name": "id", "type":
         (
             "avro: {schema: order.avsc}",
             AVRO_SCHEMA.replace('"int"', '"int", "aliases": ["key"]'),
-            "TIDE-SPEC-062",
+            "TIDE-SPEC-026",
         ),
         ("avro: {schema: order.avsc}", AVRO_SCHEMA, "TIDE-SPEC-026"),
         ("protobuf: {schema: order.desc, message: shop.Order}", "{}", "TIDE-SPEC-064"),
@@ -34,7 +34,7 @@ AVRO_SCHEMA = '{"type": "record", "name": "R", "fields": [{"name": "id", "type":
 def test_validate_reads_the_schemas_of_every_format(
     tidemill: CommandLine, project: ConfProject, payload: str, schema: str, error_id: str
 ) -> None:
-    """The last two have no column `at` for the event time."""
+    """Those with TIDE-SPEC-026 have no column `at` for the event time."""
     project.write("conf/schemas/order.json", schema)
     project.write("conf/schemas/order.avsc", schema)
     project.write("conf/schemas/order.desc", schema)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -215,7 +216,11 @@ def _together(row: Row, rescued: Row) -> Row:
 
 
 def _without_nulls(record: Row) -> Row:
-    """Null says the same as nothing."""
-    kept = {name: value for name, value in record.items() if value is not None}
-    place = {name: value for name, value in record["place"].items() if value is not None}
+    """Null says the same as nothing. A number is what its text says, not the nearest double."""
+    kept = {name: _exact(value) for name, value in record.items() if value is not None}
+    place = {name: _exact(value) for name, value in record["place"].items() if value is not None}
     return {**kept, "place": place}
+
+
+def _exact(value: Any) -> Any:
+    return Decimal(repr(value)) if isinstance(value, float) else value
