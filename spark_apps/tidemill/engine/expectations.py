@@ -23,6 +23,7 @@ from tidemill.names import LINEAGE_COLUMNS
 from tidemill.payload.quarantine import QUARANTINE_SCHEMA, Quarantine
 from tidemill.sinks.change_rows import JSON_OPTIONS
 from tidemill.sinks.part_files import write_parts
+from tidemill.spec.column_names import quoted
 from tidemill.spec.expectations import Expectation, OnViolation
 from tidemill.storage.parquet_part import PartFile
 
@@ -178,7 +179,7 @@ def places_lacking(rows: DataFrame) -> list[str]:
 
 
 def _as_json(rows: DataFrame) -> Column:
-    return F.to_json(F.struct(*(F.col(f"`{name}`") for name in rows.columns)), JSON_OPTIONS)
+    return F.to_json(F.struct(*(F.col(quoted(name)) for name in rows.columns)), JSON_OPTIONS)
 
 
 def _violated(expectation: Expectation) -> Column:

@@ -25,6 +25,7 @@ from tidemill.sinks.change_rows import (
     newest,
     tie_order,
 )
+from tidemill.spec.column_names import quoted
 from tidemill.spec.sinks import DeltaSink
 
 _IS_NEW, _END = f"{PASSING}is_new", f"{PASSING}end"
@@ -54,7 +55,7 @@ def changed_history(rows: DataFrame, path: str, sink: DeltaSink) -> DataFrame:
     # Of two equal ones the table's own stays.
     is_new = F.col(_IS_NEW)
     events = newest(both, sink, [*sink.key, VALID_FROM], is_new)
-    timeline = Window.partitionBy(*(f"`{name}`" for name in sink.key)).orderBy(VALID_FROM)
+    timeline = Window.partitionBy(*map(quoted, sink.key)).orderBy(VALID_FROM)
     is_delete = F.col(DELETED_AT).isNotNull()
     end = F.when(is_delete, F.col(VALID_FROM)).otherwise(F.lead(VALID_FROM).over(timeline))
     return (
@@ -62,12 +63,12 @@ def changed_history(rows: DataFrame, path: str, sink: DeltaSink) -> DataFrame:
         .where(is_new | ~F.col(_END).eqNullSafe(F.col(VALID_TO)))
         .withColumn(VALID_TO, F.col(_END))
         .withColumn(IS_CURRENT, ~is_delete & F.col(_END).isNull())
-        .select(*(f"`{name}`" for name in table.columns))
+        .select(*map(quoted, table.columns))
     )
 
 
 def _same(key: list[str]) -> Column:
-    return reduce(and_, (F.col(f"t.`{name}`").eqNullSafe(F.col(f"s.`{name}`")) for name in key))
+    return reduce(and_, (F.col(quoted(name, "t.")).eqNullSafe(F.col(quoted(name, "s."))) for name in key))
 
 
 def _greater(new: list[Column], old: list[Column]) -> Column:

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from tidemill.errors import DataError, SpecError
 from tidemill.names import CHANGE_FEED_COLUMNS
 from tidemill.spec.change_feed import OWN_COLUMNS
+from tidemill.spec.column_names import column_named, quoted
 from tidemill.spec.sinks import DeltaSink
 
 SEQUENCE, DELETED_AT = OWN_COLUMNS["scd1"]
@@ -79,9 +80,9 @@ def change_rows(changes: DataFrame, sink: DeltaSink) -> DataFrame:
         # Of a change feed of Delta's: what an update began with is no change.
         changes = changes.where(~F.col(_CHANGE_TYPE).eqNullSafe("update_preimage"))
     deletes = F.coalesce(F.expr(feed.apply_as_deletes or "false"), F.lit(False))
-    sequence = F.col(_quoted(feed.sequence_by))
+    sequence = F.col(quoted(feed.sequence_by))
     kept = [
-        F.col(_quoted(name)) if _names(sink.key, name) else F.when(~deletes, F.col(_quoted(name))).alias(name)
+        F.col(quoted(name)) if _names(sink.key, name) else F.when(~deletes, F.col(quoted(name))).alias(name)
         for name in changes.columns
         if not _names(feed.except_columns, name)
     ]
@@ -115,7 +116,7 @@ def check_sequence(rows: DataFrame, path: str, sink: DeltaSink) -> None:
 
 def newest(rows: DataFrame, sink: DeltaSink, by: list[str], *last: Column) -> DataFrame:
     """One row for each value of `by`: of the greatest sequence, and of several such as `tie_order` says."""
-    place = Window.partitionBy(*map(_quoted, by)).orderBy(
+    place = Window.partitionBy(*map(quoted, by)).orderBy(
         F.desc(_sequences(sink)[0]), *(F.desc(column) for column in tie_order(rows.columns, sink)), *last
     )
     return rows.withColumn(_PLACE, F.row_number().over(place)).where(F.col(_PLACE) == 1).drop(_PLACE)
@@ -131,7 +132,7 @@ def tie_order(columns: list[str], sink: DeltaSink, of: str = "") -> list[Column]
     by_commit = sink.cdc is not None and _names([_COMMIT_VERSION], sink.cdc.sequence_by)
     added = OWN_COLUMNS[sink.mode]
     names = (name for name in columns if name not in added and not name.startswith(PASSING))
-    kept = [F.col(f"{of}{_quoted(name)}") for name in names]
+    kept = [F.col(quoted(name, of)) for name in names]
     return [
         deleted_at.isNull() if by_commit else deleted_at.isNotNull(),
         F.to_json(F.struct(*kept), JSON_OPTIONS),
@@ -177,9 +178,5 @@ def _is_ordered(type_: pa.DataType) -> bool:
 
 
 def _names(names: Iterable[str], name: str) -> bool:
-    """Whether a name is among others; Spark does not tell columns apart by case."""
-    return name.lower() in {other.lower() for other in names}
-
-
-def _quoted(name: str) -> str:
-    return f"`{name}`"
+    """True if a name is among others."""
+    return column_named(name, names) is not None

@@ -18,6 +18,7 @@ from tidemill.sinks.apply_changes import changed_history, merge_newer, newest_ch
 from tidemill.sinks.batch_commit import BatchCommit, Staged, StepDone, Written, nothing_more
 from tidemill.sinks.change_rows import VALID_FROM, change_rows, check_sequence
 from tidemill.sinks.table_log import TableLog
+from tidemill.spec.column_names import quoted, quoted_field
 from tidemill.spec.sinks import DeltaSink
 
 _TXN_APP_ID = "spark.databricks.delta.write.txnAppId"
@@ -140,7 +141,7 @@ def create_table(frame: DataFrame, log: TableLog, sink: DeltaSink) -> None:
     for field in frame.schema.toNullable():
         builder = builder.addColumn(field.name, field.dataType, nullable=True)
     if sink.cluster_by:
-        builder = builder.clusterBy(*sink.cluster_by)
+        builder = builder.clusterBy(*(quoted_field(name, frame.columns) for name in sink.cluster_by))
     if sink.partition_by:
         builder = builder.partitionedBy(*sink.partition_by)
     try:
@@ -182,7 +183,7 @@ def check_keys(frame: DataFrame, path: str, key: list[str]) -> None:
     Raises:
         DataError: TIDE-SINK-004: which row should win is not decidable.
     """
-    repeated = frame.groupBy(*key).count().where(F.col("count") > 1).limit(1).collect()
+    repeated = frame.groupBy(*map(quoted, key)).count().where(F.col("count") > 1).limit(1).collect()
     if repeated:
         raise DataError(
             "TIDE-SINK-004",
@@ -208,5 +209,5 @@ def merge_rows(rows: DataFrame, path: str, sink: DeltaSink, adds_columns: bool =
 
 def merge_on(rows: DataFrame, path: str, key: list[str]) -> DeltaMergeBuilder:
     """A merge of rows (`s`) into a table (`t`) by their key, to which clauses are added; null equals null."""
-    condition = " AND ".join(f"t.`{column}` <=> s.`{column}`" for column in key)
+    condition = " AND ".join(f"{quoted(name, 't.')} <=> {quoted(name, 's.')}" for name in key)
     return DeltaTable.forPath(rows.sparkSession, path).alias("t").merge(rows.alias("s"), condition)

@@ -46,6 +46,10 @@ Durations are a number and a unit (`10 minutes`, `30s`, `1.5h`), sizes too (`200
 are derived from names and never written. A path of data is relative to the storage root or a URI
 (`abfss://…`, `s3a://…`, `file:///…`) and never climbs out of its folder.
 
+A key that names a column takes its name as it is, without quotes: `order.id` is the column `order.id`, never
+a field of a struct. Only `cluster_by` may also name a field. SQL conditions write such a name in backticks. A
+column of a Delta table has no space, backtick or any of `,;{{}}()=` in its name.
+
 A payload says how the records of a topic become rows; one that does not fit goes to the quarantine with the
 reason, or stops the pipeline (`on_invalid`):
 
