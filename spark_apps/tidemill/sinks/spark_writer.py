@@ -14,9 +14,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemill.errors import DataError
-from tidemill.sinks.apply_changes import changed_history, merge_newer, newest_changes
+from tidemill.sinks.apply_changes import (
+    changed_history,
+    forget_deletes,
+    merge_newer,
+    merge_resolved,
+    newest_changes,
+    resolved_changes,
+)
 from tidemill.sinks.batch_commit import BatchCommit, Staged, StepDone, Written, nothing_more
-from tidemill.sinks.change_rows import VALID_FROM, change_rows, check_sequence
+from tidemill.sinks.change_rows import PASSING, VALID_FROM, change_rows, check_changes
+from tidemill.sinks.null_keys import null_key_counts, refuse_null_keys
 from tidemill.sinks.table_log import TableLog
 from tidemill.spec.column_names import quoted, quoted_field
 from tidemill.spec.sinks import DeltaSink
@@ -32,6 +40,9 @@ _LOOKS_FOR_A_TABLE, _LOOK_SECONDS = 25, 0.2
 # What Delta says of a folder that has a log without commits: of a table that is just being made, or whose
 # maker was killed.
 _HALF_MADE = ("DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", "DELTA_TABLE_NOT_FOUND")
+
+# Column of the number of rows of one key.
+_ROWS = f"{PASSING}rows"
 
 # The name of a commit begins with so many.
 _DIGITS = 20
@@ -76,9 +87,9 @@ class SparkWriter:
             self.log.refresh()
         lacking = self.log.check_columns(self.arrow_schema, self.sink.adds_columns)
         if self.sink.mode == "merge":
-            check_keys(rows, self.log.path, self.sink.key)
+            check_keys(rows, self.log.path, self.sink)
         elif self.sink.merges:
-            check_sequence(rows, self.log.path, self.sink)
+            check_changes(frame, self.log.path, self.sink)
         return partial(self.commit, rows, lacking)
 
     def commit(self, frame: DataFrame, lacking: tuple[str, ...], wanted: BatchCommit) -> Written:
@@ -177,18 +188,21 @@ def _appears(log: TableLog) -> bool:
     return False
 
 
-def check_keys(frame: DataFrame, path: str, key: list[str]) -> None:
-    """Refuse rows of which several have one key; reads all of them.
+def check_keys(frame: DataFrame, path: str, sink: DeltaSink) -> None:
+    """Refuse rows without a key, and rows of which several have one key; reads all of them.
 
     Raises:
-        DataError: TIDE-SINK-004: which row should win is not decidable.
+        DataError: TIDE-SINK-022; TIDE-SINK-004: which row should win is not decidable.
     """
-    repeated = frame.groupBy(*map(quoted, key)).count().where(F.col("count") > 1).limit(1).collect()
-    if repeated:
+    rows = F.col(_ROWS)
+    keys = frame.groupBy(*map(quoted, sink.key)).agg(F.count(F.lit(1)).alias(_ROWS))
+    (found,) = keys.agg(F.max(rows).alias(_ROWS), *null_key_counts(sink.key, rows)).collect()
+    refuse_null_keys(list(found)[1:], path, sink)
+    if (found[_ROWS] or 0) > 1:
         raise DataError(
             "TIDE-SINK-004",
             "The result holds several rows for one key. Nothing was written.",
-            facts={"table": path, "key": ", ".join(key), "rows_of_one_key": repeated[0]["count"]},
+            facts={"table": path, "key": ", ".join(sink.key), "rows_of_one_key": found[_ROWS]},
             fix="make the transform give one row per key, or name more columns in `key`",
         )
 
@@ -196,7 +210,7 @@ def check_keys(frame: DataFrame, path: str, key: list[str]) -> None:
 def merge_rows(rows: DataFrame, path: str, sink: DeltaSink, adds_columns: bool = False) -> None:
     """Merge rows of which no two have one key, or changes, of which any may; check them before."""
     if sink.mode == "scd1":
-        merge_newer(merge_on(newest_changes(rows, sink), path, sink.key), rows.columns, sink).execute()
+        merge_newest(rows, path, sink)
         return
     key = sink.key
     if sink.mode == "scd2":
@@ -205,6 +219,15 @@ def merge_rows(rows: DataFrame, path: str, sink: DeltaSink, adds_columns: bool =
     if adds_columns:
         merge = merge.withSchemaEvolution()
     merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+
+
+def merge_newest(rows: DataFrame, path: str, sink: DeltaSink) -> None:
+    """Merge changes into an scd1 table, which has to be read first where a change may depend on it."""
+    if sink.cdc is not None and (sink.cdc.truncate or sink.cdc.unchanged):
+        merge = merge_resolved(merge_on(resolved_changes(rows, path, sink), path, sink.key))
+    else:
+        merge = merge_newer(merge_on(newest_changes(rows, sink), path, sink.key), rows.columns, sink)
+    forget_deletes(merge, sink).execute()
 
 
 def merge_on(rows: DataFrame, path: str, key: list[str]) -> DeltaMergeBuilder:

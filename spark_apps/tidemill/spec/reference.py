@@ -181,6 +181,8 @@ def _tidy(node: Any, *, is_names: bool = False) -> Any:
     if len(choices) == 1:
         del kept["anyOf"]
         kept = {**choices[0], **kept}
+    elif choices:
+        kept["anyOf"] = choices
     if kept.get("default", ...) is None:
         del kept["default"]
     return kept

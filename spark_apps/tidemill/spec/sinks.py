@@ -82,7 +82,11 @@ class DeltaSink(Strict):
         "`valid_from`, `valid_to` and `is_current`.",
     )
     key: list[TableColumn] = Field(
-        [], description="Columns that identify a row; required for merge, scd1 and scd2."
+        [],
+        description="Columns that identify a row; required for merge, scd1 and scd2. A row that lacks one "
+        "goes to the quarantine (`null_key:<column>`) where the pipeline has `on_invalid: quarantine`. Else "
+        "the driver ends with TIDE-SINK-022, also if rows of a topic do not keep kafka_topic, "
+        "kafka_partition and kafka_offset, which say where a record is.",
     )
     cdc: ChangeFeed | None = Field(
         None, description="How a feed of changes is read; required for scd1 and scd2."
@@ -181,6 +185,13 @@ class DeltaSink(Strict):
             lost = [column for column in getattr(self, name) if column.lower() in dropped]
             if lost:
                 raise ValueError(f"a column of `{name}` is among `except_columns`: {lost[0]}")
+        fixed = {column.lower() for column in (*self.key, self.cdc.sequence_by)} | dropped
+        for name in self.cdc.unchanged if isinstance(self.cdc.unchanged, dict) else ():
+            if name.lower() in fixed:
+                raise ValueError(
+                    f"{name} of `unchanged` is in the key, the sequence or among `except_columns`: only a "
+                    "column that the table keeps has an older value"
+                )
         if self.mode == "scd2" and self.cdc.forget_deletes_after != "off":
             raise ValueError(
                 "`forget_deletes_after` is for scd1: a history keeps its deletes, as they end its intervals"
@@ -229,6 +240,7 @@ class DeltaSink(Strict):
             named |= {
                 "cdc.sequence_by": [self.cdc.sequence_by],
                 "cdc.except_columns": self.cdc.except_columns,
+                "cdc.unchanged": list(self.cdc.unchanged) if isinstance(self.cdc.unchanged, dict) else [],
             }
         return named
 
