@@ -13,6 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.support.commits import commit_of
+from tidemill.errors import DataError
 from tidemill.sinks.range_writer import RangeTarget, prepare_table, replace_rows
 from tidemill.sinks.table_log import TableLog
 from tidemill.spec.sinks import DeltaSink
@@ -118,3 +119,14 @@ def test_a_stream_that_appends_again_and_again_waits_for_the_turn_of_a_backfill(
 
     assert replace(rows_while(spark, table, append), table) == 3
     assert prices(table) == {**dict.fromkeys([*range(12), 98, 99], 0), 2: 7, 3: 7, 4: 7}
+
+
+def test_a_backfill_writes_no_row_without_a_key(spark: SparkSession, table: str) -> None:
+    sink = DeltaSink(table="silver/orders", mode="merge", key=["id"])
+    target = RangeTarget(TableLog(table), COLUMNS, sink, lambda: turn_of(table))
+    rows = spark.createDataFrame([(2, 7), (None, 7)], "id long, price long")
+    entry = commit_of(0).entry.model_copy(update={"mode": "backfill"})
+    with pytest.raises(DataError) as refused:
+        replace_rows(rows, target, entry, "id >= 2 AND id < 5", lambda: None)
+    assert (refused.value.error_id, refused.value.facts["rows_without"]) == ("TIDE-SINK-022", {"id": 1})
+    assert DeltaTable(table).version() == 0

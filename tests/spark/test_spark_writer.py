@@ -36,13 +36,6 @@ def test_a_merge_updates_rows_with_the_same_key_and_inserts_the_others(merging: 
     assert len(merging.rows()) == 3
 
 
-@pytest.mark.soak
-def test_a_merge_takes_two_nulls_for_the_same_key(merging: WriterCase) -> None:
-    merging.writer().write(merging.frame((None, "a")), commit_of(0))
-    merging.writer().write(merging.frame((None, "b")), commit_of(1))
-    assert merging.rows() == [{"id": None, "name": "b"}]
-
-
 def test_a_repeated_merge_changes_nothing_even_if_rows_were_changed_since(merging: WriterCase) -> None:
     merging.writer().write(merging.frame((1, "a")), commit_of(0))
     merging.spark.sql(f"UPDATE delta.`{merging.path}` SET name = 'b'").collect()

@@ -11,8 +11,8 @@ from typing import Any
 
 import fastavro
 
-_VALUES = {"type": "map", "values": ["long", "double", "string", "bytes"]}
-SCHEMA = {
+_VALUES = {"type": "map", "values": ["long", "double", "string", "bytes", "null"]}
+SCHEMA: dict[str, Any] = {
     "type": "record",
     "name": "EventData",
     "namespace": "Microsoft.ServiceBus.Messaging",
@@ -62,6 +62,24 @@ def as_captured(moment: datetime) -> str:
 def capture_file(events: Iterable[Event]) -> bytes:
     content = io.BytesIO()
     fastavro.writer(content, SCHEMA, [event.record() for event in events])
+    return content.getvalue()
+
+
+def blocks_of(*blocks: Iterable[Event]) -> bytes:
+    """A file with these blocks, of which each may be empty: fastavro itself writes no empty one."""
+    schema = fastavro.parse_schema(SCHEMA)
+    head = capture_file(())
+    content = io.BytesIO()
+    content.write(head)
+    for events in blocks:
+        block = io.BytesIO()
+        records = [event.record() for event in events]
+        for record in records:
+            fastavro.schemaless_writer(block, schema, record)
+        for number in (len(records), len(block.getvalue())):
+            fastavro.schemaless_writer(content, "long", number)
+        # A block ends with the mark that ends the head.
+        content.write(block.getvalue() + head[-16:])
     return content.getvalue()
 
 

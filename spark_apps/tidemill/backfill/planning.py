@@ -23,6 +23,7 @@ from tidemill.backfill.table_read import version_read_live
 from tidemill.ledger.read import open_table
 from tidemill.sources.topic_facts import ask_topics
 from tidemill.spec.capabilities import SINKS
+from tidemill.spec.column_names import quoted
 from tidemill.spec.project import Pipeline
 from tidemill.spec.sinks import DeltaSink
 from tidemill.storage.store import Store
@@ -172,7 +173,7 @@ def _row_condition(asked: Asked, by: By) -> str | None:
         return None
     window = asked.origin.window
     end = window.last_end(times[1]) if by == "window" and window is not None else times[1]
-    return _between(f"`{_record_time(asked.pipeline)}`", times[0], end)
+    return _between(quoted(_record_time(asked.pipeline)), times[0], end)
 
 
 def _counted_condition(asked: Asked, by: By) -> str | None:
@@ -180,7 +181,7 @@ def _counted_condition(asked: Asked, by: By) -> str | None:
     times, window = asked.bounds.times, asked.origin.window
     if times is None or by != "window" or window is None:
         return None
-    return _between(f"`{_record_time(asked.pipeline)}`", times[0] + window.length - window.slide, times[1])
+    return _between(quoted(_record_time(asked.pipeline)), times[0] + window.length - window.slide, times[1])
 
 
 def _table_condition(asked: Asked, plan: BackfillPlan, sink: DeltaSink, rows: RowOrigin) -> str | None:
@@ -197,17 +198,17 @@ def _table_condition(asked: Asked, plan: BackfillPlan, sink: DeltaSink, rows: Ro
         return None
     if plan.by == "window" and rows.window is not None:
         return _windows_between(rows.window, times)
-    return _between(f"`{sink.time or _record_time(asked.pipeline)}`", *times)
+    return _between(quoted(sink.time or _record_time(asked.pipeline)), *times)
 
 
 def _windows_between(window: EventWindow, times: tuple[datetime, datetime]) -> str:
     """The rows of the windows that start in a range, by whatever column tells."""
-    starts = [f"`{name}`" for name in window.start_columns] + [
-        f"`{name}`.`start`" for name in window.struct_columns
+    starts = [quoted(name) for name in window.start_columns] + [
+        f"{quoted(name)}.`start`" for name in window.struct_columns
     ]
     if starts:
         return _between(starts[0], *times)
-    return _between(f"`{window.end_columns[0]}`", *(moment + window.length for moment in times))
+    return _between(quoted(window.end_columns[0]), *(moment + window.length for moment in times))
 
 
 def _between(column: str, start: datetime, end: datetime) -> str:

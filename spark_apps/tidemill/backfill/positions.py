@@ -14,6 +14,7 @@ from tidemill.ledger.entry import Positions
 from tidemill.names import LINEAGE_COLUMNS
 from tidemill.sources.kafka_clients import kafka_client
 from tidemill.sources.offsets import KafkaOffsets
+from tidemill.spec.column_names import quoted
 from tidemill.spec.project import Pipeline
 
 _FIX = "choose a range that the topic still has and the live stream has passed"
@@ -87,7 +88,7 @@ def offsets_condition(start: Positions, end: Positions, columns: Mapping[str, st
         end: End offsets.
         columns: Column of the rows by lineage column.
     """
-    topics, partitions, offsets = (f"`{columns[name]}`" for name in LINEAGE_COLUMNS)
+    topics, partitions, offsets = (quoted(columns[name]) for name in LINEAGE_COLUMNS)
     parts = [
         f"({topics} = '{topic}' AND {partitions} = {partition} "
         f"AND {offsets} >= {first} AND {offsets} < {end[topic][partition]})"

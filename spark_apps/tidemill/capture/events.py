@@ -18,11 +18,13 @@ from fastavro.schema import SchemaParseException
 
 from tidemill.errors import DataError
 
-CapturedValue = int | float | str | bytes
+CapturedValue = int | float | str | bytes | None
 
 _FIELDS = frozenset({"SequenceNumber", "EnqueuedTimeUtc", "SystemProperties", "Properties", "Body"})
 _ENQUEUED = "x-opt-enqueued-time"
 _KEY = "x-opt-partition-key"
+# Types of a property's value: those of Capture, and the narrower ones that copies by other tools have.
+_VALUES = frozenset({"null", "boolean", "int", "long", "float", "double", "string", "bytes"})
 # What fastavro raises where bytes are not what they should be.
 _DAMAGE = (
     EOFError,
@@ -46,8 +48,8 @@ class CapturedEvent:
         enqueued: When the hub took it.
         key: Its partition key, as a Kafka consumer is given it; None without one.
         body: Its payload; None of an event without one, which Kafka calls a tombstone.
-        system: Its system properties, as Capture keeps them.
-        application: Those of the application.
+        system: Its system properties, with the types that Capture keeps.
+        properties: Its application properties, with the types that Capture keeps.
     """
 
     number: int
@@ -55,12 +57,7 @@ class CapturedEvent:
     key: bytes | None
     body: bytes | None
     system: Mapping[str, CapturedValue]
-    application: Mapping[str, CapturedValue]
-
-    @property
-    def properties(self) -> tuple[tuple[str, bytes], ...]:
-        """Application properties as headers: bytes as they are, other values as their text."""
-        return tuple((name, _bytes(value)) for name, value in self.application.items())
+    properties: Mapping[str, CapturedValue]
 
 
 def read_events(path: str, file: BinaryIO) -> Iterator[CapturedEvent]:
@@ -118,15 +115,40 @@ def _bytes(value: object) -> bytes:
 
 
 def _check_schema(path: str, schema: Any) -> None:
-    fields = {field["name"] for field in schema.get("fields", ())} if isinstance(schema, dict) else set()
-    if not fields >= _FIELDS:
+    declared = schema.get("fields", ()) if isinstance(schema, dict) else ()
+    fields = {field["name"]: field["type"] for field in declared}
+    lacks = sorted(_FIELDS - set(fields))
+    facts = {"lacks": ", ".join(lacks)} if lacks else _not_properties(fields)
+    if facts:
         raise DataError(
             "TIDE-HUB-002",
-            "This is no file of Event Hubs Capture.",
-            facts={"file": path, "lacks": ", ".join(sorted(_FIELDS - fields))},
+            "This is not a file of Event Hubs Capture.",
+            facts={"file": path, **facts},
             fix="correct `capture.path` and `capture.format`, or move the file out of the archive",
             runbook="backfill",
         )
+
+
+def _not_properties(fields: Mapping[str, Any]) -> dict[str, str]:
+    """Return the first field that is not a map of plain values, and its type; empty if there is none."""
+    for name in ("SystemProperties", "Properties"):
+        for part in _members(fields[name]):
+            is_map = isinstance(part, dict) and part.get("type") == "map"
+            values = {_plain(value) for value in _members(part["values"])} if is_map else {_plain(part)}
+            if not values <= (_VALUES if is_map else {"null"}):
+                return {"field": name, "type": str(part)}
+    return {}
+
+
+def _members(schema: Any) -> list[Any]:
+    """Return the members of a union; of another schema itself."""
+    return schema if isinstance(schema, list) else [schema]
+
+
+def _plain(schema: Any) -> str:
+    """Return the name of a primitive type, or the text of another schema, which names no primitive type."""
+    is_wrapped = isinstance(schema, dict) and "logicalType" not in schema
+    return str(schema["type"] if is_wrapped else schema)
 
 
 def _damaged(path: str, read: int, error: Exception) -> DataError:

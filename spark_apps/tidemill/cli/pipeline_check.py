@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tidemill.errors import SpecError, TidemillError
 from tidemill.spec.capabilities import ELSEWHERE
+from tidemill.spec.column_names import column_named
 from tidemill.spec.ddl import levels_of
 from tidemill.spec.files_after import check_files_of_all
 from tidemill.spec.files_source import FilesSource
@@ -165,19 +166,20 @@ def _check_columns(pipeline: Pipeline, columns: dict[str, str]) -> None:
     event_time = pipeline.spec.event_time
     if event_time is not None:
         found = _check_column(pipeline, columns, "event_time.column", event_time.column)
+        _check_spelling(pipeline, columns, event_time.column)
         if found is not None and not found.startswith("timestamp"):
             raise _wrong_column(
                 pipeline, "event_time.column", event_time.column, f"it is {found}, not a timestamp", None
             )
     if pipeline.spec.transform is not None:
         return
-    for index, sink in enumerate(pipeline.spec.delta_sinks):
-        if sink.transform is not None:
+    for index, sink in enumerate(pipeline.spec.sinks):
+        if sink.chosen.transform is not None:
             continue
         _check_levels(pipeline, f"sinks[{index}].delta", columns)
         for key, named in sink.named_columns.items():
             for column in named:
-                _check_column(pipeline, columns, f"sinks[{index}].delta.{key}", column.partition(".")[0])
+                _check_column(pipeline, columns, f"sinks[{index}].{sink.kind}.{key}", column)
 
 
 def _check_levels(pipeline: Pipeline, key: str, columns: dict[str, str]) -> None:
@@ -200,13 +202,13 @@ def _check_levels(pipeline: Pipeline, key: str, columns: dict[str, str]) -> None
 
 def _check_column(pipeline: Pipeline, columns: dict[str, str], key: str, column: str) -> str | None:
     """Type of a column; None for lineage, which only a running source types."""
-    # Spark does not tell columns apart by case.
-    by_lower = {name.lower(): kind for name, kind in columns.items()}
-    if column.lower() in by_lower:
-        return by_lower[column.lower()]
     lineage = lineage_columns(pipeline)
-    if column.lower() in lineage:
-        return None
+    found = column_named(column, [*columns, *lineage])
+    if found is None and key.endswith(".cluster_by"):
+        # Perhaps a field of a struct, which Delta looks for when it makes the table.
+        found = column_named(column.partition(".")[0], columns)
+    if found is not None:
+        return columns.get(found)
     known = ", ".join([*columns, *lineage])
     raise _wrong_column(
         pipeline,
@@ -215,6 +217,14 @@ def _check_column(pipeline: Pipeline, columns: dict[str, str], key: str, column:
         f"there is no such column; there are {known}",
         near_key(column, [*columns, *lineage]),
     )
+
+
+def _check_spelling(pipeline: Pipeline, columns: dict[str, str], column: str) -> None:
+    """Refuse an event-time column whose case is wrong, because Arrow distinguishes columns by case."""
+    known = [*columns, *lineage_columns(pipeline)]
+    if column not in known:
+        found = column_named(column, known)
+        raise _wrong_column(pipeline, "event_time.column", column, f"its name is {found}", found)
 
 
 def _wrong_column(pipeline: Pipeline, key: str, column: str, reason: str, near: str | None) -> SpecError:

@@ -23,11 +23,15 @@ from tidemill.names import LINEAGE_COLUMNS
 from tidemill.payload.quarantine import QUARANTINE_SCHEMA, Quarantine
 from tidemill.sinks.change_rows import JSON_OPTIONS
 from tidemill.sinks.part_files import write_parts
+from tidemill.spec.column_names import quoted
 from tidemill.spec.expectations import Expectation, OnViolation
 from tidemill.storage.parquet_part import PartFile
 
-# What reasons of the quarantine begin with; table and names of the expectations follow.
+# What reasons of the quarantine begin with: table and names of the expectations follow, or columns of a key.
 REASON = "expectation"
+NULL_KEY = "null_key"
+# Pattern of the reasons that are of rows, not of records that could not be decoded.
+OF_ROWS = f"^({REASON}|{NULL_KEY}):"
 
 # What the quarantine says of a record, by the lineage column that a row may have kept; then with its type.
 _PLACE = dict(zip(LINEAGE_COLUMNS, ("topic", "partition", "offset"), strict=True))
@@ -68,11 +72,15 @@ class TableExpectations:
         pipeline: Whose table it is.
         table: Its name.
         declared: By name, in the order of the file.
+        key: Columns of the table's key, if rows that lack one of them go to the quarantine.
+        truncate: SQL condition of changes that have no key, since they empty the table.
     """
 
     pipeline: str
     table: str
     declared: Mapping[str, Expectation] = field(default_factory=dict)
+    key: Sequence[str] = ()
+    truncate: str | None = None
 
     def check(
         self, rows: DataFrame, quarantine: Quarantine, read: Mapping[str, object], batch_id: int | None = None
@@ -94,19 +102,17 @@ class TableExpectations:
             checked=told["checked"],
             dropped=told["dropped"],
             quarantined=told["quarantined"],
-            violations={name: told[f"violations_{name}"] for name in self.declared},
+            violations={name: told[f"violations_{name}"] for name in (*self.declared, *self._null_keys())},
         )
-        kept = rows.where(~(self._any("drop") | self._any("quarantine")))
+        kept = rows.where(~(self._any("drop") | self._aside()))
         digest = f"{int(told['digest'] or 0):x}"
         if not counts.quarantined:
             return CheckedRows(kept, counts, digest)
-        records = rows.where(self._any("quarantine")).select(
-            *self._records(rows, quarantine.run_id, batch_id)
-        )
+        records = rows.where(self._aside()).select(*self._records(rows, quarantine.run_id, batch_id))
         return CheckedRows(kept, counts, digest, write_parts(records, quarantine.path, QUARANTINE_SCHEMA))
 
     def _sums(self, rows: DataFrame) -> list[Column]:
-        aside, dropped = self._any("quarantine"), self._any("drop")
+        aside, dropped = self._aside(), self._any("drop")
         place = _columns_of(rows, _PLACE)
         where = F.struct(*place.values()) if len(place) == len(_PLACE) else F.lit(None).cast("string")
         return [
@@ -116,6 +122,7 @@ class TableExpectations:
             F.sum(F.when(aside, self._fingerprint(rows))).alias("digest"),
             F.count(F.when(dropped & ~aside, 1)).alias("dropped"),
             *(F.count(F.when(_violated(e), 1)).alias(f"violations_{n}") for n, e in self.declared.items()),
+            *(F.count(F.when(null, 1)).alias(f"violations_{n}") for n, null in self._null_keys().items()),
             *(F.min(F.when(_violated(e), where)).alias(f"first_{n}") for n, e in self._with("fail").items()),
         ]
 
@@ -157,12 +164,28 @@ class TableExpectations:
 
     def _reason(self) -> Column:
         names = (F.when(_violated(e), F.lit(name)) for name, e in self._with("quarantine").items())
-        return F.concat(F.lit(f"{REASON}:{self.table}:"), F.concat_ws(",", *names))
+        violated = F.concat(F.lit(f"{REASON}:{self.table}:"), F.concat_ws(",", *names))
+        if not self.key:
+            return violated
+        nulls = self._null_keys().values()
+        lacking = (F.when(null, F.lit(name)) for name, null in zip(self.key, nulls, strict=True))
+        return F.when(
+            reduce(or_, nulls), F.concat(F.lit(f"{NULL_KEY}:"), F.concat_ws(",", *lacking))
+        ).otherwise(violated)
 
     def _fingerprint(self, rows: DataFrame) -> Column:
-        if not self._with("quarantine"):
+        if not self._with("quarantine") and not self.key:
             return F.lit(None).cast("decimal(20,0)")
         return F.xxhash64(self._reason(), _as_json(rows)).cast("decimal(20,0)")
+
+    def _aside(self) -> Column:
+        """True of a row that goes to the quarantine."""
+        return reduce(or_, self._null_keys().values(), self._any("quarantine"))
+
+    def _null_keys(self) -> dict[str, Column]:
+        """Return conditions on a row without a key, by reason, one for each column of the key."""
+        has_key = F.lit(True) if self.truncate is None else ~F.coalesce(F.expr(self.truncate), F.lit(False))
+        return {f"{NULL_KEY}:{name}": F.col(quoted(name)).isNull() & has_key for name in self.key}
 
     def _with(self, wanted: OnViolation) -> dict[str, Expectation]:
         return {name: e for name, e in self.declared.items() if e.on_violation == wanted}
@@ -178,7 +201,7 @@ def places_lacking(rows: DataFrame) -> list[str]:
 
 
 def _as_json(rows: DataFrame) -> Column:
-    return F.to_json(F.struct(*(F.col(f"`{name}`") for name in rows.columns)), JSON_OPTIONS)
+    return F.to_json(F.struct(*(F.col(quoted(name)) for name in rows.columns)), JSON_OPTIONS)
 
 
 def _violated(expectation: Expectation) -> Column:

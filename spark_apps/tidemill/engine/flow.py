@@ -17,6 +17,7 @@ from tidemill.engine.row_origin import find_origin
 from tidemill.engine.sink_rows import sink_origins
 from tidemill.engine.transform import apply_transform, check_event_time
 from tidemill.names import SOURCE_NAME
+from tidemill.payload.arrow_pass import map_in_arrow
 from tidemill.payload.decode import Decoding, Stage, payload_decoding
 from tidemill.payload.device_columns import device_records, device_schema
 from tidemill.payload.discovered import DiscoveredColumns
@@ -193,7 +194,7 @@ def decodes_while_writing(pipeline: Pipeline) -> bool:
 
 
 def _decoded(records: DataFrame, decoding: Decoding) -> DataFrame:
-    return _in_few_tasks(records).mapInArrow(decoding.stage, decoding.spark_schema)
+    return map_in_arrow(_in_few_tasks(records), decoding.stage, decoding.spark_schema)
 
 
 def _in_few_tasks(records: DataFrame) -> DataFrame:

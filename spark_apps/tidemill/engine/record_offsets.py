@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from tidemill.ledger.entry import Positions
 from tidemill.names import LINEAGE_COLUMNS
+from tidemill.spec.column_names import quoted
 
 
 def offsets_of_times(
@@ -31,8 +32,9 @@ def offsets_of_times(
         end: The offset after the last one.
     """
     first, last = (F.lit(moment) for moment in times)
-    inside = ((F.col(column) >= first) & (F.col(column) < last)).alias("inside")
-    timed = decoded.where(F.col(column).isNotNull())
+    time = F.col(quoted(column))
+    inside = ((time >= first) & (time < last)).alias("inside")
+    timed = decoded.where(time.isNotNull())
     places = timed.select(*LINEAGE_COLUMNS, inside).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         found = list(_places(places))

@@ -14,6 +14,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from tidemill.ledger.difference import Difference
 from tidemill.names import TRANSFORM_FAILED
+from tidemill.spec.column_names import quoted
 
 # Rows of each kind that an answer shows.
 SHOWN_ROWS = 3
@@ -33,9 +34,9 @@ def difference(name: str, wanted: DataFrame, stored: DataFrame | None, version: 
     """
     signed = _comparable(wanted).withColumn(_SIGN, F.lit(1))
     if stored is not None:
-        there = _comparable(stored.select(*quoted(wanted.columns))).withColumn(_SIGN, F.lit(-1))
+        there = _comparable(stored.select(*columns_by_name(wanted.columns))).withColumn(_SIGN, F.lit(-1))
         signed = signed.unionByName(there)
-    columns = quoted(wanted.columns)
+    columns = columns_by_name(wanted.columns)
     sums = signed.groupBy(*columns).agg(
         F.sum(_SIGN).alias(_SIGN), F.sum(F.when(F.col(_SIGN) == 1, 1).otherwise(0)).alias("__wanted")
     )
@@ -60,9 +61,9 @@ def difference(name: str, wanted: DataFrame, stored: DataFrame | None, version: 
         sums.unpersist()
 
 
-def quoted(names: Iterable[str]) -> list[Column]:
-    """Columns by their names, whatever is in these."""
-    return [F.col(f"`{name}`") for name in names]
+def columns_by_name(names: Iterable[str]) -> list[Column]:
+    """Return columns by their names, whatever is in these."""
+    return [F.col(quoted(name)) for name in names]
 
 
 def _shown(rows: DataFrame, columns: list[Column]) -> tuple[str, ...]:
@@ -76,7 +77,7 @@ def _comparable(rows: DataFrame) -> DataFrame:
 
 
 def _without_maps(rows: DataFrame, name: str) -> Column:
-    column, kind = F.col(f"`{name}`"), rows.schema[name].dataType
+    column, kind = F.col(quoted(name)), rows.schema[name].dataType
     if isinstance(kind, MapType) and not _has_map(kind.valueType):
         column = F.array_sort(F.map_entries(column))
     elif _has_map(kind):

@@ -41,7 +41,7 @@ from tidemill.engine.half_written import Begun
 from tidemill.engine.in_session import Meanwhile, run_in_session
 from tidemill.engine.models import with_models
 from tidemill.engine.quarantine_range import KEY
-from tidemill.engine.row_difference import comparable_reason, difference, quoted
+from tidemill.engine.row_difference import columns_by_name, comparable_reason, difference
 from tidemill.engine.verb_process import run_part
 from tidemill.errors import GateRefusedError, InternalError
 from tidemill.ledger.commit_files import files_touched
@@ -208,7 +208,7 @@ class Shadow:
                 added[name] = new
             if gone := _only(there, now):
                 dropped[name] = gone
-            common = quoted(column for column in now if now[column] == there.get(column))
+            common = columns_by_name(column for column in now if now[column] == there.get(column))
             found.append(difference(name, made.select(*common), table, version))
         found += [aside for output in ASIDE_OUTPUTS for aside in self._aside(output)]
         return ShadowResult(

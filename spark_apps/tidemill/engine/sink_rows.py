@@ -68,9 +68,10 @@ def sink_rows(pipeline: Pipeline, place: int, result: DataFrame) -> SinkRows:
         rows = SinkRows(table_columns(result.schema), sink.chosen.where)
     else:
         rows, none = _shaped(pipeline, place, none)
-    if sink.delta is None or not sink.delta.expectations:
+    if sink.delta is None:
         return rows
-    return replace(rows, expectations=_expectations(pipeline, f"sinks[{place}].delta", sink.delta, none))
+    expected = _expectations(pipeline, f"sinks[{place}].delta", sink.delta, none)
+    return replace(rows, expectations=expected if expected.declared or expected.key else None)
 
 
 def _shaped(pipeline: Pipeline, place: int, none: DataFrame) -> tuple[SinkRows, DataFrame]:
@@ -100,7 +101,10 @@ def _shaped(pipeline: Pipeline, place: int, none: DataFrame) -> tuple[SinkRows, 
 
 
 def _expectations(pipeline: Pipeline, key: str, table: DeltaSink, rows: DataFrame) -> TableExpectations:
-    """What is expected of a table's rows.
+    """What is expected of a table's rows: what is declared, and a key.
+
+    Rows without a key go to the quarantine if the pipeline sets records aside, and it is known which record
+    each is of. Else the table's writer refuses them.
 
     Args:
         pipeline: The pipeline.
@@ -133,7 +137,14 @@ def _expectations(pipeline: Pipeline, key: str, table: DeltaSink, rows: DataFram
             fix="keep these columns as they are in the transform; or use drop, warn or fail; or declare the "
             "expectation for the table of records that this one is made of",
         )
-    return TableExpectations(pipeline.name, table.table, table.expectations)
+    keyed = table.merges and pipeline.spec.quarantines_rows and not (one_topic and lacking)
+    return TableExpectations(
+        pipeline.name,
+        table.table,
+        table.expectations,
+        tuple(table.key) if keyed else (),
+        None if table.cdc is None else table.cdc.truncate,
+    )
 
 
 def sink_origins(pipeline: Pipeline, result: DataFrame) -> Mapping[str, SinkOrigin]:

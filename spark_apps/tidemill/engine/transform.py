@@ -18,6 +18,7 @@ from tidemill.engine.sql_transform import sql_transform
 from tidemill.errors import DataError, SpecError, TidemillError
 from tidemill.failed_at import failed_at, may_quote
 from tidemill.names import SOURCE_NAME
+from tidemill.spec.column_names import quoted
 from tidemill.spec.event_time import EventTime
 from tidemill.spec.project import Pipeline
 from tidemill.spec.transform_rules import wrong_call
@@ -70,7 +71,7 @@ def _with_watermark(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
     event_time = pipeline.spec.event_time
     if event_time is None:
         return rows
-    return rows.withWatermark(event_time.column, format_duration(event_time.watermark))
+    return rows.withWatermark(quoted(event_time.column), format_duration(event_time.watermark))
 
 
 def check_frame(result: object) -> DataFrame:
@@ -222,5 +223,6 @@ def check_event_time(pipeline: Pipeline, event_time: EventTime, rows: DataFrame)
                 "event_time.column": event_time.column,
                 "columns": ", ".join(f"{name} {kind.simpleString()}" for name, kind in types.items()),
             },
-            fix="name a timestamp column; in a JSON Schema that is a string with `format: date-time`",
+            fix="name a timestamp column as it is written there; in a JSON Schema that is a string with "
+            "`format: date-time`",
         )

@@ -19,7 +19,7 @@ from tidemill.backfill.compared import Compared
 from tidemill.backfill.plan import BackfillPlan, load_plan
 from tidemill.backfill.still_holds import check_still_holds
 from tidemill.engine.discovery import known_columns
-from tidemill.engine.expectations import REASON
+from tidemill.engine.expectations import OF_ROWS
 from tidemill.engine.models import with_models
 from tidemill.engine.quarantine_range import KEY
 from tidemill.engine.range_rows import RangeRows
@@ -89,11 +89,11 @@ def verify(
 def _rejections(held: DataFrame, records: RangeRows, rejected: Quarantine) -> DataFrame:
     """What the quarantine holds of a plan's records.
 
-    Broken records are of all offsets that were read. A row that violates an expectation was decoded, so it is
-    known whether the plan is about it.
+    Broken records are of all offsets that were read. A row that violates an expectation, or lacks a key, was
+    decoded, so it is known whether the plan is about it.
     """
     found = held.where(records.records or "true").select(*KEY, comparable_reason())
-    by_row = F.col("reason").startswith(f"{REASON}:")
+    by_row = F.col("reason").rlike(OF_ROWS)
     decided = None if found.where(by_row).isEmpty() else records.decided(rejected)
     if decided is None:
         return found

@@ -14,6 +14,7 @@ from tidemill.checkpoint.warm_start import WarmStart, read_warm_start
 from tidemill.engine.flow import Flow
 from tidemill.engine.run_context import RunContext
 from tidemill.errors import SpecError
+from tidemill.spec.column_names import quoted
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -68,7 +69,7 @@ def _written_until(run: RunContext) -> datetime | None:
 def ends_after(window: EventWindow, moment: datetime) -> Column:
     """Whether a row is of a window that ends after a moment, by whatever column tells."""
     if window.end_columns:
-        return F.col(f"`{window.end_columns[0]}`") > F.lit(moment)
+        return F.col(quoted(window.end_columns[0])) > F.lit(moment)
     if window.struct_columns:
-        return F.col(f"`{window.struct_columns[0]}`.`end`") > F.lit(moment)
-    return F.col(f"`{window.start_columns[0]}`") > F.lit(moment - window.length)
+        return F.col(f"{quoted(window.struct_columns[0])}.`end`") > F.lit(moment)
+    return F.col(quoted(window.start_columns[0])) > F.lit(moment - window.length)

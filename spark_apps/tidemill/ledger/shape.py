@@ -7,6 +7,7 @@ from typing import Any
 
 from tidemill.ledger.entry import Shape, SinkShape, StreamShape
 from tidemill.names import SOURCE_NAME
+from tidemill.spec.change_feed import ChangeFeed
 from tidemill.spec.payload import Payload
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.sinks import Sink
@@ -68,6 +69,14 @@ def _payload(payload: Payload | None) -> str:
     return f"{payload.format}{framing}{kept}"
 
 
+def _feed(feed: ChangeFeed) -> str:
+    """Return what decides how changes are applied, as entries of before the newer keys have it."""
+    undeclared = {name for name in ("truncate", "unchanged") if getattr(feed, name) is None}
+    # How long deletes are remembered may change at any time.
+    text: str = feed.model_dump_json(exclude={"forget_deletes_after", *undeclared})
+    return text
+
+
 def _duration(declared: timedelta | None) -> str:
     return "" if declared is None else format_duration(declared)
 
@@ -79,8 +88,7 @@ def _sink(sink: Sink) -> SinkShape:
     return SinkShape(
         mode=mode,
         key=key,
-        # How long deletes are remembered may change at any time.
-        cdc="" if feed is None else feed.model_dump_json(exclude={"forget_deletes_after"}),
+        cdc="" if feed is None else _feed(feed),
         where=chosen.where or "",
         transform=chosen.transform or "",
     )

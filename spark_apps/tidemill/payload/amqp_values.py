@@ -64,9 +64,9 @@ def decoded(value: bytes) -> AmqpValue:
 
 
 def encoded(value: float | str | bytes) -> bytes:
-    """What a Kafka client is given of a value that Capture keeps: a long, double, string or bytes.
+    """Return the bytes that a Kafka client is given for a value that Capture keeps.
 
-    Bytes stay as they are: a header of a Kafka producer, which Event Hubs hands on without looking.
+    Bytes stay as they are: they are the header of a Kafka producer, and Event Hubs does not interpret it.
     """
     if isinstance(value, bytes):
         return value
@@ -74,6 +74,8 @@ def encoded(value: float | str | bytes) -> bytes:
         text = value.encode()
         short = len(text) <= _LONGEST_SHORT
         return (b"\xa1" if short else b"\xb1") + len(text).to_bytes(1 if short else 4) + text
+    if isinstance(value, bool):
+        return b"\x41" if value else b"\x42"
     if isinstance(value, int):
         return b"\x81" + value.to_bytes(8, signed=True)
     return b"\x82" + struct.pack(">d", value)

@@ -7,7 +7,8 @@
 
 A delete is a row, too: it holds the key, and nulls. Without it an older change that comes later would bring
 back what was deleted. In scd1 readers leave out rows with `_deleted_at`; in scd2 the interval of a delete is
-empty, so that no moment lies in it.
+empty, so that no moment lies in it. A truncation is a delete without a key. With `unchanged` both tables have
+the column `_set_at`, a struct with the sequence of the change that set the value of each such column.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from pyspark.sql import functions as F
 
 from tidemill.errors import DataError, SpecError
 from tidemill.names import CHANGE_FEED_COLUMNS
-from tidemill.spec.change_feed import OWN_COLUMNS
+from tidemill.sinks.null_keys import null_key_counts, refuse_null_keys
+from tidemill.spec.change_feed import OWN_COLUMNS, SET_AT
+from tidemill.spec.column_names import column_named, quoted
 from tidemill.spec.sinks import DeltaSink
 
 SEQUENCE, DELETED_AT = OWN_COLUMNS["scd1"]
@@ -46,7 +49,7 @@ def table_schema(changes: pa.Schema, sink: DeltaSink) -> pa.Schema:
     Raises:
         SpecError: TIDE-CDC-001, if the changes lack a column that the declaration names, or hold one that
             the table needs itself; TIDE-CDC-002, if the sequence's type has no order; TIDE-CDC-004, if
-            columns have the names of Delta's own change feed.
+            columns have the names of Delta's own change feed; TIDE-CDC-006, if `unchanged` names no column.
     """
     feed = sink.cdc
     dropped = [] if feed is None else feed.except_columns
@@ -56,7 +59,8 @@ def table_schema(changes: pa.Schema, sink: DeltaSink) -> pa.Schema:
         return changes
     kept = [field for field in changes if not _names(feed.except_columns, field.name)]
     sequence = next((field.type for field in changes if _names([feed.sequence_by], field.name)), None)
-    _check_names(changes, kept, sink)
+    unchanged = unchanged_columns(changes.names, sink)
+    _check_names(changes, kept, sink, unchanged)
     if sequence is None or not _is_ordered(sequence):
         raise SpecError(
             "TIDE-CDC-002",
@@ -67,55 +71,82 @@ def table_schema(changes: pa.Schema, sink: DeltaSink) -> pa.Schema:
     own = dict.fromkeys(_sequences(sink), sequence)
     own |= {IS_CURRENT: pa.bool_()} if sink.mode == "scd2" else {}
     own[DELETED_AT] = pa.timestamp("us", "UTC")
+    if unchanged:
+        own[SET_AT] = pa.struct([(name, sequence) for name in unchanged])
     return pa.schema([*kept, *(pa.field(name, type_) for name, type_ in own.items())])
 
 
 def change_rows(changes: DataFrame, sink: DeltaSink) -> DataFrame:
-    """Each change as a row of the table; `valid_to` of a change that deletes nothing is not known yet."""
+    """Return each change as a row of the table.
+
+    Not known yet are `valid_to` of a change that deletes nothing, and the value of a column that a change
+    leaves `unchanged`: it is null, and so is its sequence in `_set_at`.
+    """
     feed = sink.cdc
     if feed is None:
         return changes
-    if _names(changes.columns, _CHANGE_TYPE):
-        # Of a change feed of Delta's: what an update began with is no change.
-        changes = changes.where(~F.col(_CHANGE_TYPE).eqNullSafe("update_preimage"))
-    deletes = F.coalesce(F.expr(feed.apply_as_deletes or "false"), F.lit(False))
-    sequence = F.col(_quoted(feed.sequence_by))
-    kept = [
-        F.col(_quoted(name)) if _names(sink.key, name) else F.when(~deletes, F.col(_quoted(name))).alias(name)
-        for name in changes.columns
-        if not _names(feed.except_columns, name)
-    ]
-    deleted_at = F.when(deletes, F.current_timestamp()).alias(DELETED_AT)
+    changes = without_preimages(changes)
+    truncates = _holds(feed.truncate)
+    deletes = truncates | _holds(feed.apply_as_deletes)
+    sequence = F.col(quoted(feed.sequence_by))
+    unchanged = unchanged_columns(changes.columns, sink)
+    kept = []
+    for name in changes.columns:
+        if _names(feed.except_columns, name):
+            continue
+        without = truncates if _names(sink.key, name) else deletes | _holds(unchanged.get(name))
+        kept.append(F.when(~without, F.col(quoted(name))).alias(name))
+    own = {DELETED_AT: F.when(deletes, F.current_timestamp())}
+    if unchanged:
+        set_at = (
+            F.when(deletes | ~_holds(condition), sequence).alias(name)
+            for name, condition in unchanged.items()
+        )
+        own[SET_AT] = F.struct(*set_at)
     if sink.mode == "scd1":
-        return changes.select(*kept, sequence.alias(SEQUENCE), deleted_at)
-    interval = [sequence.alias(VALID_FROM), F.when(deletes, sequence).alias(VALID_TO)]
-    return changes.select(*kept, *interval, (~deletes).alias(IS_CURRENT), deleted_at)
+        own = {SEQUENCE: sequence, **own}
+    else:
+        own = {VALID_FROM: sequence, VALID_TO: F.when(deletes, sequence), IS_CURRENT: ~deletes, **own}
+    return changes.select(*kept, *(column.alias(name) for name, column in own.items()))
 
 
-def check_sequence(rows: DataFrame, path: str, sink: DeltaSink) -> None:
-    """Refuse changes that have no place in the order; reads all of them.
+def without_preimages(changes: DataFrame) -> DataFrame:
+    """Return changes without what an update began with, which a change feed of Delta's has as well."""
+    if not _names(changes.columns, _CHANGE_TYPE):
+        return changes
+    return changes.where(~F.col(_CHANGE_TYPE).eqNullSafe("update_preimage"))
+
+
+def check_changes(changes: DataFrame, path: str, sink: DeltaSink) -> None:
+    """Refuse changes that have no place in the order, or no key; reads all of them.
 
     Raises:
-        DataError: TIDE-CDC-003.
+        DataError: TIDE-CDC-003, TIDE-SINK-022.
     """
-    places = F.count(F.when(F.col(_sequences(sink)[0]).isNull(), 1))
-    without = rows.agg(places.alias("changes")).collect()[0]["changes"]
-    if without:
+    feed = sink.cdc
+    if feed is None:
+        return
+    changes = without_preimages(changes)
+    unplaced = F.count(F.when(F.col(quoted(feed.sequence_by)).isNull(), 1)).alias("changes")
+    nulls = null_key_counts(sink.key, F.when(_holds(feed.truncate), 0).otherwise(1))
+    (found,) = changes.agg(unplaced, *nulls).collect()
+    if found["changes"]:
         raise DataError(
             "TIDE-CDC-003",
             "Changes of the feed have no sequence. Nothing was written.",
             facts={
                 "table": path,
-                "sequence_by": "" if sink.cdc is None else sink.cdc.sequence_by,
-                "changes_without": without,
+                "sequence_by": feed.sequence_by,
+                "changes_without": found["changes"],
             },
             fix="give them one in the transform, or leave them out by `where`",
         )
+    refuse_null_keys(list(found)[1:], path, sink)
 
 
 def newest(rows: DataFrame, sink: DeltaSink, by: list[str], *last: Column) -> DataFrame:
     """One row for each value of `by`: of the greatest sequence, and of several such as `tie_order` says."""
-    place = Window.partitionBy(*map(_quoted, by)).orderBy(
+    place = Window.partitionBy(*map(quoted, by)).orderBy(
         F.desc(_sequences(sink)[0]), *(F.desc(column) for column in tie_order(rows.columns, sink)), *last
     )
     return rows.withColumn(_PLACE, F.row_number().over(place)).where(F.col(_PLACE) == 1).drop(_PLACE)
@@ -129,13 +160,54 @@ def tie_order(columns: list[str], sink: DeltaSink, of: str = "") -> list[Column]
     """
     deleted_at = F.col(f"{of}{DELETED_AT}")
     by_commit = sink.cdc is not None and _names([_COMMIT_VERSION], sink.cdc.sequence_by)
-    added = OWN_COLUMNS[sink.mode]
-    names = (name for name in columns if name not in added and not name.startswith(PASSING))
-    kept = [F.col(f"{of}{_quoted(name)}") for name in names]
+    added = own_columns(sink)
+    # What these hold depends on which changes of the key have come.
+    kept_back = set() if sink.cdc is None else unchanged_columns(columns, sink).keys()
+    names = (
+        name
+        for name in columns
+        if name not in added and name not in kept_back and not name.startswith(PASSING)
+    )
+    kept = [F.col(quoted(name, of)) for name in names]
     return [
         deleted_at.isNull() if by_commit else deleted_at.isNotNull(),
         F.to_json(F.struct(*kept), JSON_OPTIONS),
     ]
+
+
+def unchanged_columns(columns: list[str], sink: DeltaSink) -> dict[str, str]:
+    """Return the condition under which a column keeps its value, by the column as the changes name it.
+
+    Raises:
+        SpecError: TIDE-CDC-006, if the one condition does not name exactly one column.
+    """
+    feed = sink.cdc
+    if feed is None:
+        return {}
+    try:
+        declared = feed.unchanged_by(columns)
+        for name in declared:
+            if _names([*sink.key, feed.sequence_by, *feed.except_columns], name):
+                raise ValueError(f"{name} is in the key, the sequence or among `except_columns`")
+    except ValueError as error:
+        raise SpecError(
+            "TIDE-CDC-006",
+            "`cdc.unchanged` does not say which columns keep their values. Nothing was started.",
+            facts={"table": sink.table, "unchanged": feed.unchanged, "reason": error},
+            fix="write a map of columns to conditions, such as unchanged: {body: body = '…'}",
+        ) from error
+    return {column_named(name, columns) or name: condition for name, condition in declared.items()}
+
+
+def own_columns(sink: DeltaSink) -> tuple[str, ...]:
+    """Return the columns that a table of changes adds to those of the changes."""
+    has_set_at = sink.cdc is not None and sink.cdc.unchanged
+    return (*OWN_COLUMNS[sink.mode], *([SET_AT] if has_set_at else []))
+
+
+def _holds(condition: str | None) -> Column:
+    """True where a condition holds; null counts as false."""
+    return F.lit(False) if condition is None else F.coalesce(F.expr(condition), F.lit(False))
 
 
 def _sequences(sink: DeltaSink) -> list[str]:
@@ -143,11 +215,11 @@ def _sequences(sink: DeltaSink) -> list[str]:
     return [SEQUENCE] if sink.mode == "scd1" else [VALID_FROM, VALID_TO]
 
 
-def _check_names(changes: pa.Schema, kept: list[pa.Field], sink: DeltaSink) -> None:
+def _check_names(changes: pa.Schema, kept: list[pa.Field], sink: DeltaSink, unchanged: Iterable[str]) -> None:
     feed = sink.cdc
-    named = [] if feed is None else [*sink.key, feed.sequence_by, *feed.except_columns]
+    named = [] if feed is None else [*sink.key, feed.sequence_by, *feed.except_columns, *unchanged]
     missing = sorted({name for name in named if not _names(changes.names, name)})
-    taken = [field.name for field in kept if _names(OWN_COLUMNS[sink.mode], field.name)]
+    taken = [field.name for field in kept if _names(own_columns(sink), field.name)]
     if missing or taken:
         raise SpecError(
             "TIDE-CDC-001",
@@ -177,9 +249,5 @@ def _is_ordered(type_: pa.DataType) -> bool:
 
 
 def _names(names: Iterable[str], name: str) -> bool:
-    """Whether a name is among others; Spark does not tell columns apart by case."""
-    return name.lower() in {other.lower() for other in names}
-
-
-def _quoted(name: str) -> str:
-    return f"`{name}`"
+    """True if a name is among others."""
+    return column_named(name, names) is not None

@@ -24,6 +24,7 @@ from tidemill.sinks.files_folder import (
     entries_before,
     outdated,
 )
+from tidemill.spec.column_names import column_named
 from tidemill.spec.sinks import FilesSink
 
 # An entry of Spark's log without files: its version alone.
@@ -52,7 +53,7 @@ def check_columns(rows: DataFrame, sink: FilesSink, path: str) -> None:
     """
     names = [name.lower() for name in rows.columns]
     repeated = sorted({name for name in names if names.count(name) > 1})
-    missing = [name for name in sink.partition_by if name.lower() not in names]
+    missing = [name for name in sink.partition_by if column_named(name, rows.columns) is None]
     reason = f"there is no column {missing[0]} to partition by" if missing else ""
     if repeated:
         reason = f"two columns are called {repeated[0]}; readers do not tell columns apart by case"

@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemill.sources.kafka_clients import KafkaClient
+from tidemill.spec.column_names import quoted
 from tidemill.spec.sinks import KafkaSink
 
 
@@ -19,7 +20,7 @@ def records_of(frame: DataFrame, sink: KafkaSink) -> DataFrame:
     value = F.to_json(F.struct("*")).alias("value")
     if sink.key is None:
         return frame.select(value)
-    return frame.select(F.col(sink.key).cast("string").alias("key"), value)
+    return frame.select(F.col(quoted(sink.key)).cast("string").alias("key"), value)
 
 
 def producer_options(sink: KafkaSink, client: KafkaClient) -> dict[str, str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from tidemill.payload.arrow_pass import map_in_arrow
 from tidemill.payload.decode import Stage
 from tidemill.storage.access import access_to
 from tidemill.storage.parquet_part import PartFile, write_part
@@ -29,7 +30,7 @@ def write_parts(
     # More tasks than cores would only mean more start-up and more, smaller files. With executors that is
     # the number when all of them are there, not those that happen to be registered.
     tasks = frame.sparkSession.sparkContext.defaultParallelism
-    parts = frame.coalesce(tasks).mapInArrow(_part_task(path, schema, before), _PART_SCHEMA)
+    parts = map_in_arrow(frame.coalesce(tasks), _part_task(path, schema, before), _PART_SCHEMA)
     return [PartFile(**row.asDict()) for row in parts.collect()]
 
 

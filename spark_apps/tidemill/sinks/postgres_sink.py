@@ -28,6 +28,7 @@ from tidemill.sinks.postgres_sql import (
     marks_of,
     quoted_table,
 )
+from tidemill.spec.column_names import quoted
 from tidemill.spec.project import Pipeline
 from tidemill.spec.secret_mask import mask_secrets, remember_secret
 from tidemill.spec.secret_value import read_secret
@@ -95,10 +96,7 @@ class PostgresTable:
 
     def as_text(self, frame: DataFrame) -> DataFrame:
         """The rows with each value as the text that the database reads; computed by Spark's tasks."""
-        texts = [
-            text_of(f"`{field.name.replace('`', '``')}`", field.dataType, self._types[field.name])
-            for field in self._rows
-        ]
+        texts = [text_of(quoted(field.name), field.dataType, self._types[field.name]) for field in self._rows]
         if self._sink.delete_where is not None:
             texts.append(f"string(coalesce(({self._sink.delete_where}), false))")
         # By place: a condition may name any column, and no text takes the name of one.

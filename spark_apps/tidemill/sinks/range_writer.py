@@ -26,6 +26,7 @@ from tidemill.ledger.lost_race import Race
 from tidemill.ledger.read import read_ledger
 from tidemill.sinks.batch_commit import Written
 from tidemill.sinks.empty_partitions import refusing_empty_texts, without_empty_texts
+from tidemill.sinks.null_keys import check_null_keys
 from tidemill.sinks.spark_writer import create_table, merge_on
 from tidemill.sinks.table_log import TableLog
 from tidemill.spec.sinks import DeltaSink
@@ -87,8 +88,11 @@ def replace_rows(
         check: Raises if the rows must not be written any more; called before each attempt.
 
     Raises:
-        DataError: TIDE-BACK-014, if a row does not match; TIDE-SINK-001, if the table was changed meanwhile.
+        DataError: TIDE-BACK-014, if a row does not match; TIDE-SINK-001, if the table was changed meanwhile;
+            TIDE-SINK-022, if a row lacks a key.
     """
+    if target.sink.merges:
+        check_null_keys(rows, target.log.path, target.sink)
     target.log.refresh()
     lacking = target.log.check_columns(target.columns, target.sink.adds_columns)
     entry = entry.model_copy(update={"columns_added": lacking or None})

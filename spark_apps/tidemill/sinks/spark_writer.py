@@ -15,13 +15,22 @@ from pyspark.sql import functions as F
 
 from tidemill.errors import DataError
 from tidemill.names import sql_table
-from tidemill.sinks.apply_changes import changed_history, merge_newer, newest_changes
+from tidemill.sinks.apply_changes import (
+    changed_history,
+    forget_deletes,
+    merge_newer,
+    merge_resolved,
+    newest_changes,
+    resolved_changes,
+)
 from tidemill.sinks.batch_commit import BatchCommit, Staged, StepDone, Written, nothing_more
-from tidemill.sinks.change_rows import VALID_FROM, change_rows, check_sequence
+from tidemill.sinks.change_rows import PASSING, VALID_FROM, change_rows, check_changes
 from tidemill.sinks.empty_partitions import refusing_empty_texts, without_empty_texts
 from tidemill.sinks.nesting import check_levels
+from tidemill.sinks.null_keys import null_key_counts, refuse_null_keys
 from tidemill.sinks.table_columns import table_columns
 from tidemill.sinks.table_log import TableLog
+from tidemill.spec.column_names import quoted, quoted_field
 from tidemill.spec.sinks import DeltaSink
 
 _TXN_APP_ID = "spark.databricks.delta.write.txnAppId"
@@ -35,6 +44,9 @@ _LOOKS_FOR_A_TABLE, _LOOK_SECONDS = 25, 0.2
 # What Delta says of a folder that has a log without commits: of a table that is just being made, or whose
 # maker was killed.
 _HALF_MADE = ("DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", "DELTA_TABLE_NOT_FOUND")
+
+# Column of the number of rows of one key.
+_ROWS = f"{PASSING}rows"
 
 # The name of a commit begins with so many.
 _DIGITS = 20
@@ -80,9 +92,9 @@ class SparkWriter:
         lacking = self.log.check_columns(self.arrow_schema, self.sink.adds_columns)
         with refusing_empty_texts(self.log.path):
             if self.sink.mode == "merge":
-                check_keys(rows, self.log.path, self.sink.key)
+                check_keys(rows, self.log.path, self.sink)
             elif self.sink.merges:
-                check_sequence(rows, self.log.path, self.sink)
+                check_changes(frame, self.log.path, self.sink)
         return partial(self.commit, rows, lacking)
 
     def commit(self, frame: DataFrame, lacking: tuple[str, ...], wanted: BatchCommit) -> Written:
@@ -149,7 +161,7 @@ def create_table(frame: DataFrame, log: TableLog, sink: DeltaSink) -> None:
     for field in frame.schema.toNullable():
         builder = builder.addColumn(field.name, field.dataType, nullable=True)
     if sink.cluster_by:
-        builder = builder.clusterBy(*sink.cluster_by)
+        builder = builder.clusterBy(*(quoted_field(name, frame.columns) for name in sink.cluster_by))
     if sink.partition_by:
         builder = builder.partitionedBy(*sink.partition_by)
     try:
@@ -185,18 +197,21 @@ def _appears(log: TableLog) -> bool:
     return False
 
 
-def check_keys(frame: DataFrame, path: str, key: list[str]) -> None:
-    """Refuse rows of which several have one key; reads all of them.
+def check_keys(frame: DataFrame, path: str, sink: DeltaSink) -> None:
+    """Refuse rows without a key, and rows of which several have one key; reads all of them.
 
     Raises:
-        DataError: TIDE-SINK-004: which row should win is not decidable.
+        DataError: TIDE-SINK-022; TIDE-SINK-004: which row should win is not decidable.
     """
-    repeated = frame.groupBy(*key).count().where(F.col("count") > 1).limit(1).collect()
-    if repeated:
+    rows = F.col(_ROWS)
+    keys = frame.groupBy(*map(quoted, sink.key)).agg(F.count(F.lit(1)).alias(_ROWS))
+    (found,) = keys.agg(F.max(rows).alias(_ROWS), *null_key_counts(sink.key, rows)).collect()
+    refuse_null_keys(list(found)[1:], path, sink)
+    if (found[_ROWS] or 0) > 1:
         raise DataError(
             "TIDE-SINK-004",
             "The result holds several rows for one key. Nothing was written.",
-            facts={"table": path, "key": ", ".join(key), "rows_of_one_key": repeated[0]["count"]},
+            facts={"table": path, "key": ", ".join(sink.key), "rows_of_one_key": found[_ROWS]},
             fix="make the transform give one row per key, or name more columns in `key`",
         )
 
@@ -204,7 +219,7 @@ def check_keys(frame: DataFrame, path: str, key: list[str]) -> None:
 def merge_rows(rows: DataFrame, path: str, sink: DeltaSink, adds_columns: bool = False) -> None:
     """Merge rows of which no two have one key, or changes, of which any may; check them before."""
     if sink.mode == "scd1":
-        merge_newer(merge_on(newest_changes(rows, sink), path, sink.key), rows.columns, sink).execute()
+        merge_newest(rows, path, sink)
         return
     key = sink.key
     if sink.mode == "scd2":
@@ -215,7 +230,16 @@ def merge_rows(rows: DataFrame, path: str, sink: DeltaSink, adds_columns: bool =
     merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
 
 
+def merge_newest(rows: DataFrame, path: str, sink: DeltaSink) -> None:
+    """Merge changes into an scd1 table, which has to be read first where a change may depend on it."""
+    if sink.cdc is not None and (sink.cdc.truncate or sink.cdc.unchanged):
+        merge = merge_resolved(merge_on(resolved_changes(rows, path, sink), path, sink.key))
+    else:
+        merge = merge_newer(merge_on(newest_changes(rows, sink), path, sink.key), rows.columns, sink)
+    forget_deletes(merge, sink).execute()
+
+
 def merge_on(rows: DataFrame, path: str, key: list[str]) -> DeltaMergeBuilder:
     """A merge of rows (`s`) into a table (`t`) by their key, to which clauses are added; null equals null."""
-    condition = " AND ".join(f"t.`{column}` <=> s.`{column}`" for column in key)
+    condition = " AND ".join(f"{quoted(name, 't.')} <=> {quoted(name, 's.')}" for name in key)
     return DeltaTable.forPath(rows.sparkSession, path).alias("t").merge(rows.alias("s"), condition)

@@ -9,6 +9,7 @@ from tidemill.sinks.arrow_writer import ArrowWriter
 from tidemill.sinks.batch_commit import StepDone, TableWriter, nothing_more
 from tidemill.sinks.change_rows import table_schema
 from tidemill.sinks.spark_writer import SparkWriter
+from tidemill.sinks.table_columns import check_names
 from tidemill.sinks.table_log import TableLog
 from tidemill.spec.sinks import DeltaSink
 
@@ -23,6 +24,7 @@ def table_writer(
     """The writer that the table needs; `before` is a stage that only the arrow writer can take in."""
     name, _ = sink.writer_and_reason
     columns = table_schema(arrow_schema, sink)
+    check_names(sink, columns)
     if name == "arrow":
         return ArrowWriter(log, columns, sink, before, step_done)
     return SparkWriter(log, columns, sink, step_done)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.capture.archive import Slice
 from tidemill.capture.archive_files import ArchiveFolder
-from tidemill.capture.events import CapturedEvent
+from tidemill.capture.events import CapturedEvent, CapturedValue
 from tidemill.errors import DataError, SpecError
 from tidemill.payload.amqp_values import encoded
 from tidemill.spec.capture import PathFormat
@@ -32,7 +32,7 @@ COLUMNS = pa.schema(
         ("kafka_headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
     ]
 )
-Headers = tuple[tuple[str, bytes], ...]
+Headers = tuple[tuple[str, bytes | None], ...]
 
 # The same for Spark.
 _TYPES = {
@@ -138,13 +138,19 @@ def _unless_gone(open_file: Callable[[str], Iterable[CapturedEvent]], path: str)
 
 
 def _application_properties(event: CapturedEvent) -> Headers:
-    return event.properties
+    return _as_headers(event.properties)
 
 
 def _all_properties(event: CapturedEvent) -> Headers:
-    """As a Kafka client is given them, with the types that Capture has kept."""
-    found = {**event.application, **event.system}
-    return tuple((name, encoded(value)) for name, value in found.items())
+    return _as_headers({**event.properties, **event.system})
+
+
+def _as_headers(properties: Mapping[str, CapturedValue]) -> Headers:
+    """Return properties as the hub's Kafka endpoint gives them; a value that is null has no bytes.
+
+    Capture keeps every whole number as a long, so its bytes may be wider than those that the endpoint gives.
+    """
+    return tuple((name, None if value is None else encoded(value)) for name, value in properties.items())
 
 
 def _rows(

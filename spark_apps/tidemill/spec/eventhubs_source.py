@@ -47,7 +47,12 @@ class EventHubsSource(Strict):
     )
     starting_offsets: CheckedStartingOffsets = Field("earliest", description="As for kafka.")
     max_offsets_per_batch: Count | None = Field(None, description="Most events in one batch.")
-    headers: bool = Field(False, description="Keep application properties as the column kafka_headers.")
+    headers: bool = Field(
+        False,
+        description="Keep application properties as the column kafka_headers. A value has the bytes that a "
+        "Kafka producer sent, or AMQP's encoding of what another producer sent. Null has no bytes. Events "
+        "of `capture` have the same headers, but every whole number is a long, as Capture keeps it.",
+    )
     isolation: Isolation = "read_committed"
     capture: CaptureArchive | None = Field(
         None,

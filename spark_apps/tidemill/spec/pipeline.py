@@ -394,6 +394,19 @@ class PipelineSpec(Strict):
         return self.rejects_records or any(table.quarantines for table in self.delta_sinks)
 
     @property
+    def quarantines_rows(self) -> bool:
+        """True if records that cannot be used go to the quarantine instead of stopping the pipeline."""
+        readers = [
+            stream.payload.chosen if stream.payload is not None else stream.source.files
+            for stream in self.streams.values()
+        ]
+        return (
+            any(reader is not None and reader.on_invalid == "quarantine" for reader in readers)
+            or any(table.quarantines for table in self.delta_sinks)
+            or self.leaves_out_poison
+        )
+
+    @property
     def has_expectations(self) -> bool:
         """Whether rows of a table are checked."""
         return any(table.expectations for table in self.delta_sinks)

@@ -58,6 +58,10 @@ control character, a name that is not UTF-8 or has more than 255 bytes, a root o
 characters. In the path of a files source they are a pattern. No folder in a path with a pattern, or with one
 of these characters, may have a colon in its name (TIDE-SPEC-073).
 
+A key that names a column takes its name as it is, without quotes: `order.id` is the column `order.id`, never
+a field of a struct. Only `cluster_by` may also name a field. SQL conditions write such a name in backticks. A
+column of a Delta table has no space, backtick or any of `,;{{}}()=` in its name.
+
 A payload says how the records of a topic become rows; one that does not fit goes to the quarantine with the
 reason, or stops the pipeline (`on_invalid`):
 
@@ -213,6 +217,8 @@ def _tidy(node: Any, *, is_names: bool = False) -> Any:
     if len(choices) == 1:
         del kept["anyOf"]
         kept = {**choices[0], **kept}
+    elif choices:
+        kept["anyOf"] = choices
     if kept.get("default", ...) is None:
         del kept["default"]
     return kept

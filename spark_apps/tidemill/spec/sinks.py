@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -22,6 +23,7 @@ from tidemill.spec.text import (
     Column,
     Expression,
     SecretName,
+    TableColumn,
     Topic,
 )
 from tidemill.spec.units import Count
@@ -79,13 +81,17 @@ class DeltaSink(Strict):
         "scd1 keeps the newest row of each key (where `_deleted_at` is null), scd2 every one with "
         "`valid_from`, `valid_to` and `is_current`.",
     )
-    key: list[Column] = Field(
-        [], description="Columns that identify a row; required for merge, scd1 and scd2."
+    key: list[TableColumn] = Field(
+        [],
+        description="Columns that identify a row; required for merge, scd1 and scd2. A row that lacks one "
+        "goes to the quarantine (`null_key:<column>`) where the pipeline has `on_invalid: quarantine`. Else "
+        "the driver ends with TIDE-SINK-022, also if rows of a topic do not keep kafka_topic, "
+        "kafka_partition and kafka_offset, which say where a record is.",
     )
     cdc: ChangeFeed | None = Field(
         None, description="How a feed of changes is read; required for scd1 and scd2."
     )
-    time: Column | None = Field(
+    time: TableColumn | None = Field(
         None,
         description="Column that says when a row happened; by default the event-time column. Of windows it "
         "is their start, which is found in the transform; what is written here must agree.",
@@ -95,8 +101,15 @@ class DeltaSink(Strict):
         description="Make the table so that its changes can be read (`read_changes` of a delta source). Of a "
         "table that exists, set its property delta.enableChangeDataFeed.",
     )
-    partition_by: list[Column] = Field([], description="Columns to partition the table by.")
-    cluster_by: list[Column] = Field([], description="Columns for liquid clustering.")
+    partition_by: list[TableColumn] = Field(
+        [],
+        description="Columns to partition the table by. With merge, scd1 and scd2 their names have no dot.",
+    )
+    cluster_by: list[TableColumn] = Field(
+        [],
+        description="Columns for liquid clustering. `a.b` is the column of this name, or else the field b of "
+        "the struct a.",
+    )
     writer: Literal["arrow", "spark"] | None = Field(
         None, description="Writer to use instead of the one chosen by what the table needs."
     )
@@ -143,6 +156,12 @@ class DeltaSink(Strict):
                 raise ValueError(
                     f"a column stands twice in `{name}`; Spark does not tell columns apart by case"
                 )
+        dotted = next((name for name in self.partition_by if "." in name), None)
+        if self.merges and dotted is not None:
+            raise ValueError(
+                f"Delta cannot merge into a table that is partitioned by {dotted}, because of the dot in its "
+                "name: give the column another name in the transform, or name it in `cluster_by`"
+            )
         needs = self.needs_spark_writer
         if self.writer == "arrow" and needs:
             raise ValueError(f"the arrow writer cannot be used here: {needs}")
@@ -166,6 +185,13 @@ class DeltaSink(Strict):
             lost = [column for column in getattr(self, name) if column.lower() in dropped]
             if lost:
                 raise ValueError(f"a column of `{name}` is among `except_columns`: {lost[0]}")
+        fixed = {column.lower() for column in (*self.key, self.cdc.sequence_by)} | dropped
+        for name in self.cdc.unchanged if isinstance(self.cdc.unchanged, dict) else ():
+            if name.lower() in fixed:
+                raise ValueError(
+                    f"{name} of `unchanged` is in the key, the sequence or among `except_columns`: only a "
+                    "column that the table keeps has an older value"
+                )
         if self.mode == "scd2" and self.cdc.forget_deletes_after != "off":
             raise ValueError(
                 "`forget_deletes_after` is for scd1: a history keeps its deletes, as they end its intervals"
@@ -208,10 +234,13 @@ class DeltaSink(Strict):
             name: [column for column in getattr(self, name) if column not in added]
             for name in ("key", "partition_by", "cluster_by")
         }
+        if self.time is not None:
+            named["time"] = [self.time]
         if self.cdc is not None:
             named |= {
                 "cdc.sequence_by": [self.cdc.sequence_by],
                 "cdc.except_columns": self.cdc.except_columns,
+                "cdc.unchanged": list(self.cdc.unchanged) if isinstance(self.cdc.unchanged, dict) else [],
             }
         return named
 
@@ -414,6 +443,19 @@ class Sink(OneOf):
     foreach: ForeachSink | None = Field(None, description="A row writer of your own, at least once.")
     console: ConsoleSink | None = Field(None, description="The driver's output, for trying out.")
     memory: MemorySink | None = Field(None, description="A table in the driver's memory, for trying out.")
+
+    @property
+    def named_columns(self) -> Mapping[str, Sequence[str]]:
+        """Columns of the rows that the declaration names, by key."""
+        if self.delta is not None:
+            return self.delta.named_columns
+        if self.kafka is not None:
+            return {"key": [] if self.kafka.key is None else [self.kafka.key]}
+        if self.files is not None:
+            return {"partition_by": self.files.partition_by}
+        if self.postgres is not None:
+            return {"key": self.postgres.key, "except_columns": self.postgres.except_columns}
+        return {}
 
     @property
     def place(self) -> str:

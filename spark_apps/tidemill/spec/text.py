@@ -41,8 +41,10 @@ TRANSFORM_PATTERN = r"^[a-z][a-z0-9_]{0,63}(?::[A-Za-z_][A-Za-z0-9_]{0,63}|\.sql
 CODE_PATTERN = r"^[a-z][a-z0-9_]{0,63}:[A-Za-z_][A-Za-z0-9_]{0,63}$"
 # <schema>.<table> of a database, as they are stored there; PostgreSQL cuts names at 63 bytes.
 DATABASE_TABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]{0,62}\.[A-Za-z_][A-Za-z0-9_]{0,62}$"
-# Delta and Parquet refuse ` ,;{}()\n\t=` in a column's name; a backtick ends a quoted name in Spark.
-COLUMN_PATTERN = r"^[^ ,;{}()=`\x00-\x1f\x7f]{1,255}$"
+# A column may have any other name; Delta's tables refuse more (`NOT_IN_DELTA_NAMES`).
+COLUMN_PATTERN = r"^[^\x00-\x1f\x7f]{1,255}$"
+# Delta refuses ` ,;{}()\n\t=` in a column's name, and Delta 4.4 fails at a backtick.
+NOT_IN_DELTA_NAMES = frozenset(" ,;{}()\n\t=`")
 
 
 def _printable(text: str) -> str:
@@ -64,6 +66,15 @@ def _no_special_topic(topic: str) -> str:
     return topic
 
 
+def _in_delta(column: str) -> str:
+    found = sorted(NOT_IN_DELTA_NAMES & set(column))
+    if found:
+        raise ValueError(
+            f"a Delta table has no column with {found[0]!r} in its name: rename it in the transform"
+        )
+    return column
+
+
 Sentence = Annotated[str, Field(max_length=MAX_SENTENCE), AfterValidator(_one_line)]
 Line = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_one_line)]
 Expression = Annotated[str, Field(min_length=1, max_length=MAX_EXPRESSION), AfterValidator(_printable)]
@@ -74,3 +85,4 @@ SecretName = Annotated[str, Field(pattern=REFERENCE_PATTERN)]
 SizeName = Annotated[str, Field(pattern=REFERENCE_PATTERN)]
 SourceName = Annotated[str, Field(pattern=SOURCE_NAME_PATTERN)]
 Column = Annotated[str, Field(pattern=COLUMN_PATTERN)]
+TableColumn = Annotated[Column, AfterValidator(_in_delta)]

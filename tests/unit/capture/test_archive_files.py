@@ -9,7 +9,7 @@ from pathlib import Path
 import fastavro
 import pytest
 
-from tests.support.capture_files import CaptureFolder, Event, capture_file
+from tests.support.capture_files import SCHEMA, CaptureFolder, Event, blocks_of, capture_file
 from tidemill.capture.archive import Slice
 from tidemill.capture.archive_files import ArchiveFile, ArchiveFolder, Run, archive_folder
 from tidemill.errors import DataError
@@ -79,11 +79,12 @@ def test_older_files_are_not_opened_once_it_is_enough(captured: CaptureFolder) -
 
 def test_an_event_comes_with_key_time_body_and_properties(captured: CaptureFolder) -> None:
     noon, midnight = at(12 * 60 + 3), at(3)
+    properties = {"a": 1, "b": b"\xfe", "c": 0.5, "d": "ä", "unset": None}
     captured.write(
         0,
         at(0),
         [
-            Event(0, noon, b"\xff", "boiler", {"a": 1, "b": b"\xfe", "c": 0.5, "d": "ä"}),
+            Event(0, noon, b"\xff", "boiler", properties),
             Event(1, midnight, None),
         ],
     )
@@ -92,8 +93,8 @@ def test_an_event_comes_with_key_time_body_and_properties(captured: CaptureFolde
     first, second = folder(captured).events(file.path)
 
     assert (first.enqueued, first.key, first.body) == (noon, b"boiler", b"\xff")
-    assert first.properties == (("a", b"1"), ("b", b"\xfe"), ("c", b"0.5"), ("d", "ä".encode()))
-    assert (second.enqueued, second.key, second.body, second.properties) == (midnight, None, None, ())
+    assert first.properties == properties
+    assert (second.enqueued, second.key, second.body, second.properties) == (midnight, None, None, {})
 
 
 def test_a_file_cut_off_or_damaged_anywhere_is_refused_or_lacks_whole_events(tmp_path: Path) -> None:
@@ -121,6 +122,45 @@ def held(captured: CaptureFolder, content: bytes) -> int | str:
     except DataError as error:
         return error.error_id
     return sum(run.end - run.first for run in file.runs)
+
+
+@pytest.mark.parametrize("empty", [1, 2, 3])
+def test_empty_blocks_of_a_file_hide_no_event(captured: CaptureFolder, empty: int) -> None:
+    none: list[list[Event]] = [[]] * empty
+    content = blocks_of(*none, events(0, 1), *none, events(2), *none, events(3), *none)
+    captured.write(0, at(0)).write_bytes(content)
+
+    (file,) = index(captured)[0]
+
+    assert file.runs == (Run(0, 4, at(0), at(3)),)
+    wanted = Slice(path=file.path, partition=0, first=0, end=4)
+    assert [event.body for event in events_of(folder(captured).events, wanted)] == [
+        b"e0",
+        b"e1",
+        b"e2",
+        b"e3",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("Properties", {"type": "array", "items": "string"}),
+        ("SystemProperties", {"type": "long", "logicalType": "timestamp-millis"}),
+    ],
+)
+def test_a_file_with_nested_or_logical_properties_is_refused(
+    captured: CaptureFolder, name: str, values: dict[str, str]
+) -> None:
+    fields = [
+        {**field, "type": {"type": "map", "values": values}} if field["name"] == name else field
+        for field in SCHEMA["fields"]
+    ]
+    with captured.write(0, at(0)).open("wb") as file:
+        fastavro.writer(file, {**SCHEMA, "fields": fields}, [])
+    with pytest.raises(DataError) as refused:
+        index(captured)
+    assert (refused.value.error_id, refused.value.facts["field"]) == ("TIDE-HUB-002", name)
 
 
 def test_another_avro_file_is_not_taken_for_one(captured: CaptureFolder) -> None:

@@ -136,6 +136,65 @@ def test_the_columns_of_a_change_feed_must_be_the_payloads(
     assert says in tidemill.err
 
 
+NAMED_FILES = """
+description: Readings with names as spreadsheets have them.
+owner: tests
+source:
+  files:
+    path: landing
+    format: json
+    schema: >-
+      `people.id` string, k string, `seq.no` long, `at.t` timestamp, `Größe` int, `un it` int,
+      s struct<x: int>
+event_time: {column: at.t, watermark: 1 hour}
+sinks:
+  - files: {path: out/t, format: parquet, partition_by: [k]}
+  - delta: {table: silver/t}
+"""
+
+
+@pytest.mark.parametrize(
+    "sink",
+    [
+        "delta: {table: silver/t, mode: scd1, key: [people.id, größe], cdc: {sequence_by: seq.no}}",
+        "delta: {table: silver/t, mode: scd2, key: [k], cdc: {sequence_by: k, except_columns: [un it]}}",
+        "delta: {table: silver/t, partition_by: [people.id]}",
+        "delta: {table: silver/t, cluster_by: [people.id, s.x], time: at.t}",
+        "files: {path: out/u, format: parquet, partition_by: [un it, people.id]}",
+        "kafka: {topic: t, key: un it}",
+    ],
+)
+def test_a_column_is_found_by_its_name_whatever_is_in_it(
+    tidemill: CommandLine, project: ConfProject, sink: str
+) -> None:
+    project.write("conf/pipelines/orders.yaml", NAMED_FILES.replace("delta: {table: silver/t}", sink))
+    assert tidemill("validate") == 0, tidemill.err
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "near"),
+    [
+        (("table: silver/t", "table: silver/t, time: at.z"), "sinks[1].delta.time", "at.t"),
+        (("partition_by: [k]", "partition_by: [un.it]"), "sinks[0].files.partition_by", "un it"),
+        (("column: at.t", "column: AT.T"), "event_time.column", "at.t"),
+        (
+            ("delta: {table: silver/t}", "kafka: {topic: t, key: people_id}"),
+            "sinks[1].kafka.key",
+            "people.id",
+        ),
+        (("table: silver/t", "table: silver/t, partition_by: [s.x]"), "sinks[1].delta.partition_by", ""),
+    ],
+)
+def test_a_column_that_is_not_there_is_refused_with_its_key_and_the_nearest_name(
+    tidemill: CommandLine, project: ConfProject, change: tuple[str, str], key: str, near: str
+) -> None:
+    project.write("conf/pipelines/orders.yaml", NAMED_FILES.replace(*change))
+    assert tidemill("validate") == 2
+    assert "TIDE-SPEC-026" in tidemill.err
+    assert f"key={key}" in tidemill.err
+    assert (f"did you mean {near}?" if near else "correct the pipeline file") in tidemill.err
+
+
 def test_the_broker_s_own_time_may_be_the_event_time(tidemill: CommandLine, project: ConfProject) -> None:
     project.replace("{column: at,", "{column: kafka_timestamp,")
     assert tidemill("validate") == 0, tidemill.err

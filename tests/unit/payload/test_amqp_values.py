@@ -81,7 +81,7 @@ def test_a_uri_is_its_text() -> None:
 
 
 def test_what_capture_keeps_is_encoded_as_a_kafka_client_is_given_it() -> None:
-    for value in (2**40, 0.1, "d1", "ä" * 200):
+    for value in (2**40, 0.1, "d1", "ä" * 200, True, False):
         assert encoded(value) == amqp(value)
     assert encoded(b"\xffas it is") == b"\xffas it is"
 

@@ -7,6 +7,7 @@ import pytest
 from tests.support.conf_project import ConfProject
 from tests.support.declared import declared
 from tidemill.ledger.shape import shape_of
+from tidemill.spec.change_feed import named_in
 
 SINK = "- delta: {table: bronze/orders}"
 CDC = "cdc: {sequence_by: seq}"
@@ -31,6 +32,11 @@ CDC = "cdc: {sequence_by: seq}"
             "is for scd1",
         ),
         (f"mode: scd2, key: [id], {CDC}, schema_evolution: add_columns", "sinks[0].delta", "never had"),
+        (
+            "mode: scd1, key: [id], cdc: {sequence_by: seq, unchanged: {Id: x}}",
+            "sinks[0].delta",
+            "Id of `unchanged` is in the key",
+        ),
         ("mode: scd1, key: [id], cdc: {sequence: seq}", "sinks[0].delta.cdc.sequence", "unknown key"),
     ],
 )
@@ -48,7 +54,28 @@ def test_the_gate_sees_another_order_and_not_how_long_deletes_are_remembered(tmp
         return shape_of(declared(tmp_path, sinks=[{"delta": sink}]).spec).sinks["silver/orders"].cdc
 
     assert shape(forget_deletes_after="1 day") == shape()
-    assert shape(apply_as_deletes="op = 'd'") != shape()
+    declared_keys = ("apply_as_deletes", "truncate", "unchanged")
+    assert len({shape(), *(shape(**{key: "op = 'd'"}) for key in declared_keys)}) == 4
+
+
+def test_the_gate_reads_a_feed_as_it_was_before_it_could_be_truncated(tmp_path) -> None:
+    cdc = {"sequence_by": "seq", "apply_as_deletes": "op = 'd'"}
+    sink = {"table": "silver/orders", "mode": "scd1", "key": ["id"], "cdc": cdc}
+    shape = shape_of(declared(tmp_path, sinks=[{"delta": sink}]).spec).sinks["silver/orders"]
+    assert shape.cdc == '{"sequence_by":"seq","apply_as_deletes":"op = \'d\'","except_columns":[]}'
+
+
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ("note = '__debezium_unavailable_value'", ["note"]),
+        ("`no.te` = 'note' AND upper(no.te) = \"it''s\"", ["no.te"]),
+        ("NOTE IS NULL OR after.x = 1 OR note(1) = 2", ["note", "after"]),
+        ("'note' = 'x'", []),
+    ],
+)
+def test_the_columns_that_a_condition_names_are_found_without_spark(condition: str, found: list[str]) -> None:
+    assert named_in(condition, ["note", "no.te", "after"]) == found
 
 
 def test_appended_changes_and_their_table_come_from_one_read(tmp_path) -> None:
