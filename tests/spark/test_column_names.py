@@ -88,7 +88,7 @@ def test_a_field_of_a_struct_may_cluster_where_no_column_has_its_name(spark_case
 def test_columns_that_no_table_can_have_are_refused_by_name(case: WriterCase, name: str) -> None:
     with pytest.raises(SpecError) as refused:
         case.writer(columns=f"id long, `{name}` string")
-    assert refused.value.error_id == "TIDE-SINK-020"
+    assert refused.value.error_id == "TIDE-SINK-023"
     assert refused.value.facts["columns"] == [name.replace("``", "`")]
 
 
@@ -105,7 +105,7 @@ def test_a_column_that_the_rows_lack_is_refused_by_name_before_a_query(
 ) -> None:
     with pytest.raises(SpecError) as refused:
         case_of(spark_case, **declaration).writer(columns="id long, name string")
-    assert refused.value.error_id == "TIDE-SINK-021"
+    assert refused.value.error_id == "TIDE-SINK-024"
     assert (refused.value.facts["key"], refused.value.facts["column"]) == (key, column)
 
 

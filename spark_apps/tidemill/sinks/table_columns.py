@@ -30,12 +30,12 @@ def check_names(sink: DeltaSink, columns: pa.Schema) -> None:
         columns: Columns of the table.
 
     Raises:
-        SpecError: TIDE-SINK-020, TIDE-SINK-021.
+        SpecError: TIDE-SINK-023, TIDE-SINK-024.
     """
     impossible = [name for name in columns.names if NOT_IN_DELTA_NAMES & set(name)]
     if impossible:
         raise SpecError(
-            "TIDE-SINK-020",
+            "TIDE-SINK-023",
             "A Delta table cannot have columns with these names. Nothing was started.",
             facts={"table": sink.table, "columns": impossible},
             fix="give them names without spaces, commas, semicolons, braces, parentheses, equals signs and "
@@ -47,7 +47,7 @@ def check_names(sink: DeltaSink, columns: pa.Schema) -> None:
             roots = [name, name.partition(".")[0]] if key == "cluster_by" else [name]
             if all(column_named(root, columns.names) is None for root in roots):
                 raise SpecError(
-                    "TIDE-SINK-021",
+                    "TIDE-SINK-024",
                     "A table's declaration names a column that its rows do not have. Nothing was started.",
                     facts={"table": sink.table, "key": key, "column": name, "columns": list(columns.names)},
                     fix="name a column of the result, or of what the sink's own transform gives",
