@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as pv
 
 from tidemill.payload.sieve import Sieve
 
@@ -44,12 +45,25 @@ class CsvSplitter:
         self.dialect = dialect
         self._field = _field(dialect)
         self._doubtful = f"[{re.escape(dialect.quote)}\\r\\n]"
+        # Arrow's reader splits records of RFC 4180 alike. It takes an escape outside of quotes, too.
+        self._by_arrow = (
+            _well_formed(dialect) if not dialect.escape and len(dialect.separator.encode()) == 1 else ""
+        )
         # What stands for one character inside of quotes.
         escape = dialect.escape or dialect.quote
         self._escaped = re.compile(f"{re.escape(escape)}(.)", re.DOTALL) if escape else None
 
     def fields(self, sieve: Sieve, width: int) -> list[pa.StringArray]:
         """One array of texts for each field. Records with another number of fields fall out of the sieve."""
+        if self._by_arrow and len(sieve.records):
+            doubtful = pc.indices_nonzero(pc.match_substring_regex(sieve.records, self._doubtful))
+            good = pc.match_substring_regex(sieve.records.take(doubtful), self._by_arrow)
+            malformed = doubtful.filter(pc.invert(good)).to_pylist()
+            sieve.drop(dict.fromkeys(malformed, MALFORMED_CSV))
+            if width > 1:
+                # Arrow takes an empty record for one of nulls.
+                sieve.drop_where(pc.equal(pc.binary_length(sieve.records), 0), WRONG_FIELD_COUNT)
+            return self._fields_by_arrow(sieve, width, newlines=len(doubtful) > 0)
         lines = self._split(sieve.records)
         if lines.null_count:
             stays = lines.is_valid()
@@ -61,6 +75,42 @@ class CsvSplitter:
             lines = lines.filter(pc.invert(counts))
         texts = lines.flatten()
         return [texts.take(pa.arange(place, len(texts), width)) for place in range(width)]
+
+    def _fields_by_arrow(self, sieve: Sieve, width: int, *, newlines: bool) -> list[pa.StringArray]:
+        """The fields of records that are well formed. Other widths fall out of the sieve."""
+        names = [str(place) for place in range(width)]
+        if not len(sieve.records):
+            return [pa.array([], pa.string()) for _ in names]
+        others: list[int] = []
+
+        def skip(row: pv.InvalidRow) -> str:
+            # Counted from 1, with the first line.
+            others.append(row.number - 2)
+            return "skip"
+
+        # A first line, because the reader drops a byte order mark at the beginning.
+        text = pc.binary_join(pa.ListArray.from_arrays([0, len(sieve.records)], sieve.records), "\n")[0]
+        content = self.dialect.separator.join(names).encode() + b"\n" + text.as_buffer().to_pybytes() + b"\n"
+        table = pv.read_csv(
+            pa.BufferReader(content),
+            pv.ReadOptions(use_threads=False, block_size=len(content) + 1, column_names=names, skip_rows=1),
+            pv.ParseOptions(
+                delimiter=self.dialect.separator,
+                quote_char=self.dialect.quote or False,
+                newlines_in_values=newlines,
+                ignore_empty_lines=False,
+                invalid_row_handler=skip,
+            ),
+            pv.ConvertOptions(
+                check_utf8=False,
+                column_types=dict.fromkeys(names, pa.string()),
+                null_values=["", self.dialect.null],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+        sieve.drop(dict.fromkeys(others, WRONG_FIELD_COUNT))
+        return [column.combine_chunks() for column in table.columns]
 
     def is_record(self, value: bytes) -> bool:
         """True if some lines are one record, of any number of fields and in any encoding."""
@@ -105,6 +155,14 @@ class CsvSplitter:
             is_null = pc.or_(is_null, pc.equal(texts, self.dialect.null))
         texts = pc.if_else(is_null, pa.scalar(None, pa.string()), texts)
         return pa.ListArray.from_arrays(lines.offsets, texts)
+
+
+def _well_formed(dialect: CsvDialect) -> str:
+    """A pattern that matches a whole record, which may have quotes."""
+    between, quote = re.escape(dialect.separator), re.escape(dialect.quote)
+    plain = rf"[^{quote}{between}\r\n]*"
+    field = f"(?:{quote}(?:[^{quote}]|{quote}{quote})*{quote}|{plain})" if quote else plain
+    return rf"\A{field}(?:{between}{field})*\z"
 
 
 def _field(dialect: CsvDialect) -> re.Pattern[str]:
