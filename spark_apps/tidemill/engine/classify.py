@@ -164,7 +164,7 @@ _KNOWN = (
 # An error of ours that a task raised comes back as text in Spark's own: `TidemillError.__str__`.
 _RAISED_IN_A_TASK = re.compile(
     r"tidemill\.errors\.(?P<kind>\w+): (?P<error_id>TIDE-[A-Z]+-\d{3})  (?P<problem>[^\n]+)"
-    r"(?:\n  (?P<facts>\w+=[^\n]*))?(?:\n  To fix: (?P<fix>[^\n]+))?"
+    r"(?:\n  (?P<facts>\w+=[^\n]*))?(?:\n  To fix: (?P<fix>[^\n]+))?(?:\n  Runbook: (?P<runbook>\S+))?"
 )
 _FACT = re.compile(r"(\w+)=(.*?)(?= \w+=|$)")
 
@@ -224,7 +224,8 @@ def classify(error: BaseException) -> TidemillError:
 def _rebuilt(found: re.Match[str]) -> TidemillError:
     kind: type[TidemillError] = getattr(tidemill.errors, found["kind"], TidemillError)
     facts = dict(_FACT.findall(found["facts"] or ""))
-    return kind(found["error_id"], found["problem"], facts=facts, fix=found["fix"] or "")
+    fix, runbook = found["fix"] or "", found["runbook"] or ""
+    return kind(found["error_id"], found["problem"], facts=facts, fix=fix, runbook=runbook)
 
 
 def _known_reason(error: BaseException, pattern: str, found: str) -> str:

@@ -235,10 +235,12 @@ def test_an_error_of_ours_that_a_task_raised_comes_back_whole() -> None:
         "A record does not fit the payload schema.",
         facts={"topic": "orders", "partition": 0, "offset": 17, "reason": "price: expected a number"},
         fix="correct the producer",
+        runbook="source-files-gone",
     )
     text = IN_WORKER.format(error=f"tidemill.errors.DataError: {raised}")
     found = classify(PythonException(text))
     assert (type(found), found.error_id, found.fix) == (DataError, "TIDE-DATA-001", "correct the producer")
+    assert found.runbook == "source-files-gone"
     assert found.problem == raised.problem
     assert found.facts == {name: str(value) for name, value in raised.facts.items()}
 

@@ -19,8 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from tests.support.read_files import Rejected, read_files
+from tests.support.read_files import Rejected, files_pipeline, read_files
+from tidemill.errors import DataError
+from tidemill.payload.files.byte_ranges import FileRange
 from tidemill.payload.files.columnar import _find_time_zones
+from tidemill.payload.files.readers import file_reader
+from tidemill.storage.object_stores import NO_ACCESS
 
 IDS = "id long, name string"
 LINES = b'{"id": 1, "name": "a"}\n{"id": 2, "name": "b"}\n'
@@ -408,3 +412,15 @@ def test_times_of_orc_files_are_read_where_the_system_has_no_time_zones(
     content = orc_file(pa.table({"v": pa.array([NOON])}))
     found = read_files(tmp_path, {"a": content}, {"format": "orc", "schema": "v timestamp"})
     assert found.rows == [{"v": NOON}]
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.json.gz", "a.parquet"])
+def test_a_file_that_is_gone_ends_the_batch_with_its_name(tmp_path: Path, name: str) -> None:
+    file_format = "parquet" if name.endswith("parquet") else "json"
+    pipeline = files_pipeline(tmp_path, {"format": file_format, "schema": IDS})
+    reader, _ = file_reader(pipeline, None)
+    uri = f"file:{tmp_path}/landing/{name}"
+    with pytest.raises(DataError) as failed:
+        list(reader.pieces([FileRange(uri, uri, NOON, 0, 9, 9, None, NO_ACCESS)], print))
+    assert (failed.value.error_id, failed.value.runbook) == ("TIDE-DATA-012", "source-files-gone")
+    assert str(failed.value.facts["file"]).endswith(f"/landing/{name}")
