@@ -218,6 +218,9 @@ def _together(row: Row, rescued: Row) -> Row:
 def _without_nulls(record: Row) -> Row:
     """Null says the same as nothing. A number is what its text says, not the nearest double."""
     kept = {name: _exact(value) for name, value in record.items() if value is not None}
+    if isinstance(price := record.get("price"), int | float) and not isinstance(price, bool):
+        # Its column has doubles.
+        kept["price"] = float(price)
     place = {name: _exact(value) for name, value in record["place"].items() if value is not None}
     return {**kept, "place": place}
 

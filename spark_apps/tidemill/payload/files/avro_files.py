@@ -165,19 +165,16 @@ class AvroColumnFile:
         """Its columns. A field that cannot be a column has a type that no declared type takes."""
         return pa.schema([self._column(field) for field in self._document.record.fields])
 
-    def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """The rows of the range, with these columns."""
+    def batches(self, columns: list[str]) -> Iterator[Decoded]:
+        """The rows of the range, with these columns, and records with a value outside of its type."""
         fields = [field for field in self._document.record.fields if field.name in columns]
         if not fields:
             for count, _ in self._container.blocks():
-                yield pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
+                rows = pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
+                yield Decoded(rows, pa.arange(0, count), pa.array([], pa.int64()), [])
             return
         decoder = AvroDecoder(self._only(fields), None, MAX_BLOCK_BYTES)
-        for decoded in AvroRecords.of(self._container, self._document, decoder).decoded():
-            if decoded.reasons:
-                # Only values outside of their type's range are left.
-                raise ValueError(decoded.reasons[0])
-            yield decoded.rows
+        yield from AvroRecords.of(self._container, self._document, decoder).decoded()
 
     def _column(self, field: AvroField) -> pa.Field:
         try:

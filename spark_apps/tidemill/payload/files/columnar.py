@@ -6,7 +6,6 @@
 | a column of a type that is not a part of the declared one      | `wrong_file_type:<path>: <both types>` |
 | a declared column that is not there, at any depth              | null                                   |
 | a name in another case, if no other name is alike              | the column                             |
-| a moment or date outside the years 0001 to 9999                | the row is rejected, `out_of_range`    |
 | bytes in the place of a declared string that are not UTF-8     | `damaged_file`                         |
 
 A type is a part of another one if the other one has all of its values: `int` of `bigint`, of `double` and of
@@ -19,7 +18,7 @@ import importlib.util
 import io
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -35,15 +34,12 @@ from tidemill.payload.files.reading import FilePiece, RejectFile, damage, whole_
 from tidemill.payload.files.records import FileRejectedError
 from tidemill.payload.json_schema import EACH_ITEM, path_text
 from tidemill.payload.json_schema import Path as FieldPath
-from tidemill.payload.leaves import Broken, Place, convert_leaves
-from tidemill.payload.timestamps import FIRST, INSTANT, LAST, LOCAL_TIME
+from tidemill.payload.timestamps import INSTANT, LOCAL_TIME
 
 # Rows that are decoded at once.
 _ROWS = 50_000
 
 _DAMAGED = (pa.ArrowException, OSError, ValueError, EOFError, *DAMAGED_AVRO)
-
-_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 
 
 class ColumnFile(Protocol):
@@ -53,7 +49,7 @@ class ColumnFile(Protocol):
     def schema(self) -> pa.Schema:
         """Its columns."""
 
-    def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: list[str]) -> Iterator[Decoded]:
         """The rows of the range, with these columns."""
 
 
@@ -96,10 +92,10 @@ class _ParquetFile:
     def schema(self) -> pa.Schema:
         return cast(pa.Schema, self._file.schema_arrow)
 
-    def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: list[str]) -> Iterator[Decoded]:
         groups = [number for number in range(self._file.num_row_groups) if self._is_here(number)]
         if groups:
-            yield from self._file.iter_batches(_ROWS, row_groups=groups, columns=columns)
+            yield from map(_all_good, self._file.iter_batches(_ROWS, row_groups=groups, columns=columns))
 
     def _is_here(self, number: int) -> bool:
         """True if the middle of a row group is in the range, as Spark decides it."""
@@ -122,12 +118,12 @@ class _OrcFile:
     def schema(self) -> pa.Schema:
         return self._file.schema
 
-    def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: list[str]) -> Iterator[Decoded]:
         count = self._file.nstripes
         for number in range(count):
             # pyarrow does not say where a stripe is: each counts as an equal part of the file.
             if self._source.start <= number * self._source.size // count < self._source.end:
-                yield self._file.read_stripe(number, columns=columns)
+                yield _all_good(self._file.read_stripe(number, columns=columns))
 
 
 def _find_time_zones(system: str = "/usr/share/zoneinfo") -> None:
@@ -199,20 +195,18 @@ class ColumnReader:
         missing = any(name is None for name in columns)
         self.names.add(columns, sorted(set(file.names) - set(found)) if missing else [])
 
-    def _piece(self, source: FileRange, batch: pa.RecordBatch, found: list[str | None]) -> FilePiece:
-        broken = Broken()
-        arrays = []
-        for declared, name in zip(self.columns, found, strict=True):
-            column = (
-                pa.nulls(len(batch), declared.type)
-                if name is None
-                else _as(batch.column(name), declared.type)
-            )
-            arrays.append(_in_range(column, declared, broken))
+    def _piece(self, source: FileRange, decoded: Decoded, found: list[str | None]) -> FilePiece:
+        file = decoded.rows
+        arrays = [
+            pa.nulls(len(file), declared.type) if name is None else _as(file.column(name), declared.type)
+            for declared, name in zip(self.columns, found, strict=True)
+        ]
         rows = pa.RecordBatch.from_arrays(arrays, schema=self.columns)
-        count = len(batch)
-        decoded = Decoded(rows, pa.arange(0, count), pa.array([], pa.int64()), [])
-        return FilePiece.of_columns(source, decoded).rejecting(broken.reasons)
+        return FilePiece.of_columns(source, replace(decoded, rows=rows))
+
+
+def _all_good(rows: pa.RecordBatch) -> Decoded:
+    return Decoded(rows, pa.arange(0, len(rows)), pa.array([], pa.int64()), [])
 
 
 def _columns_of(file: pa.Schema, declared: pa.StructType, path: FieldPath) -> list[str | None]:
@@ -331,23 +325,3 @@ def _as_struct(array: pa.StructArray, declared: pa.StructType) -> pa.StructArray
         child = None if name is None else pc.struct_field(array, name)
         children.append(pa.nulls(len(array), column.type) if child is None else _as(child, column.type))
     return pa.StructArray.from_arrays(children, fields=list(declared), mask=array.is_null())
-
-
-def _in_range(column: pa.Array, declared: pa.Field, broken: Broken) -> pa.Array:
-    """The column; rows with a moment that neither Spark nor Python holds are rejected."""
-
-    def check(values: pa.Array, kind: pa.DataType, place: Place) -> pa.Array:
-        first, last = (_FIRST_DAY, _LAST_DAY) if kind == pa.date32() else (FIRST, LAST)
-        numbers = values.cast(pa.int32() if kind == pa.date32() else pa.int64())
-        outside = pc.or_(pc.less(numbers, first), pc.greater(numbers, last)).fill_null(False)
-        if pc.any(outside).as_py():
-            broken.reject("out_of_range", place, outside)
-        return values
-
-    return convert_leaves(column, declared.type, Place((declared.name,), None), _has_moments, check)
-
-
-def _has_moments(kind: pa.DataType) -> bool:
-    if pa.types.is_nested(kind):
-        return any(_has_moments(kind.field(number).type) for number in range(kind.num_fields))
-    return kind in (INSTANT, LOCAL_TIME, pa.date32())

@@ -371,15 +371,6 @@ def test_a_torn_or_foreign_file_with_columns_is_rejected_and_others_are_read(
     assert rejected.reason.startswith(f"damaged_file:{file_format}: ")
 
 
-def test_a_moment_that_neither_spark_nor_python_holds_rejects_its_row(tmp_path: Path) -> None:
-    moments = pa.array([0, 2**62, -(2**62)], pa.int64()).cast(pa.timestamp("us", "UTC"))
-    found = read_files(
-        tmp_path, {"a": parquet(pa.table({"v": moments}))}, {"format": "parquet", "schema": "v timestamp"}
-    )
-    assert found.rows == [{"v": datetime(1970, 1, 1, tzinfo=UTC)}]
-    assert found.reasons == ["out_of_range:v", "out_of_range:v"]
-
-
 @pytest.mark.parametrize("range_bytes", [100, 1000, 5000])
 def test_each_row_group_is_read_in_one_range(tmp_path: Path, range_bytes: int) -> None:
     table = pa.table({"id": range(1000), "name": ["x" * 20] * 1000})
