@@ -221,6 +221,9 @@ def _without_nulls(record: Row) -> Row:
     if isinstance(price := record.get("price"), int | float) and not isinstance(price, bool):
         # Its column has doubles.
         kept["price"] = float(price)
+    if isinstance(price := record.get("price"), int | float) and not isinstance(price, bool):
+        # Its column has doubles.
+        kept["price"] = float(price)
     place = {name: _exact(value) for name, value in record["place"].items() if value is not None}
     return {**kept, "place": place}
 

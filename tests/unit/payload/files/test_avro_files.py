@@ -214,3 +214,16 @@ def test_a_value_that_the_payloads_schema_lacks_rejects_its_record_alone(tmp_pat
     found = read_files(tmp_path, {"a": content}, {}, payload=payload(tmp_path, with_symbols("S", "L")))
     assert found.rows == [{"size": "S"}, {"size": "L"}]
     assert found.reasons == ["unreadable_value"]
+
+
+def test_a_moment_outside_of_its_type_rejects_its_record_alone(tmp_path: Path) -> None:
+    at = {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}}
+    header = written({"type": "record", "name": "Order", "fields": [at]}, [])
+    stream = io.BytesIO()
+    for moment in (0, 2**62, 1_000_000):
+        fastavro.schemaless_writer(stream, {"type": "long"}, moment)
+    data = stream.getvalue()
+    content = header + varint(3) + varint(len(data)) + data + header[-16:]
+    found = read_files(tmp_path, {"a": content}, {"format": "avro", "schema": "at timestamp"})
+    assert [row["at"].timestamp() for row in found.rows] == [0, 1]
+    assert found.rejected == [Rejected("out_of_range:at", None, "a", None)]
