@@ -242,6 +242,12 @@ NOT_REAL_TIME = Rule(
     "write it with Spark's functions, or in SQL; or use `trigger: 0 seconds`, which starts a batch as soon "
     "as the last one has ended",
 )
+INPUT_FILE = Rule(
+    "TIDE-PLAN-035",
+    "`input_file_name()`, `input_file_block_start()`, `input_file_block_length()`",
+    "They give an empty text or -1: tasks read the files of a files source by themselves.",
+    "take what the folders say as columns, e.g. `day=2026-01-31`; the quarantine names the file of a record",
+)
 CLOCK = Rule(
     "TIDE-PLAN-040",
     "`current_timestamp`, `now`, `current_date`; `transformWithState` with ProcessingTime",

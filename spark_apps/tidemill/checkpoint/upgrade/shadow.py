@@ -126,6 +126,10 @@ class ShadowLayout(Layout):
         """Folder that a pipeline file names."""
         return self.live.folder(path)
 
+    def folder_pattern(self, path: str) -> str:
+        """Return what Spark reads of such a folder."""
+        return self.live.folder_pattern(path)
+
 
 def tables_to_compare(pipeline: Pipeline, generation: str) -> list[str]:
     """Tables that are declared, are there, and are written by the version that made the newest batch."""

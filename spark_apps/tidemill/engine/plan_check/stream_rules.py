@@ -18,6 +18,7 @@ from tidemill.spec.transform_rules import (
     DUPLICATES,
     FIRST_ROWS,
     GROWING_STATE,
+    INPUT_FILE,
     NEEDS_ROCKSDB,
     NEVER_ENDS,
     OWN_SOURCE,
@@ -36,6 +37,7 @@ Found = tuple[Rule, str, Node]
 _RULE_OF_EXPRESSION = {
     **dict.fromkeys(("Rand", "Randn", "RandStr", "Shuffle", "SparkPartitionID", "Uniform", "Uuid"), RANDOM),
     "MonotonicallyIncreasingID": RANDOM,
+    **dict.fromkeys(("InputFileName", "InputFileBlockStart", "InputFileBlockLength"), INPUT_FILE),
     **dict.fromkeys(("CurrentDate", "CurrentTime", "CurrentTimestamp", "LocalTimestamp", "Now"), CLOCK),
     **dict.fromkeys(("AnyValue", "CollectList", "CollectSet", "First", "Last"), ROW_ORDER),
 }
