@@ -139,7 +139,7 @@ REFUSED_WITH_EVENT_TIME = [
     ("return rows.sample(0.1)", "append", "023", 1, "xxhash64"),
     ("return rows.groupBy('device').pivot('id').count()", "append", "024", 1, "count(when"),
     ("return rows.withColumn('x', F.rand())", "append", "025", 1, "xxhash64"),
-    ("return rows.withColumn('x', F.input_file_name())", "append", "035", 1, "InputFileName"),
+    ("return rows.withColumn('x', F.input_file_name())", "append", "035", 1, "folders say"),
     (
         "kept = rows.where('id > 1')\nreturn kept.where('rand(42) < 0.5').select('id')",
         "append",
