@@ -106,8 +106,7 @@ def _decoded(
         path.write_bytes(content)
         rows += list(_ranges(path, len(content), range_bytes))
     found = Decoded()
-    reader, folders = file_reader(pipeline, *reads)
-    decoding = file_decoding(pipeline, reader, folders, _Collected(found.rejected))
+    decoding = file_decoding(pipeline, file_reader(pipeline, *reads), _Collected(found.rejected))
     batch = pa.RecordBatch.from_pylist(rows, schema=_SCAN)
     for decoded in decoding.stage(iter([batch])):
         assert decoded.schema.equals(decoding.arrow_schema)

@@ -64,6 +64,7 @@ class Collectors:
         left_out: Records that are not decoded, because the transform fails at them.
         file_columns: Take the names in the files of each stream, by its name.
         untimed: Counts rows without an event time; None if they are not counted.
+        file_records: Count the records of files of each stream, by its name.
     """
 
     quarantine: Quarantine
@@ -72,16 +73,19 @@ class Collectors:
     left_out: LeftOut = field(default_factory=LeftOut)
     file_columns: Mapping[str, Accumulator[FileColumns]] = field(default_factory=dict)
     untimed: UntimedRows | None = None
+    file_records: Mapping[str, Accumulator[int]] = field(default_factory=dict)
 
     def of_stream(self, name: str) -> Collectors:
         """For the one stream of this name."""
         found = {SOURCE_NAME: self.discovered[name]} if name in self.discovered else {}
         names = {SOURCE_NAME: self.file_columns[name]} if name in self.file_columns else {}
+        counter = {SOURCE_NAME: self.file_records[name]} if name in self.file_records else {}
         return replace(
             self,
             quarantine=replace(self.quarantine, stream=name),
             discovered=found,
             file_columns=names,
+            file_records=counter,
             untimed=None if self.untimed is None else replace(self.untimed, stream=name),
         )
 
@@ -171,8 +175,9 @@ def _door(pipeline: Pipeline, records: StructType, collectors: Collectors) -> De
     quarantine, late_rows = collectors.quarantine, collectors.late_rows
     if pipeline.spec.source.files is not None:
         discovered, names = collectors.discovered.get(SOURCE_NAME), collectors.file_columns.get(SOURCE_NAME)
-        reader, folders = file_reader(pipeline, discovered, names)
-        return file_decoding(pipeline, reader, folders, quarantine, late_rows)
+        reads = file_reader(pipeline, discovered, names)
+        counter = collectors.file_records.get(SOURCE_NAME)
+        return file_decoding(pipeline, reads, quarantine, late_rows, counter)
     payload = pipeline.spec.payload
     if payload is not None:
         return payload_decoding(pipeline, payload, quarantine, late_rows)

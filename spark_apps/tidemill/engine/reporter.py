@@ -20,6 +20,7 @@ from pyspark.sql.streaming.listener import (
 
 from tidemill.checkpoint.status import DriverState, Status, write_status
 from tidemill.engine.batch_writer import BatchResult
+from tidemill.engine.file_records import FileRecords
 from tidemill.engine.lag import total_lag
 from tidemill.engine.lineage_sender import LineageSender
 from tidemill.engine.progress_times import moment_of
@@ -56,6 +57,8 @@ class Reporter(StreamingQueryListener):
     ) -> None:
         self.query = query or QueryReporter()
         self.lineage: LineageSender | None = None
+        # Of the query that runs.
+        self.file_records = FileRecords({}, {})
         self._store = store
         self._sign_of_life = sign_of_life
         self._path = path
@@ -184,6 +187,7 @@ class Reporter(StreamingQueryListener):
             progress = json.loads(event.progress.json)
             if progress.get("name") == query_name(self.status.pipeline):
                 self._hear()
+                progress = self.file_records.in_progress(progress)
                 self.query.progressed(progress)
                 self._take_over(progress)
         except Exception as error:  # noqa: BLE001  # reporting must never stop a stream

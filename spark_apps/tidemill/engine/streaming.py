@@ -14,6 +14,7 @@ from tidemill.engine.batch_writer import BatchResult, BatchWriter
 from tidemill.engine.checked_flow import checked_flow
 from tidemill.engine.discovery import discover, lacks_first_files
 from tidemill.engine.file_names import FileNamesReport
+from tidemill.engine.file_records import FileRecords
 from tidemill.engine.file_sinks import claim_folders
 from tidemill.engine.flow import Collectors, Flow
 from tidemill.engine.half_written import Begun, StartAgainError
@@ -150,8 +151,15 @@ def start_query(
     poison = known_poison(run)
     names = FileNamesReport(spark.sparkContext, pipeline)
     untimed = untimed_rows(spark.sparkContext, pipeline)
+    records = reporter.file_records = FileRecords.of(spark.sparkContext, pipeline)
     collectors = Collectors(
-        quarantine, late_rows, discovery.columns, left_out_of(poison), names.collected, untimed
+        quarantine,
+        late_rows,
+        discovery.columns,
+        left_out_of(poison),
+        names.collected,
+        untimed,
+        records.counted,
     )
     past = past_to_read(run)
     flow = checked_flow(run, read_streams(spark, pipeline, past=past), collectors, versions)
@@ -167,6 +175,7 @@ def start_query(
     others = Waiting(run.store, pipeline.layout.turn(pipeline.name), run.drain)
 
     def on_result(result: BatchResult) -> None:
+        records.batch_ended(result.batch_id)
         reporter.batch(result)
         names.look(reporter)
 

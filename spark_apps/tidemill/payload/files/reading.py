@@ -9,6 +9,7 @@ from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.accumulators import Accumulator
 
 from tidemill.errors import DataError
 from tidemill.payload.decode import Decoding, event_time_limit
@@ -186,20 +187,21 @@ def _damaged_behind_rows(source: FileRange, reason: str) -> DataError:
 
 def file_decoding(
     pipeline: Pipeline,
-    reader: FileReader,
-    folders: FolderColumns | None,
+    reads: tuple[FileReader, FolderColumns | None],
     quarantine: Quarantine,
     late_rows: LateRows | None = None,
+    counter: Accumulator[int] | None = None,
 ) -> Decoding:
     """Return how ranges of files become rows that may go on.
 
     Args:
         pipeline: The pipeline.
-        reader: Reads the files.
-        folders: Gives columns from folders; None if there are none.
+        reads: What reads the files, and what gives columns from folders; None if there are none.
         quarantine: Takes rejected records and files.
         late_rows: Sets late records aside; None where they go on.
+        counter: Counts the records; None if nobody asks.
     """
+    reader, folders = reads
     stops = pipeline.spec.stops_at_invalid
     door = Door(quarantine, stops, event_time_limit(pipeline), late_rows)
     access = access_to(pipeline.layout.root)
@@ -209,6 +211,8 @@ def file_decoding(
         for batch in batches:
             yield from passage.rows(ranges_of(batch, access))
         passage.close()
+        if counter is not None:
+            counter.add(passage.records)
 
     return Decoding(read, reader.columns)
 
@@ -227,11 +231,14 @@ class _FilePass:
         self._reader = reader
         self._folders = folders
         self._lines_before: dict[tuple[str, int], int] = {}
+        # Rows, and records and files that are none.
+        self.records = 0
 
     def rows(self, sources: list[FileRange]) -> Iterator[pa.RecordBatch]:
         for piece in self._reader.pieces(sources, self._reject_file):
             passed = self._without_wrong_folders(piece)
             self._reject(passed)
+            self.records += len(passed.decoded.rows)
             arrived, clock = self._times(passed)
             yield self._door.rows(passed.decoded.rows, partial(self._of_rows, passed), arrived, clock)
 
@@ -257,9 +264,11 @@ class _FilePass:
         ]
         if found:
             places = pa.array([place for place, _ in found], pa.int64())
+            self.records += len(found)
             self._door.reject(self._records(piece, places), [reason for _, reason in found])
 
     def _reject_file(self, source: FileRange, reason: str) -> None:
+        self.records += 1
         columns = {"file": pa.array([source.file]), "arrived_at": pa.array([source.modified], INSTANT)}
         self._door.reject(columns, [reason])
 
