@@ -153,7 +153,7 @@ def main(*wanted: str) -> None:
                 ratios = sorted(mine / other for mine, other in pairs)
                 rate = FILES * RECORDS / statistics.median(mine for mine, _ in pairs) / 1000
                 print(
-                    f"{case:12s} {writer:6s} {statistics.median(ratios):5.2f} x Spark's reader "
+                    f"{case:12s} {writer:6s} {statistics.median(ratios):5.2f} x the time of Spark's reader "
                     f"({ratios[0]:.2f} to {ratios[-1]:.2f}), {rate:5.0f} k records/s",
                     flush=True,
                 )

@@ -99,3 +99,13 @@ def test_stream_incremental_run_and_backfill_agree_on_rows_and_rejected_records(
     lines = {(Path(each["file"]).name, each["line"], each["reason"]) for each in rejected if each["line"]}
     assert lines == reasons
     assert len(rejected) == len(reasons) + 1
+
+
+def test_progress_and_status_count_records_and_rejected_files(lake: Lake) -> None:
+    land(lake, "json")
+    reporter = orders(lake, "json", "incremental").run_incremental()
+    assert reporter.query.report is not None
+    told = [each["numInputRows"] for each in reporter.query.report.recent_progress]
+    # 2 and 3 lines; a torn line and a torn file; the last line; the window closes.
+    assert [rows for rows in told if rows] == [5, 2, 1]
+    assert reporter.status.rows == 8
