@@ -8,7 +8,7 @@ import io
 import lzma
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -21,9 +21,13 @@ from pyarrow import orc
 
 from tests.support.read_files import Rejected, files_pipeline, read_files
 from tidemill.errors import DataError
+from tidemill.payload.decoder import Decoded
+from tidemill.payload.files import reading
 from tidemill.payload.files.byte_ranges import FileRange
 from tidemill.payload.files.columnar import _find_time_zones
 from tidemill.payload.files.readers import file_reader
+from tidemill.payload.files.reading import FilePiece
+from tidemill.payload.files.records import FileRejectedError
 from tidemill.storage.object_stores import NO_ACCESS
 
 IDS = "id long, name string"
@@ -415,3 +419,27 @@ def test_a_file_that_is_gone_ends_the_batch_with_its_name(tmp_path: Path, name: 
         list(reader.pieces([FileRange(uri, uri, NOON, 0, 9, 9, None, NO_ACCESS)], print))
     assert (failed.value.error_id, failed.value.runbook) == ("TIDE-DATA-012", "source-files-gone")
     assert str(failed.value.facts["file"]).endswith(f"/landing/{name}")
+
+
+@pytest.mark.parametrize("kept_bytes", [0, 2**20])
+def test_a_range_that_is_too_large_to_keep_ends_the_batch_if_it_is_damaged_behind_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept_bytes: int
+) -> None:
+    monkeypatch.setattr(reading, "_KEPT_BYTES", kept_bytes)
+    source = FileRange("file:/a", "file:/a", NOON, 0, 9, 9, None, NO_ACCESS)
+    rows = pa.RecordBatch.from_pydict({"id": pa.array([1, 2], pa.int64())})
+    decoded = Decoded(rows, pa.array([0, 1], pa.int64()), pa.array([], pa.int64()), [])
+
+    def torn() -> Iterator[FilePiece]:
+        yield FilePiece.of_columns(source, decoded)
+        raise OSError("unexpected end")
+
+    pieces = reading.whole_ranges(source, torn(), (OSError,), "avro")
+    if kept_bytes:
+        with pytest.raises(FileRejectedError, match="damaged_file:avro: unexpected end"):
+            next(pieces)
+        return
+    assert next(pieces).decoded.rows == rows
+    with pytest.raises(DataError) as failed:
+        next(pieces)
+    assert (failed.value.error_id, failed.value.facts["file"]) == ("TIDE-DATA-013", source.path)
