@@ -23,17 +23,6 @@ FileFormat = Literal["json", "csv", "parquet", "orc", "text", "avro"]
 
 # Options of Spark's readers that ours know, by format. Their names have no case.
 _ANY_FORMAT = ("pathGlobFilter",)
-_CSV_OPTIONS = (
-    "header",
-    "sep",
-    "delimiter",
-    "quote",
-    "escape",
-    "comment",
-    "nullValue",
-    "multiLine",
-    "encoding",
-)
 OPTIONS_BY_FORMAT: dict[str, tuple[str, ...]] = {
     "json": ("lineSep", "multiLine", "encoding", "charset", "primitivesAsString"),
     "csv": (
