@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.support.cleaning import clean
+from tests.support.driver_process import START_TIMEOUT_SECONDS, drivers_of
 from tests.support.lake import Lake, LakePipeline
 
 # A name that is a pattern of Hadoop's stands next to one that it would match.
@@ -156,3 +158,50 @@ def test_an_empty_folder_ends_an_incremental_run_at_once(lake: Lake) -> None:
     (lake.root / "landing/ids").mkdir(parents=True)
     reporter = ids_pipeline(lake).run_incremental()
     assert (reporter.status.batches, lake.ledger("bronze/ids")) == (0, [])
+
+
+@pytest.fixture
+def unreadable(lake: Lake) -> LakePipeline:
+    """A pipeline with a file that it can read, and two whose names are not UTF-8: one by its folder."""
+    for number, name in enumerate(["x", "caf\udce9", "d\udcff/y"]):
+        lake.land(f"landing/ids/{name}.csv", f"{number},2026-03-01T12:00:00Z\n")
+    lake.land("landing/ids/z.csv", "100,2026-03-02T12:00:00Z\n")
+    return windows_pipeline(lake)
+
+
+UNREAD = "not read: the names of caf\ufffd.csv, d\ufffd are not UTF-8. With another name a file is read"
+
+
+def test_a_name_that_is_not_utf8_is_reported_until_it_changes(lake: Lake, unreadable: LakePipeline) -> None:
+    reporter = unreadable.run_incremental()
+    assert reporter.status.notes == [UNREAD]
+    assert windows(lake) == [[0]]
+    folder = lake.root / "landing/ids"
+    (folder / "caf\udce9.csv").rename(folder / "café.csv")
+    (folder / "d\udcff").rename(folder / "d")
+    lake.land("landing/ids/zz.csv", "101,2026-03-03T12:00:00Z\n")
+    assert unreadable.run_incremental().status.notes == []
+
+
+@pytest.mark.parametrize("discovers", [False, True])
+def test_a_name_that_is_not_utf8_is_reported_without_a_batch(lake: Lake, discovers: bool) -> None:
+    lake.land("landing/ids/caf\udce9.csv", "id\n1\n")
+    discovered = {"schema": None, "schema_evolution": "rescue", "options": {"header": True}}
+    reporter = ids_pipeline(lake, **discovered if discovers else {}).run_incremental()
+    assert (reporter.status.batches, len(reporter.status.notes)) == (0, 1)
+
+
+def test_a_backfill_reports_a_name_that_is_not_utf8(lake: Lake, unreadable: LakePipeline) -> None:
+    unreadable.run_incremental()
+    reporter = unreadable.backfill("2026-03-01T12:00:00Z", "2026-03-01T13:00:00Z")
+    assert reporter.status.notes == [UNREAD]
+    assert windows(lake) == [[0]]
+
+
+def test_the_locale_of_a_driver_changes_no_name(lake: Lake) -> None:
+    lake.land("landing/ids/ü.csv", "1\n")
+    ids_pipeline(lake)
+    with drivers_of(lake.folder) as drivers:
+        driver = replace(drivers, variables={"LC_ALL": "C"}).start("ids", "incremental")
+        assert driver.process.wait(START_TIMEOUT_SECONDS) == 0
+    assert ids(lake) == [1]

@@ -23,6 +23,7 @@ from tidemill.engine.batch import DrainedError
 from tidemill.engine.batch_writer import BatchResult
 from tidemill.engine.cancelled import cancelled_by
 from tidemill.engine.chunk_attempt import ChunkAttempt
+from tidemill.engine.file_names import report_unread_files
 from tidemill.engine.publish import StagedPlan, publish_staged
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
@@ -98,6 +99,7 @@ def run_backfill(
             )
             _tell(progress.now, number, result)
             step_done(f"chunk_done {number}")
+        report_unread_files(spark, run.pipeline, reporter)
         staged = StagedPlan(plan, progress)
         if plan.publish == "later" and not publish_staged(spark, run, reporter, staged, step_done):
             return

@@ -17,6 +17,7 @@ from itertools import accumulate
 import pyarrow as pa
 import structlog
 from pyspark import SparkContext
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -41,11 +42,9 @@ from tidemill.payload.schema_hints import hints_of
 from tidemill.payload.source_columns import FILE_TIME, RANGE_LOCATION, RANGE_SIZE, RANGE_START
 from tidemill.sinks.batch_commit import StepDone, nothing_more
 from tidemill.sources.read import read_ranges
-from tidemill.spec.files_place import files_place
 from tidemill.spec.files_source import FilesSource
 from tidemill.spec.project import Pipeline
 from tidemill.storage.access import access_to
-from tidemill.storage.files_store import open_files
 from tidemill.storage.store import Store
 
 # What the first columns are inferred from, as Auto Loader does: at most so many files, and bytes. What comes
@@ -186,22 +185,22 @@ def discover(
     return Discovery(pipeline, store, run_id, columns, step_done)
 
 
-def lacks_first_files(store: Store, pipeline: Pipeline) -> bool:
-    """True if the columns of a source are to be inferred, and its folder is empty."""
-    for name, files in _discovering(pipeline):
-        known = newest_source_schema(store, pipeline.layout, pipeline.name, name)
-        place = files_place(pipeline.layout, files.path)
-        landed = None if place is None else open_files(pipeline.layout, place)
-        if known is None and landed is not None and place is not None:
-            names = (place.name_of(file.path) for file in landed.list_files(place.folder))
-            if not any(name is not None and not _is_hidden(name) for name in names):
-                return True
-    return False
+def lacks_first_files(spark: SparkSession, store: Store, pipeline: Pipeline) -> bool:
+    """True if the columns of a source are to be inferred, and Spark finds no file of it."""
+    return any(
+        newest_source_schema(store, pipeline.layout, pipeline.name, name) is None
+        and _lacks_files(spark, pipeline.streams[name])
+        for name, _ in _discovering(pipeline)
+    )
 
 
-def _is_hidden(name: str) -> bool:
-    """True for names that Spark leaves out."""
-    return any(part.startswith((".", "_")) and "=" not in part for part in name.split("/"))
+def _lacks_files(spark: SparkSession, stream: Pipeline) -> bool:
+    try:
+        return read_ranges(spark, stream).isEmpty()
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        return True
 
 
 def _discovering(pipeline: Pipeline) -> Iterator[tuple[str, FilesSource]]:

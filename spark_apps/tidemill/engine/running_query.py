@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tidemill.engine.batch import BatchProcessor
+from tidemill.engine.file_names import FileNamesReport
 from tidemill.engine.reporter import Reporter
 
 # How often a drain looks whether Spark has recorded the end of a batch, in seconds.
@@ -49,11 +50,12 @@ class Running(Protocol):
 
 @dataclass(frozen=True)
 class RunningQuery:
-    """A started query, the processor of its batches, and who reports of it."""
+    """A started query, the processor of its batches, and what is reported of it."""
 
     query: StreamingQuery
     processor: BatchProcessor
     reporter: Reporter
+    file_names: FileNamesReport
 
     @property
     def failure(self) -> BaseException | None:
@@ -61,7 +63,8 @@ class RunningQuery:
         return self.processor.failure
 
     def look(self) -> None:
-        """Nothing: whatever is to be seen is seen before each batch."""
+        """Report what is to be known of the files."""
+        self.file_names.look(self.reporter)
 
     def drain(self, timeout: timedelta) -> Literal["drained", "forced"]:
         """Let it finish its batch; the caller stops it."""
@@ -75,7 +78,10 @@ class RunningQuery:
 
     def stop(self) -> bool:
         """Stop the query; False if its thread does not end."""
-        return stop_query(self.query)
+        stopped = stop_query(self.query)
+        if stopped:
+            self.look()
+        return stopped
 
 
 def stop_query(query: StreamingQuery) -> bool:

@@ -41,6 +41,8 @@ def start_session(pipeline: Pipeline, pod: DriverPod | None = None, mode: Mode =
     # Spark's default is whatever `python3` is first on PATH, which may lack pyarrow. Executors use the same
     # path: theirs is the same image.
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    # Java names files in the encoding of the locale, and cannot open `ü.json` in the locale C.
+    os.environ["LC_ALL"] = "C.UTF-8"
     os.environ.update(ui_variables(pipeline))
     if pod is not None and uses_executors(pipeline, pod):
         remove_leftover_executors(pod)

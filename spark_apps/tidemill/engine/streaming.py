@@ -13,7 +13,7 @@ from tidemill.engine.batch import BatchProcessor, DrainedError
 from tidemill.engine.batch_writer import BatchResult, BatchWriter
 from tidemill.engine.checked_flow import checked_flow
 from tidemill.engine.discovery import discover, lacks_first_files
-from tidemill.engine.file_names import FileNamesReport
+from tidemill.engine.file_names import FileNamesReport, report_unread_files
 from tidemill.engine.file_records import FileRecords
 from tidemill.engine.file_sinks import claim_folders
 from tidemill.engine.flow import Collectors, Flow
@@ -70,8 +70,9 @@ def run_query(
         BaseException: What ended the query: our own error where one caused it, else Spark's.
     """
     while True:
-        if run.mode == "incremental" and lacks_first_files(run.store, run.pipeline):
+        if run.mode == "incremental" and lacks_first_files(spark, run.store, run.pipeline):
             log.info("nothing_to_read", pipeline=run.pipeline.name)
+            report_unread_files(spark, run.pipeline, reporter)
             return "finished"
         past = past_to_read(run)
         try:
@@ -149,7 +150,7 @@ def start_query(
     late_rows = _late_rows(pipeline, late)
     discovery = discover(spark, run.store, pipeline, run.run_id, step_done)
     poison = known_poison(run)
-    names = FileNamesReport(spark.sparkContext, pipeline)
+    names = FileNamesReport(spark, pipeline)
     untimed = untimed_rows(spark.sparkContext, pipeline)
     records = reporter.file_records = FileRecords.of(spark.sparkContext, pipeline)
     collectors = Collectors(
@@ -177,7 +178,6 @@ def start_query(
     def on_result(result: BatchResult) -> None:
         records.batch_ended(result.batch_id)
         reporter.batch(result)
-        names.look(reporter)
 
     processor = BatchProcessor(writer, run.entry, run.drain, others, on_result)
     processor.begun = begun
@@ -188,7 +188,7 @@ def start_query(
         .option("checkpointLocation", run.checkpoint)
         .foreachBatch(processor)
     )
-    return RunningQuery(_with_trigger(query, run, past is not None).start(), processor, reporter)
+    return RunningQuery(_with_trigger(query, run, past is not None).start(), processor, reporter, names)
 
 
 def _with_trigger(query: DataStreamWriter, run: RunContext, reads_past: bool) -> DataStreamWriter:

@@ -7,10 +7,12 @@ readers take names of files for patterns, skip folders, and parse otherwise than
 from __future__ import annotations
 
 from itertools import takewhile
+from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidemill.names import plain_parts
 from tidemill.payload.source_columns import (
     FILE,
     FILE_TIME,
@@ -60,9 +62,20 @@ def scan_options(pipeline: Pipeline, folder: str) -> dict[str, str]:
 
 def scanned_folder(pipeline: Pipeline) -> str:
     """Return the folder that a stream lists: its path up to a wildcard, which `WantedFiles` applies."""
+    return pipeline.layout.folder_pattern(_fixed_path(pipeline)).rstrip("/")
+
+
+def unread_names(session: SparkSession, pipeline: Pipeline) -> list[str]:
+    """Return the files and folders below `scanned_folder` that Java could not open by their names."""
+    jvm: Any = session._jvm
+    folder = pipeline.layout.folder_parts(_fixed_path(pipeline))
+    found = [plain_parts(path) for path in jvm.io.tidemill.hadoop.UnreadableNames.paths()]
+    return ["/".join(parts[len(folder) :]) for parts in found if parts[: len(folder)] == folder]
+
+
+def _fixed_path(pipeline: Pipeline) -> str:
     declared = pipeline.spec.source.chosen.path
-    fixed = takewhile(lambda part: not WILDCARDS & set(part), declared.split("/"))
-    return pipeline.layout.folder_pattern("/".join(fixed)).rstrip("/")
+    return "/".join(takewhile(lambda part: not WILDCARDS & set(part), declared.split("/")))
 
 
 def _is_splittable(pipeline: Pipeline) -> bool:

@@ -95,7 +95,7 @@ A rejected record is in the quarantine with its file and line. A file that canno
 row with its name: `damaged_file`, `unsupported_compression`, `unreadable_schema`, or `wrong_file_type` with
 the column, its type in the file and the declared type. Other files are read. To have such a file read, put
 it there again under another name. Columns that files lack, and names in CSV headers that are not columns,
-are logged (`columns_of_files`) and shown by `tidemill status NAME`.
+are logged (`notes_of_files`) and shown by `tidemill status NAME`.
 
 The schema of JSON and CSV is JSON Schema (draft 2020-12). Types become columns:
 

@@ -11,7 +11,7 @@ import io
 import json
 import lzma
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -27,7 +27,7 @@ from tidemill.payload.avro_types import AvroField
 from tidemill.payload.avro_values import column_type
 from tidemill.payload.decoder import MAX_BLOCK_BYTES, Decoded
 from tidemill.payload.files.byte_ranges import BLOCK_BYTES, FileRange
-from tidemill.payload.files.reading import FilePiece, RejectFile, whole_ranges
+from tidemill.payload.files.reading import FilePiece, whole_ranges
 from tidemill.payload.files.records import FileRejectedError
 
 _MAGIC = b"Obj\x01"
@@ -107,43 +107,17 @@ class AvroRecords:
             return UNREADABLE_VALUE
 
 
-class AvroReader:
-    """Reads Avro files whose columns a payload declares.
-
-    Args:
-        decoder: Of the payload's schema.
-    """
-
-    def __init__(self, decoder: AvroDecoder) -> None:
-        self._decoder = decoder
-        self.columns = decoder.columns
-
-    def pieces(self, sources: Iterable[FileRange], rejected: RejectFile) -> Iterator[FilePiece]:
-        """See `FileReader`."""
-        for source in sources:
-            try:
-                yield from self._pieces_of(source)
-            except FileRejectedError as error:
-                if source.is_first or not error.of_file:
-                    rejected(source, error.reason)
-
-    def lines_before(self, source: FileRange) -> int:  # noqa: ARG002  # there are no lines
-        """See `FileReader`."""
-        return 0
-
-    def finish(self) -> None:
-        """See `FileReader`."""
-
-    def _pieces_of(self, source: FileRange) -> Iterator[FilePiece]:
-        container = AvroContainer(source)
-        try:
-            document = load_avro_document(container.header.schema, source.path)
-            check_resolves(document, self._decoder.schema)
-        except SpecError as error:
-            raise FileRejectedError(_unreadable(error)) from error
-        records = AvroRecords.of(container, document, self._decoder)
-        pieces = (FilePiece.of_columns(source, decoded) for decoded in records.decoded())
-        yield from whole_ranges(source, pieces, DAMAGED_AVRO, "avro")
+def avro_pieces(decoder: AvroDecoder, source: FileRange) -> Iterator[FilePiece]:
+    """Read a range of a file whose columns a payload declares."""
+    container = AvroContainer(source)
+    try:
+        document = load_avro_document(container.header.schema, source.path)
+        check_resolves(document, decoder.schema)
+    except SpecError as error:
+        raise FileRejectedError(_unreadable(error)) from error
+    records = AvroRecords.of(container, document, decoder)
+    pieces = (FilePiece.of_columns(source, decoded) for decoded in records.decoded())
+    yield from whole_ranges(source, pieces, DAMAGED_AVRO, "avro")
 
 
 class AvroColumnFile:

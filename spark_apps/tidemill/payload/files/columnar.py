@@ -17,7 +17,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, cast
@@ -30,7 +30,7 @@ from tidemill.payload.files.avro_files import DAMAGED_AVRO, AvroColumnFile
 from tidemill.payload.files.byte_ranges import FileRange
 from tidemill.payload.files.file_columns import NamesInFiles
 from tidemill.payload.files.folder_columns import FolderColumns
-from tidemill.payload.files.reading import FilePiece, RejectFile, damage, whole_ranges
+from tidemill.payload.files.reading import FilePiece, damage, whole_ranges
 from tidemill.payload.files.records import FileRejectedError
 from tidemill.payload.json_schema import EACH_ITEM, path_text
 from tidemill.payload.json_schema import Path as FieldPath
@@ -141,8 +141,8 @@ _OPEN: dict[str, Callable[[FileRange], ColumnFile]] = {
 
 
 @dataclass(frozen=True)
-class ColumnReader:
-    """Reads files with columns.
+class ColumnFiles:
+    """Files with columns.
 
     Args:
         format: Of the files.
@@ -156,24 +156,8 @@ class ColumnReader:
     names: NamesInFiles
     folders: FolderColumns
 
-    def pieces(self, sources: Iterable[FileRange], rejected: RejectFile) -> Iterator[FilePiece]:
-        """See `FileReader`."""
-        for source in sources:
-            try:
-                yield from self._pieces_of(source)
-            except FileRejectedError as error:
-                if source.is_first or not error.of_file:
-                    rejected(source, error.reason)
-
-    def lines_before(self, source: FileRange) -> int:  # noqa: ARG002  # there are no lines
-        """See `FileReader`."""
-        return 0
-
-    def finish(self) -> None:
-        """See `FileReader`."""
-        self.names.finish()
-
-    def _pieces_of(self, source: FileRange) -> Iterator[FilePiece]:
+    def pieces(self, source: FileRange) -> Iterator[FilePiece]:
+        """Read a range."""
         try:
             file = _OPEN[self.format](source)
             found = _columns_of(file.schema, pa.struct(self.columns), ())

@@ -42,12 +42,16 @@ class FileColumns:
                 notes.append(f"no file of {self.files} has the column {name}{hint}")
             elif lacking:
                 notes.append(f"{lacking} of {self.files} files lack the column {name}")
-        others = [name for name, _ in self.others.most_common(MAX_NAMES)]
-        if others:
-            more = len(self.others) - len(others)
-            names = ", ".join(others) + (f" and {more} more" if more else "")
-            notes.append(f"files have names that are not columns: {names}")
+        if self.others:
+            others = [name for name, _ in self.others.most_common()]
+            notes.append(f"files have names that are not columns: {some(others)}")
         return notes
+
+
+def some(names: Sequence[str]) -> str:
+    """Return the first `MAX_NAMES` names, and the number of others."""
+    more = len(names) - MAX_NAMES
+    return ", ".join(names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 class _Summed(AccumulatorParam[FileColumns]):

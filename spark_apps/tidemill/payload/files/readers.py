@@ -16,9 +16,9 @@ from tidemill.payload.declared_columns import declared_schema
 from tidemill.payload.decoder import MAX_BLOCK_BYTES, Decoded, Decoder
 from tidemill.payload.decoders import decoder_of
 from tidemill.payload.discovered import DiscoveredColumns
-from tidemill.payload.files.avro_files import AvroReader
+from tidemill.payload.files.avro_files import avro_pieces
 from tidemill.payload.files.byte_ranges import FileRange
-from tidemill.payload.files.columnar import ColumnReader
+from tidemill.payload.files.columnar import ColumnFiles
 from tidemill.payload.files.cutters import (
     NO_NAMES,
     CsvRecords,
@@ -31,7 +31,7 @@ from tidemill.payload.files.cutters import (
 from tidemill.payload.files.discovered_records import DiscoveredRecords
 from tidemill.payload.files.file_columns import FileColumns, NamesInFiles
 from tidemill.payload.files.folder_columns import FolderColumns
-from tidemill.payload.files.reading import FileReader, RecordReader
+from tidemill.payload.files.reading import FileReader, RangeReader, RecordReader
 from tidemill.payload.files.records import FileRecords
 from tidemill.payload.json_decoder import JsonDecoder
 from tidemill.payload.json_schema import PayloadSchema
@@ -67,10 +67,11 @@ def file_reader(
         declared = declared_schema(files)
         given = _folders(pipeline, declared)
         names = NamesInFiles(declared.arrow_schema.names, report)
-        return ColumnReader(spec.file_format, declared.arrow_schema, names, given), given
+        opened = ColumnFiles(spec.file_format, declared.arrow_schema, names, given)
+        return RangeReader(opened.columns, opened.pieces, names.finish), given
     decoder, schema = _decoder(pipeline, files)
     if isinstance(decoder, AvroDecoder):
-        return AvroReader(decoder), None
+        return RangeReader(decoder.columns, partial(avro_pieces, decoder)), None
     folders = None if schema is None else _folders(pipeline, schema)
     return _record_reader(pipeline, decoder, folders, report), folders
 

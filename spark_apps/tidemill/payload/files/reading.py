@@ -135,6 +135,38 @@ class RecordReader:
         self.finished()
 
 
+@dataclass(frozen=True)
+class RangeReader:
+    """Reads files whose records have no lines.
+
+    Args:
+        columns: Of the rows.
+        read: Reads a range.
+        finished: Called at the end of a pass.
+    """
+
+    columns: pa.Schema
+    read: Callable[[FileRange], Iterator[FilePiece]]
+    finished: Callable[[], None] = field(default=lambda: None)
+
+    def pieces(self, sources: Iterable[FileRange], rejected: RejectFile) -> Iterator[FilePiece]:
+        """See `FileReader`."""
+        for source in sources:
+            try:
+                yield from self.read(source)
+            except FileRejectedError as error:
+                if source.is_first or not error.of_file:
+                    rejected(source, error.reason)
+
+    def lines_before(self, source: FileRange) -> int:  # noqa: ARG002  # there are no lines
+        """See `FileReader`."""
+        return 0
+
+    def finish(self) -> None:
+        """See `FileReader`."""
+        self.finished()
+
+
 def whole_ranges(
     source: FileRange, pieces: Iterator[FilePiece], damaged: tuple[type[BaseException], ...], name: str
 ) -> Iterator[FilePiece]:

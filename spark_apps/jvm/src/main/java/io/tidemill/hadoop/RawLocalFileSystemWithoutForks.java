@@ -76,7 +76,9 @@ class RawLocalFileSystemWithoutForks extends RawLocalFileSystem {
    */
   @Override
   public FileStatus[] listStatus(Path path) throws IOException {
-    FileStatus[] found = super.listStatus(named(path));
+    Path folder = named(path);
+    FileStatus[] found = super.listStatus(folder);
+    UnreadableNames.keep(pathToFile(folder));
     Arrays.sort(found, Comparator.comparing(status -> status.getPath().getName()));
     return found;
   }
