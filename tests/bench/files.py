@@ -5,7 +5,7 @@ after a small folder that warms it up, and hands the rows on as a writer takes t
 the JVM, `arrow` takes Arrow batches in Python. Rounds alternate. The number of rows and the sum of a column
 are compared before any time counts. Ratios below 1 mean that Tidemill is faster.
 
-Spark's JSON reader checks less: it neither tells why a record is broken nor keeps it.
+Spark's JSON reader checks less: it gives no reason for a broken record and does not keep it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +100,6 @@ def measure(root: str, who: str, case: str, writer: str) -> None:
             reader = spark.read.format(source(case)["format"]).options(**source(case).get("options", {}))
             return (reader if case == "text" else reader.schema(DDL)).load(path)
         files = pipeline.spec.source.chosen.model_copy(update={"path": folder})
-        from dataclasses import replace
-
         there = replace(
             pipeline,
             spec=pipeline.spec.model_copy(

@@ -31,7 +31,7 @@ SHOWN_OFFSETS = 300
 
 @dataclass(frozen=True)
 class BatchResult:
-    """What one batch wrote, by output, and how many records it rejected, or left out.
+    """Rows that one batch wrote, by output, and the number of records that it rejected or left out.
 
     Left out are `late` rows and, where windows drop them, rows without an event time (`no_event_time`).
     `expectations` has the counts of each table that was written and has some, `times` says how long it was

@@ -71,9 +71,9 @@ class FileRecords:
         return _with_rows(source, counted[streams[0]]) if len(streams) == 1 else source
 
 
-def _with_rows(told: dict[str, Any], rows: int) -> dict[str, Any]:
+def _with_rows(progress: dict[str, Any], rows: int) -> dict[str, Any]:
     """The same with this number of rows, and the rates that it gives."""
-    before = int(told.get("numInputRows", 0))
+    before = int(progress.get("numInputRows", 0))
     scale = rows / before if before else 0.0
-    rates = {name: told[name] * scale for name in _RATES if isinstance(told.get(name), int | float)}
-    return {**told, "numInputRows": rows, **rates}
+    rates = {name: progress[name] * scale for name in _RATES if isinstance(progress.get(name), int | float)}
+    return {**progress, "numInputRows": rows, **rates}

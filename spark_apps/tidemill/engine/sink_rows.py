@@ -101,7 +101,7 @@ def _shaped(pipeline: Pipeline, place: int, none: DataFrame) -> tuple[SinkRows, 
 
 
 def _expectations(pipeline: Pipeline, key: str, table: DeltaSink, rows: DataFrame) -> TableExpectations:
-    """What is expected of a table's rows: what is declared, and a key.
+    """Rules for the rows of a table: the declared ones, and a key.
 
     Rows without a key go to the quarantine if the pipeline sets records aside, and it is known which record
     each is of. Else the table's writer refuses them.

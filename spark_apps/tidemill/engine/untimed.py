@@ -1,4 +1,4 @@
-"""Whether a pipeline counts rows without an event time: those that windows drop."""
+"""Return True if a pipeline counts rows without an event time, which windows drop."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class FilesCommit:
 
 @dataclass(frozen=True)
 class FilesLog:
-    """What the log and the claims of one folder say.
+    """Content of the log and the claims of one folder.
 
     Args:
         folder: The folder.
@@ -139,7 +139,7 @@ def read_files_log(layout: Layout, path: str) -> FilesLog | None:
         files = _files_in(store, folder, name)
         fresh = {file: size for file, size in files.items() if file not in named}
         named |= fresh.keys()
-        # Of a compact entry whose batches are gone, nobody knows any more which batch named which file.
+        # A compact entry whose batches are gone does not say which batch named which file.
         first = 0 if is_compact and not commits else batch
         commits.append(FilesCommit(batch, first, entries[name].modified, tuple(fresh), sum(fresh.values())))
     return FilesLog(folder, store, commits[::-1], _claims(store, folder)) if commits else None

@@ -94,7 +94,7 @@ class CsvDecoder:
 
         Args:
             values: The records.
-            names: Names of their fields, if a header has told them. A column that no field is named after is
+            names: Names of their fields, if there was a header. A column that no field is named after is
                 null; a field that no column is named after is left out.
         """
         return decode_in_pieces(values, lambda piece: self._sift(piece, names))

@@ -17,7 +17,7 @@ WRONG_FIELD_COUNT = "wrong_field_count"
 
 @dataclass(frozen=True)
 class CsvDialect:
-    """How fields are written. The default is RFC 4180.
+    """The form of fields. The default is RFC 4180.
 
     Args:
         separator: Character between two fields.
@@ -45,7 +45,7 @@ class CsvSplitter:
         self.dialect = dialect
         self._field = _field(dialect)
         self._doubtful = f"[{re.escape(dialect.quote)}\\r\\n]"
-        # Arrow's reader splits records of RFC 4180 alike. It takes an escape outside of quotes, too.
+        # Arrow's reader splits records of RFC 4180 alike. It also takes an escape outside of quotes.
         self._by_arrow = (
             _well_formed(dialect) if not dialect.escape and len(dialect.separator.encode()) == 1 else ""
         )

@@ -18,7 +18,7 @@ from tidemill.spec.files_source import Evolution, FilesSource
 
 @dataclass(frozen=True)
 class CsvForm:
-    """What decides how a CSV file is read in addition to its columns.
+    """Rules for reading a CSV file, in addition to its columns.
 
     Args:
         separator: Between two fields.

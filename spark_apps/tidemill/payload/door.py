@@ -19,7 +19,7 @@ RecordsAt = Callable[[pa.Array], Mapping[str, pa.Array]]
 
 @dataclass(frozen=True)
 class Door:
-    """What is asked of records.
+    """Requirements of records.
 
     Args:
         quarantine: Takes rejected records.
@@ -74,7 +74,7 @@ class DoorPass:
         Args:
             rows: Decoded.
             records: Their records.
-            arrived: When the source took each; None if it does not tell.
+            arrived: When the source took each; None if unknown.
             clock: Time of the batch for each; needed with a limit.
         """
         if self._limit is not None and clock is not None:

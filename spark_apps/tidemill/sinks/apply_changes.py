@@ -34,7 +34,7 @@ from tidemill.spec.change_feed import SET_AT
 from tidemill.spec.column_names import quoted
 from tidemill.spec.sinks import DeltaSink
 
-# Columns beside those of the table: whether a row is of the batch, where its interval ends, the last
+# Columns in addition to those of the table: whether a row is of the batch, where its interval ends, the last
 # truncation, all of them, whether the row is to be deleted, and values with the sequence that set them.
 _IS_NEW, _END = f"{PASSING}is_new", f"{PASSING}end"
 _TRUNCATED, _TRUNCATIONS, _GONE = f"{PASSING}truncated", f"{PASSING}truncations", f"{PASSING}gone"

@@ -1,4 +1,4 @@
-"""How deep columns of a table may be nested, so that every reader opens it."""
+"""The maximum depth of nested columns, so that every reader opens a table."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ CLOCKS_DIFFER = timedelta(minutes=5)
 
 @dataclass(frozen=True)
 class TableResult:
-    """What a run did to one table: its newest version, rows, batches, and what it read of each source.
+    """A run's work on one table: its newest version, rows, batches, and what it read of each source.
 
     Args:
         aside: Rows that its batches read and did not write, by kind; without kinds that have none.

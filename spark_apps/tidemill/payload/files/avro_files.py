@@ -101,7 +101,7 @@ class AvroRecords:
         try:
             return cast(dict[str, Any], schemaless_reader(stream, self.reading.writer, self.reading.reader))
         except SchemaResolutionError:
-            # Only the writer's schema tells where the record ends.
+            # Only the writer's schema says where the record ends.
             stream.seek(begin)
             schemaless_reader(stream, self.reading.writer, None)
             return UNREADABLE_VALUE

@@ -81,7 +81,7 @@ def _folders(pipeline: Pipeline, schema: PayloadSchema) -> FolderColumns:
 
 
 def _decoder(pipeline: Pipeline, files: FilesSource) -> tuple[Decoder, PayloadSchema | None]:
-    """What decodes records, and its schema if that can have columns from folders."""
+    """Return the decoder of the records, and its schema if that can have columns from folders."""
     schemas: Path = pipeline.environment.project.schemas
     if pipeline.spec.payload is not None:
         decoder = decoder_of(pipeline.spec.payload, schemas, dialect=dialect_of(files))

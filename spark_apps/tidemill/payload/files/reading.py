@@ -30,7 +30,7 @@ from tidemill.storage.access import access_to
 
 @dataclass(frozen=True)
 class FilePiece:
-    """What became of some records of files.
+    """Result of some records of files.
 
     Args:
         decoded: The rows, and the records that are none.
@@ -231,7 +231,7 @@ def file_decoding(
         reads: What reads the files, and what gives columns from folders; None if there are none.
         quarantine: Takes rejected records and files.
         late_rows: Sets late records aside; None where they go on.
-        counter: Counts the records; None if nobody asks.
+        counter: Counts the records; None if they are not counted.
     """
     reader, folders = reads
     stops = pipeline.spec.stops_at_invalid

@@ -87,7 +87,7 @@ class _Raw(io.RawIOBase):
 
 
 def compression_of(source: FileRange) -> str | None:
-    """How a file is compressed, by the ending of its name; None if it is not."""
+    """Return the compression of a file by the ending of its name; None if it has none."""
     ending = source.path.rpartition("/")[2].rpartition(".")[2].lower()
     return ending if ending in _DECOMPRESSORS or ending in _UNSUPPORTED else None
 

@@ -72,7 +72,7 @@ class RawLocalFileSystemWithoutForks extends RawLocalFileSystem {
 
   /**
    * By name: Spark takes new files in the order of their times, and files of the same time in the
-   * order of this list. Object stores list by name, too.
+   * order of this list. Object stores also list by name.
    */
   @Override
   public FileStatus[] listStatus(Path path) throws IOException {
@@ -90,7 +90,7 @@ class RawLocalFileSystemWithoutForks extends RawLocalFileSystem {
 
   /**
    * The file that a path means. A path that is escaped as a pattern ({@code \[x\]}) means the file
-   * of the name that it matches: Spark's file source looks at the pattern itself, too.
+   * of the name that it matches: Spark's file source also looks at the pattern itself.
    */
   private Path named(Path path) {
     String text = path.toUri().getPath();
