@@ -157,8 +157,8 @@ def _check_held(pipeline: Pipeline, origin: Origin, batch_id: int) -> None:
             "batch_id": batch_id,
             "held": f"{held[0]}-{held[-1]}" if held else "none",
         },
-        fix="choose a batch that is held, restore a backup that holds it, or begin anew: "
-        f"tidemill checkpoint reset {pipeline.name}",
+        fix="choose a batch that is held, restore a backup that holds it, or start over: "
+        f"tidemill checkpoint reset {pipeline.name} --from earliest",
         runbook="rewind",
     )
 

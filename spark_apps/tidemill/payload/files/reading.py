@@ -212,7 +212,7 @@ def _damaged_behind_rows(source: FileRange, reason: str) -> DataError:
         "TIDE-DATA-013",
         "A large file is damaged behind its first rows. Nothing of the batch was written.",
         facts={"file": source.path, "reason": reason},
-        fix="put the file there again, whole, under the same name",
+        fix="put the file there again, whole, under the same name; or skip it as the runbook says",
         runbook="source-files-gone",
     )
 
