@@ -34,7 +34,7 @@ from tidemill.dev.iot_events import IotSettings
 from tidemill.dev.produce import Pace, Target, produce
 from tidemill.dev.topics import create_topic
 from tidemill.ledger.read import read_commits
-from tidemill.testing.session import shared_session
+from tidemill.testing.session import driver_session
 
 ROOT = Path(__file__).parents[2]
 PARTITIONS = 4
@@ -225,7 +225,7 @@ def run(workloads: list[Workload], rounds: int) -> dict[str, dict[str, list[floa
     folder = Path(tempfile.mkdtemp(prefix="tidemill-overhead-"))
     try:
         with running_broker(BrokerConfig(folder / "broker")) as broker:
-            bench = Bench(shared_session(folder), broker.bootstrap_servers, folder)
+            bench = Bench(driver_session(folder), broker.bootstrap_servers, folder)
             warm_up = Workload("warm", 20_000, 10_000, 0)
             bench.load("warm", warm_up.records, 0.0)
             for _ in range(2):

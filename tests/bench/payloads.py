@@ -30,7 +30,7 @@ from tests.support.protobuf_schemas import descriptor_set, made_by, message
 from tidemill.payload.decoder import Decoder
 from tidemill.payload.decoders import decoder_of
 from tidemill.spec.payload import Payload
-from tidemill.testing.session import shared_session
+from tidemill.testing.session import driver_session
 
 RECORDS = 200_000
 ROUNDS = 5
@@ -136,7 +136,7 @@ def main(*wanted: str) -> None:
         (folder / "checked.json").write_text(json.dumps(CHECKED))
         (folder / "event.desc").write_bytes(PROTOBUF)
         (folder / "event.avsc").write_text(json.dumps(AVRO))
-        spark = shared_session(folder)
+        spark = driver_session(folder)
         text = F.col("value").cast("string")
         jobs: dict[str, tuple[dict[str, Any], Callable[[int], bytes], Any]] = {
             "json": ({"schema": "event.json"}, as_json, F.from_json(text, DDL)),

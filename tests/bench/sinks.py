@@ -28,7 +28,7 @@ from tests.support.lake import Lake
 from tidemill.dev.broker import running_broker
 from tidemill.dev.broker_config import BrokerConfig
 from tidemill.dev.topics import create_topic
-from tidemill.testing.session import shared_session
+from tidemill.testing.session import driver_session
 
 SCHEMA = "iot_event.json"
 TOPIC = "events"
@@ -134,7 +134,7 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="tidemill-sinks-"))
     try:
         with running_broker(BrokerConfig(folder / "broker")) as broker:
-            bench = Bench(shared_session(folder), broker.bootstrap_servers, folder)
+            bench = Bench(driver_session(folder), broker.bootstrap_servers, folder)
             bench.load(TOPIC, arguments.records, 0.0)
             create_topic(broker.bootstrap_servers, "copies", 1, {})
             both = SinksBench(bench, arguments.per_batch)

@@ -24,7 +24,15 @@ INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.facto
 
 
 def shared_session(folder: Path) -> SparkSession:
-    """Start it; two cores, so that two tasks really run at once."""
+    """Start the session of a test run."""
+    session = driver_session(folder)
+    for name, value in INTERPRETED.items():
+        session.conf.set(name, value)
+    return session
+
+
+def driver_session(folder: Path) -> SparkSession:
+    """Start a session with the settings of a driver. It has two cores: two tasks really run at once."""
     from tidemill.engine.session import start_session
 
     # As a driver does: else each of its lines is in the log of a test that failed.
@@ -40,7 +48,4 @@ def shared_session(folder: Path) -> SparkSession:
         }
     )
     where = Environment("tests", folder / "tests.yaml", environment, Project(folder))
-    session = start_session(Pipeline("tests", spec, where))
-    for name, value in INTERPRETED.items():
-        session.conf.set(name, value)
-    return session
+    return start_session(Pipeline("tests", spec, where))
