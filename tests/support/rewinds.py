@@ -156,7 +156,7 @@ def restoring(pipeline: LakePipeline) -> RestoreTable:
     """Restore with the test's session where the command line would start one."""
 
     def restore(wanted: TableRestore) -> None:
-        if spark_needed(open_existing(wanted.path)):
+        if spark_needed(open_existing(wanted)):
             restore_with_spark(pipeline.lake.spark, wanted)
         else:
             restore_through_delta_rs(wanted)

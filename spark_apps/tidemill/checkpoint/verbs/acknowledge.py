@@ -55,4 +55,9 @@ def acknowledge_steps(
         }
         switch_to(store, pipeline.layout, live.model_copy(update=new))
 
-    return (Step("accept", accept),)
+    def missing(_: Notes) -> str:
+        newest = read_current(store, pipeline.layout, pipeline.name)
+        there = newest is not None and newest.request_id == request.request_id
+        return "" if there else "a record of the live generation that accepts the change"
+
+    return (Step("accept", accept, missing),)
