@@ -110,10 +110,10 @@ def mend(pipeline: LakePipeline, kind: str) -> None:
 
 
 def acknowledge(pipeline: LakePipeline) -> None:
-    """Let the live generation go on with what is deployed."""
+    """Let the live generation go on with what is deployed, whatever that means for its state."""
     resolved, store = pipeline.resolved, pipeline.lake.store
     request = Request("acknowledge", pipeline.name, f"meant-{uuid.uuid4()}", "ann", "a better transform")
-    plan = plan_acknowledge(store, resolved)
+    plan = plan_acknowledge(store, resolved, lambda: None)
     steps = acknowledge_steps(store, resolved, request, plan)
     carry_out(store, resolved.layout, procedure_of(request, plan, steps), lambda: check_live(pipeline))
 

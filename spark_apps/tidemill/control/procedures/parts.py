@@ -146,12 +146,16 @@ def _past(pipeline: Pipeline, store: Store, start: str) -> WarmStart:
 def acknowledge(pipeline: Pipeline) -> VerbParts:
     """The live generation goes on with what was changed."""
     from tidemill.checkpoint.verbs.acknowledge import acknowledge_steps, plan_acknowledge
+    from tidemill.control.plane import open_control_plane
+    from tidemill.control.upgrade_check import check_state
     from tidemill.storage.store import Store
 
     store = Store(pipeline.layout.root)
     return VerbParts(
         pipeline,
-        lambda: plan_acknowledge(store, pipeline),
+        lambda: plan_acknowledge(
+            store, pipeline, lambda: check_state(open_control_plane(pipeline.environment), pipeline)
+        ),
         lambda request, plan, _: acknowledge_steps(store, pipeline, request, plan),
         plan_words.acknowledge_lines,
         forbids_starts=False,
