@@ -75,6 +75,9 @@ def plan_without_tables(prospect: Prospect) -> dict[str, Any]:
         "begins_after": prospect.batch_id,
         "lineage": origin.side.up_to(prospect.batch_id),
         "batches_undone": [numbers[0], numbers[-1]] if numbers else [],
+        "late_rows_may_differ": bool(
+            numbers and prospect.facts.state.operators and _has_event_time(prospect)
+        ),
         "absent": [],
         "changed": unaccepted(prospect.facts),
         "accepted": declared_now(prospect.facts).model_dump(mode="json"),
@@ -233,6 +236,10 @@ def carried_over(told: LedgerEntry) -> dict[str, Any]:
     """What a batch says that holds for the generation after it."""
     shape = {} if told.shape is None else {"shape": told.shape}
     return {"sources": told.sources, "watermark": told.watermark, "code": told.code, **shape}
+
+
+def _has_event_time(prospect: Prospect) -> bool:
+    return any(stream.event_time is not None for stream in prospect.pipeline.spec.streams.values())
 
 
 def _newest_generation(prospect: Prospect) -> str:

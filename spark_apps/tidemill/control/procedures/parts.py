@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 # What a broker says, or does not say, while a plan waits: not what was decided.
 _TOLD = frozenset({"unanswered"})
 # Of a reset also where `latest`, or a moment, is by now: the offsets of the plan are the ones that count.
-_WHERE_IT_BEGINS = frozenset({"start", "folders", "partitions", "never_read", "read_again", "warm"})
+_WHERE_IT_BEGINS = frozenset(
+    {"start", "folders", "partitions", "never_read", "read_again", "read_again_if_copied", "warm"}
+)
 
 
 @dataclass(frozen=True)
