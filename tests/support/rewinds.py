@@ -50,12 +50,14 @@ def transform(events):
 """
 TRANSFORMS = {"stateless": STATELESS, "windows": WINDOWS, "joined": JOIN, "dedup": DEDUP}
 
-# Put before a transform: ids become others, in the result and in the state.
+# Put around a transform: rows are missing in the result and in the state, and those that are there are wrong.
+# What the state is kept by stays the same, else no driver starts.
 SPOILED = """
 right = transform
 
 def transform(events):
-    return right(events.withColumn("id", (events.id * 7) % 3))
+    rows = right(events.where("id % 3 <> 1"))
+    return rows.withColumn("id", rows.id * 7 + 1) if "id" in rows.columns else rows
 """
 
 
