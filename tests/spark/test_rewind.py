@@ -7,6 +7,7 @@ import pytest
 from tests.support.lake import Lake
 from tests.support.pipelines_on_disk import Killed
 from tests.support.rewinds import TRANSFORMS, declare, land_events, mend, newest_batch, rewind, rows_of, spoil
+from tidemill.control.procedures.plan_words import rewind_lines
 from tidemill.control.spark_part import restoring
 from tidemill.ledger.read import read_commits
 from tidemill.ledger.table_restore import TableRestore
@@ -26,7 +27,9 @@ def test_a_rewound_and_replayed_pipeline_equals_one_that_was_never_spoiled(lake:
     land_events(lake, 4, 8)
     pipeline.run_incremental()
     spoiled, newest = set(rows_of(pipeline)), newest_batch(pipeline)
-    assert rewind(pipeline, good)["batches_undone"] == [good + 1, newest]
+    plan = rewind(pipeline, good)
+    assert plan["batches_undone"] == [good + 1, newest]
+    assert any("where records arrived late" in line for line in rewind_lines(plan)) == (kind != "stateless")
     mend(pipeline, kind)
     # Other batches than before: the result must not depend on them.
     replayed = declare(lake, kind, kind, files=3)

@@ -1,18 +1,21 @@
-"""The page on repartitioning, and the part of `pipeline-changed` that needs it: Spark rewrites real state.
+"""The page on repartitioning, and the parts of `pipeline-changed` that need Spark for real state.
 
 The command line starts Spark in a process of its own, as for a person; the drivers are fakes.
 """
 
 from __future__ import annotations
 
-from tests.support.golden_patient import DECLARATION, LAST, NAME, ran_windowed
+from tests.support.golden_patient import DECLARATION, LAST, NAME, TRANSFORM, ran_windowed
 from tests.support.patient import Patient
 from tests.support.runbook_pages import runbook_pages
-from tests.support.runbook_story import Refused, Story, Told, each_story
+from tests.support.runbook_story import Refused, Story, Told, Warned, each_story
 
 PLAN = "tidemill checkpoint repartition PIPELINE PARTITIONS"
 REPARTITION = PLAN + " --reason TEXT --apply"
+CHECK = "tidemill upgrade check PIPELINE"
 CKPT = "TIDE-CKPT-"
+ACKNOWLEDGE = "tidemill checkpoint acknowledge PIPELINE"
+FROM_EARLIEST = "tidemill checkpoint reset PIPELINE --from earliest --reason TEXT --apply"
 
 
 def outgrown(patient: Patient) -> None:
@@ -32,6 +35,20 @@ def write_the_wanted_number(patient: Patient) -> None:
 def changed_in_the_file(patient: Patient) -> None:
     ran_windowed(patient, DECLARATION.replace("shuffle_partitions: 2", "shuffle_partitions: 4"))
     patient.values["PARTITIONS"] = "4"
+
+
+def transform_changed(patient: Patient) -> None:
+    """A better transform was deployed: the sums are others from now on."""
+    ran_windowed(patient)
+    file = patient.drivers.folder / "spark_apps/transforms/windowed.py"
+    file.write_text(TRANSFORM.replace('F.sum("value")', 'F.sum(F.abs("value"))'))
+
+
+def windows_changed(patient: Patient) -> None:
+    """The new transform counts by other windows, of which the state knows nothing."""
+    transform_changed(patient)
+    file = patient.drivers.folder / "spark_apps/transforms/windowed.py"
+    file.write_text(TRANSFORM.replace('"5 minutes"', '"10 minutes", "1 minute"'))
 
 
 def last_batch_is_finished(patient: Patient) -> None:
@@ -75,6 +92,22 @@ STORIES = [
         (CKPT + "026",),
         [REPARTITION],
         over=has_four_partitions,
+        goes_on=False,
+    ),
+    Story(
+        "pipeline-changed",
+        "code",
+        transform_changed,
+        (CKPT + "093",),
+        [ACKNOWLEDGE, ACKNOWLEDGE + " --reason TEXT --apply"],
+        goes_on=False,
+    ),
+    Story(
+        "pipeline-changed",
+        "code, by windows of another length",
+        windows_changed,
+        (CKPT + "093",),
+        [Refused(ACKNOWLEDGE, "TIDE-CTRL-081"), Warned(CHECK, "TIDE-CTRL-081"), FROM_EARLIEST],
         goes_on=False,
     ),
 ]

@@ -26,7 +26,10 @@ from tidemill.checkpoint.upgrade.compare import UpgradeFacts, compare
 from tidemill.checkpoint.upgrade.verdict import Verdict, verdict_of
 from tidemill.checkpoint.upgrade.version import PlannedVersion
 from tidemill.control.upgrade_check import judge, standing_of
+from tidemill.engine import checked_flow
 from tidemill.engine.planned_version import planned_version
+from tidemill.errors import GateRefusedError
+from tidemill.ledger.code import code_of
 
 TIMES = {"column": "at", "watermark": "10 minutes"}
 JOINED = """
@@ -112,12 +115,23 @@ def changed(lake: Lake, before: str, after: str) -> tuple[LakePipeline, Verdict]
     pipeline_with(lake, before).run_incremental()
     pipeline = pipeline_with(lake, after)
     store, resolved = lake.store, pipeline.resolved
-    version = planned_version(lake.spark, resolved)
-    verdict = judge(store, resolved, standing_of(store, resolved), version)
-    # As if somebody had meant it, whatever the upgrade gate says: only Spark is left to refuse.
+    standing = standing_of(store, resolved)
+    # As with a release that did not compare the state: only the driver is left to refuse.
     acknowledge(pipeline)
+    verdict = judge(store, resolved, standing, planned_version(lake.spark, resolved))
+    store.delete(resolved.layout.meanings(pipeline.name, code_of(resolved).digest))
     lake.land_rows("landing/2.json", [reading(number, number) for number in (7, 8, 60, 61)])
     return pipeline, verdict
+
+
+def check_refused(pipeline: LakePipeline, verdict: Verdict) -> None:
+    """See that the driver refuses the change as the upgrade check does, although it was accepted."""
+    assert verdict.answer == "needs new generation"
+    rows = pipeline.lake.rows("gold/readings")
+    with pytest.raises(GateRefusedError) as refused:
+        pipeline.run_incremental()
+    assert refused.value.error_id in {f.finding_id for f in verdict.findings if f.severity == "error"}
+    assert pipeline.lake.rows("gold/readings") == rows
 
 
 ONE_RESULT = COUNTS + ".select('device', 'n')"
@@ -189,19 +203,23 @@ def _cases(changes: Mapping[str, tuple[Any, ...]]) -> list[Any]:
 
 
 @pytest.mark.parametrize(("before", "after"), _cases(SPARK_REFUSES))
-def test_what_spark_refuses_at_the_first_batch_is_refused_before(lake: Lake, before: str, after: str) -> None:
+def test_what_spark_refuses_at_the_first_batch_is_refused_before(
+    lake: Lake, before: str, after: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pipeline, verdict = changed(lake, before, after)
-    assert verdict.answer == "needs new generation"
+    check_refused(pipeline, verdict)
+    monkeypatch.setattr(checked_flow, "check_state", lambda *_: None)
     with pytest.raises(Exception, match=r"STATE_STORE|STATEFUL_OPERATOR|STDS|state"):
         pipeline.run_incremental()
 
 
 @pytest.mark.parametrize(("before", "after"), _cases(SPARK_GOES_WRONG))
 def test_what_spark_takes_without_a_word_and_gets_wrong_is_refused(
-    lake: Lake, before: str, after: str
+    lake: Lake, before: str, after: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline, verdict = changed(lake, before, after)
-    assert verdict.answer == "needs new generation"
+    check_refused(pipeline, verdict)
+    monkeypatch.setattr(checked_flow, "check_state", lambda *_: None)
     pipeline.run_incremental()
     mixed = sorted(map(str, lake.rows("gold/readings")))
     control = Lake(lake.folder / "control", lake.spark)

@@ -99,7 +99,7 @@ def check_one_stream(pipeline: Pipeline) -> None:
             pipeline.name,
             "The pipeline reads several streams, and a range of one of them says nothing of the others.",
             {"streams": ", ".join(pipeline.streams)},
-            f"go back with all of them: tidemill checkpoint rewind {pipeline.name}",
+            f"go back with all of them: tidemill checkpoint rewind {pipeline.name} --to BATCH",
         )
 
 

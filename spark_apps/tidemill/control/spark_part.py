@@ -52,17 +52,25 @@ def restoring(pipeline: Pipeline) -> RestoreTable:
     Raises:
         TidemillError: If Spark is needed, and a part could not be started.
     """
-    from tidemill.ledger.table_restore import open_existing, restore_through_delta_rs, spark_needed
+    from tidemill.ledger.table_restore import (
+        has_begun,
+        open_existing,
+        restore_through_delta_rs,
+        spark_needed,
+    )
 
     plane = open_control_plane(pipeline.environment)
     if any(map(_needs_spark, _tables(pipeline))):
         plane.runtime.check(_run_of(pipeline, "table_restore", []))
 
     def restore(wanted: TableRestore) -> None:
-        if spark_needed(open_existing(wanted.path)):
-            run_part(plane, pipeline, "table_restore", ["--restore", wanted.to_text()])
-        else:
+        if not spark_needed(open_existing(wanted)):
             restore_through_delta_rs(wanted)
+        elif not has_begun(wanted.path, wanted.base.query_id, wanted.known):
+            arguments = ["--restore", wanted.to_text()]
+            # The table shows what is done: the result of an earlier attempt does not.
+            forget_part(plane, pipeline, "table_restore", arguments)
+            run_part(plane, pipeline, "table_restore", arguments)
 
     return restore
 

@@ -2,7 +2,8 @@
 
 1. The gate's own questions, to declaration, checkpoint, tables and source. 2. Spark plans the new version, in
 a process of its own where drivers run, with the image that is wanted now. 3. Its state against the
-checkpoint's. The running driver is not touched, and nothing is written but the part's answer.
+checkpoint's. The running driver is not touched. Nothing is written but the part's answer, and what the
+operators of the version mean, so that the gate knows it.
 """
 
 from __future__ import annotations
@@ -18,8 +19,14 @@ from tidemill.checkpoint.gate.alive import holds_on
 from tidemill.checkpoint.holds import read_holds
 from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.upgrade.compare import UpgradeFacts, compare
-from tidemill.checkpoint.upgrade.verdict import Verdict, verdict_of
-from tidemill.checkpoint.upgrade.version import KeptState, PlannedVersion, kept_in, read_meanings
+from tidemill.checkpoint.upgrade.verdict import TO_ACCEPT, Verdict, verdict_of
+from tidemill.checkpoint.upgrade.version import (
+    KeptState,
+    PlannedVersion,
+    keep_meanings,
+    kept_in,
+    read_meanings,
+)
 from tidemill.control.plane import ControlPlane
 from tidemill.control.spark_part import begin_part, forget_part, result_of_part, run_part
 from tidemill.errors import GateRefusedError, TidemillError, UnavailableError
@@ -53,8 +60,7 @@ class Standing:
     @property
     def code(self) -> str:
         """Digest of the code that wrote the newest batch; empty if no table says."""
-        tables = {} if self.facts is None else self.facts.tables
-        return next((found.code for found in tables.values() if found.code), "")
+        return "" if self.facts is None else self.facts.code
 
     @property
     def has_begun(self) -> bool:
@@ -78,6 +84,17 @@ def check_upgrade(plane: ControlPlane, pipeline: Pipeline) -> Verdict:
     except TidemillError as error:
         return verdict_of([*standing.findings, _as_finding(pipeline, error)])
     return judge(plane.store, pipeline, standing, PlannedVersion.model_validate(answer))
+
+
+def check_state(plane: ControlPlane, pipeline: Pipeline) -> None:
+    """Let the declared version take over the state, or refuse; waits for Spark.
+
+    Raises:
+        GateRefusedError: The worst of the verdict, unless it can be accepted.
+    """
+    objection = check_upgrade(plane, pipeline).objection
+    if objection is not None and objection.finding_id != TO_ACCEPT:
+        raise objection.as_error()
 
 
 def verdict_so_far(plane: ControlPlane, pipeline: Pipeline) -> Verdict | None:
@@ -132,16 +149,21 @@ def plan_arguments(pipeline: Pipeline) -> list[str]:
 
 
 def judge(store: Store, pipeline: Pipeline, standing: Standing, planned: PlannedVersion) -> Verdict:
-    """The verdict about a planned version."""
+    """The verdict about a planned version; notes what its operators mean."""
+    code = code_of(pipeline).digest
     if not standing.has_begun:
         return verdict_of(standing.findings)
     noted = pipeline.layout.meanings(pipeline.name, standing.code or "unknown")
     meant = read_meanings(store, noted, planned.spark)
-    is_new_code = standing.code != code_of(pipeline).digest
+    is_new_code = standing.code != code
+    if is_new_code:
+        keep_meanings(store, pipeline.layout.meanings(pipeline.name, code), planned)
     facts = UpgradeFacts(pipeline.name, standing.kept, planned, meant, is_new_code)
     known = {finding.finding_id for finding in standing.findings}
-    # Of a number of partitions the gate has the declaration's word already.
-    found = [f for f in compare(facts) if f.finding_id != "TIDE-CTRL-084" or "TIDE-CKPT-026" not in known]
+    if "TIDE-CKPT-026" in known:
+        # Of a number of partitions the gate has the declaration's word already.
+        known.add("TIDE-CTRL-084")
+    found = [finding for finding in compare(facts) if finding.finding_id not in known]
     return verdict_of([*standing.findings, *found])
 
 

@@ -39,7 +39,8 @@ def admit(run: RunContext) -> RunContext:
     check(facts)
     _say(run, facts)
     told = {stream.stream or SOURCE_NAME: stream.source.topics for stream in facts.each_stream()}
-    return replace(run, topics={name: topics for name, topics in told.items() if topics is not None})
+    topics = {name: topics for name, topics in told.items() if topics is not None}
+    return replace(run, topics=topics, written_by=facts.code if facts.state.operators else "")
 
 
 def generation_to_run(store: Store, pipeline: Pipeline) -> str:

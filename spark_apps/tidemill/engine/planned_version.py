@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.backfill.row_origin import check_declared
 from tidemill.checkpoint.reading.reader import CheckpointReader
-from tidemill.checkpoint.upgrade.version import PlannedVersion, kept_in
+from tidemill.checkpoint.upgrade.version import KeptState, PlannedVersion, kept_in
 from tidemill.engine.analyse import check_same_definition
 from tidemill.engine.discovery import known_columns
 from tidemill.engine.flow import Collectors, Flow, build_flow
@@ -54,16 +54,20 @@ def planned_version(spark: SparkSession, pipeline: Pipeline) -> PlannedVersion:
     check_declared(pipeline, flow.origin)
     for output in build_outputs(pipeline, flow, nothing_more):
         output.check()
-    with tempfile.TemporaryDirectory(prefix="tidemill-planned-") as folder:
-        checkpoint = f"{folder}/checkpoint"
-        plan_first_batch(flow.frame, pipeline.spec.output_mode, checkpoint)
-        operators = kept_in(CheckpointReader(Store(folder), checkpoint))
     return PlannedVersion(
-        operators=operators,
+        operators=operators_of(flow.frame, pipeline.spec.output_mode),
         meanings=meanings_of(flow.frame),
         spark=spark.version,
         warnings=tuple(warning.error.error_id for warning in warnings),
     )
+
+
+def operators_of(frame: DataFrame, output_mode: OutputMode) -> tuple[KeptState, ...]:
+    """Return the stateful operators of a stream as Spark would describe them in its checkpoint."""
+    with tempfile.TemporaryDirectory(prefix="tidemill-planned-") as folder:
+        checkpoint = f"{folder}/checkpoint"
+        plan_first_batch(frame, output_mode, checkpoint)
+        return kept_in(CheckpointReader(Store(folder), checkpoint))
 
 
 def plan_first_batch(frame: DataFrame, output_mode: OutputMode, checkpoint: str) -> None:

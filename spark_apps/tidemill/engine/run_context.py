@@ -32,6 +32,7 @@ class RunContext:
         generation: Live checkpoint generation; empty for a backfill, which has no checkpoint.
         epoch: Claimed by this driver; 0 for a backfill.
         own_hold: Id of the hold that a backfill may have taken.
+        written_by: Digest of the code that wrote the newest batch of a query with state; else empty.
         topics: What the broker said at the start, for each stream that is Kafka's, by its name in the ledger.
     """
 
@@ -44,6 +45,7 @@ class RunContext:
     generation: str = ""
     epoch: int = 0
     own_hold: str = ""
+    written_by: str = ""
     topics: Mapping[str, TopicFacts] = field(default_factory=dict)
 
     @property

@@ -20,6 +20,9 @@ from tidemill.names import sql_table
 
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
+# By default Delta (4.4) skips a commit without any action, and reports nothing.
+_SKIP_EMPTY = "spark.databricks.delta.skipRecordingEmptyCommits"
+
 
 def restore_with_spark(spark: SparkSession, wanted: TableRestore) -> None:
     """As `restore_through_delta_rs`, in several commits.
@@ -33,7 +36,7 @@ def restore_with_spark(spark: SparkSession, wanted: TableRestore) -> None:
     Raises:
         GateRefusedError: As there; TIDE-CKPT-040 also if someone committed within step 2.
     """
-    table = open_existing(wanted.path)
+    table = open_existing(wanted)
     if next_action(commits_since(wanted, table), wanted) == "done":
         return
     # 1.
@@ -41,7 +44,7 @@ def restore_with_spark(spark: SparkSession, wanted: TableRestore) -> None:
         if table.transaction_version(app_id) != CLOSED:
             _write_nothing(spark, wanted.path, wanted.note, (app_id, CLOSED))
     # 2.
-    table = open_existing(wanted.path)
+    table = open_existing(wanted)
     if next_action(commits_since(wanted, table), wanted) == "restore":
         _restore(spark, wanted.path, wanted.version, wanted.note)
         _check_nothing_between(spark, wanted, table.version())
@@ -58,7 +61,7 @@ def _restore(spark: SparkSession, path: str, version: int, note: str) -> None:
 
 
 def _check_nothing_between(spark: SparkSession, wanted: TableRestore, decided_at: int) -> None:
-    since = commits_since(wanted, open_existing(wanted.path))
+    since = commits_since(wanted, open_existing(wanted))
     restored = next(c.version for c in since if c.operation == "RESTORE" and c.note == wanted.note)
     between = [c for c in since if decided_at < c.version < restored and not c.changes_no_row]
     if between:
@@ -73,7 +76,11 @@ def _write_nothing(
     rows = spark.createDataFrame([], columns).write.format("delta").mode("append")
     if transaction is not None:
         rows = rows.option("txnAppId", transaction[0]).option("txnVersion", transaction[1])
-    rows.option("userMetadata", user_metadata).save(path)
+    spark.conf.set(_SKIP_EMPTY, "false")
+    try:
+        rows.option("userMetadata", user_metadata).save(path)
+    finally:
+        spark.conf.unset(_SKIP_EMPTY)
 
 
 def _act(spark: SparkSession, arguments: argparse.Namespace) -> None:

@@ -45,7 +45,8 @@ def without_written(run: RunContext, flow: Flow) -> Flow:
             "TIDE-SPEC-044",
             "The generation began with a past, and the rows do not say of which windows they are any more.",
             facts={"pipeline": run.pipeline.name, "generation": run.generation},
-            fix=f"keep the windows, or tidemill checkpoint reset {run.pipeline.name} without --warm",
+            fix="keep the windows, or begin without the past: "
+            f"tidemill checkpoint reset {run.pipeline.name} --from earliest",
             runbook="reset-checkpoint",
         )
     return replace(flow, frame=flow.frame.where(ends_after(window, until)))

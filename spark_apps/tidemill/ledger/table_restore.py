@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Literal
 
 from tidemill.errors import GateRefusedError
@@ -85,7 +86,7 @@ def restore_through_delta_rs(wanted: TableRestore) -> None:
     """
 
     def attempt() -> None:
-        table = open_existing(wanted.path)
+        table = open_existing(wanted)
         action = next_action(commits_since(wanted, table), wanted)
         if action == "done":
             return
@@ -99,12 +100,13 @@ def restore_through_delta_rs(wanted: TableRestore) -> None:
 
 def commits_since(wanted: TableRestore, table: DeltaTable) -> list[Commit]:
     """What was committed after the plan, newest first."""
-    since = []
-    for commit in History(wanted.path, table):
-        if commit.version <= wanted.known:
-            break
-        since.append(commit)
-    return since
+    return list(takewhile(lambda commit: commit.version > wanted.known, History(wanted.path, table)))
+
+
+def has_begun(path: str, query_id: str | None, known: int) -> bool:
+    """Return True if a verb's first commit of a generation is in the table, after a known version."""
+    commits = takewhile(lambda commit: commit.version > known, History(path, open_table(path)))
+    return any(_begins(commit, query_id) for commit in commits)
 
 
 def next_action(since: Sequence[Commit], wanted: TableRestore) -> Literal["done", "begin", "restore"]:
@@ -115,7 +117,7 @@ def next_action(since: Sequence[Commit], wanted: TableRestore) -> Literal["done"
     Raises:
         GateRefusedError: TIDE-CKPT-040, if a commit of someone else would be taken back.
     """
-    if any(c.entry is not None and c.entry.query_id == wanted.base.query_id and c.is_by_verb for c in since):
+    if any(_begins(commit, wanted.base.query_id) for commit in since):
         return "done"
     notes = (wanted.note, wanted.note_of_regret)
     restored = next((c.note for c in since if c.operation == "RESTORE" and c.note in notes), None)
@@ -137,15 +139,15 @@ def spark_needed(table: DeltaTable) -> str:
     return ", ".join(sorted(features - _RESTORABLE_FEATURES))
 
 
-def open_existing(path: str) -> DeltaTable:
-    """A table that must be there.
+def open_existing(wanted: TableRestore) -> DeltaTable:
+    """Open the table, which must exist.
 
     Raises:
-        GateRefusedError: TIDE-CKPT-072, if it is not.
+        GateRefusedError: TIDE-CKPT-072, if it does not.
     """
-    table = open_table(path)
+    table = open_table(wanted.path)
     if table is None:
-        raise version_is_gone(path, None, "there is no table")
+        raise version_is_gone(wanted.base.pipeline, wanted.path, None, "there is no table")
     return table
 
 
@@ -162,16 +164,21 @@ def written_by_others(path: str, commits: Iterable[Commit]) -> GateRefusedError:
     )
 
 
-def version_is_gone(path: str, version: int | None, reason: str) -> GateRefusedError:
+def version_is_gone(pipeline: str, path: str, version: int | None, reason: str) -> GateRefusedError:
     """The refusal of a version whose log or data files are not there any more."""
     return GateRefusedError(
         "TIDE-CKPT-072",
         "The table cannot be brought back to that version: a part of it is not there any more. "
         "Spark would fail while it restores, or while it reads afterwards.",
         facts={"table": path, "version": version, "reason": " ".join(reason.split())[:300]},
-        fix="choose a newer batch, or keep the tables and begin anew: tidemill checkpoint reset",
+        fix="choose a newer batch, or keep the tables and read the source again: "
+        f"tidemill checkpoint reset {pipeline} --from earliest",
         runbook="rewind",
     )
+
+
+def _begins(commit: Commit, query_id: str | None) -> bool:
+    return commit.entry is not None and commit.entry.query_id == query_id and commit.is_by_verb
 
 
 def _author(commit: Commit) -> str:
@@ -203,11 +210,11 @@ def _commit(table: DeltaTable, wanted: TableRestore, action: Literal["begin", "r
                 [], mode="append", schema=table.schema(), partition_by=[], commit_properties=properties
             )
     except CommitFailedError as error:
-        if open_existing(wanted.path).version() == before:
+        if open_existing(wanted).version() == before:
             raise
         raise LostRaceError from error
     except DeltaError as error:
-        raise version_is_gone(wanted.path, wanted.version, str(error)) from error
+        raise version_is_gone(wanted.base.pipeline, wanted.path, wanted.version, str(error)) from error
 
 
 def _transactions(wanted: TableRestore) -> list[Transaction]:

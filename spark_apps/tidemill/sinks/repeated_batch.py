@@ -96,7 +96,8 @@ def taken_back(table: str, wanted: BatchCommit) -> GateRefusedError:
         "Spark would go on, and the rows that were taken out would be missing for ever.",
         facts=_about(table, wanted),
         fix=f"see what the table holds: tidemill ledger {wanted.entry.pipeline}; bring the table back, or "
-        f"take the pipeline back as well: tidemill checkpoint rewind {wanted.entry.pipeline}",
+        f"take the pipeline back as well: tidemill checkpoint rewind {wanted.entry.pipeline} --to BATCH, "
+        "with the newest one that the table holds",
         runbook="checkpoint-ahead-of-table",
     )
 

@@ -15,6 +15,7 @@ from tests.support.patient import ORDERS, Patient
 from tidemill.checkpoint.current import Accepted, read_current
 from tidemill.checkpoint.gate import CheckpointFacts, examine
 from tidemill.checkpoint.gate.facts import StateFacts, TopicFacts
+from tidemill.checkpoint.upgrade.version import Meaning, PlannedVersion
 from tidemill.ledger.entry import LedgerEntry, Shape, SinkShape, UsedModel, parse_entry
 from tidemill.spec.state_store import PROVIDER_SETTING, PROVIDERS, StateStore
 
@@ -50,6 +51,12 @@ def changed(
 def sink(**now: Any) -> dict[str, Any]:
     old = OLD.sinks["bronze/orders"]
     return {"sinks": {"bronze/orders": old.model_copy(update=now)}}
+
+
+def windows_of(length: str) -> PlannedVersion:
+    """What is noted of code that counts by windows."""
+    counts = Meaning(kind="Aggregate", keys=(f"window(at, {length})",), functions=("Count",))
+    return PlannedVersion(meanings=(counts,), spark="4.2.0")
 
 
 ANY = [
@@ -242,6 +249,25 @@ def test_code_of_a_stateful_pipeline_is_acknowledged_or_meant_by_a_verb(patient:
     assert "changed since, and from here on: code: " in patient.tidemill.out
     assert patient.tidemill(*verb, *APPLY) == 0, patient.tidemill.err
     assert patient.findings() == {}
+
+
+@pytest.mark.parametrize("accepted", [False, True])
+def test_state_by_windows_of_another_length_is_refused_also_if_it_was_accepted(accepted: bool) -> None:
+    """And no finding advises to accept it."""
+    facts = changed({}, stateful=True, code="c2")
+    known = replace(facts, meant=windows_of("5 minutes"), means=windows_of("10 minutes"))
+    if accepted:
+        known = replace(known, accepted=Accepted(shape=known.declared.shape, code="c2"))
+    assert [finding.finding_id for finding in errors_of(known)] == ["TIDE-CTRL-085"]
+    assert not any("acknowledge" in finding.fix for finding in examine(known))
+
+
+def test_changed_code_with_state_is_accepted_once_spark_has_planned_it() -> None:
+    facts = changed({}, stateful=True, code="c2")
+    unknown = refusal_of(facts)
+    assert (unknown.error_id, "tidemill upgrade check orders" in unknown.fix) == ("TIDE-CKPT-093", True)
+    known = refusal_of(replace(facts, meant=windows_of("5 minutes"), means=windows_of("5 minutes")))
+    assert known.fix.startswith("if that is meant: tidemill checkpoint acknowledge orders")
 
 
 def test_the_cluster_is_compared_with_what_the_broker_says(patient: Patient) -> None:

@@ -26,7 +26,7 @@ from tidemill.checkpoint.procedure.carry_out import (
 from tidemill.checkpoint.procedure.journal import Notes, derived_request_id, end_entry, read_journal
 from tidemill.checkpoint.procedure.sign_of_life import DEAD_AFTER
 from tidemill.checkpoint.procedure.unfinished import unfinished
-from tidemill.errors import FencedError, GateRefusedError, UsageError
+from tidemill.errors import FencedError, GateRefusedError, InternalError, UsageError
 from tidemill.names import Layout
 from tidemill.storage.store import Store
 
@@ -39,10 +39,15 @@ class Place:
 
     def __init__(self, root: str) -> None:
         self.store, self.layout = Store(root), Layout(root)
+        # A step whose write is lost, although it ends without an error.
+        self.lost = ""
 
     def procedure(self, request_id: str = "paint-1", **other: object) -> Procedure:
         request = Request("paint", "orders", request_id, "ann", "because", f"tidemill paint {request_id}")
-        steps = tuple(Step(name, partial(self._note, request_id, name)) for name in STEPS)
+        steps = tuple(
+            Step(name, partial(self._note, request_id, name), partial(self._missing, request_id, name))
+            for name in STEPS
+        )
         return procedure_of(request, {"color": "red", **other}, steps)
 
     def run(self, procedure: Procedure | None = None, kill_at: str | None = None) -> None:
@@ -56,7 +61,11 @@ class Place:
         assert {f"paint-1 {name}" for name in STEPS} <= set(self.noted())
 
     def _note(self, request_id: str, name: str, _: Notes) -> None:
-        self.store.write(f"{self.layout.root}/notes/{request_id} {name}", b"")
+        if name != self.lost:
+            self.store.write(f"{self.layout.root}/notes/{request_id} {name}", b"")
+
+    def _missing(self, request_id: str, name: str, _: Notes) -> str:
+        return "" if f"{request_id} {name}" in self.noted() else f"the note of {name}"
 
 
 @pytest.fixture
@@ -110,10 +119,32 @@ def test_another_verb_waits_for_the_unfinished_one(place: Place, moment: str) ->
 def test_steps_that_are_done_are_not_repeated(place: Place) -> None:
     with pytest.raises(Killed):
         place.run(kill_at="second")
+    place.lost = "first"
+    place.run()
+    assert place.noted() == ["paint-1 first", "paint-1 second", "paint-1 third"]
+
+
+def test_a_step_that_is_noted_as_done_without_its_effect_is_repeated(place: Place) -> None:
+    """As older versions noted steps, which did not read back."""
+    with pytest.raises(Killed):
+        place.run(kill_at="second")
     place.store.delete(f"{place.layout.root}/notes/paint-1 first")
-    with pytest.raises(AssertionError):
-        place.run()
-    assert place.noted() == ["paint-1 second", "paint-1 third"]
+    place.run()
+    assert place.noted() == ["paint-1 first", "paint-1 second", "paint-1 third"]
+
+
+def test_a_step_without_its_effect_is_not_noted_as_done(place: Place) -> None:
+    place.lost = "second"
+    for _ in range(2):
+        with pytest.raises(InternalError) as raised:
+            place.run()
+        assert raised.value.error_id == "TIDE-CKPT-106"
+        assert (raised.value.facts["step"], raised.value.facts["missing"]) == ("second", "the note of second")
+        assert [entry.done for entry in read_journal(place.store, place.layout, "orders")] == [1]
+        assert [hold.id for hold in read_holds(place.store, place.layout, "orders")] == ["paint-1"]
+    place.lost = ""
+    place.run()
+    assert unfinished(place.store, place.layout, "orders") is None
 
 
 def test_an_ended_request_is_left_alone(place: Place) -> None:
@@ -151,9 +182,10 @@ def test_a_driver_that_starts_meanwhile_ends_the_attempt(place: Place) -> None:
 
 def test_what_a_step_notes_the_later_ones_and_a_repeated_run_are_told(place: Place) -> None:
     told: list[Notes] = []
-    makes = Step("make", lambda _: {"made": (1, 2)})
+    makes = Step("make", lambda _: {"made": (1, 2)}, lambda _: "")
     request = Request("paint", "orders", "paint-1", "ann", "because")
-    procedure = procedure_of(request, {}, (makes, Step("use", lambda notes: told.append(dict(notes)))))
+    uses = Step("use", lambda notes: told.append(dict(notes)), lambda _: "")
+    procedure = procedure_of(request, {}, (makes, uses))
     with pytest.raises(Killed):
         carry_out(place.store, place.layout, procedure, lambda: None, killed_at("make"))
     carry_out(place.store, place.layout, procedure, lambda: None)
@@ -293,7 +325,7 @@ def begin_at_once(root: str, number: int, name: str) -> str:
     pipeline = f"orders{number}"
     request = Request("paint", pipeline, f"paint-{name}", name, "race")
     begun: list[str] = []
-    step = Step("wait", lambda _: begun.append(name))
+    step = Step("wait", lambda _: begun.append(name), lambda _: "")
 
     def die() -> None:
         raise Killed

@@ -35,7 +35,7 @@ class Orders:
 
     def leave_unfinished(self, kill_at: str) -> None:
         request = Request("paint", "orders", "paint-1", "ann", "because", "tidemill paint")
-        procedure = procedure_of(request, {}, (Step("only", lambda _: None),))
+        procedure = procedure_of(request, {}, (Step("only", lambda _: None, lambda _: ""),))
         with pytest.raises(Killed):
             carry_out(self.store, self.layout, procedure, lambda: None, killed_at(kill_at))
 
@@ -114,7 +114,7 @@ def test_the_hold_of_a_verb_that_died_on_its_last_step_may_go(orders: Orders) ->
 
 def test_an_unfinished_request_that_holds_nobody_is_shown_and_can_be_given_up(orders: Orders) -> None:
     request = Request("tidy", "orders", "tidy-1", "ann", "because", "tidemill tidy")
-    procedure = procedure_of(request, {}, (Step("only", lambda _: None),), forbids_starts=False)
+    procedure = procedure_of(request, {}, (Step("only", lambda _: None, lambda _: ""),), forbids_starts=False)
     with pytest.raises(Killed):
         carry_out(orders.store, orders.layout, procedure, lambda: None, killed_at("only"))
     [shown] = releasable(orders.store, orders.layout, "orders")

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support import checkpoint_files
 from tests.support.commits import commit_of
+from tests.support.gate_facts import facts_of, refusal_of
 from tests.support.pipelines_on_disk import Killed, PipelineOnDisk, killed_at
 from tests.support.stores import StorePlace
 from tidemill.checkpoint.gate import check, gather_facts
@@ -17,6 +18,9 @@ from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.checkpoint.verbs.repair import RepairFacts, gather_repair, plan_repair, repair_steps
 from tidemill.errors import GateRefusedError
 from tidemill.ledger.entry import LedgerEntry, OffsetRange
+
+# What the gate knows of a checkpoint whose files are whole.
+HEALTHY = facts_of(2, 2, 2)
 
 
 def offsets(end: int) -> bytes:
@@ -28,9 +32,8 @@ def entries(*batch_ids: int) -> tuple[LedgerEntry, ...]:
 
 
 def planned(files: dict[int, bytes], *batch_ids: int) -> list[dict[str, Any]]:
-    files_planned: list[dict[str, Any]] = plan_repair(RepairFacts("g0001", files, entries(*batch_ids)))[
-        "files"
-    ]
+    facts = RepairFacts("g0001", files, entries(*batch_ids), HEALTHY)
+    files_planned: list[dict[str, Any]] = plan_repair(facts)["files"]
     return files_planned
 
 
@@ -62,7 +65,7 @@ def test_a_stream_that_the_batch_did_not_read_is_taken_out() -> None:
     read = OffsetRange(end={"orders": {"0": 30}})
     entry = commit_of(2).entry.model_copy(update={"sources": {"north": read}})
     files = {2: named + b'\nsouth:{"logOffset":7}'}
-    [file] = plan_repair(RepairFacts("g0001", files, (entry,)))["files"]
+    [file] = plan_repair(RepairFacts("g0001", files, (entry,), HEALTHY))["files"]
     assert file["content"].encode() == named
 
 
@@ -87,8 +90,31 @@ def test_a_planned_batch_that_no_table_has_is_left_alone() -> None:
 def test_tables_that_contradict_each_other_are_refused() -> None:
     other = commit_of(1).entry.model_copy(update={"batch_id": 2})
     with pytest.raises(GateRefusedError) as refused:
-        plan_repair(RepairFacts("g0001", {2: offsets(30)}, (*entries(2), other)))
+        plan_repair(RepairFacts("g0001", {2: offsets(30)}, (*entries(2), other), HEALTHY))
     assert refused.value.error_id == "TIDE-CKPT-083"
+
+
+@pytest.mark.parametrize("committed", [2, None])
+def test_a_torn_file_of_a_batch_that_no_table_has_is_refused_as_by_the_gate(committed: int | None) -> None:
+    """Spark planned the batch and never finished it: the ledger does not know what it was to read."""
+    newest = 0 if committed is None else committed + 1
+    damaged = {f"offsets/{newest}": "cut short"}
+    checkpoint = facts_of(newest, committed, committed, damaged=damaged)
+    files = {n: offsets(10 * (n + 1)) for n in range(newest)} | {newest: b""}
+    with pytest.raises(GateRefusedError) as refused:
+        plan_repair(RepairFacts("g0001", files, entries(*range(newest)), checkpoint))
+    assert refused.value.error_id == "TIDE-CKPT-007"
+    assert refused.value.fix == refusal_of(checkpoint).fix
+    begins = 'reset orders --from \'{"orders": {"0": 0}}\''
+    verb = begins if committed is None else f"rewind orders --to {committed}"
+    assert refused.value.fix.startswith(f"tidemill checkpoint {verb}")
+
+
+def test_a_file_that_contradicts_its_checksum_alone_is_written_again() -> None:
+    checkpoint = facts_of(2, 2, 2, damaged={"offsets/2": "it does not match its checksum file"})
+    facts = RepairFacts("g0001", {1: offsets(20), 2: offsets(30)}, entries(2, 1), checkpoint)
+    [file] = plan_repair(facts)["files"]
+    assert file["content"].encode() == offsets(30)
 
 
 @pytest.fixture

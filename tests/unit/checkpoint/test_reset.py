@@ -99,6 +99,15 @@ def test_what_no_table_has_read_is_unread_from_the_oldest_record(
     assert left_and_repeated(rows)["never_read"] == never_read
 
 
+@pytest.mark.parametrize(("now", "again", "if_copied"), [("old", 50, 0), ("new", 0, 50)])
+def test_records_of_a_recreated_topic_are_read_again_only_if_they_were_copied(
+    now: str, again: int, if_copied: int
+) -> None:
+    rows = compared({"orders": {"0": 0}}, {"orders": {"0": 50}}, now=topic(now, 0))
+    told = left_and_repeated(rows)
+    assert (told["never_read"], told["read_again"], told["read_again_if_copied"]) == (0, again, if_copied)
+
+
 def test_where_nothing_says_how_far_was_read_somebody_must_agree() -> None:
     rows = compare(Beginning({"orders": {"0": 50}}), {"checkpoint g0001": ReadBefore({})})
     with pytest.raises(UsageError) as refused:

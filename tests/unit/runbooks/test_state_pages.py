@@ -14,7 +14,6 @@ RESTORE = "tidemill checkpoint restore PIPELINE BACKUP --reason TEXT --apply"
 FROM_EARLIEST = "tidemill checkpoint reset PIPELINE --from earliest --reason TEXT --apply"
 START = "tidemill start PIPELINE"
 CKPT = "TIDE-CKPT-"
-ACKNOWLEDGE = "tidemill checkpoint acknowledge PIPELINE"
 LOST, CHANGED = "checkpoint-state-lost", "pipeline-changed"
 
 
@@ -76,14 +75,6 @@ def idle(patient: Patient) -> None:
 
 STORIES = [
     Story(CHANGED, "code, by mistake", transform_changed, (CKPT + "093",), [put_back], goes_on=False),
-    Story(
-        CHANGED,
-        "code",
-        transform_changed,
-        (CKPT + "093",),
-        [ACKNOWLEDGE, ACKNOWLEDGE + " --reason TEXT --apply"],
-        goes_on=False,
-    ),
     Story(CHANGED, "code, the old was wrong", transform_changed, (CKPT + "093",), [REWIND], goes_on=False),
     Story(
         LOST,

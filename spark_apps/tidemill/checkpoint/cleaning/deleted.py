@@ -25,12 +25,17 @@ def record_deleted(
         place: Pipeline, stream and request id.
         sizes: Bytes, by path below the source's folder.
     """
-    pipeline, stream, request_id = place
-    path = f"{layout.deleted_files(pipeline, stream)}/{request_id}.json"
+    path = _path(layout, place)
     document: dict[str, Any] = {"v": 1, "at": datetime.now(UTC).isoformat(), "files": dict(sizes)}
     if store.create_json(path, document):
         return dict(sizes)
     return dict((store.read_json(path) or document)["files"])
+
+
+def read_recorded(store: Store, layout: Layout, place: tuple[str, str, str]) -> dict[str, int] | None:
+    """Return what a request recorded; None if it recorded nothing."""
+    document = store.read_json(_path(layout, place))
+    return None if document is None else dict(document["files"])
 
 
 def deleted_sizes(store: Store, layout: Layout, pipeline: str, stream: str) -> dict[str, int]:
@@ -38,3 +43,8 @@ def deleted_sizes(store: Store, layout: Layout, pipeline: str, stream: str) -> d
     folder = layout.deleted_files(pipeline, stream)
     documents = (store.read_json(f"{folder}/{name}") for name in store.list_names(folder))
     return {name: size for document in documents if document for name, size in document["files"].items()}
+
+
+def _path(layout: Layout, place: tuple[str, str, str]) -> str:
+    pipeline, stream, request_id = place
+    return f"{layout.deleted_files(pipeline, stream)}/{request_id}.json"

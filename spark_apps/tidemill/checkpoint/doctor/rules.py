@@ -110,7 +110,8 @@ def shared_queries(folders: Iterable[StateFolder]) -> list[Finding]:
             found[0].partition("/")[0],
             "Two checkpoints are of one query: one is a copy of the other.",
             {"query_id": query_id, "checkpoints": ", ".join(found)},
-            "keep the one that its pipeline's record names; copy by tidemill checkpoint fork or restore",
+            "keep the one that its pipeline's record names, and move the other away; a copy is made by "
+            f"tidemill checkpoint fork {found[0].partition('/')[0]} FORK",
             "checkpoint-of-another-pipeline",
         )
         for query_id, found in sorted(places.items())

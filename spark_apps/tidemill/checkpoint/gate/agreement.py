@@ -119,7 +119,7 @@ def _hole(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[Fin
             "The table was restored to an older version by hand while its pipeline ran, and batches were "
             "written on top. Those that were taken back would be missing for ever.",
             facts.about(table=table, table_batch=found.last_batch, because=found.hole),
-            f"tidemill checkpoint rewind {facts.pipeline} --to the last batch before the gap",
+            f"tidemill checkpoint rewind {facts.pipeline} --to BATCH, with the newest batch before the gap",
             runbook="checkpoint-ahead-of-table",
         )
 

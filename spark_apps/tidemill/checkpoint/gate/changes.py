@@ -14,6 +14,7 @@ from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.gate.facts import CheckpointFacts
 from tidemill.checkpoint.gate.source import kind_of_offsets
 from tidemill.checkpoint.reading.log_files import OffsetsFile
+from tidemill.checkpoint.upgrade.compare import compare_meanings
 from tidemill.ledger.entry import Shape, StreamShape
 from tidemill.spec.state_store import PROVIDER_SETTING, PROVIDERS, store_of
 
@@ -40,6 +41,7 @@ def changes(facts: CheckpointFacts) -> Iterator[Finding]:
         yield from _shuffle_partitions(facts)
         yield from _state_store(facts)
         yield from _clock(facts)
+        yield from _meanings(facts)
 
 
 def acceptable_changes(facts: CheckpointFacts) -> Iterator[Finding]:
@@ -190,16 +192,34 @@ def _clock(facts: CheckpointFacts) -> Iterator[Finding]:
         )
 
 
+def _meanings(facts: CheckpointFacts) -> Iterator[Finding]:
+    """What the operators of old and new code compute of the same state, where both are noted."""
+    meant, means = facts.meant, facts.means
+    if meant.meanings and means.meanings and meant.spark == means.spark:
+        yield from compare_meanings(facts.pipeline, meant.meanings, means.meanings)
+
+
+def lacks_meaning(facts: CheckpointFacts) -> bool:
+    """Return True if code with state was changed, and Spark has not planned the new code yet."""
+    is_new = facts.code not in ("", facts.declared.code)
+    return bool(facts.state.operators) and is_new and not facts.means.spark
+
+
 def _to_accept(facts: CheckpointFacts) -> Iterator[Finding]:
     found = unaccepted(facts)
+    if any(finding.severity == "error" for finding in _meanings(facts)):
+        # That cannot be accepted.
+        return
+    meant = f"if that is meant: tidemill checkpoint acknowledge {facts.pipeline}"
+    if lacks_meaning(facts):
+        meant = f"see whether the state fits the new code: tidemill upgrade check {facts.pipeline}; {meant}"
     if found:
         yield facts.error(
             "TIDE-CKPT-093",
             "Declaration or code was changed, and rows or state are there that were made as it was before. "
             "Spark would go on with both, without a word.",
             facts.about(changed=found),
-            f"if that is meant: tidemill checkpoint acknowledge {facts.pipeline}; else "
-            f"take the change back, or write the rows anew: tidemill checkpoint rewind {facts.pipeline}",
+            f"{meant}; else take the change back",
             runbook="pipeline-changed",
         )
 

@@ -50,6 +50,15 @@ def check_agreement(facts: CheckpointFacts) -> None:
     _refuse_first([finding for look in (integrity, identity, agreement) for finding in look(facts)])
 
 
+def check_integrity(facts: CheckpointFacts) -> None:
+    """Refuse a checkpoint whose own files are damaged.
+
+    Raises:
+        GateRefusedError: As `check`.
+    """
+    _refuse_first(list(integrity(facts)))
+
+
 def check_holds(store: Store, layout: Layout, pipeline: str, own: str = "") -> None:
     """Refuse while anybody holds the pipeline back, but for a hold of one's own.
 

@@ -9,6 +9,7 @@ from typing import Any
 from tidemill.checkpoint.current import Accepted, Base
 from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.reading.log_files import CommitsFile, OffsetsFile
+from tidemill.checkpoint.upgrade.version import PlannedVersion
 from tidemill.ledger.entry import Positions, Shape, UsedModel
 from tidemill.spec.state_store import StateStore
 
@@ -228,6 +229,8 @@ class CheckpointFacts:
         asides: Tables of records that were set aside, by output.
         last_driver: What the last driver said of itself.
         told_batch: Newest batch of this generation that receipts tell of, for a pipeline without tables.
+        meant: What is known of the stateful operators of the code that wrote the newest batch.
+        means: The same of the code that is declared now.
     """
 
     pipeline: str
@@ -249,6 +252,13 @@ class CheckpointFacts:
     asides: Mapping[str, TableFacts] = field(default_factory=dict)
     last_driver: DriverFacts | None = None
     told_batch: int | None = None
+    meant: PlannedVersion = field(default_factory=PlannedVersion)
+    means: PlannedVersion = field(default_factory=PlannedVersion)
+
+    @property
+    def code(self) -> str:
+        """Digest of the code that wrote the newest batch; empty if no table says."""
+        return next((found.code for found in self.tables.values() if found.code), "")
 
     @property
     def planned(self) -> int | None:

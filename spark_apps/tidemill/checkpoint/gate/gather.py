@@ -24,6 +24,7 @@ from tidemill.checkpoint.gate.tables import (
 )
 from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.status import read_status
+from tidemill.checkpoint.upgrade.version import read_version
 from tidemill.errors import DataError
 from tidemill.ledger.entry import Positions
 from tidemill.ledger.read import History, open_table
@@ -97,7 +98,7 @@ def _gather(store: Store, pipeline: Pipeline, generation: str) -> CheckpointFact
 def _with_tables(store: Store, pipeline: Pipeline, facts: CheckpointFacts) -> CheckpointFacts:
     """The facts with what tables and drivers say."""
     record = _record(store, pipeline, facts.generation)
-    return replace(
+    found = replace(
         facts,
         base=record.base,
         accepted=record.accepted,
@@ -106,6 +107,18 @@ def _with_tables(store: Store, pipeline: Pipeline, facts: CheckpointFacts) -> Ch
         last_driver=_last_driver(store, pipeline),
         told_batch=_told_batch(store, pipeline, facts.generation),
     )
+    return with_meanings(store, pipeline, found)
+
+
+def with_meanings(store: Store, pipeline: Pipeline, facts: CheckpointFacts) -> CheckpointFacts:
+    """The facts with what is noted of stateful operators, where the code is not the newest batch's."""
+    if not facts.state.operators or facts.code in ("", facts.declared.code):
+        return facts
+    meant, means = (
+        read_version(store, pipeline.layout.meanings(pipeline.name, code))
+        for code in (facts.code, facts.declared.code)
+    )
+    return replace(facts, meant=meant, means=means)
 
 
 def gather_alone(reader: CheckpointReader, pipeline: Pipeline, generation: str) -> CheckpointFacts:

@@ -6,6 +6,7 @@ without its checksum twin, and old batches purged in part. All of that is health
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from tidemill.checkpoint.findings import Finding
@@ -53,12 +54,21 @@ def _damaged(facts: CheckpointFacts) -> Iterator[Finding]:
 
 def _whole_again(facts: CheckpointFacts, name: str) -> str:
     folder, _, number = name.partition("/")
-    if folder == "offsets":
-        return (
-            f"tidemill checkpoint repair {facts.pipeline}, if the ledger knows what stood there; "
-            f"else tidemill checkpoint restore {facts.pipeline} BACKUP"
-        )
-    return _back_to(facts, int(number) - 1 if number else facts.committed)
+    if folder != "offsets":
+        return _back_to(facts, int(number) - 1 if number else facts.committed)
+    if any(int(number) in table.ends for table in facts.all_tables().values()):
+        return f"tidemill checkpoint repair {facts.pipeline}, which writes the file again from the ledger"
+    if facts.committed is None:
+        return f"tidemill checkpoint reset {facts.pipeline} --from {_beginning(facts)}"
+    # Planned only, or a batch of a pipeline without tables.
+    return _back_to(facts, min(int(number) - 1, facts.committed))
+
+
+def _beginning(facts: CheckpointFacts) -> str:
+    """Return where the checkpoint began, as an argument of `reset`."""
+    initial = [stream.source.initial for stream in facts.each_stream()]
+    offsets = {topic: there for start in initial if start is not None for topic, there in start.items()}
+    return "earliest" if None in initial else f"'{json.dumps(offsets)}'"
 
 
 def _back_to(facts: CheckpointFacts, batch_id: int | None) -> str:

@@ -19,7 +19,7 @@ def state(facts: CheckpointFacts) -> Iterator[Finding]:
             facts.about(
                 state_version=found.version, missing=list(found.missing[:5]), more=len(found.missing[5:])
             ),
-            f"tidemill checkpoint rewind {facts.pipeline} --to one whose state is whole, "
+            f"tidemill checkpoint rewind {facts.pipeline} --to BATCH, with one whose state is whole, "
             f"or tidemill checkpoint restore {facts.pipeline} BACKUP",
             runbook="checkpoint-state-lost",
         )

@@ -32,7 +32,7 @@ from tidemill.checkpoint.procedure.journal import (
 from tidemill.checkpoint.procedure.request import check_person, check_reason, check_request_id
 from tidemill.checkpoint.procedure.sign_of_life import shown_alive
 from tidemill.checkpoint.procedure.unfinished import check_nothing_else_unfinished
-from tidemill.errors import FencedError, GateRefusedError, UsageError
+from tidemill.errors import FencedError, GateRefusedError, InternalError, UsageError
 from tidemill.names import Layout, check_pipeline_name
 from tidemill.storage.store import Store
 
@@ -41,12 +41,17 @@ from tidemill.storage.store import Store
 class Step:
     """One step.
 
-    `act` gets what earlier steps noted, and returns what later ones need. It may be run again after it was
-    cut short or completed, to the same effect, also while another attempt is still inside it.
+    Args:
+        name: Of the step.
+        act: Gets the notes of earlier steps and returns what later ones need. It may run again after it was
+            cut short or completed, to the same effect, also while another attempt is still inside it.
+        missing: Reads storage, and names the part of the effect that is not there; empty if all of it is. It
+            gets the notes of this step as well.
     """
 
     name: str
     act: Callable[[Notes], Notes | None]
+    missing: Callable[[Notes], str]
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,8 @@ def carry_out(
     1. Hold: no driver starts from here on.
     2. Journal: plan and steps. Of two requests that begin at once at most one goes on.
     3. Epoch: a driver that still runs is fenced off, and so is another run of this request.
-    4. The steps that are not done yet, each noted in the journal.
+    4. The steps that are not done yet, each noted in the journal once its effect was read back; and those
+       that are noted as done but whose effect is not there.
     5. Verify: the gate. If it refuses, hold and journal stay.
     6. Audit entry.
     7. The journal is closed, unless the request was given up meanwhile; then the hold is released: one that
@@ -137,6 +143,7 @@ def carry_out(
         UsageError: TIDE-CKPT-032, if the request id was used for something else, or was given up.
         FencedError: TIDE-CKPT-039, if a driver or another run of this request has started meanwhile, or the
             request was given up.
+        InternalError: TIDE-CKPT-106, if a step ended and its effect is not there.
     """
     return _Run(store, layout, procedure, step_done).to_its_end(verify)
 
@@ -169,6 +176,8 @@ class _Run:
 
     def _work(self, entry: JournalEntry, verify: Callable[[], None]) -> JournalEntry:
         # 4.
+        for step in self._procedure.steps[: entry.done]:
+            self._do_again_if_undone(entry, step)
         for step in self._procedure.steps[entry.done :]:
             entry = self._advance(entry, step)
         # 5.
@@ -248,12 +257,41 @@ class _Run:
 
     def _advance(self, entry: JournalEntry, step: Step) -> JournalEntry:
         self._check_right()
-        notes = step.act(entry.notes) or {}
-        noted = note_step(self._store, self._layout, entry, as_stored(notes))
+        notes = as_stored(step.act(entry.notes) or {})
+        self._check_effect(step, {**entry.notes, **notes})
+        noted = note_step(self._store, self._layout, entry, notes)
         if noted is None:
             raise self._fenced()
         self._step_done(step.name)
         return noted
+
+    def _do_again_if_undone(self, entry: JournalEntry, step: Step) -> None:
+        """Repeat a step that the journal has as done, although its effect is not there."""
+        if step.missing(entry.notes):
+            self._check_right()
+            step.act(entry.notes)
+            self._check_effect(step, entry.notes)
+
+    def _check_effect(self, step: Step, notes: Notes) -> None:
+        missing = step.missing(notes)
+        if missing:
+            raise self._without_effect(step, missing)
+
+    def _without_effect(self, step: Step, missing: str) -> InternalError:
+        procedure = self._procedure
+        return InternalError(
+            "TIDE-CKPT-106",
+            "A step of this request ended without an error, and its effect is not there. The request stays "
+            "unfinished, and no driver starts.",
+            facts={
+                "pipeline": procedure.pipeline,
+                "request_id": procedure.request_id,
+                "step": step.name,
+                "missing": missing,
+            },
+            fix=f"run the same command again, which repeats the step: {procedure.command}",
+            runbook="unfinished-procedure",
+        )
 
     def _check_right(self) -> None:
         """Go on only as the newest of all that claimed an epoch, and as long as the hold stands."""

@@ -6,7 +6,7 @@ batch, when the old one is gone, and goes wrong with others without a word. Both
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
@@ -50,12 +50,18 @@ def compare(facts: UpgradeFacts) -> list[Finding]:
     return [*tables, *_partitions(facts), *(() if has_other_columns else _meanings(facts))]
 
 
+def compare_meanings(pipeline: str, before: Sequence[Meaning], after: Sequence[Meaning]) -> Iterator[Finding]:
+    """Yield the differences between what the stateful operators of two versions compute, in plan order."""
+    for old, new in zip_longest(before, after):
+        yield from _of_meaning(pipeline, old, new)
+
+
 def _operators(facts: UpgradeFacts) -> Iterator[Finding]:
     before = {state.number: state.name for state in facts.kept}
     after = {state.number: state.name for state in facts.planned.operators}
     if before != after:
         yield _error(
-            facts,
+            facts.pipeline,
             "TIDE-CTRL-080",
             "The new version has other stateful operators than the checkpoint has state of. "
             "Spark would refuse it, or begin one of them without the state that it needs.",
@@ -79,7 +85,7 @@ def _tables(facts: UpgradeFacts) -> Iterator[Finding]:
 def _unread(facts: UpgradeFacts, before: KeptState, after: KeptState) -> Iterator[Finding]:
     if before.unread or after.unread:
         yield _error(
-            facts,
+            facts.pipeline,
             "TIDE-CTRL-088",
             "Which columns an operator keeps cannot be read, so they cannot be compared: a file of the "
             "schema is missing or damaged, or this Spark writes it in a way that is not known here.",
@@ -100,7 +106,7 @@ def _settings(facts: UpgradeFacts, before: KeptState, after: KeptState) -> Itera
     }
     if changed:
         yield _error(
-            facts,
+            facts.pipeline,
             "TIDE-CTRL-082",
             "`transformWithState` keeps a state of another kind, or runs in another mode. "
             "Spark would refuse it.",
@@ -109,7 +115,7 @@ def _settings(facts: UpgradeFacts, before: KeptState, after: KeptState) -> Itera
     gone, new = before.settings.keys() - after.settings.keys(), after.settings.keys() - before.settings.keys()
     if gone and new:
         yield _error(
-            facts,
+            facts.pipeline,
             "TIDE-CTRL-083",
             "States of `transformWithState` have other names. Spark would begin the new ones empty, and "
             "leave what the old ones hold unread, without a word.",
@@ -130,7 +136,7 @@ def _differences(facts: UpgradeFacts, before: KeptState, after: KeptState) -> It
     new = {table.name: table for table in after.tables}
     if before.stores != after.stores:
         yield _error(
-            facts,
+            facts.pipeline,
             "TIDE-CTRL-081",
             "An operator keeps its state in other stores. Spark would refuse it.",
             {"operator": _label(before), "checkpoint": before.stores, "new": after.stores},
@@ -154,7 +160,7 @@ def _of_table(
         }
         if any(not _fits(*pair) for pair in zip_longest(old, new)):
             yield _error(
-                facts,
+                facts.pipeline,
                 "TIDE-CTRL-081",
                 "The state of an operator has other columns than the checkpoint's. "
                 "Spark would refuse the new version at its first batch.",
@@ -162,7 +168,7 @@ def _of_table(
             )
         elif _names(old) != _names(new) and not _is_same(facts, state):
             yield _error(
-                facts,
+                facts.pipeline,
                 "TIDE-CTRL-083",
                 "Columns of state have other names. Spark goes by their places, and would take the values "
                 "of one for those of another without a word.",
@@ -199,7 +205,7 @@ def _partitions(facts: UpgradeFacts) -> Iterator[Finding]:
     if changed:
         number = max(after.values())
         yield _error(
-            facts,
+            facts.pipeline,
             "TIDE-CTRL-084",
             "The state is in another number of partitions. Spark would stay with the old number.",
             {"changed": changed},
@@ -212,13 +218,12 @@ def _meanings(facts: UpgradeFacts) -> Iterator[Finding]:
         if facts.kept and facts.is_new_code:
             yield _unknown_meanings(facts)
         return
-    for before, after in zip_longest(facts.meant, facts.planned.meanings):
-        yield from _of_meaning(facts, before, after)
+    yield from compare_meanings(facts.pipeline, facts.meant, facts.planned.meanings)
 
 
 def _unknown_meanings(facts: UpgradeFacts) -> Finding:
     return _finding(
-        facts,
+        facts.pipeline,
         ("TIDE-CTRL-086", "warning"),
         "Nobody has noted what the operators of the running code compute: an older release, or another "
         "Spark, has started it. Whether keys, windows and functions mean the same is for a person to know.",
@@ -227,10 +232,10 @@ def _unknown_meanings(facts: UpgradeFacts) -> Finding:
     )
 
 
-def _of_meaning(facts: UpgradeFacts, before: Meaning | None, after: Meaning | None) -> Iterator[Finding]:
+def _of_meaning(pipeline: str, before: Meaning | None, after: Meaning | None) -> Iterator[Finding]:
     if before is None or after is None or (before.kind, before.keys) != (after.kind, after.keys):
         yield _error(
-            facts,
+            pipeline,
             "TIDE-CTRL-085",
             "The key of the state means something else, such as windows of another length. Spark would go "
             "on with keys of both kinds without a word.",
@@ -238,7 +243,7 @@ def _of_meaning(facts: UpgradeFacts, before: Meaning | None, after: Meaning | No
         )
     elif before.functions != after.functions:
         yield _error(
-            facts,
+            pipeline,
             "TIDE-CTRL-085",
             "Other functions are computed of the same columns of state. Spark would go on with the values "
             "of the old ones without a word.",
@@ -246,12 +251,12 @@ def _of_meaning(facts: UpgradeFacts, before: Meaning | None, after: Meaning | No
         )
     elif before.inputs != after.inputs:
         yield _finding(
-            facts,
+            pipeline,
             ("TIDE-CTRL-087", "warning"),
             "What goes into the state is computed in another way. Values of both kinds are in it until the "
             "old ones are through.",
             {"checkpoint": ", ".join(before.inputs), "new": ", ".join(after.inputs)},
-            f"if that is not meant: tidemill checkpoint reset {facts.pipeline} --from earliest",
+            f"if that is not meant: tidemill checkpoint reset {pipeline} --from earliest",
         )
 
 
@@ -260,16 +265,16 @@ def _keys(meaning: Meaning | None) -> str:
 
 
 def _error(
-    facts: UpgradeFacts, finding_id: str, problem: str, about: Mapping[str, object], fix: str = ""
+    pipeline: str, finding_id: str, problem: str, about: Mapping[str, object], fix: str = ""
 ) -> Finding:
     anew = (
         f"take the change back, or begin anew beside what there is: "
-        f"tidemill checkpoint reset {facts.pipeline} --from earliest"
+        f"tidemill checkpoint reset {pipeline} --from earliest"
     )
-    return _finding(facts, (finding_id, "error"), problem, about, fix or anew)
+    return _finding(pipeline, (finding_id, "error"), problem, about, fix or anew)
 
 
 def _finding(
-    facts: UpgradeFacts, what: tuple[str, Severity], problem: str, about: Mapping[str, object], fix: str
+    pipeline: str, what: tuple[str, Severity], problem: str, about: Mapping[str, object], fix: str
 ) -> Finding:
-    return Finding(*what, facts.pipeline, problem, {"pipeline": facts.pipeline, **about}, fix, RUNBOOK)
+    return Finding(*what, pipeline, problem, {"pipeline": pipeline, **about}, fix, RUNBOOK)

@@ -103,11 +103,16 @@ def keep_meanings(store: Store, path: str, version: PlannedVersion) -> None:
         store.write_json(path, version.model_dump(mode="json", include={"meanings", "spark"}))
 
 
+def read_version(store: Store, path: str) -> PlannedVersion:
+    """Return what `keep_meanings` kept; a version without meanings if it kept nothing."""
+    document = store.read_json(path)
+    return PlannedVersion() if document is None else PlannedVersion.model_validate(document)
+
+
 def read_meanings(store: Store, path: str, spark: str) -> tuple[Meaning, ...]:
     """What they meant, in the words of this Spark.
 
     Empty if no driver of a release that knows of this has run that code, or one with another Spark.
     """
-    document = store.read_json(path)
-    known = PlannedVersion() if document is None else PlannedVersion.model_validate(document)
+    known = read_version(store, path)
     return known.meanings if known.spark == spark else ()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from tidemill.checkpoint.current import Accepted, Current, read_current
 from tidemill.checkpoint.gate import check, gather_facts
-from tidemill.checkpoint.gate.changes import unaccepted
+from tidemill.checkpoint.gate.changes import lacks_meaning, unaccepted
 from tidemill.checkpoint.procedure.carry_out import Request, Step
 from tidemill.checkpoint.procedure.journal import Notes
 from tidemill.checkpoint.verbs.go_back import switch_to
@@ -18,12 +18,18 @@ from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
 
-def plan_acknowledge(store: Store, pipeline: Pipeline) -> dict[str, Any]:
+def plan_acknowledge(store: Store, pipeline: Pipeline, check_state: Callable[[], None]) -> dict[str, Any]:
     """What was changed, and the record that accepts it.
+
+    Args:
+        store: Control files.
+        pipeline: What was changed.
+        check_state: Raises if the state does not fit the new code. Spark must plan the code for that, so it
+            is called only where the code was changed and nothing is known of it.
 
     Raises:
         UsageError: TIDE-CKPT-076, if the pipeline has never run.
-        GateRefusedError: As a start, for anything else that the gate finds.
+        GateRefusedError: As a start, for anything else that the gate finds; as `check_state`.
     """
     live = read_current(store, pipeline.layout, pipeline.name)
     if live is None:
@@ -31,6 +37,8 @@ def plan_acknowledge(store: Store, pipeline: Pipeline) -> dict[str, Any]:
     facts = gather_facts(store, pipeline, live.generation)
     accepted = Accepted(shape=facts.declared.shape, code=facts.declared.code)
     check(replace(facts, accepted=accepted))
+    if lacks_meaning(facts):
+        check_state()
     return {
         "changed": unaccepted(facts),
         "live": live.model_dump(mode="json"),
@@ -55,4 +63,9 @@ def acknowledge_steps(
         }
         switch_to(store, pipeline.layout, live.model_copy(update=new))
 
-    return (Step("accept", accept),)
+    def missing(_: Notes) -> str:
+        newest = read_current(store, pipeline.layout, pipeline.name)
+        there = newest is not None and newest.request_id == request.request_id
+        return "" if there else "a record of the live generation that accepts the change"
+
+    return (Step("accept", accept, missing),)

@@ -90,7 +90,7 @@ def compare(
 
 
 def left_and_repeated(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The rows as parts of a plan, with the records that are never read, and those that are read again.
+    """The rows as parts of a plan, with the numbers of records that are never read, or read again.
 
     Each record counts once, however many tables lack it, or have it.
     """
@@ -106,6 +106,7 @@ def left_and_repeated(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "partitions": rows,
         "never_read": counted_once("never_read"),
         "read_again": counted_once("read_again"),
+        "read_again_if_copied": counted_once("read_again_if_copied"),
     }
 
 
@@ -154,7 +155,7 @@ def _rows(
             stands, begins = known.get(partition), new.get(partition)
             oldest = next((now.oldest[topic].get(partition) for now in topics if topic in now.oldest), None)
             unread = oldest if stands is None or is_another else stands
-            again = 0 if stands is None or begins is None else stands - begins
+            again = 0 if stands is None or begins is None else max(0, stands - begins)
             yield {
                 "table": table,
                 "topic": topic,
@@ -163,7 +164,9 @@ def _rows(
                 "begins_at": begins,
                 "unread_from": unread,
                 "never_read": 0 if unread is None or begins is None else max(0, begins - unread),
-                "read_again": max(0, again),
+                # Offsets of another topic name other records, unless those were copied.
+                "read_again": 0 if is_another else again,
+                "read_again_if_copied": again if is_another else 0,
                 "is_another": is_another,
                 "is_unknown": unread is None and begins is not None,
                 "gone": beginning.is_gone(topic, partition),

@@ -65,7 +65,11 @@ def bring_back_step(pipeline: Pipeline) -> Step:
             if stored is not None:
                 _bring_back(stored)
 
-    return Step("bring archived files back", act)
+    def missing(_: Notes) -> str:
+        found = (stored for _, stored in _stored(pipeline) if stored is not None)
+        return ", ".join(name for stored in found for name in stored.archived.keys() - stored.there.keys())
+
+    return Step("bring archived files back", act, missing)
 
 
 def _bring_back(stored: StoredFiles) -> None:

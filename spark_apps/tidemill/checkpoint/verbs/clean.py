@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from tidemill.checkpoint.cleaning.decide import Candidate, FilesDecision, decide_files
-from tidemill.checkpoint.cleaning.deleted import record_deleted
+from tidemill.checkpoint.cleaning.deleted import read_recorded, record_deleted
 from tidemill.checkpoint.cleaning.points import PointsOfReturn, points_of_return
 from tidemill.checkpoint.cleaning.stored import StoredFiles, stored_files
 from tidemill.checkpoint.current import read_current
@@ -119,9 +119,22 @@ def clean_steps(
     def look(after: str) -> Allowed:
         return {} if why_left() else _allowed(store, pipeline, plan, after)
 
+    def recorded(stream: str) -> Mapping[str, int] | None:
+        return read_recorded(store, pipeline.layout, (pipeline.name, stream, request.request_id))
+
+    def unrecorded(_: Notes) -> str:
+        streams = (stream for stream in look(DELETE) if recorded(stream) is None)
+        return ", ".join(f"the record of what is deleted of {stream}" for stream in streams)
+
+    def left(_: Notes) -> str:
+        archived = (name for _, names in look(ARCHIVE).values() for name in names)
+        deletes = look(DELETE).items()
+        deleted = (n for stream, (_, names) in deletes for n in names if n in (recorded(stream) or {}))
+        return ", ".join(f"the removal of {name}" for name in (*archived, *deleted))
+
     return (
-        Step("record deletions", partial(_record, store, pipeline, request, look)),
-        Step("archive and delete", partial(_take_away, store, pipeline, request, look)),
+        Step("record deletions", partial(_record, store, pipeline, request, look), unrecorded),
+        Step("archive and delete", partial(_take_away, store, pipeline, request, look), left),
     )
 
 

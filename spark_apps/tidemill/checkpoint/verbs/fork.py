@@ -15,6 +15,7 @@ from tidemill.checkpoint.current import read_current
 from tidemill.checkpoint.procedure.carry_out import Request, Step
 from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.source_schemas import copy_source_schemas
+from tidemill.checkpoint.upgrade.version import keep_meanings, read_version
 from tidemill.checkpoint.verbs.generation_copy import copy_checkpoint
 from tidemill.checkpoint.verbs.go_back import NewGeneration, base_entry, carried_over, plan_without_tables
 from tidemill.checkpoint.verbs.prospect import (
@@ -94,6 +95,9 @@ def fork_steps(
 
     def fill(folder: str, query_id: str) -> None:
         copy_source_schemas(store, (origin.layout, origin.name), (fork.layout, fork.name))
+        for code in {table["base"]["code"]["digest"] for table in plan["tables"].values()}:
+            noted = read_version(store, origin.layout.meanings(origin.name, code))
+            keep_meanings(store, fork.layout.meanings(fork.name, code), noted)
         copy_checkpoint(CheckpointReader(store, parent), plan["batch_id"], (folder, query_id), told)
 
     def copy(table: Mapping[str, Any], base: LedgerEntry) -> str:

@@ -19,18 +19,20 @@ from tidemill.checkpoint.current import (
     BaseTable,
     Current,
     claim_generation,
+    read_current,
     switch_generation,
 )
 from tidemill.checkpoint.gate.changes import unaccepted
 from tidemill.checkpoint.procedure.carry_out import Request, Step
 from tidemill.checkpoint.procedure.journal import Notes
+from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.checkpoint.verbs.prospect import Prospect, declared_now
 from tidemill.checkpoint.verbs.tables import Way
 from tidemill.errors import GateRefusedError
 from tidemill.ledger.code import code_of
 from tidemill.ledger.entry import LedgerEntry, OffsetRange
 from tidemill.ledger.shape import shape_of
-from tidemill.ledger.table_restore import RestoreTable, TableRestore, written_by_others
+from tidemill.ledger.table_restore import RestoreTable, TableRestore, has_begun, written_by_others
 from tidemill.names import Layout, source_name, transaction_id
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
@@ -73,6 +75,9 @@ def plan_without_tables(prospect: Prospect) -> dict[str, Any]:
         "begins_after": prospect.batch_id,
         "lineage": origin.side.up_to(prospect.batch_id),
         "batches_undone": [numbers[0], numbers[-1]] if numbers else [],
+        "late_rows_may_differ": bool(
+            numbers and prospect.facts.state.operators and _has_event_time(prospect)
+        ),
         "absent": [],
         "changed": unaccepted(prospect.facts),
         "accepted": declared_now(prospect.facts).model_dump(mode="json"),
@@ -99,12 +104,16 @@ class NewGeneration:
     def steps(self, fill: Fill, hand_over: HandOver) -> tuple[Step, ...]:
         """1. A checkpoint of the attempt's own. 2. The tables. 3. The new generation is the live one."""
         return (
-            Step("write checkpoint", partial(self._write_checkpoint, fill)),
+            Step("write checkpoint", partial(self._write_checkpoint, fill), self._missing_in_checkpoint),
             *(
-                Step(f"table {name}", partial(self._hand_over, name, hand_over))
-                for name in self.plan["tables"]
+                Step(
+                    f"table {name}",
+                    partial(self._hand_over, name, hand_over),
+                    partial(self._missing_in_table, table),
+                )
+                for name, table in self.plan["tables"].items()
             ),
-            Step("switch generation", self._switch),
+            Step("switch generation", self._switch, self._missing_record),
         )
 
     def _write_checkpoint(self, fill: Fill, _: Notes) -> Notes:
@@ -113,6 +122,27 @@ class NewGeneration:
         generation, query_id = claim_generation(self.store, self.layout, pipeline, self.plan["above"])
         fill(self.layout.checkpoint(pipeline, generation), query_id)
         return {"generation": generation, "query_id": query_id}
+
+    def _missing_in_checkpoint(self, notes: Notes) -> str:
+        path = self.layout.checkpoint(self.request.pipeline, notes["generation"])
+        batches = CheckpointBatches(self.store, path)
+        there = (batches.query_id(), batches.last_committed())
+        wanted = (notes["query_id"], self.plan["begins_after"])
+        if there != wanted:
+            return f"query id and newest batch of {path} are {there}, not {wanted}"
+        begun = self.plan.get("folders", {})
+        return ", ".join(f"{path}/sources/{name}/0" for name in begun if batches.initial_offset(name) is None)
+
+    def _missing_in_table(self, table: Mapping[str, Any], notes: Notes) -> str:
+        if has_begun(table["path"], notes["query_id"], table.get("version", -1)):
+            return ""
+        return f"the first commit of generation {notes['generation']} in {table['path']}"
+
+    def _missing_record(self, notes: Notes) -> str:
+        live = read_current(self.store, self.layout, self.request.pipeline)
+        there = None if live is None else (live.number, live.generation)
+        wanted = (self.plan["number"], notes["generation"])
+        return "" if there == wanted else f"live generation is {there}, not {wanted}"
 
     def _hand_over(self, name: str, hand_over: HandOver, notes: Notes) -> Notes:
         table = self.plan["tables"][name]
@@ -206,6 +236,10 @@ def carried_over(told: LedgerEntry) -> dict[str, Any]:
     """What a batch says that holds for the generation after it."""
     shape = {} if told.shape is None else {"shape": told.shape}
     return {"sources": told.sources, "watermark": told.watermark, "code": told.code, **shape}
+
+
+def _has_event_time(prospect: Prospect) -> bool:
+    return any(stream.event_time is not None for stream in prospect.pipeline.spec.streams.values())
 
 
 def _newest_generation(prospect: Prospect) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from tidemill.checkpoint.current import Accepted, Current
 from tidemill.checkpoint.gate import CheckpointFacts, TableFacts, examine, gather_cut
+from tidemill.checkpoint.gate.gather import with_meanings
 from tidemill.checkpoint.gate.source_facts import ReadSince
 from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.verbs.tables import Way, ways_to
@@ -89,7 +90,8 @@ def look_ahead(
     facts = gather_cut(origin.reader, pipeline, batch_id, since)
     facts, unanswered = ask_broker(facts, pipeline)
     tables = {name: _table_facts(batch_id, way.told) for name, way in ways.items() if way.told is not None}
-    prospect = Prospect(pipeline, origin, live, batch_id, ways, replace(facts, tables=tables), unanswered)
+    known = with_meanings(origin.reader.store, pipeline, replace(facts, tables=tables))
+    prospect = Prospect(pipeline, origin, live, batch_id, ways, known, unanswered)
     check_prospect(prospect.facts, batch_id)
     return prospect
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import PurePosixPath
 from typing import Any
 
 from tidemill.checkpoint.current import Current, read_current, read_history
@@ -110,7 +111,20 @@ def prune_steps(store: Store, layout: Layout, request: Request, plan: Mapping[st
     """1. Move to the trash. 2. Delete old trash."""
     move = partial(_move, store, layout, request, [item["path"] for item in plan["moves"]])
     delete = partial(_delete, store, layout.state(request.pipeline), [i["path"] for i in plan["deletes"]])
-    return Step("move to trash", move), Step("delete old trash", delete)
+    return (
+        Step("move to trash", move, partial(_left, store, layout, request, plan["moves"])),
+        Step("delete old trash", delete, partial(_left, store, layout, request, plan["deletes"])),
+    )
+
+
+def _left(
+    store: Store, layout: Layout, request: Request, items: Iterable[Mapping[str, Any]], _: Notes
+) -> str:
+    """Name paths that are still there and should be gone."""
+    state, kept = layout.state(request.pipeline), _protected(read_current(store, layout, request.pipeline))
+    files = (PurePosixPath(file.path).relative_to(state) for file in store.list_files(state))
+    there = {str(path) for file in files for path in (file, *file.parents)} - kept
+    return ", ".join(f"the removal of {item['path']}" for item in items if item["path"] in there)
 
 
 def _move(store: Store, layout: Layout, request: Request, paths: Iterable[str], _: Notes) -> None:

@@ -8,13 +8,15 @@ what batch N really read. Only the newest batches matter: Spark goes on from the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any
 
 from tidemill.checkpoint.current import read_current
+from tidemill.checkpoint.gate import CheckpointFacts, gather_facts
+from tidemill.checkpoint.gate.decide import check_integrity
 from tidemill.checkpoint.gate.tables import COMPARED_BATCHES
 from tidemill.checkpoint.procedure.carry_out import Request, Step
 from tidemill.checkpoint.procedure.journal import Notes
@@ -42,11 +44,13 @@ class RepairFacts:
         generation: The live one.
         files: Content of the newest files of `offsets/`, by batch.
         entries: Ledger entries of the live generation's newest batches, of all tables.
+        checkpoint: The facts that the gate decides by.
     """
 
     generation: str
     files: Mapping[int, bytes]
     entries: tuple[LedgerEntry, ...]
+    checkpoint: CheckpointFacts
 
 
 def gather_repair(store: Store, pipeline: Pipeline) -> RepairFacts:
@@ -63,6 +67,7 @@ def gather_repair(store: Store, pipeline: Pipeline) -> RepairFacts:
         tuple(
             e for table in read_tables(pipeline).values() for e in _newest(table, pipeline.name, generation)
         ),
+        gather_facts(store, pipeline, generation),
     )
 
 
@@ -78,11 +83,15 @@ def plan_repair(facts: RepairFacts) -> dict[str, Any]:
 
     Raises:
         GateRefusedError: TIDE-CKPT-083, if the tables contradict each other; TIDE-CKPT-084, if a torn file
-            has no neighbour to take its settings from.
+            has no neighbour to take its settings from; as the gate, for damage that the ledger cannot repair.
     """
     batches = sorted(set(facts.files) & {e.batch_id for e in facts.entries if e.batch_id is not None})
     repairs = [_plan_batch(facts, batch_id) for batch_id in batches[-COMPARED_BATCHES:]]
-    return {"generation": facts.generation, "files": [repair for repair in repairs if repair is not None]}
+    files = [repair for repair in repairs if repair is not None]
+    whole_again = {f"offsets/{file['batch_id']}" for file in files}
+    damaged = {name: why for name, why in facts.checkpoint.damaged.items() if name not in whole_again}
+    check_integrity(replace(facts.checkpoint, damaged=damaged))
+    return {"generation": facts.generation, "files": files}
 
 
 def repair_steps(store: Store, layout: Layout, request: Request, plan: Mapping[str, Any]) -> tuple[Step, ...]:
@@ -90,13 +99,17 @@ def repair_steps(store: Store, layout: Layout, request: Request, plan: Mapping[s
     checkpoint = layout.checkpoint(request.pipeline, plan["generation"])
     trash = f"{trash_folder(layout, request.pipeline, request.request_id)}/{plan['generation']}"
     return tuple(
-        Step(f"offsets/{file['batch_id']}", partial(_write, store, checkpoint, trash, file))
+        Step(
+            f"offsets/{file['batch_id']}",
+            partial(_write, store, checkpoint, trash, file),
+            partial(_missing, store, checkpoint, file),
+        )
         for file in plan["files"]
     )
 
 
 def _plan_batch(facts: RepairFacts, batch_id: int) -> dict[str, Any] | None:
-    ends = _ends(facts.entries, batch_id)
+    ends = _ends(facts, batch_id)
     content = facts.files[batch_id]
     try:
         found: OffsetsFile | None = parse_offsets(batch_id, content)
@@ -105,7 +118,7 @@ def _plan_batch(facts: RepairFacts, batch_id: int) -> dict[str, Any] | None:
     told = None if found is None else {source_name(key): end for key, end in found.ends.items()}
     # The ledger may know less of one stream: entries named only its first use once.
     wanted = ends if found is None or found.is_named else {**(told or {}), **ends}
-    if told == wanted:
+    if told == wanted and f"offsets/{batch_id}" not in facts.checkpoint.damaged:
         return None
     head = _head(facts, batch_id, torn=told is None)
     is_named = head[0] == NAMED_HEAD
@@ -122,15 +135,16 @@ def _line(end: Any) -> str:
     return "-" if end is None else json.dumps(end, separators=(",", ":"))
 
 
-def _ends(entries: Iterable[LedgerEntry], batch_id: int) -> dict[str, Any]:
+def _ends(facts: RepairFacts, batch_id: int) -> dict[str, Any]:
     """What the batch read to, by name of the source, by all tables that have it."""
-    told = [e.ends for e in entries if e.batch_id == batch_id]
+    told = [e.ends for e in facts.entries if e.batch_id == batch_id]
     if any(ends != told[0] for ends in told):
         raise GateRefusedError(
             "TIDE-CKPT-083",
             "Tables of this pipeline say different things of one batch. Nothing was changed.",
             facts={"batch_id": batch_id, "ends": told},
-            fix="rewind to the batch before it: tidemill checkpoint rewind",
+            fix="go back to the batch before it: "
+            f"tidemill checkpoint rewind {facts.checkpoint.pipeline} --to {batch_id - 1}",
             runbook="repair-offsets",
         )
     return told[0]
@@ -154,9 +168,14 @@ def _head(facts: RepairFacts, batch_id: int, *, torn: bool) -> list[str]:
         "TIDE-CKPT-084",
         "The file is torn, and so are those beside it. Nothing was changed.",
         facts={"file": f"offsets/{batch_id}"},
-        fix="restore a backup: tidemill checkpoint restore",
+        fix=f"restore a backup: tidemill checkpoint restore {facts.checkpoint.pipeline} BACKUP",
         runbook="checkpoint-damaged",
     )
+
+
+def _missing(store: Store, checkpoint: str, file: Mapping[str, Any], _: Notes) -> str:
+    name = f"{checkpoint}/offsets/{file['batch_id']}"
+    return "" if store.read(name) == file["content"].encode() else f"the repaired content of {name}"
 
 
 def _write(store: Store, checkpoint: str, trash: str, file: Mapping[str, Any], _: Notes) -> None:

@@ -111,9 +111,9 @@ def stands_at(pipeline: Pipeline, live: Current, batch_id: int) -> dict[str, Bas
     """
     found = {}
     for name, table in _all_tables(pipeline, {}).items():
-        undo = _undo(table, live.side, batch_id, ())
+        undo = _undo(pipeline, table, live.side, batch_id, ())
         if undo.returns:
-            raise _unproven(table.path, batch_id, "batches were written and taken back since")
+            raise _unproven(pipeline, table, batch_id, "batches were written and taken back since")
         found[name] = BaseTable(id=table.table_id, version=undo.to)
     return found
 
@@ -124,7 +124,7 @@ def _all_tables(pipeline: Pipeline, ids: Mapping[str, str | None]) -> dict[str, 
         there = None if name not in tables else tables[name].table_id
         wanted = ids.get(name, there)
         if (there is None and name not in ASIDE_OUTPUTS) or (wanted is not None and wanted != there):
-            raise _another_table(path, there, wanted)
+            raise _another_table(pipeline, path, there, wanted)
     return tables
 
 
@@ -139,27 +139,27 @@ def _read(name: str, path: str) -> Table | None:
 
 
 def _way(pipeline: Pipeline, table: Table, side: Side, batch_id: int, left: Collection[str] | None) -> Way:
-    undo = _undo(table, side, batch_id, left)
+    undo = _undo(pipeline, table, side, batch_id, left)
     told = table.newest_entry(side, undo.to)
     if undo.to == undo.version:
         return Way(table, undo, told)
     if reason := why_not_restorable(table.path, undo.to):
-        raise version_is_gone(table.path, undo.to, reason)
+        raise version_is_gone(pipeline.name, table.path, undo.to, reason)
     column = _event_time(pipeline, table.name)
     times = undone_event_times(table.path, undo.to, column) if column and undo.batches else None
     return Way(table, undo, told, times)
 
 
-def _undo(table: Table, side: Side, batch_id: int, left: Collection[str] | None) -> Undo:
+def _undo(pipeline: Pipeline, table: Table, side: Side, batch_id: int, left: Collection[str] | None) -> Undo:
     commits = list(table.commits)
     entries = (commit.entry for commit in commits if left is None)
     known = {entry.generation for entry in entries if entry and entry.generation}
     try:
         return way_to(commits, side, batch_id, table.name, left or known)
     except UntoldError as error:
-        raise version_is_gone(table.path, None, str(error)) from error
+        raise version_is_gone(pipeline.name, table.path, None, str(error)) from error
     except UnprovenError as error:
-        raise _unproven(table.path, batch_id, str(error)) from error
+        raise _unproven(pipeline, table, batch_id, str(error)) from error
 
 
 def _event_time(pipeline: Pipeline, table: str) -> str | None:
@@ -174,24 +174,25 @@ def _span(numbers: Collection[int]) -> str:
     return f"{min(numbers)}-{max(numbers)}"
 
 
-def _unproven(path: str, batch_id: int, reason: str) -> GateRefusedError:
+def _unproven(pipeline: Pipeline, table: Table, batch_id: int, reason: str) -> GateRefusedError:
     return GateRefusedError(
         "TIDE-CKPT-092",
         "The table does not stand where this batch left it, and never did as a whole. Nothing was changed. "
         "What is missing would be missing for ever.",
-        facts={"table": path, "batch_id": batch_id, "because": reason},
-        fix="choose a batch before the gap, bring the table back, or begin anew: tidemill checkpoint reset",
+        facts={"table": table.path, "batch_id": batch_id, "because": reason},
+        fix="choose a batch before the gap, bring the table back, or read the source again: "
+        f"tidemill checkpoint reset {pipeline.name} --from earliest",
         runbook="rewind",
     )
 
 
-def _another_table(path: str, there: str | None, wanted: str | None) -> GateRefusedError:
+def _another_table(pipeline: Pipeline, path: str, there: str | None, wanted: str | None) -> GateRefusedError:
     return GateRefusedError(
         "TIDE-CKPT-080",
         "The table is missing, or is not the one that these batches were written to. Nothing was changed. "
         "Spark would go on after rows that are not there.",
         facts={"table": path, "table_id": there, "wanted_id": wanted},
         fix="bring the table of that time here first, whole, with its _delta_log; "
-        "or begin anew: tidemill checkpoint reset",
+        f"or read the source again: tidemill checkpoint reset {pipeline.name} --from earliest",
         runbook="restore-checkpoint",
     )

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 # What a broker says, or does not say, while a plan waits: not what was decided.
 _TOLD = frozenset({"unanswered"})
 # Of a reset also where `latest`, or a moment, is by now: the offsets of the plan are the ones that count.
-_WHERE_IT_BEGINS = frozenset({"start", "folders", "partitions", "never_read", "read_again", "warm"})
+_WHERE_IT_BEGINS = frozenset(
+    {"start", "folders", "partitions", "never_read", "read_again", "read_again_if_copied", "warm"}
+)
 
 
 @dataclass(frozen=True)
@@ -146,12 +148,16 @@ def _past(pipeline: Pipeline, store: Store, start: str) -> WarmStart:
 def acknowledge(pipeline: Pipeline) -> VerbParts:
     """The live generation goes on with what was changed."""
     from tidemill.checkpoint.verbs.acknowledge import acknowledge_steps, plan_acknowledge
+    from tidemill.control.plane import open_control_plane
+    from tidemill.control.upgrade_check import check_state
     from tidemill.storage.store import Store
 
     store = Store(pipeline.layout.root)
     return VerbParts(
         pipeline,
-        lambda: plan_acknowledge(store, pipeline),
+        lambda: plan_acknowledge(
+            store, pipeline, lambda: check_state(open_control_plane(pipeline.environment), pipeline)
+        ),
         lambda request, plan, _: acknowledge_steps(store, pipeline, request, plan),
         plan_words.acknowledge_lines,
         forbids_starts=False,

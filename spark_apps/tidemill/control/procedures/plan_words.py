@@ -62,6 +62,11 @@ def reset_lines(plan: Mapping[str, Any]) -> list[str]:
         lines.append(f"{plan['never_read']} records are never read")
     if plan["read_again"]:
         lines.append(f"{plan['read_again']} records are read again; append tables get their rows twice")
+    if plan.get("read_again_if_copied"):
+        lines.append(
+            f"if records were copied from the old topic, up to {plan['read_again_if_copied']} of them are "
+            "read again; append tables get their rows twice"
+        )
     if plan["state_is_lost"]:
         lines.append("open windows and other state begin empty")
     lines += [_brought_back(name, files) for name, files in plan.get("brought_back", {}).items()]
@@ -195,8 +200,7 @@ def _meaning(row: Mapping[str, Any]) -> str:
     if row.get("is_unknown"):
         return "nothing says how far it was read"
     if row.get("is_another"):
-        twice = f"; if it is a copy, {row['read_again']} come twice" if row["read_again"] else ""
-        return f"the topic was made again, or moved; none of its records is left out{twice}"
+        return "the topic was created again, or moved: all its records are read"
     if row["read_again"]:
         return f"overlap: {row['read_again']} records are read again"
     return "new to the table" if row["stands_at"] is None else "goes on exactly where the table stands"
@@ -205,6 +209,11 @@ def _meaning(row: Mapping[str, Any]) -> str:
 def _worth_knowing(plan: Mapping[str, Any]) -> list[str]:
     """What a person should know before the verb acts."""
     changed = [f"changed since, and from here on: {n}: {c}" for n, c in plan.get("changed", {}).items()]
+    if plan.get("late_rows_may_differ"):
+        changed.append(
+            "where records arrived late, new rows may differ from those that go: other batches move the "
+            "watermark at other records, so other records are too late for their window"
+        )
     if not plan["unanswered"]:
         return changed
     return [*changed, f"whether the source still has what follows is not known: {plan['unanswered']}"]

@@ -153,7 +153,7 @@ def _changed(range_: FileRange, reason: str) -> DataError:
         "TIDE-DATA-012",
         "A file of the batch was removed or changed after the batch was planned.",
         facts={"file": range_.path, "reason": reason},
-        fix="put the file back as it was; or skip it by `tidemill checkpoint rewind`, see the runbook",
+        fix="put the file back as it was; the runbook shows how to go on without it",
         runbook="source-files-gone",
     )
 
