@@ -7,7 +7,6 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from tidemill.names import TABLE_PATTERN
 from tidemill.spec.capabilities import OutputMode, refusal_of
 from tidemill.spec.change_feed import OWN_COLUMNS, ChangeFeed, ScdMode
 from tidemill.spec.expectations import MAX_EXPECTATIONS, Expectation, ExpectationName
@@ -24,6 +23,7 @@ from tidemill.spec.text import (
     Expression,
     SecretName,
     TableColumn,
+    TableName,
     Topic,
 )
 from tidemill.spec.units import Count
@@ -73,7 +73,7 @@ SinkTransform = Annotated[
 class DeltaSink(Strict):
     """A Delta table, written exactly once."""
 
-    table: Annotated[str, Field(pattern=f"^{TABLE_PATTERN}$", description="Table as <zone>/<name>.")]
+    table: TableName
     mode: Annotated[Literal["append", "merge", "replace", "scd1", "scd2"], _mode_of("delta")] = Field(
         "append",
         description="append: rows never change. merge: a row replaces the one with the same key. "
