@@ -216,8 +216,10 @@ def test_columns_of_files_are_those_of_their_ddl(
 ) -> None:
     project.write("conf/pipelines/readings.yaml", FILES_PIPELINE)
     assert tidemill("validate") == 0, tidemill.err
-    project.write("conf/pipelines/readings.yaml", FILES_PIPELINE.replace(old, new))
+    file = project.write("conf/pipelines/readings.yaml", FILES_PIPELINE.replace(old, new))
     assert findings(tidemill) == {"readings": error_id}
+    assert tidemill("validate") == 2
+    assert f"file={file}" in tidemill.err
 
 
 def test_a_transform_may_make_the_columns_that_sinks_name(
