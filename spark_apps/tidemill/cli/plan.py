@@ -39,7 +39,11 @@ def plan(
         ),
     ] = False,
     spark: Annotated[
-        bool, typer.Option("--spark", help="Also check the transform by Spark's plan of it; starts no query.")
+        bool,
+        typer.Option(
+            "--spark",
+            help="Also check transform, sinks and existing tables by Spark's plan; starts no query.",
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -51,7 +55,7 @@ def plan(
     document = plan_document(checked, broker)
     findings = transform_findings(invocation.control_plane(), checked) if spark else []
     if spark:
-        document["transform_check"] = findings or "Spark can run it as a stream; nothing to report"
+        document["spark_check"] = findings or "Spark can run it as a stream, and each sink takes its rows"
     if as_json:
         print_json(document)
     else:
@@ -62,17 +66,15 @@ def plan(
 
 
 def transform_findings(plane: ControlPlane, pipeline: Pipeline) -> list[dict[str, Any]]:
-    """What Spark's plan shows of a transform, refusals first.
+    """What Spark's plan shows of a transform and its sinks, refusals first.
 
     Raises:
         TidemillError: If the transform cannot be applied at all, or there is no Spark.
     """
-    from tidemill.control.spark_part import analysing
+    from tidemill.control.spark_part import analyse_again
 
-    return [
-        {"verdict": "warning" if finding.pop("warns") else "refused", **finding}
-        for finding in analysing(plane, pipeline)()
-    ]
+    found = sorted(analyse_again(plane, pipeline), key=lambda finding: bool(finding["warns"]))
+    return [{"verdict": "warning" if finding.pop("warns") else "refused", **finding} for finding in found]
 
 
 def plan_document(pipeline: Pipeline, ask_broker: bool = False) -> dict[str, Any]:

@@ -458,6 +458,18 @@ class Sink(OneOf):
         return {}
 
     @property
+    def conditions(self) -> Mapping[str, str]:
+        """SQL conditions on the rows that the declaration has, by key."""
+        feed = None if self.delta is None else self.delta.cdc
+        found = {
+            "where": self.chosen.where,
+            "delete_where": None if self.postgres is None else self.postgres.delete_where,
+            "cdc.apply_as_deletes": None if feed is None else feed.apply_as_deletes,
+            "cdc.truncate": None if feed is None else feed.truncate,
+        }
+        return {key: condition for key, condition in found.items() if condition is not None}
+
+    @property
     def place(self) -> str:
         """Where it writes to, in a word or two."""
         if self.delta is not None:
