@@ -41,4 +41,4 @@ def test_spark_refuses_what_we_refuse(spark: SparkSession, ddl: str) -> None:
 
 @pytest.mark.parametrize("ddl", REFUSED_HERE)
 def test_spark_reads_what_only_we_refuse(spark: SparkSession, ddl: str) -> None:
-    assert spark_columns(ddl).fields
+    assert isinstance(spark_columns(ddl), StructType)

@@ -17,7 +17,7 @@ SAME = (
     "a struct<b: int NOT NULL COMMENT 'a, b > c', c: string>",
     "date date, timestamp timestamp, string string, comment string, not int, struct struct<map: int>",
     "null int, comment string comment 'x'",
-    "1st int, _ int, _1 int, größe int, 日本 string",
+    "1st int, _ int, _1 int, `größe` int, `日本` string",
     "a\tint,\n  b -- the second\n  string, /* gone: c int, */ d int",
     "a: int, b: string",
     "select int, from string, order long, table string",
@@ -25,9 +25,8 @@ SAME = (
 
 # What neither reads.
 WRONG = (
-    "",
-    " ",
     "device",
+    "größe int",
     "order_id long customer strin",
     "order_id long, customer strin",
     "a decimal(50,2)",
@@ -82,7 +81,6 @@ WRONG = (
     "a array<int NOT NULL>",
     "a unsigned int",
     "a double precision",
-    "`` int",
 )
 
 # What Spark reads and we refuse, with the reason that the error gives.
@@ -91,6 +89,8 @@ REFUSED_HERE = {
     "a void": "no decoder",
     "a interval day to second": "no decoder",
     "a struct<>": "expected a column",
+    "": "expected a column",
+    "`` int": "cannot be read",
     "a string collate UTF8_LCASE": "collate",
     "a decimal(0)": "1 to 38 digits",
     "a int, A string": "declared twice",

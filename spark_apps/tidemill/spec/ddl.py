@@ -210,6 +210,8 @@ class _Parser:
         is_name = token.kind == "quoted" or (token.kind == "word" and not _NUMBER.fullmatch(token.text))
         if not is_name:
             raise ValueError(f"expected a column as `name type`; found {token.shown}")
+        if token.kind == "word" and not token.text.isascii():
+            raise ValueError(f"a name with letters beyond a to z is in backticks: `{token.text}`")
         self._take(":")
         if self._peek() is _END or self._peek().text in (",", end):
             raise ValueError(f"{token.shown} has no type; a column is `name type`")

@@ -62,6 +62,7 @@ def test_the_nearest_type_is_suggested(written: str, meant: str) -> None:
         ("a decimal(50, 2)", r"'a': decimal\(50, 2\) does not exist: a decimal has 1 to 38 digits"),
         ("a array<int", r"'a': expected `>` in its array; found the end"),
         ("a, b int", r"'a' has no type"),
+        ("größe int", "in backticks: `größe`"),
         ("a " + "array<" * 150 + "int" + ">" * 150, "nested deeper than 100"),
         ("a int\x00", "cannot be read"),
     ],
