@@ -32,6 +32,11 @@ def files(**keys: Any) -> dict[str, Any]:
     return {"files": {"path": "exports/orders", "format": "parquet", **keys}}
 
 
+def written(lake: Lake) -> list[str]:
+    """Data files of all tables and folders."""
+    return [str(file) for file in lake.root.rglob("*.parquet") if "_delta_log" not in file.parts]
+
+
 # A sink, the id, and a word of what is found.
 WRONG = {
     "struct to csv": (files(format="csv"), "TIDE-SINK-012", "CSV"),
@@ -44,7 +49,7 @@ WRONG = {
     "cluster by a map": (delta(cluster_by=["tags"]), "TIDE-SINK-025", "no statistics"),
     "key of a map": (delta(mode="merge", key=["tags"]), "TIDE-SINK-025", "compare maps"),
     "condition": (delta(where="price > 1"), "TIDE-SINK-026", "price"),
-    "type of a condition": (delta(where="cast(id AS strin) = '1'"), "TIDE-SINK-026", "strin"),
+    "type of a condition": (delta(where="cast(id AS strin) = '1'"), "TIDE-SINK-026", "STRIN"),
     "number as a condition": (delta(where="id + 1"), "TIDE-SINK-026", "id + 1"),
     "expectation": (delta(expectations={"x": {"expect": "price > 1"}}), "TIDE-EXP-002", "price"),
     "sequence": (
@@ -71,8 +76,7 @@ def test_a_sink_that_cannot_take_the_rows_is_refused_by_a_plan_and_by_a_driver(l
     with pytest.raises(TidemillError) as refused:
         pipeline.run_incremental()
     assert refused.value.error_id == error_id
-    assert not (lake.root / TABLE).exists()
-    assert not (lake.root / "exports").exists()
+    assert written(lake) == []
 
 
 def test_a_type_that_differs_from_the_existing_table_is_found(lake: Lake) -> None:
@@ -80,12 +84,14 @@ def test_a_type_that_differs_from_the_existing_table_is_found(lake: Lake) -> Non
     pipeline_of(lake, delta(), transform="SELECT id, day FROM source").run_incremental()
     changed = pipeline_of(lake, delta(), transform="SELECT string(id) AS id, day FROM source")
     (found,) = analyse(lake.spark, changed.resolved)
-    assert (found["id"], list(found["facts"]["other_type"])) == ("TIDE-SINK-001", ["id"])
+    assert found["id"] == "TIDE-SINK-001"
+    assert found["facts"]["other_type"].startswith("{'id': ")
     same = pipeline_of(lake, delta(), transform="SELECT id, day FROM source")
     assert analyse(lake.spark, same.resolved) == []
 
 
 def test_every_sink_is_checked_and_nothing_is_written(lake: Lake) -> None:
+    lake.land_rows("landing/orders/1.json", [ROW])
     pipeline = pipeline_of(
         lake,
         delta(partition_by=["day"]),
@@ -95,7 +101,10 @@ def test_every_sink_is_checked_and_nothing_is_written(lake: Lake) -> None:
     )
     told = analyse(lake.spark, pipeline.resolved)
     assert [one["id"] for one in told] == ["TIDE-SINK-012", "TIDE-SINK-026", "TIDE-SINK-024"]
-    assert not any((lake.root / name).exists() for name in ("bronze", "silver", "exports"))
+    assert written(lake) == []
+    # Else the rows are there.
+    pipeline_of(lake, delta(partition_by=["day"]), files()).run_incremental()
+    assert len(written(lake)) == 2
 
 
 @pytest.mark.parametrize(
@@ -113,7 +122,7 @@ def test_delta_itself_refuses_the_columns_that_are_refused_here(lake: Lake, layo
 def test_delta_lays_out_a_table_by_the_types_that_are_allowed_here(lake: Lake) -> None:
     lake.land_rows("landing/orders/1.json", [ROW])
     for number, keys in enumerate(({"partition_by": ["paid"]}, {"cluster_by": ["item.name", "day"]})):
-        table = {"delta": {"table": f"bronze/orders_{number}", **keys}}
         name = f"orders_{number}"
-        lake.pipeline(name, source=ORDERS, sinks=[table], run={"mode": "incremental"}).run_incremental()
-        assert lake.spark.read.format("delta").load(str(lake.root / f"bronze/{name}")).count() == 1
+        sink = {"delta": {"table": f"bronze/{name}", **keys}}
+        lake.pipeline(name, source=ORDERS, sinks=[sink], run={"mode": "incremental"}).run_incremental()
+        assert len(written(lake)) == number + 1
