@@ -64,6 +64,10 @@ def test_where_it_is_only_assumed_what_the_source_keeps_the_page_warns_at_most()
         "stopped by ann: quiet\nunread records may be gone: it has made no progress for 20 days, "
         "and its source is assumed to keep 1 week"
     )
+    hub = {"namespace": "n", "hub": "h", "auth": {"connection_string": "s"}, "retention": "1 day"}
+    for kind in ("eventhubs", "iothub"):
+        kept = seen(said={**ENDED, "progressed_at": ago(hours=23)}, source={kind: hub})
+        assert "its source is assumed to keep 1 day" in told(kept)[1]
     table = {"source": {"delta": {"table": "bronze/clicks"}}}
     assert told(seen(said={**ENDED, "progressed_at": ago(days=20)}, desired=STOPPED, **table))[0] == "off"
 
@@ -218,9 +222,17 @@ def test_lag_and_rate_are_those_of_the_driver_that_runs() -> None:
 
 
 def test_a_stopped_stream_is_not_slow() -> None:
-    slow = {**WELL, "batch_milliseconds": 60_000}
-    assert told(seen(said=slow)) == ("warn", "a batch takes longer than its trigger", "")
-    assert told(seen(said={**slow, **ENDED}, desired=STOPPED)) == ("off", "stopped by ann: quiet", "")
+    slow, run = {**WELL, "batch_milliseconds": 60_000}, {"trigger": "10 seconds"}
+    assert told(seen(run=run, said=slow)) == ("warn", "a batch takes longer than its trigger", "")
+    assert told(seen(run=run, said={**slow, **ENDED}, desired=STOPPED)) == (
+        "off",
+        "stopped by ann: quiet",
+        "",
+    )
+
+
+def test_a_stream_without_a_trigger_promises_no_pace_and_is_not_slow() -> None:
+    assert told(seen(said={**WELL, "batch_milliseconds": 60_000}))[0] == "good"
 
 
 @pytest.mark.parametrize(("mode", "rate"), [("stream", 10.0), ("incremental", 500.0)])

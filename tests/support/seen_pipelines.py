@@ -67,6 +67,7 @@ def seen(
         running=_driver(name, mode) if running else None,
         newest_receipt=receipt,
         newest_status=status,
+        trigger=spec.run.trigger,
     )
     decision = Reconciler(RestartPolicy()).decide(facts)
     state = PipelineState(facts, decision, status, stall=stall_of(facts))

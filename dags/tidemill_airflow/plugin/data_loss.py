@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from tidemill.checkpoint.retention.clock import ASSUMED_BROKER_RETENTION, Level, level_of, time_to_data_loss
+from tidemill.checkpoint.retention.clock import (
+    Level,
+    assumed_retention,
+    level_of,
+    shortest,
+    time_to_data_loss,
+)
 from tidemill.checkpoint.status import Status
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.readable import short_duration
@@ -67,8 +73,9 @@ def data_loss_of(status: Status | None, spec: PipelineSpec | None, now: datetime
     if left is not None and kept is not None:
         never_read_all = status.caught_up_at is None
         return DataLoss(timedelta(seconds=left), timedelta(seconds=kept), since_progress=never_read_all)
-    reads_kafka = spec is not None and any(stream.source.is_kafka for stream in spec.streams.values())
-    if not reads_kafka or status.progressed_at is None:
+    streams = () if spec is None else spec.streams.values()
+    assumed = shortest(assumed_retention(stream) for stream in streams if stream.source.is_kafka)
+    if assumed is None or assumed.keeps is None or status.progressed_at is None:
         return None
-    left_of_assumed = status.progressed_at + ASSUMED_BROKER_RETENTION - now
-    return DataLoss(left_of_assumed, ASSUMED_BROKER_RETENTION, is_assumed=True, since_progress=True)
+    left_of_assumed = status.progressed_at + assumed.keeps - now
+    return DataLoss(left_of_assumed, assumed.keeps, is_assumed=True, since_progress=True)

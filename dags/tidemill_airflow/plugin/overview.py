@@ -227,7 +227,9 @@ def is_slow(seen: Seen) -> bool:
     status, trigger = seen.state.own_status, seen.state.facts.trigger
     if status is None or status.batch_milliseconds is None or seen.state.facts.mode != "stream":
         return False
-    return timedelta(milliseconds=status.batch_milliseconds) > max(trigger, timedelta(seconds=1)) * SLOW_SHARE
+    # A trigger of 0 seconds promises nothing.
+    slow = max(trigger, timedelta(seconds=1)) * SLOW_SHARE
+    return bool(trigger) and timedelta(milliseconds=status.batch_milliseconds) > slow
 
 
 def _error_of(seen: Seen) -> dict[str, Any] | None:

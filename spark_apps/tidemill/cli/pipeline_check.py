@@ -69,8 +69,14 @@ def check_pipeline(environment: Environment, name: str) -> Pipeline:
         SpecError: With file, key and fix.
     """
     pipeline = resolve_pipeline(environment, name)
+    file = environment.project.pipeline_file(name)
     for stream in pipeline.streams.values():
-        columns = decoded_columns(stream)
+        try:
+            columns = decoded_columns(stream)
+        except SpecError as error:
+            # The schema of a files source does not know where it is declared.
+            error.facts = {"file": file, **error.facts}
+            raise
         if columns is not None:
             _check_columns(stream, columns)
     return pipeline

@@ -39,7 +39,11 @@ def plan(
         ),
     ] = False,
     spark: Annotated[
-        bool, typer.Option("--spark", help="Also check the transform by Spark's plan of it; starts no query.")
+        bool,
+        typer.Option(
+            "--spark",
+            help="Also check transform, sinks and existing tables by Spark's plan; starts no query.",
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -51,7 +55,7 @@ def plan(
     document = plan_document(checked, broker)
     findings = transform_findings(invocation.control_plane(), checked) if spark else []
     if spark:
-        document["transform_check"] = findings or "Spark can run it as a stream; nothing to report"
+        document["spark_check"] = findings or "Spark can run it as a stream, and each sink takes its rows"
     if as_json:
         print_json(document)
     else:
@@ -62,17 +66,15 @@ def plan(
 
 
 def transform_findings(plane: ControlPlane, pipeline: Pipeline) -> list[dict[str, Any]]:
-    """What Spark's plan shows of a transform, refusals first.
+    """What Spark's plan shows of a transform and its sinks, refusals first.
 
     Raises:
         TidemillError: If the transform cannot be applied at all, or there is no Spark.
     """
-    from tidemill.control.spark_part import analysing
+    from tidemill.control.spark_part import analyse_again
 
-    return [
-        {"verdict": "warning" if finding.pop("warns") else "refused", **finding}
-        for finding in analysing(plane, pipeline)()
-    ]
+    found = sorted(analyse_again(plane, pipeline), key=lambda finding: bool(finding["warns"]))
+    return [{"verdict": "warning" if finding.pop("warns") else "refused", **finding} for finding in found]
 
 
 def plan_document(pipeline: Pipeline, ask_broker: bool = False) -> dict[str, Any]:
@@ -93,7 +95,9 @@ def plan_document(pipeline: Pipeline, ask_broker: bool = False) -> dict[str, Any
         "file": str(environment.project.pipeline_file(pipeline.name)),
         "digest": pipeline.digest,
         "environment": environment.name,
-        "run": spec.run.model_dump(mode="json", by_alias=True, exclude_none=True),
+        "run": spec.run.model_copy(update={"trigger_": spec.run.own_trigger}).model_dump(
+            mode="json", by_alias=True, exclude_none=True
+        ),
         "batches": TRIGGERS[spec.run.trigger_of(spec.run.mode)].what,
         **({"promises": list(PROMISES)} if spec.run.is_without_batches(spec.run.mode) else {}),
         "output_mode": spec.output_mode,
@@ -103,19 +107,24 @@ def plan_document(pipeline: Pipeline, ask_broker: bool = False) -> dict[str, Any
         "sinks": [_sink(pipeline, sink) for sink in spec.sinks],
         "paths": _paths(pipeline),
         "retention": retention_document(pipeline, ask_broker),
-        **({"hubs": _hubs(pipeline)} if ask_broker else {}),
+        "hubs": _hubs(pipeline, ask_broker),
         "checkpoint": None if store is None else _position(store, pipeline),
         "last_ending": None if store is None else last_ending(store, pipeline),
         "session_conf": session_conf(pipeline, some_pod(pipeline)),
     }
 
 
-def _hubs(pipeline: Pipeline) -> list[dict[str, Any]]:
-    """What the event hubs say of themselves; empty for a pipeline that reads none."""
-    from tidemill.control.hubs import look_at_hubs
+def _hubs(pipeline: Pipeline, ask: bool) -> list[dict[str, Any]]:
+    """Advice on the event hubs, and what they answer if asked; empty for a pipeline that reads none."""
+    from tidemill.control.hubs import advice_on_hubs, look_at_hubs
+
+    advice = advice_on_hubs(pipeline)
+    if not ask or not advice:
+        return advice
     from tidemill.sources.hub_facts import ask_hub
 
-    return [view.document() for view in look_at_hubs(pipeline, ask_hub)]
+    views = look_at_hubs(pipeline, ask_hub)
+    return [known | view.document() for known, view in zip(advice, views, strict=True)]
 
 
 def _stream(pipeline: Pipeline) -> dict[str, Any]:

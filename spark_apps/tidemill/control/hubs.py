@@ -11,7 +11,16 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from tidemill.checkpoint.doctor.hub import HubFacts, LossClock, ReadSoFar, hub_findings, loss_clock, pace_of
+from tidemill.checkpoint.doctor.hub import (
+    HubFacts,
+    LossClock,
+    ReadSoFar,
+    declared_findings,
+    hub_findings,
+    loss_clock,
+    pace_of,
+    partitions_advice,
+)
 from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.checkpoint.reading.log_files import OffsetsFile
@@ -92,6 +101,21 @@ def look_at_hubs(pipeline: Pipeline, ask: AskHub) -> list[HubView]:
     ]
 
 
+def advice_on_hubs(pipeline: Pipeline) -> list[dict[str, Any]]:
+    """What the declaration alone shows of the hub of each stream, which is not asked."""
+    streams = pipeline.streams.values()
+    hubs = [(stream, hub) for stream in streams if (hub := stream.spec.source.event_hub) is not None]
+    return [
+        {
+            "hub": hub.hub,
+            "partitions_needed": partitions_advice(hub),
+            "keeps": "not declared" if hub.kept is None else format_duration(hub.kept),
+            "findings": [finding.document() for finding in declared_findings(stream)],
+        }
+        for stream, hub in hubs
+    ]
+
+
 def hub_findings_of(environment: Environment, names: Iterable[str]) -> list[Finding]:
     """What the hubs of these pipelines say; of a declaration that is wrong, others tell."""
     from tidemill.sources.hub_facts import ask_hub
@@ -116,7 +140,7 @@ def _look(pipeline: Pipeline, ask: AskHub) -> HubView:
         silent = Finding(
             error.error_id, "warning", pipeline.name, error.problem, error.facts, error.fix, error.runbook
         )
-        return HubView(source.hub, None, None, None, (silent,))
+        return HubView(source.hub, None, None, None, (silent, *declared_findings(pipeline)))
     findings = tuple(hub_findings(pipeline, facts, read, now))
     lag = facts.lag(read.positions, source.hub)
     return HubView(source.hub, facts, lag, loss_clock(source, facts, read, now), findings)

@@ -93,11 +93,21 @@ def repartitioning(pipeline: Pipeline) -> RepartitionState:
 def analysing(plane: ControlPlane, pipeline: Pipeline) -> Callable[[], list[dict[str, Any]]]:
     """How to find out what the rows of a pipeline are made of, for code that no driver has run yet.
 
-    Its answer is what Spark's plan shows to be wrong with the transform.
+    Its answer is what Spark's plan shows to be wrong with the transform and the sinks.
     """
+    return partial(run_part, plane, pipeline, "analyse", _analysed(pipeline))
+
+
+def analyse_again(plane: ControlPlane, pipeline: Pipeline) -> list[dict[str, Any]]:
+    """What an analysis finds now; tables may have changed since an earlier one of the same code."""
+    forget_part(plane, pipeline, "analyse", _analysed(pipeline))
+    found: list[dict[str, Any]] = analysing(plane, pipeline)()
+    return found
+
+
+def _analysed(pipeline: Pipeline) -> list[str]:
     # Named by its code, so that the answer for older code is never taken for this one's.
-    named = ["--definition", pipeline.definition_digest, "--release", __version__]
-    return partial(run_part, plane, pipeline, "analyse", named)
+    return ["--definition", pipeline.definition_digest, "--release", __version__]
 
 
 def run_part(

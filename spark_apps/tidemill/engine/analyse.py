@@ -1,7 +1,7 @@
 """`python -m tidemill.engine.analyse --pipeline NAME`: what is proven of its rows, kept for backfill plans.
 
-Its answer is what the transform does wrongly. Every driver does both at its start. This process does it for
-code that no driver has run yet.
+Its answer is what the transform does wrongly, and which sinks cannot take its rows. Every driver does both at
+its start. This process does it for code that no driver has run yet.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pyspark.sql import SparkSession
 
 from tidemill.backfill.row_origin import keep_origin
 from tidemill.engine.discovery import known_columns
-from tidemill.engine.flow import Collectors, build_flow
+from tidemill.engine.flow import Collectors, Flow, build_flow
 from tidemill.engine.models import with_models
-from tidemill.engine.sink_rows import sink_rows
+from tidemill.engine.outputs import build_output
 from tidemill.engine.verb_process import run_part
-from tidemill.errors import SpecError
+from tidemill.errors import SpecError, TidemillError, UnavailableError
 from tidemill.payload.quarantine import Quarantine
 from tidemill.sources.read import read_streams
 from tidemill.spec.project import Pipeline, load_environment, resolve_pipeline
@@ -30,7 +30,8 @@ def analyse(spark: SparkSession, pipeline: Pipeline) -> list[dict[str, Any]]:
     """Build the pipeline's flow as a stream's, which reads nothing, and keep what is proven of it.
 
     Returns:
-        What was found in the transform, as `TidemillError.as_document`, with `warns`.
+        What was found in the transform, the sinks and existing tables, as `TidemillError.as_document`, with
+        `warns`.
     """
     layout = pipeline.layout
     quarantine = Quarantine.at(spark.sparkContext, layout.quarantine(pipeline.name), "analysis")
@@ -38,10 +39,20 @@ def analyse(spark: SparkSession, pipeline: Pipeline) -> list[dict[str, Any]]:
     collectors = Collectors(quarantine, None, known_columns(spark.sparkContext, store, pipeline).columns)
     flow = build_flow(pipeline, read_streams(spark, pipeline), collectors)
     keep_origin(store, pipeline, flow.origin)
-    for place, sink in enumerate(pipeline.spec.sinks):
-        if sink.delta is not None and sink.delta.expectations:
-            sink_rows(pipeline, place, flow.frame)
-    return [{**finding.error.as_document(), "warns": finding.rule.warns} for finding in flow.findings]
+    of_transform = [{**finding.error.as_document(), "warns": finding.rule.warns} for finding in flow.findings]
+    of_sinks = [
+        found for place in range(len(pipeline.spec.sinks)) if (found := _check_sink(pipeline, flow, place))
+    ]
+    return [*of_transform, *of_sinks]
+
+
+def _check_sink(pipeline: Pipeline, flow: Flow, place: int) -> dict[str, Any] | None:
+    """Why a sink cannot take the rows; None if it can. One that does not answer now is only reported."""
+    try:
+        build_output(pipeline, flow, place).check()
+    except TidemillError as error:
+        return {**error.as_document(), "warns": isinstance(error, UnavailableError)}
+    return None
 
 
 def check_same_definition(arguments: argparse.Namespace) -> Pipeline:

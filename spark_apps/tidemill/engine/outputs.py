@@ -16,8 +16,9 @@ from tidemill.names import CHANGE_FEED, Layout
 from tidemill.sinks.batch_commit import BatchCommit, Staged, StepDone, Written, nothing_more
 from tidemill.sinks.files_sink import check_columns, write_files
 from tidemill.sinks.foreach_sink import call_with_batch, write_rows
-from tidemill.sinks.kafka_sink import send_rows
+from tidemill.sinks.kafka_sink import check_key, send_rows
 from tidemill.sinks.memory_sink import MemoryTable
+from tidemill.sinks.table_columns import spark_columns
 from tidemill.sinks.table_log import TableLog
 from tidemill.sinks.table_writer import table_writer
 from tidemill.sources.kafka_clients import environment_client
@@ -47,7 +48,8 @@ class Output:
         passes: How often staging and committing read all rows: a merge looks for repeated keys first, the
             console stops after a few rows, and a transform may use its rows several times.
         reads_when_staging: Whether staging reads all rows; a transform may need but a few.
-        check: Refuses, before the first batch, a table that does not fit.
+        check: Refuses rows that do not fit what is written to; reads and writes no rows.
+        prepare: Makes, before the first batch and after all checks, what the sink itself needs.
     """
 
     name: str
@@ -57,11 +59,12 @@ class Output:
     passes: int = 1
     reads_when_staging: bool = False
     check: Callable[[], None] = lambda: None
+    prepare: Callable[[], None] = lambda: None
 
 
 def build_outputs(pipeline: Pipeline, flow: Flow, step_done: StepDone = nothing_more) -> list[Output]:
     """One output per sink, in the order of the file."""
-    return [_output(pipeline, flow, place, step_done) for place in range(len(pipeline.spec.sinks))]
+    return [build_output(pipeline, flow, place, step_done) for place in range(len(pipeline.spec.sinks))]
 
 
 def table_log(pipeline: Pipeline, sink: DeltaSink, layout: Layout | None = None) -> TableLog:
@@ -78,7 +81,8 @@ def table_log(pipeline: Pipeline, sink: DeltaSink, layout: Layout | None = None)
     return TableLog((layout or pipeline.layout).table(sink.table), properties)
 
 
-def _output(pipeline: Pipeline, flow: Flow, place: int, step_done: StepDone) -> Output:
+def build_output(pipeline: Pipeline, flow: Flow, place: int, step_done: StepDone = nothing_more) -> Output:
+    """The output of one sink, by its place in the file."""
     sink = pipeline.spec.sinks[place]
     rows = SinkRows(flow.arrow_schema) if flow.before is not None else sink_rows(pipeline, place, flow.frame)
     output = _plain_output(pipeline, flow, sink, rows, step_done)
@@ -99,7 +103,7 @@ def _plain_output(pipeline: Pipeline, flow: Flow, sink: Sink, rows: SinkRows, st
     if sink.kafka is not None:
         return _topic_output(pipeline, sink.kafka, rows, step_done)
     if sink.files is not None:
-        return _files_output(pipeline, sink.files, rows, step_done)
+        return _files_output(pipeline, flow, sink.files, rows, step_done)
     if sink.postgres is not None:
         return _database_output(pipeline, sink.postgres, rows, step_done)
     if sink.foreach_batch is not None:
@@ -116,18 +120,19 @@ def _at_commit(write: Callable[[DataFrame, BatchCommit], int | None]) -> Callabl
     return lambda frame: lambda commit: Written(True, write(frame, commit))
 
 
-def _files_output(pipeline: Pipeline, sink: FilesSink, rows: SinkRows, step_done: StepDone) -> Output:
-    path = pipeline.layout.folder(sink.path)
+def _files_output(
+    pipeline: Pipeline, flow: Flow, sink: FilesSink, rows: SinkRows, step_done: StepDone
+) -> Output:
+    path, spark = pipeline.layout.folder(sink.path), flow.frame.sparkSession
 
     def write(frame: DataFrame, commit: BatchCommit) -> None:
         write_files(frame, sink, path, commit.batch_id)
         step_done("files_named")
 
-    def stage(frame: DataFrame) -> Staged:
-        check_columns(frame, sink, path)
-        return _at_commit(write)(frame)
+    def check() -> None:
+        check_columns(spark.createDataFrame([], spark_columns(rows.columns)), sink, path)
 
-    return Output(f"files:{sink.path}", rows, stage)
+    return Output(f"files:{sink.path}", rows, _at_commit(write), check=check)
 
 
 def _database_output(pipeline: Pipeline, sink: PostgresSink, rows: SinkRows, step_done: StepDone) -> Output:
@@ -136,7 +141,11 @@ def _database_output(pipeline: Pipeline, sink: PostgresSink, rows: SinkRows, ste
 
     table = PostgresTable(pipeline, sink, rows.columns, step_done)
     name = f"postgres:{sink.connection}:{sink.table}"
-    return Output(name, rows, lambda frame: _at_commit(table.write)(table.as_text(frame)), check=table.check)
+
+    def stage(frame: DataFrame) -> Staged:
+        return _at_commit(table.write)(table.as_text(frame))
+
+    return Output(name, rows, stage, check=table.check, prepare=table.make_marks)
 
 
 def _topic_output(pipeline: Pipeline, sink: KafkaSink, rows: SinkRows, step_done: StepDone) -> Output:
@@ -146,7 +155,7 @@ def _topic_output(pipeline: Pipeline, sink: KafkaSink, rows: SinkRows, step_done
         send_rows(frame, sink, client)
         step_done("sent")
 
-    return Output(f"kafka:{sink.topic}", rows, _at_commit(send))
+    return Output(f"kafka:{sink.topic}", rows, _at_commit(send), check=lambda: check_key(sink, rows.columns))
 
 
 def _console_output(sink: ConsoleSink, rows: SinkRows) -> Output:

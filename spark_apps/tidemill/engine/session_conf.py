@@ -35,6 +35,11 @@ ARROW_BATCH_BYTES = 32 * 2**20
 # task.
 SHUFFLE_PARTITIONS_PER_CORE = 16
 
+# Time between two looks at a source that had nothing new. Spark's default, 10 ms, is for brokers: a look at
+# a folder or a table lists files, 100 times a second with `trigger: 0 seconds`, and object stores charge for
+# each. Must stay below the latency that a stream of files is expected to have, which is seconds.
+POLLING_DELAY_OF_LISTED_SOURCES = "1s"
+
 # Longest that stopping a query may take, in seconds, after its batch ended or the drain's deadline passed.
 STOP_TIMEOUT_SECONDS = 15
 
@@ -94,7 +99,15 @@ def _stream_conf(pipeline: Pipeline) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(pipeline.spec.run.shuffle_partitions),
         # Spark's streams do not adapt; nor do the small jobs of a batch's writer gain by it.
         "spark.sql.adaptive.enabled": "false",
+        **_polling_conf(pipeline),
     }
+
+
+def _polling_conf(pipeline: Pipeline) -> dict[str, str]:
+    sources = [stream.spec.source for stream in pipeline.streams.values()]
+    if not any(source.files or source.delta for source in sources):
+        return {}
+    return {"spark.sql.streaming.pollingDelay": POLLING_DELAY_OF_LISTED_SOURCES}
 
 
 def _batch_conf(pipeline: Pipeline, pod: DriverPod | None) -> dict[str, str]:

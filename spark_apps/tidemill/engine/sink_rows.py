@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from tidemill.backfill.row_origin import SinkOrigin
@@ -59,7 +60,7 @@ def sink_rows(pipeline: Pipeline, place: int, result: DataFrame) -> SinkRows:
 
     Raises:
         SpecError: TIDE-SPEC-016, if the transform cannot be loaded; TIDE-EXP-002 or -003, if an expectation
-            cannot be checked.
+            cannot be checked; TIDE-SINK-026, if a condition does not fit the columns.
         DataError: TIDE-DATA-002, if it cannot be applied.
     """
     sink = pipeline.spec.sinks[place]
@@ -68,6 +69,7 @@ def sink_rows(pipeline: Pipeline, place: int, result: DataFrame) -> SinkRows:
         rows = SinkRows(table_columns(result.schema), sink.chosen.where)
     else:
         rows, none = _shaped(pipeline, place, none)
+    _check_conditions(pipeline, place, none)
     if sink.delta is None:
         return rows
     expected = _expectations(pipeline, f"sinks[{place}].delta", sink.delta, none)
@@ -98,6 +100,27 @@ def _shaped(pipeline: Pipeline, place: int, none: DataFrame) -> tuple[SinkRows, 
         return shaped
 
     return SinkRows(columns, sink.chosen.where, checked), shaped_none
+
+
+def _check_conditions(pipeline: Pipeline, place: int, none: DataFrame) -> None:
+    """Refuse conditions of a sink that Spark cannot apply to the columns that it is given."""
+    sink = pipeline.spec.sinks[place]
+    for key, condition in sink.conditions.items():
+        try:
+            none.where(condition)
+        except PySparkException as error:
+            raise SpecError(
+                "TIDE-SINK-026",
+                "A condition of a sink cannot be applied to its rows. Nothing was started.",
+                facts={
+                    "file": pipeline.environment.project.pipeline_file(pipeline.name),
+                    "key": f"sinks[{place}].{sink.kind}.{key}",
+                    "reason": str(error).strip().partition("\n")[0],
+                    "columns": none.columns,
+                },
+                fix="write a SQL condition on the columns of the result, or of what the sink's own transform "
+                "gives",
+            ) from error
 
 
 def _expectations(pipeline: Pipeline, key: str, table: DeltaSink, rows: DataFrame) -> TableExpectations:

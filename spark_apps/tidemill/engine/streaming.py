@@ -224,6 +224,8 @@ def _batch_writer(
     outputs = build_outputs(pipeline, flow, step_done)
     for output in outputs:
         output.check()
+    for output in outputs:
+        output.prepare()
     claim_folders(spark, run, outputs)
     tables = TablesRead(spark, pipeline) if pipeline.spec.tables else None
     late = LateSplit(spark, flow.origin.window, late_before(run)) if pipeline.spec.keeps_late else None

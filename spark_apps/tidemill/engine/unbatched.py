@@ -23,6 +23,7 @@ from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.engine.checked_flow import checked_flow
 from tidemill.engine.commit_watch import CommitWatch
 from tidemill.engine.flow import Collectors
+from tidemill.engine.outputs import build_output
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
 from tidemill.engine.running_query import stop_query
@@ -98,7 +99,7 @@ def start_unbatched(spark: SparkSession, run: RunContext, reporter: Reporter) ->
     """Build the flow, check that Spark can run it, and start its query.
 
     Raises:
-        SpecError: TIDE-PLAN-… or TIDE-RUN-006, before anything is started.
+        SpecError: TIDE-PLAN-…, TIDE-SINK-… or TIDE-RUN-006, before anything is started.
     """
     pipeline = run.pipeline
     forget_unfinished(run)
@@ -108,6 +109,7 @@ def start_unbatched(spark: SparkSession, run: RunContext, reporter: Reporter) ->
     # No record can be set aside: the quarantine stays empty.
     quarantine = Quarantine.at(spark.sparkContext, pipeline.layout.quarantine(pipeline.name), run.run_id)
     flow = checked_flow(run, read_streams(spark, pipeline, start), Collectors(quarantine))
+    build_output(pipeline, flow, 0).check()
     rows = sink_rows(pipeline, 0, flow.frame).of(flow.frame)
     output, writer = _written(pipeline, rows)
     interval = format_duration(pipeline.spec.run.trigger)

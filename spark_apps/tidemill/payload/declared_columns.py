@@ -20,43 +20,33 @@ have types, so columns of these formats may be nested in any way.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
 from tidemill.errors import SpecError
-from tidemill.payload.decimals import MAX_DIGITS
 from tidemill.payload.json_schema import EACH_ITEM, Path, PayloadSchema
 from tidemill.payload.source_columns import RESERVED_NAMES
 from tidemill.payload.timestamps import INSTANT, LOCAL_TIME
-from tidemill.spec.ddl import split_columns, split_parts
+from tidemill.spec.ddl import DdlColumn, DdlType, parse_columns
 from tidemill.spec.files_source import FilesSource
 
 _TYPES: Mapping[str, pa.DataType] = {
     "string": pa.string(),
+    "char": pa.string(),
+    "varchar": pa.string(),
     "tinyint": pa.int8(),
-    "byte": pa.int8(),
     "smallint": pa.int16(),
-    "short": pa.int16(),
     "int": pa.int32(),
-    "integer": pa.int32(),
     "bigint": pa.int64(),
-    "long": pa.int64(),
     "float": pa.float32(),
-    "real": pa.float32(),
     "double": pa.float64(),
     "boolean": pa.bool_(),
     "date": pa.date32(),
     "timestamp": INSTANT,
-    "timestamp_ltz": INSTANT,
     "timestamp_ntz": LOCAL_TIME,
     "binary": pa.binary(),
 }
-_DECIMAL = re.compile(r"(?:decimal|dec|numeric)(?:\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?", re.IGNORECASE)
-_TEXT = re.compile(r"(?:var)?char\s*\(\s*\d+\s*\)", re.IGNORECASE)
-_COMMENT = re.compile(r"""\s+comment\s+(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\s*$""", re.IGNORECASE)
-_NOT_NULL = re.compile(r"\s+not\s+null\s*$", re.IGNORECASE)
 
 
 def declared_schema(files: FilesSource) -> PayloadSchema:
@@ -78,7 +68,7 @@ def declared_schema(files: FilesSource) -> PayloadSchema:
 
 def _schema(ddl: str, file_format: str) -> PayloadSchema:
     required: list[Path] = []
-    fields = list(_fields(ddl, (), required))
+    fields = list(_fields(parse_columns(ddl), (), required))
     for field in fields:
         if field.name.lower() in RESERVED_NAMES:
             raise ValueError(f"the name {field.name!a} is reserved")
@@ -124,37 +114,21 @@ def _instants(kind: pa.DataType, path: Path) -> Iterator[Path]:
         yield from _instants(kind.value_type, (*path, EACH_ITEM))
 
 
-def _fields(ddl: str, path: Path, required: list[Path]) -> Iterator[pa.Field]:
-    for name, declared in split_columns(ddl).items():
-        text = _COMMENT.sub("", declared)
-        if _NOT_NULL.search(text):
-            required.append((*path, name))
-            text = _NOT_NULL.sub("", text)
-        yield pa.field(name, _type(text.strip(), (*path, name), required))
+def _fields(columns: Iterable[DdlColumn], path: Path, required: list[Path]) -> Iterator[pa.Field]:
+    for column in columns:
+        place = (*path, column.name)
+        if column.required:
+            required.append(place)
+        yield pa.field(column.name, _type(column.type, place, required))
 
 
-def _type(text: str, path: Path, required: list[Path]) -> pa.DataType:
-    outer, _, inner = text.removesuffix(">").partition("<")
-    kind = outer.strip().lower()
-    if inner and text.endswith(">"):
-        if kind == "struct":
-            return pa.struct(list(_fields(inner, path, required)))
-        if kind == "array":
-            return pa.list_(_type(inner.strip(), (*path, EACH_ITEM), required))
-        if kind == "map" and len(parts := split_parts(inner)) == 2:
-            # Values of a map are not walked by `required`.
-            key, value = (_type(part.strip(), path, []) for part in parts)
-            return pa.map_(key, value)
-    if (digits := _DECIMAL.fullmatch(text)) is not None:
-        return _decimal(int(digits[1] or 10), int(digits[2] or 0))
-    if _TEXT.fullmatch(text):
-        return pa.string()
-    if kind in _TYPES and not inner:
-        return _TYPES[kind]
-    raise ValueError(f"{path[-1]!a} has the type {text[:60]!a}, which is not one of {', '.join(_TYPES)}")
-
-
-def _decimal(digits: int, scale: int) -> pa.DataType:
-    if not 0 < digits <= MAX_DIGITS or scale > digits:
-        raise ValueError(f"decimal({digits}, {scale}): at most {MAX_DIGITS} digits")
-    return pa.decimal128(digits, scale)
+def _type(kind: DdlType, path: Path, required: list[Path]) -> pa.DataType:
+    if kind.name == "struct":
+        return pa.struct(list(_fields(kind.fields, path, required)))
+    if kind.name == "array":
+        return pa.list_(_type(kind.parts[0], (*path, EACH_ITEM), required))
+    if kind.name == "map":
+        # Values of a map are not walked by `required`.
+        key, value = (_type(part, path, []) for part in kind.parts)
+        return pa.map_(key, value)
+    return pa.decimal128(*kind.numbers) if kind.name == "decimal" else _TYPES[kind.name]

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from typing import Any
 
 from tidemill.errors import SpecError
 from tidemill.payload.json_schema import load_payload_schema
 from tidemill.payload.source_columns import RESERVED_NAMES
-from tidemill.spec.ddl import split_columns, split_parts
+from tidemill.spec.ddl import DdlColumn, DdlType, parse_columns
 from tidemill.spec.files_source import FilesSource
 
 Node = dict[str, Any]
 
 _SCALARS: dict[str, Node] = {
     "string": {"type": "string"},
-    "long": {"type": "integer"},
     "bigint": {"type": "integer"},
     "double": {"type": "number"},
     "boolean": {"type": "boolean"},
     "timestamp": {"type": "string", "format": "date-time"},
     "date": {"type": "string", "format": "date"},
 }
-# A value of JSON has no size: these would need checks that a decoder of its numbers does not make.
-_INSTEAD = {"int": "long", "integer": "long", "smallint": "long", "tinyint": "long", "float": "double"}
+# A value of JSON has no size: these would need checks that a decoder of its values does not make.
+_INSTEAD = {
+    **dict.fromkeys(("int", "smallint", "tinyint"), "long"),
+    "float": "double",
+    **dict.fromkeys(("char", "varchar"), "string"),
+}
 
 
 def hints_of(files: FilesSource) -> Node:
@@ -56,7 +59,7 @@ def hinted_columns(ddl: str | None) -> Node:
 
 def _hinted(ddl: str | None) -> dict[str, Node]:
     try:
-        return _properties(ddl, is_top=True) if ddl is not None else {}
+        return _properties(parse_columns(ddl), is_top=True) if ddl is not None else {}
     except ValueError as error:
         raise _unusable(error) from error
 
@@ -71,37 +74,33 @@ def _unusable(reason: object) -> SpecError:
     )
 
 
-def _properties(ddl: str, *, is_top: bool = False) -> dict[str, Node]:
-    columns = split_columns(ddl)
-    dotted = [name for name in columns if not name.isprintable() or set(name) & set(".[]`")]
-    if dotted:
-        raise ValueError(f"a dot, bracket or backtick stands in the name {dotted[0]!a}")
-    reserved = [name for name in columns if is_top and name.lower() in RESERVED_NAMES]
-    if reserved:
-        raise ValueError(f"the name {reserved[0]!a} has a meaning of its own")
-    return {name: _node(text.strip(), is_top=is_top) for name, text in columns.items()}
+def _properties(columns: Sequence[DdlColumn], *, is_top: bool = False) -> dict[str, Node]:
+    for column in columns:
+        if not column.name.isprintable() or set(column.name) & set(".[]`"):
+            raise ValueError(f"a dot, bracket or backtick is in the name {column.name!a}")
+        if is_top and column.name.lower() in RESERVED_NAMES:
+            raise ValueError(f"the name {column.name!a} is reserved")
+        if column.required:
+            raise ValueError(f"{column.name!a} is NOT NULL: a hint gives a type, and any file may lack it")
+    return {column.name: _node(column.type, is_top=is_top) for column in columns}
 
 
-def _node(text: str, *, is_top: bool = False) -> Node:
-    outer, _, inner = text.removesuffix(">").partition("<")
-    kind = outer.strip().lower()
-    if inner and text.endswith(">"):
-        if kind == "struct":
-            return {"type": "object", "properties": _properties(inner)}
-        if kind == "array":
-            return {"type": "array", "items": _node(inner.strip())}
-        if kind == "map":
-            return _map(inner, is_top=is_top)
-    if (digits := re.fullmatch(r"decimal\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)", text, re.IGNORECASE)) is not None:
-        return {"type": "number", "x-decimal": [int(digits[1]), int(digits[2])]}
-    if text.lower() in _SCALARS:
-        return dict(_SCALARS[text.lower()])
-    instead = _INSTEAD.get(text.lower())
-    raise ValueError(f"the type {text[:60]!a} is not one of JSON" + (f": use {instead}" if instead else ""))
+def _node(kind: DdlType, *, is_top: bool = False) -> Node:
+    if kind.name == "struct":
+        return {"type": "object", "properties": _properties(kind.fields)}
+    if kind.name == "array":
+        return {"type": "array", "items": _node(kind.parts[0])}
+    if kind.name == "map":
+        return _map(*kind.parts, is_top=is_top)
+    if kind.name == "decimal":
+        return {"type": "number", "x-decimal": list(kind.numbers)}
+    if kind.name in _SCALARS:
+        return dict(_SCALARS[kind.name])
+    instead = _INSTEAD.get(kind.name)
+    raise ValueError(f"JSON has no type {kind.name}" + (f": use {instead}" if instead else ""))
 
 
-def _map(inner: str, *, is_top: bool) -> Node:
-    parts = [part.strip() for part in split_parts(inner)]
-    if not is_top or len(parts) != 2 or parts[0].lower() != "string":
-        raise ValueError("a map stands at the top, and its keys are strings: map<string, double>")
-    return {"type": "object", "additionalProperties": _node(parts[1])}
+def _map(key: DdlType, value: DdlType, *, is_top: bool) -> Node:
+    if not is_top or key.name != "string":
+        raise ValueError("a map is a column by itself, and its keys are strings: map<string, double>")
+    return {"type": "object", "additionalProperties": _node(value)}

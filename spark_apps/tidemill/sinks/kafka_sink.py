@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemill.sinks.table_columns import lacking_column
 from tidemill.sources.kafka_clients import KafkaClient
-from tidemill.spec.column_names import quoted
+from tidemill.spec.column_names import column_named, quoted
 from tidemill.spec.sinks import KafkaSink
+
+
+def check_key(sink: KafkaSink, columns: pa.Schema) -> None:
+    """Refuse a sink whose key is not a column of its rows.
+
+    Raises:
+        SpecError: TIDE-SINK-024.
+    """
+    if sink.key is not None and column_named(sink.key, columns.names) is None:
+        raise lacking_column({"topic": sink.topic}, "key", sink.key, columns)
 
 
 def send_rows(frame: DataFrame, sink: KafkaSink, client: KafkaClient) -> None:

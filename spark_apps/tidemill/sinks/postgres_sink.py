@@ -70,7 +70,7 @@ class PostgresTable:
         )
 
     def check(self) -> None:
-        """Look at the table, and make the one for the numbers of batches.
+        """Compare the rows with the table.
 
         Raises:
             UnavailableError: TIDE-SINK-015, if the database does not answer.
@@ -78,15 +78,23 @@ class PostgresTable:
         """
         with self._connection() as connection:
             table = self._look(connection)
-            found = list(misfits(self._rows, self._sink.key, table))
-            if found:
-                raise self._misfit(table, found)
+        found = list(misfits(self._rows, self._sink.key, table))
+        if found:
+            raise self._misfit(table, found)
+        self._types = {column.name: column.type for column in table.columns}
+
+    def make_marks(self) -> None:
+        """Make the table for the numbers of batches unless it exists.
+
+        Raises:
+            UnavailableError, DataError: As `check`.
+        """
+        with self._connection() as connection:
             connection.execute(ONE_AT_A_TIME)
             marks = marks_of(self._sink.table)
             if connection.execute("SELECT to_regclass(%s)", [marks]).fetchone() == (None,):
                 connection.execute(create_marks(self._sink.table))
             connection.commit()
-        self._types = {column.name: column.type for column in table.columns}
 
     def _look(self, connection: psycopg.Connection) -> DatabaseTable:
         name = [quoted_table(self._sink.table)]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from tidemill.errors import SpecError
 from tidemill.spec.column_names import column_named
+from tidemill.spec.near_key import near_key
 from tidemill.spec.sinks import DeltaSink
 from tidemill.spec.text import NOT_IN_DELTA_NAMES
 
@@ -22,6 +25,11 @@ def table_columns(schema: StructType) -> pa.Schema:
     return to_arrow_schema(plain, timezone="UTC")
 
 
+def spark_columns(columns: pa.Schema) -> StructType:
+    """The same columns as Spark's types."""
+    return from_arrow_schema(columns, prefer_timestamp_ntz=True)
+
+
 def check_names(sink: DeltaSink, columns: pa.Schema) -> None:
     """Refuse columns that a Delta table cannot have, and a declaration that names columns that it lacks.
 
@@ -30,7 +38,7 @@ def check_names(sink: DeltaSink, columns: pa.Schema) -> None:
         columns: Columns of the table.
 
     Raises:
-        SpecError: TIDE-SINK-023, TIDE-SINK-024.
+        SpecError: TIDE-SINK-023 to -025.
     """
     impossible = [name for name in columns.names if NOT_IN_DELTA_NAMES & set(name)]
     if impossible:
@@ -43,12 +51,70 @@ def check_names(sink: DeltaSink, columns: pa.Schema) -> None:
         )
     for key in ("key", "partition_by", "cluster_by"):
         for name in getattr(sink, key):
-            # A field of a struct is looked for by Delta itself, when it makes the table.
-            roots = [name, name.partition(".")[0]] if key == "cluster_by" else [name]
-            if all(column_named(root, columns.names) is None for root in roots):
-                raise SpecError(
-                    "TIDE-SINK-024",
-                    "A table's declaration names a column that its rows do not have. Nothing was started.",
-                    facts={"table": sink.table, "key": key, "column": name, "columns": list(columns.names)},
-                    fix="name a column of the result, or of what the sink's own transform gives",
-                )
+            kind = _type_of(name, columns, with_fields=key == "cluster_by")
+            if kind is None:
+                raise lacking_column({"table": sink.table}, key, name, columns)
+            if reason := _why_not(key, kind):
+                raise _unusable(sink, key, name, f"{name} is {kind}, {reason}")
+    if sink.partition_by and len(sink.partition_by) == len(columns):
+        raise _unusable(sink, "partition_by", sink.partition_by[0], "no column is left for the files")
+
+
+def lacking_column(place: Mapping[str, object], key: str, name: str, columns: pa.Schema) -> SpecError:
+    """The refusal of a sink that names a column which its rows do not have."""
+    near = near_key(name, columns.names)
+    return SpecError(
+        "TIDE-SINK-024",
+        "A sink names a column that its rows do not have. Nothing was started.",
+        facts={**place, "key": key, "column": name, "columns": list(columns.names)},
+        fix=f"did you mean {near}?"
+        if near
+        else "name a column of the result, or of what the sink's own transform gives",
+    )
+
+
+def _unusable(sink: DeltaSink, key: str, name: str, reason: str) -> SpecError:
+    return SpecError(
+        "TIDE-SINK-025",
+        "A table cannot be laid out or merged by this column. Nothing was started.",
+        facts={"table": sink.table, "key": key, "column": name, "reason": reason},
+        fix="name another column, or make one of it in the transform, such as a date, a text or a hash",
+    )
+
+
+def _type_of(name: str, columns: pa.Schema, *, with_fields: bool) -> pa.DataType | None:
+    """Type of a column, or of a field of a struct; None if there is none."""
+    column = column_named(name, columns.names)
+    if column is not None:
+        return columns.field(column).type
+    first, *path = name.split(".")
+    if not with_fields or column_named(first, columns.names) is None:
+        return None
+    kind = columns.field(column_named(first, columns.names)).type
+    for part in path:
+        found = column_named(part, [field.name for field in kind]) if pa.types.is_struct(kind) else None
+        if found is None:
+            return None
+        kind = kind.field(found).type
+    return kind
+
+
+def _why_not(key: str, kind: pa.DataType) -> str:
+    """The rule of Delta, or of Spark's MERGE, that a column's type breaks; empty if it breaks none."""
+    if key == "partition_by" and pa.types.is_nested(kind):
+        return "and a partition is one plain value"
+    if key == "key" and _holds_map(kind):
+        return "and Spark does not compare maps"
+    if key == "cluster_by" and (
+        pa.types.is_nested(kind) or pa.types.is_boolean(kind) or pa.types.is_binary(kind)
+    ):
+        return "of which Delta keeps no statistics to cluster by"
+    return ""
+
+
+def _holds_map(kind: pa.DataType) -> bool:
+    if pa.types.is_map(kind):
+        return True
+    return pa.types.is_nested(kind) and any(
+        _holds_map(kind.field(number).type) for number in range(kind.num_fields)
+    )

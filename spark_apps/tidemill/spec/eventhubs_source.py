@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -14,10 +14,11 @@ from tidemill.spec.options import KafkaSourceOptions
 from tidemill.spec.starting_offsets import CheckedStartingOffsets
 from tidemill.spec.strict import Strict
 from tidemill.spec.text import HUB_PATTERN, NAMESPACE_PATTERN, Expression, Servers
-from tidemill.spec.units import Count, Duration
+from tidemill.spec.units import Count, Duration, format_duration
 
 # Azure's quotas. Basic has no Kafka endpoint.
-_MOST_KEPT = {"standard": timedelta(days=7), "premium": timedelta(days=90), "dedicated": timedelta(days=90)}
+LONGEST_KEPT = {"standard": timedelta(days=7), "premium": timedelta(days=90), "dedicated": timedelta(days=90)}
+SHORTEST_KEPT = timedelta(hours=1)
 
 
 class EventHubsSource(Strict):
@@ -65,12 +66,24 @@ class EventHubsSource(Strict):
         None, description="Tier of the namespace: it says how long events can be kept (7 days, or 90)."
     )
     retention: Duration | None = Field(
-        None, description="How long the hub keeps events; by default the most that its tier allows."
+        None,
+        description="How long the hub keeps events, from 1 hour to the most that its tier allows, which is "
+        "the default. More than 7 days need `tier`.",
     )
     throughput_units: Count | None = Field(
         None,
         description="Throughput units of the namespace; advice on partitions and batches counts on them.",
     )
+
+    @model_validator(mode="after")
+    def _retention_is_possible(self) -> Self:
+        if self.retention is None:
+            return self
+        if self.retention > self.longest_kept:
+            raise ValueError(f"`retention`: {self._longest_kept_reason}")
+        if self.retention < self.shortest_kept:
+            raise ValueError(f"`retention`: expected at least {format_duration(self.shortest_kept)}")
+        return self
 
     @model_validator(mode="before")
     @classmethod
@@ -91,10 +104,27 @@ class EventHubsSource(Strict):
 
     @property
     def kept(self) -> timedelta | None:
-        """How long the hub keeps events at most; None if nobody said so."""
+        """How long the hub keeps events at most; None if neither `retention` nor `tier` is declared."""
         if self.retention is not None:
             return self.retention
-        return None if self.tier is None else _MOST_KEPT[self.tier]
+        return None if self.tier is None else self.longest_kept
+
+    @property
+    def longest_kept(self) -> timedelta:
+        """Longest retention that the service allows; without a tier, that of Standard."""
+        return LONGEST_KEPT[self.tier or "standard"]
+
+    @property
+    def shortest_kept(self) -> timedelta:
+        """Shortest retention that the service allows."""
+        return SHORTEST_KEPT
+
+    @property
+    def _longest_kept_reason(self) -> str:
+        longest = format_duration(self.longest_kept)
+        if self.tier is None:
+            return f"without a `tier` a hub counts as Standard, which keeps at most {longest}: declare `tier`"
+        return f"a hub of the tier {self.tier} keeps at most {longest}"
 
     @property
     def server(self) -> str:

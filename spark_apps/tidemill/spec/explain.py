@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 from tidemill.errors import SpecError
 from tidemill.spec.near_key import near_key
 from tidemill.spec.refusal import RefusedError
+from tidemill.spec.spark_words import instead_of, snake_case
 
 if TYPE_CHECKING:
     from tidemill.spec.yaml_file import YamlFile
@@ -44,11 +45,11 @@ def explain(file: YamlFile, model: type[BaseModel], error: ValidationError) -> S
             "key": _key_path(first["loc"]) or "(file)",
         }
         return refused.refusal.error(where | refused.found)
-    near = _near(first, model)
+    near, instead = _near(first, model)
     fix = (
         f"write `{near}` instead of `{_shown(first['loc'][-1])}`"
         if near
-        else "correct the key; all keys are in conf/README.md"
+        else instead or "correct the key; all keys are in conf/README.md"
     )
     facts = {"file": file.path, "key": _key_path(first["loc"]) or "(file)"}
     return SpecError(
@@ -63,8 +64,9 @@ def _problem(file: YamlFile, model: type[BaseModel], detail: ErrorDetails) -> st
     location = tuple(detail["loc"])
     where = f"{file.path.name}:{file.line_of(location)}  {_key_path(location) or '(file)'}"
     if detail["type"] == "extra_forbidden":
-        near = _near(detail, model)
-        return f"{where}: unknown key" + (f"; did you mean `{near}`?" if near else "")
+        near, instead = _near(detail, model)
+        hint = f"; did you mean `{near}`?" if near else f", a word of Spark; {instead}" if instead else ""
+        return f"{where}: unknown key{hint}"
     message = _WORDS.get(detail["type"]) or detail["msg"].removeprefix("Value error, ")
     return f"{where}: {message}"
 
@@ -82,11 +84,16 @@ def _shown(key: int | str) -> str:
     return printable if len(printable) <= SHOWN_KEY_CHARACTERS else printable[:SHOWN_KEY_CHARACTERS] + "…"
 
 
-def _near(detail: ErrorDetails, model: type[BaseModel]) -> str | None:
+def _near(detail: ErrorDetails, model: type[BaseModel]) -> tuple[str | None, str | None]:
+    """The key that an unknown one is meant to be; or what to write instead of a word of Spark."""
     if detail["type"] != "extra_forbidden":
-        return None
-    *parents, key = detail["loc"]
-    return near_key(str(key), _keys_at(model, parents))
+        return None, None
+    *parents, last = detail["loc"]
+    key, keys = str(last), _keys_at(model, parents)
+    if snake_case(key) in keys:
+        return snake_case(key), None
+    instead = instead_of(key, keys)
+    return (None, instead) if instead else (near_key(key, keys), None)
 
 
 def _keys_at(model: type[BaseModel], parents: Iterable[int | str]) -> list[str]:

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from tidemill.spec.location import Folder
 from tidemill.spec.options import FilesOptions
 from tidemill.spec.strict import Strict
-from tidemill.spec.text import ColumnList, Expression
+from tidemill.spec.text import ColumnList
 from tidemill.spec.units import Count, Duration, DurationOrOff, Size
 
 # What becomes of a file that was read.
@@ -88,7 +88,7 @@ class FilesSource(Strict):
         "goes to _rescued_data, with none to the quarantine. Folders such as `day=2026-01-01` are no columns "
         "then.",
     )
-    schema_hints: Expression | None = Field(
+    schema_hints: ColumnList | None = Field(
         None,
         description="Columns that are not inferred, as Spark DDL: string, long, double, decimal, boolean, "
         "timestamp, date, array, struct, map; of CSV files plain ones. A timestamp is always one of these.",

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import ClassVar
+from typing import ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from tidemill.spec.eventhubs_source import EventHubsSource
 from tidemill.spec.text import HUB_PATTERN, NAMESPACE_PATTERN
 
-# The most that the built-in endpoint of an IoT hub keeps.
-_MOST_KEPT = timedelta(days=7)
+# What the built-in endpoint of an IoT hub can be set to.
+LONGEST_BUILT_IN, SHORTEST_BUILT_IN = timedelta(days=7), timedelta(days=1)
+# Azure's names for the namespaces of built-in endpoints begin so.
+BUILT_IN_NAMESPACE = "iothub-ns-"
 
 
 @dataclass(frozen=True)
@@ -102,10 +104,41 @@ class IoTHubSource(EventHubsSource):
     )
     hub: str = Field(description="The Event Hubs-compatible name.", pattern=HUB_PATTERN)
 
+    tier: Literal["basic", "standard", "premium", "dedicated"] | None = Field(
+        None,
+        description="Tier of the namespace of an event hub that a route writes to. The built-in endpoint has "
+        "none, and keeps 1 to 7 days.",
+    )
+
+    @model_validator(mode="after")
+    def _built_in_endpoint_has_no_tier(self) -> Self:
+        if self.tier is not None and self.namespace.startswith(BUILT_IN_NAMESPACE):
+            raise ValueError(
+                "`tier` is of an event hub that a route writes to; the built-in endpoint of an IoT hub, "
+                f"`{BUILT_IN_NAMESPACE}…`, has none"
+            )
+        return self
+
     @property
     def kept(self) -> timedelta | None:
-        """As declared; else the most that a built-in endpoint keeps."""
-        return super().kept or _MOST_KEPT
+        """As declared; else the most that the endpoint keeps."""
+        return super().kept or self.longest_kept
+
+    @property
+    def longest_kept(self) -> timedelta:
+        """That of the tier; without one, of the built-in endpoint."""
+        return LONGEST_BUILT_IN if self.tier is None else super().longest_kept
+
+    @property
+    def shortest_kept(self) -> timedelta:
+        """That of an event hub; without a tier, of the built-in endpoint."""
+        return SHORTEST_BUILT_IN if self.tier is None else super().shortest_kept
+
+    @property
+    def _longest_kept_reason(self) -> str:
+        if self.tier is None:
+            return "the built-in endpoint of an IoT hub keeps at most 7 days"
+        return super()._longest_kept_reason
 
 
 def device_columns_reference() -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from tidemill.spec.strict import Strict
-from tidemill.spec.text import Expression
+from tidemill.spec.text import ResultType
 
 # A name, and an alias, a version, a stage or `latest`, as MLflow writes it.
 MODEL_URI_PATTERN = r"^models:/[^/@:\s\x00-\x1f]{1,255}(?:@[A-Za-z0-9_.-]{1,100}|/[A-Za-z0-9_.-]{1,100})$"
@@ -41,7 +41,7 @@ class DeclaredModel(Strict):
         "xargs -0 sha256sum | sha256sum` prints in the folder. With `uri`, the version that is found must "
         "have it.",
     )
-    result_type: Expression | None = Field(
+    result_type: ResultType | None = Field(
         None,
         description="Type of the column `prediction` as Spark DDL, e.g. double. Default: as the model's "
         "signature says. Not of Spark's own models, which name their columns themselves.",

@@ -56,7 +56,8 @@ def _check_transform(pipeline: Pipeline) -> None:
     file = _transform_file(pipeline, "transform", spec.transform)
     if file.suffix == ".py":
         function = spec.transform.partition(":")[2]
-        check_transform(file, function, list(spec.sources or ()), list(spec.models or ()))
+        sources, models = list(spec.sources or ()), list(spec.models or ())
+        check_transform(file, function, sources, models, spec.tables)
 
 
 def _check_patterns(pipeline: Pipeline) -> None:

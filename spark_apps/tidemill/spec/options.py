@@ -104,6 +104,9 @@ _OWNED_OF_KAFKA = {
     "startingoffsetsbytimestampstrategy": "a partition without records since the moment starts at its end",
 }
 
+# By source and sink; of a name that several have, the meanings differ.
+OWNED_OPTIONS = (_OWNED, _OWNED_OF_FILES, _OWNED_OF_KAFKA, _OWNED_OF_DELTA, _OWNED_OF_DELTA_SINK)
+
 
 def check_options(options: Mapping[str, str]) -> Mapping[str, str]:
     """Return `options` if none is owned by the platform.

@@ -37,7 +37,7 @@ from tidemill.spec.text import (
     SizeName,
     SourceName,
 )
-from tidemill.spec.trigger import DeclaredTrigger, Trigger
+from tidemill.spec.trigger import DEFAULT_TRIGGERS, DeclaredTrigger, Trigger
 from tidemill.spec.units import SHORTEST_PATIENCE, Count, Duration, Patience
 from tidemill.spec.without_batches import WITHOUT_BATCHES
 
@@ -48,12 +48,14 @@ class Run(Strict):
     """How the pipeline runs."""
 
     mode: Literal["stream", "incremental"] = Field("stream", description="Long-running, or by schedule.")
-    trigger_: DeclaredTrigger = Field(
-        Trigger(),
+    trigger_: DeclaredTrigger | None = Field(
+        None,
         alias="trigger",
-        description="Of a stream: shortest time between the starts of two batches; or `{continuous: 1 "
-        "second}`, `{real_time: 5 minutes}`, which write rows as they come, with fewer promises. Of mode "
-        "incremental: available_now, the default there, or once.",
+        description="Of a stream: shortest time between the starts of two batches. Default: `0 seconds`, as "
+        "in Spark: a batch starts as soon as the last one has ended and there is something to read. A longer "
+        "one, e.g. `10 seconds`, makes fewer and larger files. Or `{continuous: 1 second}`, `{real_time: 5 "
+        "minutes}`, which write rows as they come, with fewer promises. Of mode incremental: available_now, "
+        "the default there, or once.",
     )
     progress_within: Patience | None = Field(
         None,
@@ -140,9 +142,14 @@ class Run(Strict):
         return self.max_poison_records or DEFAULT_MOST
 
     @property
+    def own_trigger(self) -> Trigger:
+        """When batches are made in its own mode: as declared, else the default of the mode."""
+        return self.trigger_ or DEFAULT_TRIGGERS[self.mode]
+
+    @property
     def trigger(self) -> timedelta:
         """Shortest time between the starts of two batches of a stream."""
-        return self.trigger_.interval
+        return self.own_trigger.interval
 
     def is_without_batches(self, mode: str) -> bool:
         """Whether it writes rows as they come, without foreachBatch, if it runs in this mode."""
@@ -150,8 +157,8 @@ class Run(Strict):
 
     def trigger_of(self, mode: str) -> str:
         """When batches are made if it runs as a stream or incrementally, perhaps other than declared."""
-        if mode == self.mode and "trigger_" in self.model_fields_set:
-            return self.trigger_.kind
+        if mode == self.mode:
+            return self.own_trigger.kind
         return "interval" if mode == "stream" else "available_now"
 
 

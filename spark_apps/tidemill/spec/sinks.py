@@ -7,7 +7,6 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from tidemill.names import TABLE_PATTERN
 from tidemill.spec.capabilities import OutputMode, refusal_of
 from tidemill.spec.change_feed import OWN_COLUMNS, ChangeFeed, ScdMode
 from tidemill.spec.expectations import MAX_EXPECTATIONS, Expectation, ExpectationName
@@ -24,6 +23,7 @@ from tidemill.spec.text import (
     Expression,
     SecretName,
     TableColumn,
+    TableName,
     Topic,
 )
 from tidemill.spec.units import Count
@@ -73,7 +73,7 @@ SinkTransform = Annotated[
 class DeltaSink(Strict):
     """A Delta table, written exactly once."""
 
-    table: Annotated[str, Field(pattern=f"^{TABLE_PATTERN}$", description="Table as <zone>/<name>.")]
+    table: TableName
     mode: Annotated[Literal["append", "merge", "replace", "scd1", "scd2"], _mode_of("delta")] = Field(
         "append",
         description="append: rows never change. merge: a row replaces the one with the same key. "
@@ -456,6 +456,18 @@ class Sink(OneOf):
         if self.postgres is not None:
             return {"key": self.postgres.key, "except_columns": self.postgres.except_columns}
         return {}
+
+    @property
+    def conditions(self) -> Mapping[str, str]:
+        """SQL conditions on the rows that the declaration has, by key."""
+        feed = None if self.delta is None else self.delta.cdc
+        found = {
+            "where": self.chosen.where,
+            "delete_where": None if self.postgres is None else self.postgres.delete_where,
+            "cdc.apply_as_deletes": None if feed is None else feed.apply_as_deletes,
+            "cdc.truncate": None if feed is None else feed.truncate,
+        }
+        return {key: condition for key, condition in found.items() if condition is not None}
 
     @property
     def place(self) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from tidemill.names import TABLE_PATTERN
 from tidemill.spec.capabilities import SOURCES, SourceFacts
 from tidemill.spec.eventhubs_source import EventHubsSource as EventHubsSource
 from tidemill.spec.files_source import FilesSource as FilesSource
@@ -21,6 +20,7 @@ from tidemill.spec.strict import OneOf, Strict
 from tidemill.spec.text import (
     HOST_PATTERN,
     Expression,
+    TableName,
     Topic,
 )
 from tidemill.spec.units import Count, Duration, NonNegative
@@ -93,7 +93,7 @@ class KafkaSource(Strict):
 class DeltaSource(Strict):
     """A Delta table of this platform, read as a stream of its appends, or of all its changes."""
 
-    table: Annotated[str, Field(pattern=f"^{TABLE_PATTERN}$", description="Table as <zone>/<name>.")]
+    table: TableName
     starting_version: NonNegative | None = Field(
         None, description="First table version of a new checkpoint; by default a snapshot, then changes."
     )

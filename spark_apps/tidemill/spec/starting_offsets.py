@@ -25,6 +25,8 @@ def check_starting_offsets(value: object) -> object:
     """
     if value in ("earliest", "latest"):
         return value
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        raise ValueError(f"{_EXPECTED}; this is JSON in quotes, as Spark takes it: remove the quotes")
     if isinstance(value, str | datetime):
         return _moment(value)
     if not isinstance(value, Mapping) or not value:

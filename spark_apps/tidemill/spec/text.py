@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from tidemill.names import TABLE_PATTERN, ZONES
+from tidemill.spec.ddl import check_columns, check_columns_or_type
 
 # Longest texts, in characters. A file name ends at 255 bytes on every file system in use and gets
 # endings from us; a SQL condition or a DDL is read by people; a sentence is one line on a page.
@@ -75,10 +78,27 @@ def _in_delta(column: str) -> str:
     return column
 
 
+def _with_zone(table: object) -> object:
+    """Refuse a table that is named as in a catalog, with the name that is probably meant."""
+    if not isinstance(table, str) or re.fullmatch(TABLE_PATTERN, table):
+        return table
+    *parents, name = re.split(r"[./]", table.lower())
+    zone = parents[-1] if parents and parents[-1] in ZONES else ZONES[0]
+    meant = f"{zone}/{name}"
+    near = f"; did you mean {meant}?" if re.fullmatch(TABLE_PATTERN, meant) else ""
+    raise ValueError(f"a table is <zone>/<name>, of the zones {', '.join(ZONES)}{near}")
+
+
 Sentence = Annotated[str, Field(max_length=MAX_SENTENCE), AfterValidator(_one_line)]
 Line = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_one_line)]
 Expression = Annotated[str, Field(min_length=1, max_length=MAX_EXPRESSION), AfterValidator(_printable)]
-ColumnList = Annotated[str, Field(min_length=1, max_length=MAX_COLUMNS), AfterValidator(_printable)]
+ColumnList = Annotated[
+    str,
+    Field(min_length=1, max_length=MAX_COLUMNS),
+    AfterValidator(_printable),
+    AfterValidator(check_columns),
+]
+ResultType = Annotated[Expression, AfterValidator(check_columns_or_type)]
 Topic = Annotated[str, Field(pattern=TOPIC_PATTERN), AfterValidator(_no_special_topic)]
 Servers = Annotated[str, Field(pattern=SERVERS_PATTERN, max_length=MAX_EXPRESSION)]
 SecretName = Annotated[str, Field(pattern=REFERENCE_PATTERN)]
@@ -86,3 +106,8 @@ SizeName = Annotated[str, Field(pattern=REFERENCE_PATTERN)]
 SourceName = Annotated[str, Field(pattern=SOURCE_NAME_PATTERN)]
 Column = Annotated[str, Field(pattern=COLUMN_PATTERN)]
 TableColumn = Annotated[Column, AfterValidator(_in_delta)]
+TableName = Annotated[
+    str,
+    Field(pattern=f"^{TABLE_PATTERN}$", description="Table as <zone>/<name>."),
+    BeforeValidator(_with_zone),
+]

@@ -1,14 +1,17 @@
 """Calls that no transform may make, found in its source text; only those that are certain.
 
-A `.count()` may be of a group, which is right, so it is left to the plan, like all that depends on types.
+A `.count()` of a group is right, and of a stream wrong, so it is refused where its rows are surely a stream's
+(`transform_values.py`). All else that depends on types is left to Spark's plan.
 """
 
 from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+
+from tidemill.spec.transform_values import Names, assigned, own_nodes
 
 Function = ast.FunctionDef
 
@@ -22,14 +25,15 @@ _METHODS_OF_FRAMES = frozenset(
 )
 _PROPERTIES_OF_FRAMES = frozenset(("rdd", "write", "writeStream", "writeTo"))
 
+# Of a stream each of these fails, while a group has a method of the same name, or a joined table may answer.
+_ACTIONS_ON_STREAMS = frozenset(("count", "first", "head", "isEmpty", "tail", "take", "toJSON"))
+
 # Wrong whatever they are of.
 _METHODS = frozenset(("awaitTermination",))
 _PROPERTIES = frozenset(("readStream",))
 
 # What comes behind them is not made of the sources' rows.
 _LEADS_AWAY = frozenset(("sparkSession", "sql_ctx", "pandas_api", "columns", "dtypes", "schema"))
-
-_OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
 @dataclass(frozen=True)
@@ -40,26 +44,55 @@ class WrongCall:
     line: int
 
 
+@dataclass(frozen=True)
+class WrongResult:
+    """A value that is not a DataFrame, and the line that returns it."""
+
+    what: str
+    line: int
+
+
 def find_wrong_call(
     function: Function,
     functions: Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef],
+    streams: Collection[str],
 ) -> WrongCall | None:
     """The first wrong call of a transform, and of the functions of its file that it gives its rows.
 
     Args:
         function: The transform; each of its parameters is the rows of a source.
         functions: All functions at the top level of its file.
+        streams: Those of its parameters that are streams.
     """
     sources = {p.arg for p in (*_parameters(function), *function.args.kwonlyargs)}
-    return _Search(functions).look(function, sources)
+    return _Search(functions).look(function, sources, set(streams))
 
 
 def never_returns(function: Function) -> bool:
     """Whether it has no `return` with a value; a decorator may do anything."""
-    values = (node.value for node in _own_nodes(function) if isinstance(node, ast.Return))
+    values = (node.value for node in own_nodes(function) if isinstance(node, ast.Return))
     return not function.decorator_list and all(
         value is None or (isinstance(value, ast.Constant) and value.value is None) for value in values
     )
+
+
+def find_wrong_result(function: Function, rows: Collection[str]) -> WrongResult | None:
+    """The first `return` of a value that is certainly not a DataFrame; a decorator may change it.
+
+    Args:
+        function: The transform.
+        rows: Those of its parameters that are DataFrames.
+    """
+    if function.decorator_list:
+        return None
+    names = Names(function, rows)
+    returned = [node for node in own_nodes(function) if isinstance(node, ast.Return) and node.value]
+    found = [
+        WrongResult(what, node.lineno)
+        for node in returned
+        if node.value is not None and (what := names.other_value(node.value))
+    ]
+    return min(found, key=lambda result: result.line, default=None)
 
 
 class _Search:
@@ -69,61 +102,49 @@ class _Search:
         self._functions = functions
         self._seen: set[str] = set()
 
-    def look(self, function: ast.FunctionDef | ast.AsyncFunctionDef, given: set[str]) -> WrongCall | None:
-        """`given`: which of its parameters are rows of a source."""
+    def look(
+        self, function: ast.FunctionDef | ast.AsyncFunctionDef, given: set[str], streams: set[str]
+    ) -> WrongCall | None:
+        """`given` are those of its parameters that are rows of a source, `streams` those of a stream."""
         self._seen.add(function.name)
-        frames = _frames(function, given)
-        found = [call for node in _own_nodes(function) if (call := _wrong(node, frames, self._functions))]
+        frames, names = _frames(function, given), Names(function, streams)
+        nodes = list(own_nodes(function))
+        found = [call for node in nodes if (call := _wrong(node, frames, self._functions))]
+        found += [call for node in nodes if (call := _runs_stream(node, names))]
         if found:
             return min(found, key=lambda call: call.line)
-        return next(filter(None, (self._called(node, frames) for node in _own_nodes(function))), None)
+        return next(filter(None, (self._called(node, frames, names) for node in nodes)), None)
 
-    def _called(self, node: ast.AST, frames: set[str]) -> WrongCall | None:
+    def _called(self, node: ast.AST, frames: set[str], names: Names) -> WrongCall | None:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             return None
         called = self._functions.get(node.func.id)
         if called is None or called.name in self._seen or called.decorator_list:
             return None
-        given = {
-            p.arg for p, value in zip(_parameters(called), node.args, strict=False) if _root(value) in frames
-        }
-        return self.look(called, given) if given else None
+        passed = list(zip(_parameters(called), node.args, strict=False))
+        given = {parameter.arg for parameter, value in passed if _root(value) in frames}
+        streams = {parameter.arg for parameter, value in passed if names.kind_of(value) == "frame"}
+        return self.look(called, given, streams) if given else None
 
 
 def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
     return [*function.args.posonlyargs, *function.args.args]
 
 
-def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
-    """Everything in it, but for the insides of other functions."""
-    for node in ast.iter_child_nodes(function):
-        if not isinstance(node, _OWN_SCOPE):
-            yield node
-            yield from _own_nodes(node)
-
-
 def _frames(function: ast.AST, given: set[str]) -> set[str]:
     """Names that always hold rows of a source: those given, and what is made of them."""
     values: dict[str, list[ast.expr]] = {}
     bound: Counter[str] = Counter()
-    for node in _own_nodes(function):
+    for node in own_nodes(function):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             bound[node.id] += 1
-        for name, value in _assigned(node):
+        for name, value in assigned(node):
             values.setdefault(name, []).append(value)
     # A name that is bound in another way too, by a loop for example, may hold anything.
     frames = {name for name in given | values.keys() if bound[name] == len(values.get(name, ()))}
     while wrong := {n for n in frames for value in values.get(n, ()) if _root(value) not in frames}:
         frames -= wrong
     return frames
-
-
-def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-    """Names that a node gives a value to."""
-    if isinstance(node, ast.Assign):
-        yield from ((target.id, node.value) for target in node.targets if isinstance(target, ast.Name))
-    elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and isinstance(node.target, ast.Name) and node.value:
-        yield node.target.id, node.value
 
 
 def _root(expression: ast.expr) -> str | None:
@@ -156,3 +177,11 @@ def _wrong_name(
     wrong = node.attr in of_anything or (node.attr in of_frames and _root(node.value) in frames)
     # The line of the method's name, not of the chain's beginning.
     return WrongCall(node.attr, node.end_lineno or 0) if wrong else None
+
+
+def _runs_stream(node: ast.AST, names: Names) -> WrongCall | None:
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return None
+    if node.func.attr not in _ACTIONS_ON_STREAMS or names.kind_of(node.func.value) != "frame":
+        return None
+    return WrongCall(node.func.attr, node.func.end_lineno or 0)

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from tidemill.errors import SpecError
 from tidemill.spec.near_key import near_key
-from tidemill.spec.transform_calls import find_wrong_call, never_returns
-from tidemill.spec.transform_rules import NOTHING_RETURNED, wrong_call
+from tidemill.spec.transform_calls import find_wrong_call, find_wrong_result, never_returns
+from tidemill.spec.transform_rules import NOTHING_RETURNED, OTHER_RETURNED, wrong_call
 
 # Files of one project; each is parsed once, however many pipelines share it.
 _KEPT_FILES = 1024
 
 
 def check_transform(
-    file: Path, function: str, sources: Sequence[str] = (), models: Sequence[str] = ()
+    file: Path,
+    function: str,
+    sources: Sequence[str] = (),
+    models: Sequence[str] = (),
+    tables: Collection[str] = (),
 ) -> None:
     """Check that `file` defines `function` with a parameter for each source, and what it certainly does.
 
@@ -26,14 +30,21 @@ def check_transform(
         function: Its name.
         sources: Names of several sources, which are the parameters; of one source, it may have any name.
         models: Names of the models that it is given beside.
+        tables: Those of the sources that are joined as a whole.
 
     Raises:
         SpecError: TIDE-SPEC-018 if the file is not Python, TIDE-SPEC-019 if the function is missing or has
-            other parameters, TIDE-PLAN-… if it returns nothing or calls what no transform may call.
+            other parameters, TIDE-PLAN-… if it returns no DataFrame or calls what no transform may call.
     """
     functions = _functions(file, file.stat().st_mtime_ns)
     _check_signature(functions, function, (sources, models), {"file": file, "function": function})
-    _check_body(file, functions, function)
+    transform = functions[function]
+    if isinstance(transform, ast.FunctionDef):
+        rows = set(sources) or {_first_parameter(transform)}
+        found = find_wrong_call(transform, functions, rows - set(tables))
+        if found is not None:
+            raise wrong_call(found.method, {"file": f"{file}:{found.line}", "function": function})
+        _check_result(file, transform, rows)
 
 
 def check_sink_transform(file: Path, function: str, key: str) -> None:
@@ -45,10 +56,13 @@ def check_sink_transform(file: Path, function: str, key: str) -> None:
         key: Where the pipeline file names it.
 
     Raises:
-        SpecError: TIDE-SPEC-018, TIDE-SPEC-019.
+        SpecError: TIDE-SPEC-018, TIDE-SPEC-019; TIDE-PLAN-002 or -007 if it returns no DataFrame.
     """
     functions = _functions(file, file.stat().st_mtime_ns)
     _check_signature(functions, function, ((), ()), {"key": key, "file": file, "function": function})
+    transform = functions[function]
+    if isinstance(transform, ast.FunctionDef):
+        _check_result(file, transform, {_first_parameter(transform)})
 
 
 def _check_signature(
@@ -80,17 +94,18 @@ def _check_signature(
         )
 
 
-def _check_body(
-    file: Path, functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef], function: str
-) -> None:
-    transform = functions[function]
-    if not isinstance(transform, ast.FunctionDef):
-        return
-    found = find_wrong_call(transform, functions)
-    if found is not None:
-        raise wrong_call(found.method, {"file": f"{file}:{found.line}", "function": function})
+def _check_result(file: Path, transform: ast.FunctionDef, rows: set[str]) -> None:
     if never_returns(transform):
-        raise NOTHING_RETURNED.refusal({"file": f"{file}:{transform.lineno}", "function": function})
+        raise NOTHING_RETURNED.refusal({"file": f"{file}:{transform.lineno}", "function": transform.name})
+    found = find_wrong_result(transform, rows)
+    if found is not None:
+        facts = {"file": f"{file}:{found.line}", "function": transform.name, "returns": found.what}
+        raise OTHER_RETURNED.refusal(facts)
+
+
+def _first_parameter(function: ast.FunctionDef) -> str:
+    """The one that gets the rows: the signature was checked."""
+    return next(iter((*function.args.posonlyargs, *function.args.args))).arg
 
 
 def _functions(file: Path, modified: int) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:

@@ -73,6 +73,12 @@ UNUSED = Rule(
     "Spark would not read it, and the checkpoint would hold no place in it.",
     "take it out of the pipeline's `sources`, or use it",
 )
+OTHER_RETURNED = Rule(
+    "TIDE-PLAN-007",
+    "a `return` of a list, a tuple, a constant, groups without an aggregation or another value",
+    "The transform returns a value that is not a DataFrame.",
+    "return one DataFrame; join or union several, and let each sink choose its rows with `where`",
+)
 SORT = Rule(
     "TIDE-PLAN-010",
     "`orderBy`, `sort`; allowed after an aggregation into a table with `mode: replace`",

@@ -25,9 +25,6 @@ _LEAST: dict[Kind, timedelta] = {
     "real_time": timedelta(seconds=5),
 }
 
-# Of a pipeline that names none.
-DEFAULT_INTERVAL = timedelta(seconds=10)
-
 
 @dataclass(frozen=True)
 class Trigger:
@@ -40,7 +37,12 @@ class Trigger:
     """
 
     kind: Kind = "interval"
-    interval: timedelta = DEFAULT_INTERVAL
+    interval: timedelta = timedelta()
+
+
+# Without `trigger`, as in Spark: the next batch of a stream starts as soon as the last one has ended. An
+# incremental run reads what there is, in as many batches as its limits make.
+DEFAULT_TRIGGERS: Mapping[str, Trigger] = {"stream": Trigger(), "incremental": Trigger("available_now")}
 
 
 def parse_trigger(value: object) -> Trigger:

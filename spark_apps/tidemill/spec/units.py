@@ -73,9 +73,11 @@ def parse_duration_or_off(text: object) -> timedelta | Literal["off"]:
 def format_duration(duration: timedelta) -> str:
     """Write a duration in Spark's interval words, in the largest unit that stays whole."""
     milliseconds = round(duration / timedelta(milliseconds=1))
+    if not milliseconds:
+        return "0 seconds"
     for unit in ("week", "day", "hour", "minute", "second"):
         count, rest = divmod(milliseconds, _MILLISECONDS[unit])
-        if milliseconds and rest == 0:
+        if rest == 0:
             return f"{count} {unit}" + ("s" if count != 1 else "")
     return f"{milliseconds} milliseconds"
 

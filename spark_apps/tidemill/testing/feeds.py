@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from tidemill.errors import UsageError
-from tidemill.spec.ddl import column_types
+from tidemill.spec.ddl import parse_columns
 from tidemill.testing.broker import Broker, Record
 from tidemill.testing.input_columns import records_schema
 from tidemill.testing.record_encoder import RecordEncoder, refused
@@ -199,7 +199,7 @@ class FilesFeed:
             check_columns(rows, ["value"])
             return as_text(rows)
         if not self._source.discovers:
-            check_columns(rows, column_types(self._source.schema_, self._file))
+            check_columns(rows, [column.name for column in parse_columns(self._source.schema_)])
         if self._stream.spec.file_format == "json":
             return as_json(rows)
         self._frame(rows)
@@ -257,7 +257,3 @@ class FilesFeed:
         # Also where another run of the test has put some: Spark reads no name twice.
         number = sum(1 for other in self._folder.iterdir() if not other.name.startswith("."))
         file.rename(self._folder / f"{number}.{self._stream.spec.file_format}")
-
-    @property
-    def _file(self) -> Path:
-        return self._stream.environment.project.pipeline_file(self._stream.name)

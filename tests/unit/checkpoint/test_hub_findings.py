@@ -21,7 +21,13 @@ from tidemill.checkpoint.doctor.hub import (
 )
 from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.reading.state_folder import StateFolder
-from tidemill.checkpoint.retention.clock import SourceRetention, clock_findings
+from tidemill.checkpoint.retention.clock import (
+    ASSUMED_BROKER_RETENTION,
+    SourceRetention,
+    assumed_retention,
+    clock_findings,
+    shortest_of_brokers,
+)
 from tidemill.spec.project import Pipeline
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
@@ -123,6 +129,80 @@ def test_a_hub_is_measured_by_its_throughput_units(tmp_path: Path) -> None:
     assert found(many, read(100, 50))["TIDE-HUB-021"].facts["partitions"] == 2
     assert found(many, read(100, 50))["TIDE-HUB-022"].facts["events_per_trigger"] == 163_840
     assert found(reading(tmp_path, throughput_units=2, max_offsets_per_batch=80_000), read(100, 50)) == {}
+
+
+IOT_HUB = {"namespace": "plant", "hub": "readings", "auth": {"connection_string": "s"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "says"),
+    [
+        ("eventhubs", {"tier": "standard", "retention": "30 days"}, "tier standard keeps at most 1 week"),
+        ("eventhubs", {"tier": "premium", "retention": "91 days"}, "tier premium keeps at most 90 days"),
+        ("eventhubs", {"retention": "8 days"}, "counts as Standard.*declare `tier`"),
+        ("eventhubs", {"tier": "standard", "retention": "59 minutes"}, "at least 1 hour"),
+        ("iothub", {"retention": "8 days"}, "built-in endpoint of an IoT hub keeps at most 7 days"),
+        ("iothub", {"retention": "12 hours"}, "at least 1 day"),
+        ("iothub", {"tier": "standard", "retention": "30 days"}, "tier standard keeps at most 1 week"),
+        (
+            "iothub",
+            {"namespace": "iothub-ns-plant-1-a", "tier": "premium"},
+            "the built-in endpoint .* has none",
+        ),
+    ],
+)
+def test_a_retention_that_the_service_does_not_offer_is_refused(
+    tmp_path: Path, kind: str, keys: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(ValidationError, match=says):
+        declared(tmp_path, source={kind: {**IOT_HUB, **keys}})
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "days"),
+    [
+        ("eventhubs", {}, None),
+        ("eventhubs", {"retention": "7 days"}, 7),
+        ("eventhubs", {"tier": "premium", "retention": "30 days"}, 30),
+        ("eventhubs", {"tier": "dedicated"}, 90),
+        ("iothub", {}, 7),
+        ("iothub", {"retention": "1 day"}, 1),
+        ("iothub", {"tier": "premium", "retention": "30 days"}, 30),
+    ],
+)
+def test_the_clock_counts_what_is_declared_and_the_service_keeps(
+    tmp_path: Path, kind: str, keys: dict[str, Any], days: int | None
+) -> None:
+    spec = declared(tmp_path, source={kind: {**IOT_HUB, **keys}}).spec
+    hub = spec.source.event_hub
+    assert hub is not None
+    assert hub.kept == (None if days is None else timedelta(days=days))
+    assert assumed_retention(spec).keeps == (hub.kept or ASSUMED_BROKER_RETENTION)
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "answer", "counts"),
+    [
+        ("eventhubs", {"tier": "standard"}, 30, 7),
+        ("eventhubs", {"tier": "standard"}, 1, 1),
+        ("eventhubs", {"tier": "standard"}, None, None),
+        ("eventhubs", {"tier": "premium"}, 30, 30),
+        ("eventhubs", {}, 30, 30),
+        ("iothub", {}, 30, 7),
+    ],
+)
+def test_an_answer_counts_as_far_as_the_service_can_keep_it(
+    tmp_path: Path, kind: str, keys: dict[str, Any], answer: int | None, counts: int | None
+) -> None:
+    def days(number: int | None) -> timedelta | None:
+        return None if number is None else timedelta(days=number)
+
+    pipeline = declared(tmp_path, source={kind: {**IOT_HUB, **keys}})
+    found = shortest_of_brokers(
+        pipeline, lambda _: SourceRetention("retention.ms", days(answer), certain=True)
+    )
+    assert found is not None
+    assert found.keeps == days(counts)
 
 
 def test_the_basic_tier_is_refused_with_the_reason(tmp_path: Path) -> None:

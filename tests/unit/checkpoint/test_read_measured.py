@@ -41,7 +41,7 @@ def measured(clinic: Clinic, checkpoint: Path, commits: range) -> Measured:
 
 
 def test_the_doctor_advises_by_what_the_driver_has_reported(clinic: Clinic) -> None:
-    clinic.healthy()
+    clinic.healthy(more="run: {trigger: 10 seconds}\n")
     assert LATE not in clinic.ids()
     clinic.measured(milliseconds=30_000)
     finding = clinic.finding(LATE)
@@ -112,7 +112,7 @@ def test_a_report_or_offsets_that_cannot_be_read_give_no_advice(clinic: Clinic) 
 
 
 def test_advice_for_one_pipeline_is_refused_by_nothing(clinic: Clinic) -> None:
-    clinic.healthy()
+    clinic.healthy(more="run: {trigger: 10 seconds}\n")
     clinic.measured(milliseconds=30_000)
     environment = clinic.project.load()
     assert [found.finding_id for found in advice_for(clinic.store, environment, "orders").findings] == [LATE]

@@ -13,7 +13,7 @@ from tests.support.clinic import Clinic
 from tests.support.command_line import CommandLine
 from tests.support.conf_project import ConfProject
 from tests.support.grown_state import write_grown_state
-from tests.support.small_project import SmallProject, small_project
+from tests.support.small_project import STREAM, SmallProject, small_project
 from tests.support.stream_requests import request
 from tidemill.checkpoint.desired import Desired, write_desired
 from tidemill.checkpoint.status import read_status, write_status
@@ -84,7 +84,7 @@ def test_why_it_is_slow_is_told_with_the_line_of_conf_to_change(
     tidemill: CommandLine, project: ConfProject
 ) -> None:
     clinic = Clinic(project)
-    clinic.healthy()
+    clinic.healthy(more="run: {trigger: 10 seconds}\n")
     clinic.measured(milliseconds=30_000, sinks={"bronze/orders": 200, "kafka:alerts": 27_000})
     assert tidemill("explain", "orders") == 0
     assert "  A typical batch takes 30 seconds for 500 rows.\n" in tidemill.out
@@ -117,7 +117,7 @@ def test_too_few_batches_tell_nothing(tidemill: CommandLine, project: ConfProjec
 
 
 def test_a_running_driver_is_told_with_what_it_waits_for(explained: SmallProject) -> None:
-    explained.declare("orders")
+    explained.declare("orders", STREAM + "run: {trigger: 10 seconds}\n")
     plane = explained.plane()
     assert carry_out(plane, request("start"), 30, lambda _: None).state == "done"
     told = explain(explained)

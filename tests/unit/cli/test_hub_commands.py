@@ -48,4 +48,25 @@ def test_status_plan_and_doctor_show_what_the_hub_says(
 
     assert tidemill("status", "readings", "--broker") == 0
     assert "TIDE-HUB-010" in tidemill.out
+    (silent,) = tidemill.json("plan", "readings", "--broker")["hubs"]
+    assert [finding["id"] for finding in silent["findings"]] == ["TIDE-HUB-010"]
+    assert silent["partitions_needed"].startswith("at least 3, ")
     assert tidemill("status", "--broker") == 2
+
+
+@pytest.mark.parametrize(
+    ("keys", "needs", "findings"),
+    [
+        ("throughput_units: 3", "at least 3, because one partition takes at most one unit", []),
+        ("throughput_units: 1, max_offsets_per_batch: 50000", "at least 1, ", ["TIDE-HUB-022"]),
+        ("max_offsets_per_batch: 50000", "at least one for each throughput unit, ", []),
+    ],
+)
+def test_a_plan_advises_on_partitions_and_batches_without_asking_the_hub(
+    tidemill: CommandLine, project: ConfProject, keys: str, needs: str, findings: list[str]
+) -> None:
+    project.write("conf/pipelines/readings.yaml", READINGS.replace("throughput_units: 3", keys))
+    (hub,) = tidemill.json("plan", "readings")["hubs"]
+    assert hub["partitions_needed"].startswith(needs)
+    assert (hub["keeps"], [finding["id"] for finding in hub["findings"]]) == ("1 week", findings)
+    assert tidemill.json("plan", "orders")["hubs"] == []

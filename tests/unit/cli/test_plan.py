@@ -40,6 +40,20 @@ def test_the_plan_says_what_would_run(tidemill: CommandLine, project: ConfProjec
     assert plan["session_conf"] == session_conf(project.resolve())
 
 
+@pytest.mark.parametrize(
+    ("run", "trigger"), [("run: {}\n", "0 seconds"), ("run: {mode: incremental}\n", "available_now")]
+)
+def test_the_plan_shows_the_trigger_that_counts_where_none_is_declared(
+    tidemill: CommandLine, project: ConfProject, run: str, trigger: str
+) -> None:
+    project.write(
+        "conf/pipelines/copy.yaml",
+        "description: d\nowner: o\nsource: {kafka: {topic: orders}}\nsinks: [{kafka: {topic: copies}}]\n"
+        + run,
+    )
+    assert tidemill.json("plan", "copy")["run"]["trigger"] == trigger
+
+
 def test_the_plan_names_the_table_of_late_rows(tidemill: CommandLine, project: ConfProject) -> None:
     project.replace("10 minutes}", "10 minutes, late: table}")
     plan = tidemill.json("plan", "orders")

@@ -206,7 +206,9 @@ def test_the_broker_s_own_time_may_be_the_event_time(tidemill: CommandLine, proj
         ("column: at", "column: device", "TIDE-SPEC-026"),
         ("column: at", "column: when", "TIDE-SPEC-026"),
         ("[device]", "[devise]", "TIDE-SPEC-026"),
-        ("device string", "device", "TIDE-SPEC-031"),
+        ("device string", "device", "TIDE-SPEC-003"),
+        ("device string", "device strin", "TIDE-SPEC-003"),
+        ("device string", "device map<int, string>", "TIDE-SPEC-031"),
     ],
 )
 def test_columns_of_files_are_those_of_their_ddl(
@@ -214,8 +216,10 @@ def test_columns_of_files_are_those_of_their_ddl(
 ) -> None:
     project.write("conf/pipelines/readings.yaml", FILES_PIPELINE)
     assert tidemill("validate") == 0, tidemill.err
-    project.write("conf/pipelines/readings.yaml", FILES_PIPELINE.replace(old, new))
+    file = project.write("conf/pipelines/readings.yaml", FILES_PIPELINE.replace(old, new))
     assert findings(tidemill) == {"readings": error_id}
+    assert tidemill("validate") == 2
+    assert f"file={file}" in tidemill.err
 
 
 def test_a_transform_may_make_the_columns_that_sinks_name(

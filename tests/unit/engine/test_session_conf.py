@@ -53,6 +53,21 @@ def test_settings_that_results_or_times_depend_on(conf: dict[str, str], name: st
     assert conf[name] == value
 
 
+@pytest.mark.parametrize(
+    ("source", "delay"),
+    [
+        ({"kafka": {"topic": "orders"}}, None),
+        ({"delta": {"table": "bronze/clicks"}}, "1s"),
+        ({"files": {"path": "landing", "format": "text"}}, "1s"),
+    ],
+)
+def test_a_source_that_is_listed_is_not_looked_at_a_hundred_times_a_second(
+    tmp_path: Path, source: dict[str, Any], delay: str | None
+) -> None:
+    conf = session_conf(declared(tmp_path, source=source))
+    assert conf.get("spark.sql.streaming.pollingDelay") == delay
+
+
 def test_the_store_in_memory_comes_with_the_only_format_that_it_knows(tmp_path: Path) -> None:
     conf = session_conf(declared(tmp_path, run={"state_store": "memory"}))
     store = "spark.sql.streaming.stateStore"

@@ -14,7 +14,7 @@ from tidemill.spec.files_source import FilesSource
 
 def test_each_type_of_json_can_be_hinted_at() -> None:
     columns = hinted_columns(
-        "a string, b BIGINT, c: double, d boolean, e timestamp, f date, g decimal(10, 2), "
+        "a string, b BIGINT, c: double, d boolean, e timestamp, f date, g dec(10, 2) COMMENT 'x', "
         "h array<long>, i struct<Site: string, parts array<struct<n: double>>>, j map<string, double>"
     )
     assert load_payload_schema(columns, "test").arrow_schema == pa.schema(
@@ -40,14 +40,14 @@ def test_each_type_of_json_can_be_hinted_at() -> None:
     ("ddl", "says"),
     [
         ("a int", "use long"),
-        ("a binary", "'binary' is not one of JSON"),
-        ("a", "`name type`"),
-        ("a long, A long", "stands twice"),
+        ("a varchar(10)", "use string"),
+        ("a binary", "no type binary"),
+        ("a long NOT NULL", "any file may lack it"),
         ("`a.b` long", "a dot, bracket or backtick"),
-        ("_rescued_data string", "a meaning of its own"),
+        ("_rescued_data string", "is reserved"),
         ("a map<long, long>", "its keys are strings"),
-        ("a struct<b: map<string, long>>", "a map stands at the top"),
-        ("a array<long", "brackets do not match"),
+        ("a struct<b: map<string, long>>", "a map is a column by itself"),
+        ("a array<longg>", "did you mean long"),
     ],
 )
 def test_hints_that_cannot_be_used_say_why(ddl: str, says: str) -> None:

@@ -127,8 +127,8 @@ def test_every_problem_of_a_file_is_told_at_once(project: ConfProject) -> None:
             "sinks[0]",
             "exactly one of delta, kafka, files, postgres",
         ),
-        ("bronze/orders", "orders", "sinks[0].delta.table", "pattern"),
-        ("bronze/orders", "bronze/../orders", "sinks[0].delta.table", "pattern"),
+        ("bronze/orders", "orders", "sinks[0].delta.table", "a table is <zone>/<name>"),
+        ("bronze/orders", "bronze/../orders", "sinks[0].delta.table", "a table is <zone>/<name>"),
         (
             "bronze/orders}",
             "bronze/orders, mode: upsert}",

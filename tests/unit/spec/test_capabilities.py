@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from itertools import product
 from pathlib import Path
 from typing import Any, get_args
@@ -273,5 +274,19 @@ def test_a_trigger_reads_as_it_is_written(tmp_path: Path) -> None:
     for kind, written in TRIGGER.items():
         asked = {"mode": TRIGGERS[kind].run, "trigger": written}
         run = declared(tmp_path, run=asked, sinks=[{"console": {}}]).spec.run
-        assert (run.trigger_.kind, run.model_dump(mode="json", by_alias=True)["trigger"]) == (kind, written)
-    assert declared(tmp_path).spec.run.trigger_ == Trigger()
+        assert (run.own_trigger.kind, run.model_dump(mode="json", by_alias=True)["trigger"]) == (
+            kind,
+            written,
+        )
+
+
+def test_a_missing_trigger_means_as_fast_as_possible_or_available_now(tmp_path: Path) -> None:
+    stream = declared(tmp_path).spec.run
+    assert (stream.own_trigger, stream.trigger) == (Trigger("interval", timedelta()), timedelta())
+    incremental = declared(tmp_path, run={"mode": "incremental"}).spec.run
+    assert incremental.own_trigger.kind == "available_now"
+    assert [stream.trigger_of(mode) for mode in ("stream", "incremental", "backfill")] == [
+        "interval",
+        "available_now",
+        "available_now",
+    ]

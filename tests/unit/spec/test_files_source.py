@@ -19,6 +19,18 @@ KAFKA = "kafka:\n    topic: orders\npayload:\n  json: {schema: order.json}\n"
             for kind in ("avro", "csv", "json", "orc", "parquet")
         ),
         ("format: xml", "source.files.format", "avro"),
+        (
+            "format: json, schema: order_id long customer strin",
+            "source.files.schema",
+            "orders.yaml:5  source.files.schema: after 'order_id long', expected `,`",
+        ),
+        ("format: json, schema: a strin", "source.files.schema", "did you mean string?"),
+        ("format: orc, schema: 'a decimal(50,2)'", "source.files.schema", "1 to 38 digits"),
+        (
+            "format: csv, schema_evolution: rescue, schema_hints: a timestmp",
+            "source.files.schema_hints",
+            "did you mean timestamp?",
+        ),
         ("format: text, max_bytes_per_batch: 0", "source.files.max_bytes_per_batch", "greater than 0"),
         (
             "format: text, max_bytes_per_batch: 1g, max_files_per_batch: 1",

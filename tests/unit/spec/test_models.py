@@ -34,6 +34,7 @@ def test_a_registered_model_is_named_as_mlflow_names_it(project: ConfProject, na
         ("path: models/fraud", "needs `digest`"),
         (f"{BY_PATH}, {BY_NAME}", "found both"),
         ("result_type: double", "found none"),
+        (f"{BY_NAME}, result_type: doubel", "did you mean double?"),
         ("uri: fraud@champion", "models:/"),
         ("uri: models:/fraud", "models:/"),
         ("uri: s3://bucket/fraud", "models:/"),

@@ -133,6 +133,16 @@ def test_an_action_on_any_source_is_refused(joined: ConfProject, parameters: str
     assert str(error.facts["file"]).endswith("orders.py:2")
 
 
+@pytest.mark.parametrize("parameters", ["customers, orders", "*, customers, orders"])
+def test_a_stream_is_not_counted_while_a_joined_table_may_be(joined: ConfProject, parameters: str) -> None:
+    code = f"def transform({parameters}):\n    size = NAME.where('known').count()\n    return orders\n"
+    joined.write("spark_apps/transforms/orders.py", code.replace("NAME", "orders"))
+    error = joined.refusal()
+    assert (error.error_id, error.facts["call"]) == ("TIDE-PLAN-001", "count")
+    joined.write("spark_apps/transforms/orders.py", code.replace("NAME", "customers"))
+    assert joined.resolve().spec.transform == "orders:transform"
+
+
 HUB = "eventhubs: {namespace: plant-north, hub: readings, auth: {connection_string: hub}}"
 
 

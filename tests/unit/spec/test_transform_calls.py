@@ -39,6 +39,23 @@ WRONG = [
     ("names = json.load(open('names.json'))\nreturn orders", "004", 1, "constants"),
     ("orders.where('paid')", "002", 0, "return"),
     ("if True:\n    return\nreturn None", "002", 0, "return"),
+    ("rows = orders.count()\nreturn orders", "001", 1, "tidemill ledger"),
+    ("return orders.where('paid').select('id').count()", "001", 1, "in groups"),
+    (
+        "paid = orders.where('paid')\nif paid.isEmpty():\n    return orders\nreturn paid",
+        "001",
+        2,
+        "in groups",
+    ),
+    ("return orders.groupBy('id').count().first()", "001", 1, "join"),
+    ("orders = orders.where('paid')\nprint(orders.take(1))\nreturn orders", "001", 2, "join"),
+    ("return orders.toJSON()", "001", 1, "mapInArrow"),
+    ("return [orders, orders.where('paid')]", "007", 1, "one DataFrame"),
+    ("paid = orders.where('paid')\nreturn orders, paid", "007", 2, "one DataFrame"),
+    ("parts = {'paid': orders.where('paid')}\nreturn parts", "007", 2, "one DataFrame"),
+    ("return (orders.where(f'id = {n}') for n in range(2))", "007", 1, "one DataFrame"),
+    ("if True:\n    return orders\nreturn 5", "007", 3, "one DataFrame"),
+    ("groups = orders.groupBy('id')\nreturn groups", "007", 2, "one DataFrame"),
 ]
 
 
@@ -67,6 +84,16 @@ def test_functions_of_the_file_that_get_the_rows_are_looked_at_too(project: Conf
     "body",
     [
         "return orders.groupBy('id').count()",
+        "groups = orders.groupBy('id')\nreturn groups.count()",
+        "groups = orders.where('paid').rollup('id').pivot('kind')\nreturn groups.count().where('paid')",
+        # It may be a group, or anything.
+        "orders = orders.groupBy('id')\nreturn orders.count()",
+        "return orders.select(F.first('id'), orders.head)",
+        "names = helper(orders)\nnames.count()\nreturn orders",
+        "n = [1].count(1)\nreturn orders",
+        "return orders if True else []",
+        "result = []\nresult = orders\nreturn result",
+        "result = orders\nfor result in [orders]:\n    pass\nreturn result",
         "picture = canvas()\npicture.show()\nreturn orders",
         "orders.sparkSession.range(3).collect()\nreturn orders",
         "names = orders.columns.show\nreturn orders",
@@ -97,6 +124,35 @@ def test_a_function_of_the_file_that_gets_no_rows_may_do_anything(project: ConfP
         "def transform(orders):\n    drawn(1)\n    open('a')\n    again(orders)\n    return orders\n"
     )
     with_text(project, text).resolve()
+
+
+def test_a_count_is_found_in_a_function_of_the_file_that_gets_the_stream(project: ConfProject) -> None:
+    text = (
+        "def checked(frame):\n    assert frame.count()\n    return frame\n\n"
+        "def transform(orders):\n    return checked(orders.where('paid'))\n"
+    )
+    error = with_text(project, text).refusal()
+    assert (error.error_id, str(error.facts["file"]).rpartition(":")[2]) == ("TIDE-PLAN-001", "5")
+    with_text(project, text.replace("orders.where('paid')", "orders.groupBy('id')")).resolve()
+
+
+@pytest.mark.parametrize(
+    ("body", "error_id"),
+    [
+        ("return [rows]", "TIDE-PLAN-007"),
+        ("rows.count()", "TIDE-PLAN-002"),
+        ("rows.count()\n    return rows", ""),
+    ],
+)
+def test_the_transform_of_a_sink_returns_a_dataframe_too(
+    project: ConfProject, body: str, error_id: str
+) -> None:
+    project.replace("{table: bronze/orders}", "{table: bronze/orders, transform: 'orders:shaped'}")
+    project.write("spark_apps/transforms/orders.py", f"def shaped(rows):\n    {body}\n")
+    if error_id:
+        assert project.refusal().error_id == error_id
+    else:
+        project.resolve()
 
 
 def test_a_decorated_function_may_return_by_its_decorator(project: ConfProject) -> None:

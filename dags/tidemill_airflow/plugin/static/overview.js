@@ -25,7 +25,7 @@ const COLUMNS = [
 const LOSS_COLOURS = { warn: "warn", urgent: "bad", lost: "bad" };
 
 function cellsOf(row) {
-  const trigger = row.trigger_seconds === null ? "" : ` / ${span(row.trigger_seconds)}`;
+  const trigger = row.trigger_seconds ? ` / ${span(row.trigger_seconds)}` : "";
   const batch = row.batch_milliseconds === null ? "" : span(row.batch_milliseconds / 1000) + trigger;
   const fixes = row.holds.map((hold) => el("div", {}, "To fix: ", el("a", { href: `#/pipelines/${row.name}` }, el("code", {}, fixOf(row, hold)))));
   return [

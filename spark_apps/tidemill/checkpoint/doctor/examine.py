@@ -30,8 +30,8 @@ from tidemill.checkpoint.gate import examine as gate_findings
 from tidemill.checkpoint.gate import gather_facts
 from tidemill.checkpoint.reading.state_folder import StateFolder, read_state_folder
 from tidemill.checkpoint.retention.clock import (
-    ASSUMED_BROKER,
     SourceRetention,
+    assumed_retention,
     clock_findings,
     of_table,
     shortest,
@@ -189,7 +189,8 @@ def _source_retention(pipeline: Pipeline, broker: SourceRetention | None) -> Sou
     """How long the source keeps what was not read; None for sources that keep everything."""
     if pipeline.spec.source.is_kafka:
         hub = pipeline.spec.source.event_hub
-        return replace(broker or ASSUMED_BROKER, covered=hub is not None and hub.capture is not None)
+        found = broker or assumed_retention(pipeline.spec)
+        return replace(found, covered=hub is not None and hub.capture is not None)
     if pipeline.spec.source.delta is not None:
         table = read_table_retention(pipeline.layout.table(pipeline.spec.source.delta.table))
         return None if table is None else of_table(table)

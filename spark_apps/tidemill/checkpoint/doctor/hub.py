@@ -112,6 +112,23 @@ def hub_findings(pipeline: Pipeline, facts: HubFacts, read: ReadSoFar, now: date
     ]
 
 
+def declared_findings(pipeline: Pipeline) -> list[Finding]:
+    """What of that can be known of the one stream without its hub."""
+    source = pipeline.spec.source.event_hub
+    return [] if source is None else list(_beyond_units(pipeline, source))
+
+
+def partitions_advice(source: EventHubsSource) -> str:
+    """The number of partitions that the throughput units need."""
+    units = source.throughput_units
+    number = "at least one for each throughput unit" if units is None else f"at least {units}"
+    declare = "; declare `throughput_units` for the number" if units is None else ""
+    return (
+        f"{number}, because one partition takes at most one unit: 1 MB or 1,000 events a second in, 2 MB or "
+        f"{EVENTS_PER_SECOND_AND_UNIT:,} events out{declare}"
+    )
+
+
 def loss_clock(source: EventHubsSource, facts: HubFacts, read: ReadSoFar, now: datetime) -> LossClock:
     """Events that came after the newest batch are at most as old as that.
 

@@ -15,8 +15,8 @@ from tidemill.storage.store import Store
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-# Small files that are worth a word: more than the daily maintenance leaves of a stream with the default
-# trigger of 10 seconds, which makes 8,640 a day where a batch is one file.
+# Small files that are worth a word: more than the daily maintenance leaves of a stream with a trigger of 10
+# seconds, which makes 8,640 a day where a batch is one file.
 MANY_SMALL_FILES = 10_000
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -12,11 +12,13 @@ from tidemill.checkpoint.reading.state_folder import StateFolder
 from tidemill.checkpoint.retention.rule import Retention
 from tidemill.checkpoint.retention.table_properties import TableRetention
 from tidemill.checkpoint.status import Status
+from tidemill.spec.eventhubs_source import EventHubsSource
+from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.project import Pipeline
 from tidemill.spec.units import format_duration
 
 # Kafka's own default (log.retention.hours=168), and the most that Event Hubs Standard can keep. Counts as
-# long as nobody asked the broker.
+# long as nobody asked the broker, and where a hub's declaration does not say how long it keeps events.
 ASSUMED_BROKER_RETENTION = timedelta(days=7)
 
 # Parts of a source's retention after which a person should know, and must act: with 7 days, some 42 hours are
@@ -44,7 +46,12 @@ class SourceRetention:
     covered: bool = False
 
 
-ASSUMED_BROKER = SourceRetention("Kafka's default; --broker asks the broker", ASSUMED_BROKER_RETENTION, False)
+def assumed_retention(spec: PipelineSpec) -> SourceRetention:
+    """What the broker or hub of the one stream keeps, as long as it was not asked."""
+    hub = spec.source.event_hub
+    if hub is not None and hub.kept is not None:
+        return SourceRetention(f"declared for hub {hub.hub}; --broker asks it", hub.kept, False)
+    return SourceRetention("Kafka's default; --broker asks the broker", ASSUMED_BROKER_RETENTION, False)
 
 
 def shortest(found: Iterable[SourceRetention]) -> SourceRetention | None:
@@ -117,9 +124,20 @@ def shortest_of_brokers(
 
     For ever only if each broker says so: one that is silent may keep less.
     """
-    told = [ask(stream) for stream in pipeline.streams.values() if stream.spec.source.is_kafka]
+    told = [
+        _possible(ask(stream), stream.spec.source.event_hub)
+        for stream in pipeline.streams.values()
+        if stream.spec.source.is_kafka
+    ]
     found = shortest(each for each in told if each is not None)
     return None if found is not None and found.keeps is None and None in told else found
+
+
+def _possible(answer: SourceRetention | None, hub: EventHubsSource | None) -> SourceRetention | None:
+    """The answer, but no longer than the service of a hub keeps events; compacted ones it keeps for ever."""
+    if answer is None or answer.keeps is None or hub is None or hub.kept is None:
+        return answer
+    return replace(answer, keeps=min(answer.keeps, hub.longest_kept))
 
 
 def time_to_data_loss(status: Status, now: datetime) -> float | None:

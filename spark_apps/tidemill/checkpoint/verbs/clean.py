@@ -61,8 +61,11 @@ class CleanFacts:
 
 
 def window_of(kept: Retention) -> timedelta:
-    """How far back a rewind goes: as far as `tidemill plan` says, and as was asked for where that is kept."""
-    return max(kept.asked, kept.rewindable) if kept.reaches else kept.rewindable
+    """Return how far back a rewind may go: as was asked for, or further.
+
+    Also where `tidemill plan` promises less: batches that come less often than assumed reach that far.
+    """
+    return max(kept.asked, kept.rewindable)
 
 
 def age_of(pipeline: Pipeline, files: FilesSource) -> timedelta:

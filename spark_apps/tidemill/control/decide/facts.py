@@ -67,7 +67,7 @@ class Facts:
     holds: tuple[Hold, ...] = ()
     newest_receipt: Receipt | None = None
     newest_status: Status | None = None
-    trigger: timedelta = timedelta(seconds=10)
+    trigger: timedelta = timedelta()
     progress_within: timedelta = timedelta(minutes=10)
 
     @property
