@@ -6,6 +6,8 @@ TidemillError               exit  what the caller does differently
 ├── DataError                 65  looks at the data or the transform
 ├── GateRefusedError          66  follows the runbook; nothing was started, read or written
 ├── UnavailableError          69  waits and tries again: source, sink or storage is unavailable
+│   └── AbsentError           69  the same, but ends at once where a person waits: nobody has made it yet
+├── CrashError                70  looks at memory and native code; restarts are within a budget
 ├── InternalError             70  reports a bug
 └── FencedError               75  does nothing: a newer driver runs, or another generation is live
 
@@ -77,7 +79,7 @@ class UsageError(TidemillError):
 
 
 class SpecError(TidemillError):
-    """A pipeline, environment, schema or transform file is wrong; no data was looked at."""
+    """A conf file, a schema, a transform or the installation is wrong; no data was looked at."""
 
     exit_code = 64
 
@@ -98,6 +100,16 @@ class UnavailableError(TidemillError):
     """A source, sink or storage does not answer; trying again later can help."""
 
     exit_code = 69
+
+
+class AbsentError(UnavailableError):
+    """A source does not exist: its name is wrong, or it is made later."""
+
+
+class CrashError(TidemillError):
+    """A process of the driver ended by itself: out of memory, or in native code."""
+
+    exit_code = 70
 
 
 class InternalError(TidemillError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tidemill.errors import UnavailableError
+from tidemill.errors import SpecError
 
 JARS_VARIABLE = "TIDEMILL_JARS"
 
@@ -21,7 +21,7 @@ def spark_jars() -> list[Path]:
     """Jars that a driver and its executors need beside pyspark's own, sorted by name.
 
     Raises:
-        UnavailableError: TIDE-JARS-001, if there are none.
+        SpecError: TIDE-JARS-001, if there are none.
     """
     return _jars("spark")
 
@@ -30,7 +30,7 @@ def s3_jars() -> list[Path]:
     """Jars that they need, too, where the storage root is on S3, sorted by name.
 
     Raises:
-        UnavailableError: TIDE-JARS-001, if there are none.
+        SpecError: TIDE-JARS-001, if there are none.
     """
     return _jars("s3a")
 
@@ -39,7 +39,7 @@ def broker_jars() -> list[Path]:
     """The class path of the local Kafka broker, sorted by name.
 
     Raises:
-        UnavailableError: TIDE-JARS-001, if there are none.
+        SpecError: TIDE-JARS-001, if there are none.
     """
     return _jars("broker")
 
@@ -54,7 +54,7 @@ def _jars(purpose: str) -> list[Path]:
     folder = jars_folder(purpose)
     jars = sorted(folder.glob("*.jar"))
     if not jars:
-        raise UnavailableError(
+        raise SpecError(
             "TIDE-JARS-001",
             f"There are no jars for {purpose}.",
             facts={"looked_in": folder, JARS_VARIABLE: os.environ.get(JARS_VARIABLE) or "not set"},

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tidemill.errors import UnavailableError
+from tidemill.errors import SpecError
 from tidemill.jars import JARS_VARIABLE, broker_jars, spark_jars
 
 
@@ -26,7 +26,7 @@ def test_the_checkout_has_the_jars_that_set_up_resolved(monkeypatch: pytest.Monk
 
 def test_missing_jars_say_where_they_were_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(JARS_VARIABLE, str(tmp_path))
-    with pytest.raises(UnavailableError) as refused:
+    with pytest.raises(SpecError) as refused:
         broker_jars()
     assert refused.value.error_id == "TIDE-JARS-001"
     assert refused.value.facts["looked_in"] == tmp_path / "broker"

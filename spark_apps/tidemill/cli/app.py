@@ -102,7 +102,10 @@ def global_options(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line; returns 0 done, 1 refused or failed, 2 wrong usage or wrong file."""
+    """Run one command line; returns 0 done, 1 refused or failed, 2 wrong usage or wrong file.
+
+    `run` and `backfill apply` return the exit code of the driver that they waited for.
+    """
     invocation = Invocation()
     try:
         _command()(arguments, prog_name="tidemill", obj=invocation)

@@ -285,7 +285,7 @@ def _carry_out(  # noqa: PLR0913  # what was asked for on three command lines
     from tidemill.backfill.plan import load_plan
     from tidemill.backfill.progress import forget_progress
     from tidemill.cli.backfill_bar import chunks_shown
-    from tidemill.cli.foreground import log_shown, run_in_foreground
+    from tidemill.cli.foreground import run_in_foreground
     from tidemill.control.ask.bounded_run import backfill_run
     from tidemill.control.backfill_consent import allow_backfill
     from tidemill.control.procedures.run import Asking
@@ -297,10 +297,10 @@ def _carry_out(  # noqa: PLR0913  # what was asked for on three command lines
     allow_backfill(plane, asking, name, digest, datetime.now(UTC))
     if anew and plane.running(name, "backfill") is None:
         forget_progress(plane.store, plane.layout, name, digest)
-    shown = log_shown if shows_log else chunks_shown(plane, plan)
-    if not run_in_foreground(plane, backfill_run(name, digest), shown):
+    shown = None if shows_log else chunks_shown(plane, plan)
+    if exit_code := run_in_foreground(plane, backfill_run(name, digest), shown):
         say(f"To go on with what is left: tidemill backfill apply {name} --plan {digest}")
-        raise typer.Exit(1)
+        raise typer.Exit(exit_code)
     tell_staged(plane, plan)
 
 

@@ -14,7 +14,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tidemill.cli.driver_lines import DriverLines
 from tidemill.cli.output import say
+from tidemill.errors import InternalError, TidemillError
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -31,10 +33,11 @@ Shown = Callable[["StartedDriver"], AbstractContextManager[Callable[[], None]]]
 FOLLOW_SECONDS = 0.2
 
 
-def run_in_foreground(plane: ControlPlane, run: DriverRun, shown: Shown | None = None) -> bool:
-    """Run a driver to its end; whether it did all of its work, a stream until it was drained.
+def run_in_foreground(plane: ControlPlane, run: DriverRun, shown: Shown | None = None) -> int:
+    """Run a driver to its end; return its exit code: 0 if it did all of its work, a stream until a drain.
 
-    A backfill that carries out the same plan already is waited for instead. Without `shown` it is the log.
+    A backfill that carries out the same plan already is waited for instead. Without `shown`, a terminal shows
+    a line for each batch, and a pipe or file gets the driver's whole log.
 
     Raises:
         SpecError: If the declaration is wrong; nothing was started.
@@ -43,18 +46,43 @@ def run_in_foreground(plane: ControlPlane, run: DriverRun, shown: Shown | None =
     from tidemill.control.ask.bounded_run import same_work, start_bounded
 
     driver = start_bounded(plane, run, same_work(plane, run))
-    ending = follow(plane, driver, shown or log_shown)
+    ending = follow(plane, driver, shown or (batches_shown if sys.stderr.isatty() else log_shown))
     if ending is None:
         say("another run has taken the slot; see the log")
-        return False
+        return 1
     _tell_tables(plane, driver)
     if ending.is_finished:
         say("finished")
     elif ending.stopped_early:
         say(f"{ending.cause}; run it again for the rest")
     else:
-        say(f"failed: {ending.cause}; log {driver.log}")
-    return ending.is_finished
+        sys.stderr.write(f"{failure_text(ending)}\nlog {driver.log}\n")
+    return exit_code_of(ending)
+
+
+def failure_text(ending: Ending) -> str:
+    """Return problem, facts, fix and runbook of an end; only its cause, if the driver left no error."""
+    error = ending.error
+    if error is None:
+        return f"failed: {ending.cause}"
+    told = TidemillError(
+        error["id"],
+        error["problem"],
+        facts=error.get("facts"),
+        fix=error.get("fix", ""),
+        runbook=error.get("runbook", ""),
+    )
+    return f"failed: exit {ending.exit_code}\n{told}"
+
+
+def exit_code_of(ending: Ending) -> int:
+    """Return the command's exit code: the driver's, or 1 for work that was stopped before its end."""
+    if ending.is_finished:
+        return 0
+    if ending.result == "killed":
+        # Started again like an internal error.
+        return InternalError.exit_code
+    return ending.exit_code or 1
 
 
 def follow(plane: ControlPlane, driver: StartedDriver, shown: Shown) -> Ending | None:
@@ -97,6 +125,23 @@ def log_shown(driver: StartedDriver) -> Iterator[Callable[[], None]]:
     """The driver's log, as it grows."""
     with _log_of(driver) as log:
         yield lambda: _copy(log)
+
+
+@contextmanager
+def batches_shown(driver: StartedDriver) -> Iterator[Callable[[], None]]:
+    """A line for each batch, wait and warning; the rest is in the log."""
+    lines, rest = DriverLines(), b""
+    with _log_of(driver) as log:
+
+        def look() -> None:
+            nonlocal rest
+            *whole, rest = (rest + log.read()).split(b"\n")
+            for line in whole:
+                if (shown := lines.shown(line.decode("utf-8", "replace"))) is not None:
+                    sys.stderr.write(f"{shown}\n")
+            sys.stderr.flush()
+
+        yield look
 
 
 @contextmanager

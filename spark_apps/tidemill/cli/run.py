@@ -48,6 +48,9 @@ def run(  # noqa: PLR0913  # the options of a command line
 ) -> None:
     """Run a pipeline here, in the foreground; or a chain of incremental ones, each once.
 
+    It ends with the driver's exit code: 64 to 66 until an operator acts, 69 where trying again can help, 70
+    after a crash; or with 1, if it was stopped before its end.
+
     Of a chain, what depends on a pipeline that failed is not run, other branches go on, and streams are left
     alone.
     """
@@ -73,8 +76,9 @@ def run(  # noqa: PLR0913  # the options of a command line
             "--from, --to, --from-offsets, --to-offsets and --apply are for --mode backfill"
         )
     run_id = new_run_id(chosen, datetime.now(UTC))
-    if not run_in_foreground(invocation.control_plane(), DriverRun(pipeline, chosen, run_id)):
-        raise typer.Exit(1)
+    attended = DriverRun(pipeline, chosen, run_id, ("--attended",))
+    if exit_code := run_in_foreground(invocation.control_plane(), attended):
+        raise typer.Exit(exit_code)
 
 
 def _run_chain(invocation: Invocation, last: str | None, *, every: bool) -> None:

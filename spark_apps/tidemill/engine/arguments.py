@@ -18,6 +18,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--run-id", default=f"manual-{datetime.now(UTC):%Y%m%dT%H%M%S}")
     parser.add_argument("--plan", help="digest of the plan that a backfill carries out")
     parser.add_argument("--http-port", type=int, help="serve probes, status and metrics; a pod always does")
+    parser.add_argument("--attended", action="store_true", help="end at once if a source does not exist")
     arguments = parser.parse_args(argv)
     if (arguments.mode == "backfill") != (arguments.plan is not None):
         parser.error("--plan goes with --mode backfill")

@@ -10,7 +10,7 @@ from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.engine.classify import classify
 from tidemill.engine.drain import Drain
 from tidemill.engine.reporter import Reporter
-from tidemill.errors import SpecError, TidemillError, UnavailableError
+from tidemill.errors import AbsentError, SpecError, TidemillError, UnavailableError
 from tidemill.ledger.read import open_table
 from tidemill.names import CHANGE_FEED
 from tidemill.sources.kafka_clients import KafkaClient, environment_client, kafka_client
@@ -64,8 +64,8 @@ def check_source(pipeline: Pipeline) -> None:
     """See that each source is there, before Spark needs minutes to say so or fails for good.
 
     Raises:
-        UnavailableError: TIDE-SRC-001 or -002 for brokers and topics, TIDE-SRC-005 for a table or folder
-            that nobody has made yet.
+        UnavailableError: TIDE-SRC-001, if no broker answers.
+        AbsentError: TIDE-SRC-002 for a topic, TIDE-SRC-005 for a table or folder, that does not exist.
         SpecError: TIDE-CDC-005 for a table without the change feed that is to be read.
     """
     for table in pipeline.spec.tables.values():
@@ -169,11 +169,11 @@ def _has_read(store: Store, pipeline: Pipeline) -> bool:
     return CheckpointBatches(store, checkpoint).last_planned() is not None
 
 
-def _not_there_yet(kind: str, name: str, fix: str) -> UnavailableError:
-    return UnavailableError(
+def _not_there_yet(kind: str, name: str, fix: str) -> AbsentError:
+    return AbsentError(
         "TIDE-SRC-005",
         f"The {kind} to read does not exist.",
         facts={kind: name},
-        fix=f"{fix}; the driver goes on by itself then",
+        fix=f"correct its name in the pipeline file; or {fix}",
         runbook="source-unavailable",
     )

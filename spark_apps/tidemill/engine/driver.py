@@ -52,7 +52,7 @@ from tidemill.engine.retention_watch import retention_watched
 from tidemill.engine.run_context import RunContext
 from tidemill.engine.session import start_session
 from tidemill.engine.streaming import Ending, run_query
-from tidemill.errors import FencedError, TidemillError, UnavailableError
+from tidemill.errors import AbsentError, FencedError, TidemillError, UnavailableError
 from tidemill.ledger.code import code_of
 from tidemill.spec.combinations import check_here
 from tidemill.spec.pod import HTTP_PORT
@@ -237,7 +237,9 @@ def _run_mode(run: RunContext, reporter: Reporter, arguments: argparse.Namespace
                 unavailable = failure_of(run.pipeline, error)
                 # What cannot be read again begins anew, in a driver and a generation of its own.
                 may_repeat = run.pipeline.spec.is_replayable
-                if not isinstance(unavailable, UnavailableError) or not may_repeat:
+                # A person who waits corrects the name sooner than somebody makes what it names.
+                is_wrong_name = arguments.attended and spark is None and isinstance(unavailable, AbsentError)
+                if not isinstance(unavailable, UnavailableError) or not may_repeat or is_wrong_name:
                     raise
                 log.warning(
                     "unavailable",

@@ -13,7 +13,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
-from tidemill.errors import SpecError, UnavailableError
+from tidemill.errors import AbsentError, SpecError, UnavailableError
 from tidemill.ledger.entry import Positions
 from tidemill.sources.kafka_clients import KafkaClient
 
@@ -58,13 +58,14 @@ class KafkaOffsets:
         """Partitions of each topic.
 
         Raises:
-            UnavailableError: TIDE-SRC-001 if no broker answers, TIDE-SRC-002 if a topic is missing.
+            UnavailableError: TIDE-SRC-001, if no broker answers.
+            AbsentError: TIDE-SRC-002, if a topic is missing.
         """
         known = self._known()
         wanted = list(topics)
         missing = [topic for topic in wanted if topic not in known or known[topic].error is not None]
         if missing:
-            raise UnavailableError(
+            raise AbsentError(
                 "TIDE-SRC-002",
                 "A topic does not exist.",
                 facts={
@@ -92,11 +93,11 @@ class KafkaOffsets:
         """The same, and of a pattern one at least.
 
         Raises:
-            UnavailableError: TIDE-SRC-002, if no topic matches: a query would read nothing, and not say so.
+            AbsentError: TIDE-SRC-002, if no topic matches: a query would read nothing, and not say so.
         """
         matching = self.matching(topics)
         if isinstance(topics, re.Pattern) and not matching:
-            raise UnavailableError(
+            raise AbsentError(
                 "TIDE-SRC-002",
                 "No topic matches the pattern.",
                 facts={

@@ -50,18 +50,37 @@ def test_an_incremental_run_ends_with_0_and_tells_what_it_wrote(
     assert "fake driver incremental-" in tidemill.err
 
 
-def test_a_run_that_fails_ends_with_1_and_the_cause(tidemill: CommandLine, drivers: SmallProject) -> None:
+@pytest.mark.parametrize("exit_code", [64, 65, 66, 69, 70])
+def test_a_run_that_fails_ends_with_its_driver_s_exit_code_and_says_all_of_its_error(
+    tidemill: CommandLine, drivers: SmallProject, exit_code: int
+) -> None:
     drivers.declare("orders", INCREMENTAL)
-    drivers.behave("orders", "exit 65")
-    assert tidemill("run", "orders") == 1
-    assert "failed: exit 65, TIDE-TEST-001 As the test wants." in tidemill.out
+    drivers.behave("orders", f"exit {exit_code}")
+    assert tidemill("run", "orders") == exit_code
+    told = tidemill.err.partition(f"failed: exit {exit_code}\n")[2].splitlines()
+    assert told[0] == "TIDE-TEST-001  As the test wants."
+    assert told[1] == "  To fix: ask the test"
+    assert Path(told[2].removeprefix("log ")).is_file()
 
 
-def test_a_run_that_is_killed_ends_with_1(tidemill: CommandLine, drivers: SmallProject) -> None:
+def test_a_run_that_is_killed_ends_like_an_internal_error(
+    tidemill: CommandLine, drivers: SmallProject
+) -> None:
     drivers.declare("orders", INCREMENTAL)
     drivers.behave("orders", "crash")
-    assert tidemill("run", "orders") == 1
-    assert "killed without a receipt" in tidemill.out
+    assert tidemill("run", "orders") == 70
+    assert "failed: killed without a receipt" in tidemill.err
+
+
+def test_a_terminal_shows_a_line_for_each_batch_and_the_log_keeps_the_rest(
+    tidemill: CommandLine, drivers: SmallProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drivers.declare("orders", INCREMENTAL)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert tidemill("run", "orders") == 0
+    begun, *lines = tidemill.err.splitlines()
+    assert "CTRL-C drains it" in begun
+    assert not [line for line in lines if line.startswith("{")]
 
 
 def test_a_stream_is_started_proven_seen_and_stopped(tidemill: CommandLine, drivers: SmallProject) -> None:

@@ -26,7 +26,8 @@ from tidemill.dev.ports import free_ports
 from tidemill.engine import driver
 from tidemill.engine.drain import Drain
 from tidemill.engine.driver_pod import DriverPod
-from tidemill.errors import FencedError
+from tidemill.errors import FencedError, SpecError
+from tidemill.jars import JARS_VARIABLE
 from tidemill.storage.store import Store
 
 FILES = """
@@ -183,3 +184,36 @@ def test_a_backfill_that_is_stopped_while_it_waits_for_its_source_is_not_finishe
     proof = prove(plane, finish_of(started))
     assert (proof.state, proof.evidence["result"], proof.evidence["retry"]) == ("failed", "clean", True)
     assert start_bounded(plane, DriverRun(name, "backfill", "fill-1", PLAN)).started_at > started.started_at
+
+
+def test_a_driver_that_a_person_waits_for_ends_at_once_where_its_source_does_not_exist(
+    project: SmallProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A misspelt folder; without `--attended` it waits until somebody makes it."""
+    monkeypatch.setattr(Drain, "on_signals", lambda self: None)
+    monkeypatch.setattr(driver, "log_json_lines", lambda **_: None)
+    name, environment = project.declare("readings", FILES), project.environment
+    where = ["--project", str(project.folder), "--env", str(environment.file)]
+    assert driver.main([*where, "--pipeline", name, "--mode", "stream", "--attended"]) == 69
+    receipt = newest_receipt(Store(environment.layout.root), environment.layout, name)
+    assert receipt is not None
+    assert receipt.error is not None
+    assert receipt.error["id"] == "TIDE-SRC-005"
+    assert receipt.error["facts"] == {"folder": environment.layout.folder("landing")}
+    assert "correct its name" in receipt.error["fix"]
+
+
+def test_a_driver_without_jars_ends_at_once_and_is_not_started_again(
+    project: SmallProject, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Drain, "on_signals", lambda self: None)
+    monkeypatch.setattr(driver, "log_json_lines", lambda **_: None)
+    monkeypatch.setenv(JARS_VARIABLE, str(tmp_path))
+    name, environment = project.declare("readings", FILES), project.environment
+    Path(environment.layout.folder("landing").removeprefix("file://")).mkdir(parents=True)
+    where = ["--project", str(project.folder), "--env", str(environment.file)]
+    assert driver.main([*where, "--pipeline", name, "--mode", "stream"]) == SpecError.exit_code
+    receipt = newest_receipt(Store(environment.layout.root), environment.layout, name)
+    assert receipt is not None
+    assert receipt.error is not None
+    assert receipt.error["id"] == "TIDE-JARS-001"

@@ -9,7 +9,7 @@ from deltalake import write_deltalake
 
 from tests.support.checkpoints import write_note
 from tests.support.patient import ORDERS, Patient
-from tests.support.runbook_acts import goes_on_by_itself, mended, put_back, waits
+from tests.support.runbook_acts import ended, goes_on_by_itself, mended, put_back, waits
 from tests.support.runbook_pages import runbook_pages
 from tests.support.runbook_story import Story, Told, Warned, each_story
 from tidemill.checkpoint.gate.checksum import checksum_of
@@ -295,6 +295,15 @@ STORIES = [
         credentials_refused,
         ("TIDE-SRC-003",),
         [mended, START],
+        seen=Patient.told_by_status,
+        over=batch_number_rises,
+    ),
+    Story(
+        "files-unreadable",
+        "a file that Spark reads is damaged",
+        ended("TIDE-SRC-011", 65),
+        ("TIDE-SRC-011",),
+        ["tidemill status PIPELINE", mended, START],
         seen=Patient.told_by_status,
         over=batch_number_rises,
     ),

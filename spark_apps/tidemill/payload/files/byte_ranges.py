@@ -6,6 +6,7 @@ operating system on a local disk, with obstore elsewhere.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,7 +21,7 @@ import pyarrow as pa
 from obstore.exceptions import NotFoundError
 from obstore.store import ObjectStore
 
-from tidemill.errors import DataError
+from tidemill.errors import DataError, TidemillError, UnavailableError
 from tidemill.payload.source_columns import (
     BATCH_TIME,
     FILE,
@@ -35,6 +36,9 @@ from tidemill.storage.objects import open_objects
 
 # Bytes that are read at once. A task keeps a few blocks of this size in memory.
 BLOCK_BYTES = 8 * 2**20
+
+# Errors of the file itself, which another attempt meets again. All others are of the disk or mount.
+_OF_THE_FILE = frozenset({errno.EACCES, errno.EPERM, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG})
 
 
 class FileBytes(Protocol):
@@ -102,7 +106,9 @@ class FileRange:
         """Read from `start` to before `end`, or to the end of the file.
 
         Raises:
-            DataError: TIDE-DATA-012, if the file has fewer bytes than when it was planned.
+            DataError: TIDE-DATA-012, if the file has fewer bytes than when it was planned; TIDE-SRC-011, if
+                it cannot be opened.
+            UnavailableError: TIDE-STOR-006, if its disk or mount does not work.
         """
         end = self.size if end is None else min(end, self.size)
         while start < end:
@@ -115,17 +121,23 @@ class FileRange:
 
 class _LocalFile:
     def __init__(self, path: str, range_: FileRange) -> None:
+        self._range = range_
         try:
             self._descriptor = os.open(path, os.O_RDONLY)
         except FileNotFoundError as error:
             raise _gone(range_) from error
+        except OSError as error:
+            raise _unreadable(range_, error) from error
 
     def __del__(self) -> None:
         with suppress(AttributeError, OSError):
             os.close(self._descriptor)
 
     def read(self, start: int, length: int) -> bytes:
-        return os.pread(self._descriptor, length, start)
+        try:
+            return os.pread(self._descriptor, length, start)
+        except OSError as error:
+            raise _unreadable(self._range, error) from error
 
 
 class _StoredFile:
@@ -142,6 +154,25 @@ class _StoredFile:
             return bytes(obstore.get_range(self._store, self._key, start=start, length=length))
         except (FileNotFoundError, NotFoundError) as error:
             raise _gone(self._range) from error
+
+
+def _unreadable(range_: FileRange, error: OSError) -> TidemillError:
+    facts = {"file": range_.path, "reason": os.strerror(error.errno or 0)}
+    if error.errno in _OF_THE_FILE:
+        return DataError(
+            "TIDE-SRC-011",
+            "A file that is read cannot be opened.",
+            facts=facts,
+            fix="let the driver's user read the file, or move it away, then start the pipeline",
+            runbook="files-unreadable",
+        )
+    return UnavailableError(
+        "TIDE-STOR-006",
+        "The disk or the network mount of the files does not work.",
+        facts=facts,
+        fix="see the mount; what it interrupted is repeated and nothing is lost",
+        runbook="storage-unavailable",
+    )
 
 
 def _gone(range_: FileRange) -> DataError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import io
 import lzma
@@ -20,7 +21,7 @@ import pytest
 from pyarrow import orc
 
 from tests.support.read_files import Rejected, files_pipeline, read_files
-from tidemill.errors import DataError
+from tidemill.errors import DataError, TidemillError, UnavailableError
 from tidemill.payload.decoder import Decoded
 from tidemill.payload.files import reading
 from tidemill.payload.files.byte_ranges import FileRange
@@ -443,3 +444,40 @@ def test_a_range_that_is_too_large_to_keep_ends_the_batch_if_it_is_damaged_behin
     with pytest.raises(DataError) as failed:
         next(pieces)
     assert (failed.value.error_id, failed.value.facts["file"]) == ("TIDE-DATA-013", source.path)
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.parquet"])
+def test_a_file_that_cannot_be_opened_ends_the_batch_with_its_name(tmp_path: Path, name: str) -> None:
+    """A link to itself; a test that runs as root may read files that forbid it."""
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / name).symlink_to(tmp_path / "landing" / name)
+    error = failure_of_reading(tmp_path, name)
+    assert (type(error), error.error_id, error.runbook) == (DataError, "TIDE-SRC-011", "files-unreadable")
+    assert error.facts == {
+        "file": f"file:{tmp_path}/landing/{name}",
+        "reason": "Too many levels of symbolic links",
+    }
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.parquet"])
+def test_a_disk_that_fails_is_not_a_damaged_file(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / name).write_bytes(b"{}")
+
+    def fails(*_: object) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "pread", fails)
+    error = failure_of_reading(tmp_path, name)
+    assert (type(error), error.error_id) == (UnavailableError, "TIDE-STOR-006")
+
+
+def failure_of_reading(tmp_path: Path, name: str) -> TidemillError:
+    file_format = "parquet" if name.endswith("parquet") else "json"
+    reader, _ = file_reader(files_pipeline(tmp_path, {"format": file_format, "schema": IDS}), None)
+    uri = f"file:{tmp_path}/landing/{name}"
+    with pytest.raises(TidemillError) as failed:
+        list(reader.pieces([FileRange(uri, uri, NOON, 0, 9, 9, None, NO_ACCESS)], print))
+    return failed.value

@@ -1,0 +1,193 @@
+"""What Spark, Delta and Python workers raise, made to happen: each ends with the id of the next step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.lake import Lake, LakePipeline
+from tidemill.engine.classify import classify
+from tidemill.errors import CrashError, DataError, TidemillError
+
+WINDOWS = """
+from pyspark.sql import functions as F
+
+def transform(readings):
+    counts = readings.groupBy(F.window("at", "1 minute"), "id").count()
+    return counts.select(F.col("window.start").alias("at"), "id", "count")
+"""
+
+
+def failure_of(pipeline: LakePipeline) -> TidemillError:
+    with pytest.raises(Exception) as failed:  # noqa: PT011  # any; the driver classifies it
+        pipeline.run_incremental()
+    return classify(failed.value)
+
+
+def land_readings(lake: Lake, minute: int) -> None:
+    rows = [{"id": number, "at": f"2026-01-01T00:{minute:02}:00Z"} for number in range(50)]
+    lake.land_rows(f"landing/readings/{minute}.json", rows)
+
+
+def windows(lake: Lake, **run: Any) -> LakePipeline:
+    lake.transform("readings", WINDOWS)
+    source = {"path": "landing/readings", "format": "json", "schema": "id long, at timestamp"}
+    return lake.pipeline(
+        "readings",
+        source={"files": source},
+        event_time={"column": "at", "watermark": "10 minutes"},
+        transform="readings:transform",
+        sinks=[{"delta": {"table": "silver/readings"}}],
+        run={"mode": "incremental", **run},
+    )
+
+
+def garble(file: Path) -> None:
+    """Other bytes, of the same number."""
+    content = file.read_bytes()
+    middle = len(content) // 2
+    file.write_bytes(content[:middle] + bytes(255 - byte for byte in content[middle:]))
+
+
+@pytest.mark.parametrize("store", ["rocksdb", "memory"])
+def test_a_state_file_with_other_bytes_of_the_same_number(lake: Lake, store: str) -> None:
+    pipeline = windows(lake, state_store=store)
+    for minute in (1, 2):
+        land_readings(lake, minute)
+        pipeline.run_incremental()
+    land_readings(lake, 3)
+    for file in pipeline.checkpoint.glob("state/0/[0-9]*/**/*"):
+        if file.is_file() and file.suffix in (".delta", ".changelog", ".zip", ".snapshot", ".sst"):
+            garble(file)
+    error = failure_of(pipeline)
+
+    assert (type(error), error.error_id) == (DataError, "TIDE-CKPT-106")
+    assert error.runbook == "checkpoint-state-lost"
+
+
+DIES = """
+import os
+from pyspark.sql import functions as F
+
+@F.udf("string")
+def upper(name):
+    if name == "bad":
+        os._exit(137)
+    return name.upper()
+
+def transform(orders):
+    return orders.select("id", upper("name").alias("name"))
+"""
+
+
+def test_a_python_worker_that_is_killed(lake: Lake) -> None:
+    lake.transform("orders", DIES)
+    lake.land_rows("landing/orders/1.json", [{"id": 1, "name": "bad"}])
+    source = {"path": "landing/orders", "format": "json", "schema": "id long, name string"}
+    pipeline = lake.pipeline(
+        "orders",
+        source={"files": source},
+        transform="orders:transform",
+        sinks=[{"delta": {"table": "bronze/orders"}}],
+        run={"mode": "incremental"},
+    )
+    error = failure_of(pipeline)
+
+    assert (type(error), error.error_id, error.exit_code) == (CrashError, "TIDE-RUN-008", 70)
+
+
+LOOKS_UP = """
+def transform(orders):
+    rates = orders.sparkSession.read.parquet("{folder}")
+    return orders.join(rates, "id", "left").select("id", "rate")
+"""
+
+
+def conflicting(lake: Lake, folder: Path) -> None:
+    lake.spark.range(2).selectExpr("id", "2.0D AS rate").write.parquet(f"{folder}/day=1")
+    lake.spark.range(2).selectExpr("id", "2.0D AS rate").write.parquet(f"{folder}/old/day=1")
+
+
+def damaged(lake: Lake, folder: Path) -> None:
+    lake.spark.range(2).selectExpr("id", "2.0D AS rate").coalesce(1).write.parquet(str(folder))
+    (file,) = folder.glob("*.parquet")
+    whole = folder.parent / "whole"
+    lake.spark.range(2).selectExpr("id", "2.0D AS rate").coalesce(1).write.parquet(str(whole))
+    # Spark takes the columns from the first file.
+    (folder / "z.parquet").write_bytes(b"PAR1" + file.read_bytes()[4:-40])
+    for crc in folder.glob(".*.crc"):
+        crc.unlink()
+
+
+def truncated(lake: Lake, folder: Path) -> None:
+    damaged(lake, folder)
+    (folder / "z.parquet").write_bytes(b"no parquet at all, but some bytes")
+
+
+@pytest.mark.parametrize(
+    ("make", "error_id"),
+    [(conflicting, "TIDE-SRC-012"), (damaged, "TIDE-SRC-011"), (truncated, "TIDE-SRC-011")],
+)
+def test_files_that_a_transform_reads(
+    lake: Lake, make: Callable[[Lake, Path], None], error_id: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "rates"
+    make(lake, folder)
+    lake.transform("orders", LOOKS_UP.format(folder=folder))
+    lake.land_rows("landing/orders/1.json", [{"id": 1}])
+    pipeline = lake.pipeline(
+        "orders",
+        source={"files": {"path": "landing/orders", "format": "json", "schema": "id long"}},
+        transform="orders:transform",
+        sinks=[{"delta": {"table": "bronze/orders"}}],
+        run={"mode": "incremental"},
+    )
+    error = failure_of(pipeline)
+
+    assert (type(error), error.error_id) == (DataError, error_id)
+
+
+def test_a_source_table_with_a_renamed_column_that_delta_may_not_follow(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without Delta's schema log, which `tests/spark/test_mapped_columns.py` is about."""
+    monkeypatch.setattr("tidemill.sources.read.COLUMN_MAPPING", "of no table")
+    table = f"delta.`{lake.root}/tables/bronze/raw`"
+    mapped = "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+    lake.spark.sql(f"CREATE TABLE {table} (id BIGINT, name STRING) USING delta {mapped}")
+    lake.spark.sql(f"INSERT INTO {table} VALUES (1, 'a')")
+    lake.transform("orders", "def transform(raw):\n    return raw.select('id')\n")
+    pipeline = lake.pipeline(
+        "orders",
+        source={"delta": {"table": "bronze/raw"}},
+        transform="orders:transform",
+        sinks=[{"delta": {"table": "silver/orders"}}],
+        run={"mode": "incremental"},
+    )
+    pipeline.run_incremental()
+    lake.spark.sql(f"ALTER TABLE {table} RENAME COLUMN name TO label")
+    lake.spark.sql(f"INSERT INTO {table} VALUES (2, 'b')")
+    error = failure_of(pipeline)
+    assert (type(error), error.error_id) == (DataError, "TIDE-SRC-014")
+    assert error.runbook == "source-table-changed"
+
+
+def test_a_table_of_appends_only_takes_no_merge(lake: Lake) -> None:
+    lake.land_rows("landing/orders/1.json", [{"id": 1}])
+    pipeline = lake.pipeline(
+        "orders",
+        source={"files": {"path": "landing/orders", "format": "json", "schema": "id long"}},
+        sinks=[{"delta": {"table": "bronze/orders", "mode": "merge", "key": ["id"]}}],
+        run={"mode": "incremental"},
+    )
+    pipeline.run_incremental()
+    table = f"delta.`{lake.root}/tables/bronze/orders`"
+    lake.spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.appendOnly' = 'true')")
+    lake.land_rows("landing/orders/2.json", [{"id": 1}])
+    error = failure_of(pipeline)
+
+    assert (type(error), error.error_id) == (DataError, "TIDE-SINK-025")
+    assert error.runbook == "table-schema-changed"
