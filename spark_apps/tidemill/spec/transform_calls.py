@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 Function = ast.FunctionDef
@@ -21,6 +21,14 @@ _METHODS_OF_FRAMES = frozenset(
     )
 )
 _PROPERTIES_OF_FRAMES = frozenset(("rdd", "write", "writeStream", "writeTo"))
+
+# Of a stream's rows each of these brings rows together, which `on_poison: quarantine` cannot take apart.
+_METHODS_WITH_STATE = frozenset(
+    (
+        *("agg", "cube", "distinct", "dropDuplicates", "dropDuplicatesWithinWatermark"),
+        *("drop_duplicates", "groupBy", "groupby", "groupingSets", "limit", "rollup"),
+    )
+)
 
 # Wrong whatever they are of.
 _METHODS = frozenset(("awaitTermination",))
@@ -51,7 +59,23 @@ def find_wrong_call(
         functions: All functions at the top level of its file.
     """
     sources = {p.arg for p in (*_parameters(function), *function.args.kwonlyargs)}
-    return _Search(functions).look(function, sources)
+    return _Search(functions, _wrong).look(function, sources)
+
+
+def find_call_with_state(
+    function: Function,
+    functions: Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef],
+    stream: str | None = None,
+) -> WrongCall | None:
+    """Return the first call that certainly brings rows of the one stream together.
+
+    Args:
+        function: The transform.
+        functions: All functions at the top level of its file.
+        stream: The parameter with the rows of the stream; by default the first one.
+    """
+    given = {stream} if stream is not None else {p.arg for p in _parameters(function)[:1]}
+    return _Search(functions, _with_state).look(function, given)
 
 
 def never_returns(function: Function) -> bool:
@@ -62,18 +86,27 @@ def never_returns(function: Function) -> bool:
     )
 
 
+# A node, the names that hold rows, the functions of the file -> the wrong call that the node is.
+IsWrong = Callable[[ast.AST, set[str], Mapping[str, object]], WrongCall | None]
+
+
 class _Search:
     """Through one file; each function is looked at once."""
 
-    def __init__(self, functions: Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef]) -> None:
+    def __init__(
+        self, functions: Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef], wrong: IsWrong
+    ) -> None:
         self._functions = functions
+        self._wrong = wrong
         self._seen: set[str] = set()
 
     def look(self, function: ast.FunctionDef | ast.AsyncFunctionDef, given: set[str]) -> WrongCall | None:
         """`given`: which of its parameters are rows of a source."""
         self._seen.add(function.name)
         frames = _frames(function, given)
-        found = [call for node in _own_nodes(function) if (call := _wrong(node, frames, self._functions))]
+        found = [
+            call for node in _own_nodes(function) if (call := self._wrong(node, frames, self._functions))
+        ]
         if found:
             return min(found, key=lambda call: call.line)
         return next(filter(None, (self._called(node, frames) for node in _own_nodes(function))), None)
@@ -146,6 +179,11 @@ def _wrong(node: ast.AST, frames: set[str], functions: Mapping[str, object]) -> 
             return WrongCall("open", node.lineno) if is_builtin else None
         return _wrong_name(node.func, frames, _METHODS_OF_FRAMES, _METHODS)
     return _wrong_name(node, frames, _PROPERTIES_OF_FRAMES, _PROPERTIES)
+
+
+def _with_state(node: ast.AST, frames: set[str], _: Mapping[str, object]) -> WrongCall | None:
+    called = node.func if isinstance(node, ast.Call) else None
+    return None if called is None else _wrong_name(called, frames, _METHODS_WITH_STATE, frozenset())
 
 
 def _wrong_name(
