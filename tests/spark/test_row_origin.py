@@ -62,7 +62,7 @@ def in_windows(*window: str) -> Transform:
     ids=["same", "filter", "columns", "several", "time", "union", "moved", "windows"],
 )
 def test_rows_that_are_made_of_one_record_and_name_it(readings: DataFrame, transform: Transform) -> None:
-    assert found(readings, transform) == KEPT
+    assert found(readings, transform).model_copy(update={"windows": ()}) == KEPT
 
 
 def test_the_record_is_named_by_columns_of_other_names(readings: DataFrame) -> None:
@@ -139,6 +139,17 @@ def test_windows_of_rows_that_were_prepared(readings: DataFrame, transform: Tran
     origin = found(readings, lambda rows: in_windows("5 minutes")(transform(rows)))
     assert origin.window is not None
     assert origin.window.start_columns == ("from",)
+
+
+def test_windows_are_found_where_their_rows_are_not_proven(readings: DataFrame) -> None:
+    origin = found(
+        readings,
+        lambda rows: in_windows("5 minutes")(rows.dropDuplicatesWithinWatermark(["event_id"])),
+    )
+    assert (origin.window, origin.windows) == (None, (5 * MINUTES,))
+    assert found(readings, lambda rows: rows.dropDuplicatesWithinWatermark(["event_id"])).windows == ()
+    assert found(readings, twice).windows == (1 * MINUTES, 5 * MINUTES)
+    assert found(readings, in_windows("10 minutes", "5 minutes")).windows == (10 * MINUTES,)
 
 
 def test_windows_that_are_worked_on_after_their_aggregation(readings: DataFrame, devices: DataFrame) -> None:

@@ -80,7 +80,7 @@ SHOWN_ELSEWHERE = {
     "TIDE-CKPT-064": "tests/unit/checkpoint/test_retention.py",
     "TIDE-CKPT-073": "tests/unit/ledger/test_table_restore.py",
     "TIDE-CKPT-096": "tests/spark/test_several_streams.py",
-    "TIDE-CKPT-106": "tests/unit/checkpoint/test_procedure.py",
+    "TIDE-CKPT-109": "tests/unit/checkpoint/test_procedure.py",
     "TIDE-DATA-012": "tests/unit/payload/files/test_file_corpus.py",
     "TIDE-DATA-013": "tests/unit/payload/files/test_file_corpus.py",
     "TIDE-CTRL-092": "tests/unit/control/test_game_day.py",

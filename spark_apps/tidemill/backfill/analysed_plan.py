@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 from tidemill.backfill.plan_tree import Document, Node, expressions, tree
 from tidemill.backfill.row_origin import EventWindow, RowOrigin, SinkOrigin
@@ -65,6 +66,19 @@ def origin_of(result: Document, columns: Sequence[tuple[str, int]], given: Input
         columns: Its columns and expression ids, in order.
         given: The input.
     """
+    found = _origin_of(result, columns, given)
+    return found.model_copy(update={"windows": windows_in(result)})
+
+
+def windows_in(result: Document) -> tuple[timedelta, ...]:
+    """Return the lengths of all windows of time in a plan, whatever becomes of their rows."""
+    expressions = (e for node in tree(result).walk() for e in node.all_expressions())
+    structs = (node for expression in expressions for node in expression.walk() if is_window(node))
+    windows = (read_window(struct) for struct in structs)
+    return tuple(sorted({window.length for window in windows if window is not None and window.length}))
+
+
+def _origin_of(result: Document, columns: Sequence[tuple[str, int]], given: Input) -> RowOrigin:
     rows = _Reader(given).rows(tree(result))
     if rows.reason:
         return RowOrigin(stateful=rows.stateful, reason=rows.reason)

@@ -42,6 +42,20 @@ class Node:
         """A field that holds a list of expressions."""
         return expressions(self.fields.get(name) or ())
 
+    def all_expressions(self) -> Iterator[Node]:
+        """Every expression in any field, as a tree."""
+        yield from _expressions_in(list(self.fields.values()))
+
+
+def _expressions_in(value: Any) -> Iterator[Node]:
+    if not isinstance(value, list):
+        return
+    if value and isinstance(value[0], dict) and "num-children" in value[0]:
+        yield tree(value)
+        return
+    for part in value:
+        yield from _expressions_in(part)
+
 
 def expressions(documents: Sequence[Document]) -> list[Node]:
     """Each document as a tree."""

@@ -16,6 +16,7 @@ from tidemill import __version__
 from tidemill.errors import SpecError
 from tidemill.names import LINEAGE_COLUMNS
 from tidemill.spec.project import Pipeline
+from tidemill.spec.units import format_duration
 from tidemill.storage.store import Store
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -81,6 +82,7 @@ class RowOrigin(BaseModel):
         record: Result column by lineage column (`kafka_offset`, …), if each row is made of one record and
             names it; None otherwise.
         window: If each row is made of all records of one window; None otherwise.
+        windows: Lengths of all windows of time that the transform makes, also where neither is proven.
         stateful: Whether a row depends on records of earlier batches.
         reason: Why neither is proven.
         sinks: What sinks with a transform of their own do to these rows, by table.
@@ -90,6 +92,7 @@ class RowOrigin(BaseModel):
 
     record: dict[str, str] | None = None
     window: EventWindow | None = None
+    windows: tuple[timedelta, ...] = ()
     stateful: bool = False
     reason: str = ""
     sinks: dict[str, SinkOrigin] = {}
@@ -152,14 +155,12 @@ def check_declared(pipeline: Pipeline, origin: RowOrigin) -> None:
     Raises:
         SpecError: TIDE-SPEC-042.
     """
-    window = origin.window
+    lengths = origin.windows if origin.window is None else (origin.window.length,)
     for stream in pipeline.spec.streams.values():
         declared = None if stream.event_time is None else stream.event_time.window
-        if declared is not None and (window is None or window.length != declared):
-            found = "no windows of event time"
-            if window is not None:
-                found = f"{window.kind} windows of {window.length}"
-            raise _contradiction(pipeline, "event_time.window", str(declared), found)
+        if declared is not None and declared not in lengths:
+            found = f"windows of {', '.join(map(format_duration, lengths))}" if lengths else "no windows"
+            raise _contradiction(pipeline, "event_time.window", format_duration(declared), found)
     for sink in pipeline.spec.delta_sinks:
         window = origin.of_table(sink.table).window
         if sink.time is not None and window is not None and sink.time not in window.start_columns:

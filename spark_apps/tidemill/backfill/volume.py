@@ -43,7 +43,8 @@ class Volume:
 
     Args:
         read: Bytes of the source, of which the plan may need a part; None if the source does not tell.
-        records: Records to read, if the source tells.
+        records: Records to read, if the source tells and each may become a row; None if rows are made of
+            several, such as those of a window.
         tables: The tables that are written.
     """
 
@@ -93,7 +94,8 @@ def volume_of(pipeline: Pipeline, plan: BackfillPlan) -> Volume:
         plan: Its plan.
     """
     sizes = [_size(sink.table, pipeline.layout.table(sink.table)) for sink in pipeline.spec.delta_sinks]
-    return Volume(_read(pipeline), plan.records, tuple(sizes))
+    records = plan.records if plan.by == "record" else None
+    return Volume(_read(pipeline), records, tuple(sizes))
 
 
 def _read(pipeline: Pipeline) -> int | None:

@@ -14,6 +14,9 @@ from tidemill.storage.store import Store
 # Tells a driver which control plane has started it; without it, a person has.
 CONTROL_PLANE_VARIABLE = "TIDEMILL_CONTROL_PLANE"
 
+# Characters of a control plane's id that are shown: enough that no two of one storage root look the same.
+SHOWN_ID_CHARACTERS = 8
+
 
 class RootOwner(BaseModel):
     """A control plane, and since when the root is its own.
@@ -41,7 +44,8 @@ class RootOwner(BaseModel):
     fencing: bool = False
 
     def __str__(self) -> str:
-        return f"{self.runtime}, {self.place}"
+        # The same folder is another control plane on another machine, or once its `.tidemill` was deleted.
+        return f"{self.runtime}, {self.place}, id {self.id[:SHOWN_ID_CHARACTERS]}"
 
 
 def read_owner(store: Store, layout: Layout) -> RootOwner | None:

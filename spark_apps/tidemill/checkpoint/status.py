@@ -25,6 +25,8 @@ class Status(BaseModel):
             or found nothing new at its source.
         caught_up_at: When it had last read all that its source had, by this driver or one before.
         batches: Batches that this driver has written.
+        watermarks: Watermark of each of several streams, by its name; None before its first row with an
+            event time. Empty for a pipeline with one watermark at most.
         notes: What a user should know of the input, such as a declared column that no file has.
         expectation_violations: Rows that were not as a table expects, by table and expectation.
         trigger_seconds: The declared trigger of a stream.
@@ -62,6 +64,7 @@ class Status(BaseModel):
     expectation_violations: dict[str, dict[str, int]] = {}
     lag: int | None = None
     watermark: datetime | None = None
+    watermarks: dict[str, datetime | None] = Field({}, exclude_if=lambda watermarks: not watermarks)
     error: dict[str, Any] | None = None
     notes: list[str] = Field([], exclude_if=lambda notes: not notes)
     trigger_seconds: float | None = None

@@ -7,7 +7,7 @@ the pipeline before.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -179,11 +179,34 @@ def _progress(status: Status, now: datetime) -> Iterator[str]:
         yield (
             f"{status.lag:,} records wait at its source." if status.lag else "It has read all that there is."
         )
+    yield from _watermarks(status)
     for note in status.notes:
         yield f"Of its input: {note}."
     left = time_to_data_loss(status, now)
     if left is not None:
         yield _unread_left(status, left)
+
+
+def _watermarks(status: Status) -> Iterator[str]:
+    """The watermark of each stream, and the stream that holds windows back: Spark goes by the earliest."""
+    if not status.watermarks and status.watermark is not None:
+        yield f"Its watermark is {shown(status.watermark)} UTC: windows that end by then are closed."
+    reached = {name: moment for name, moment in status.watermarks.items() if moment is not None}
+    for name, moment in reached.items():
+        yield f"The watermark of {name} is {shown(moment)} UTC."
+    if missing := [name for name in status.watermarks if name not in reached]:
+        verb = "has" if len(missing) == 1 else "have"
+        yield f"No window closes yet: {_and(missing)} {verb} had no row with an event time."
+    elif len(set(reached.values())) > 1:
+        earliest = min(reached.values())
+        behind = [name for name, moment in reached.items() if moment == earliest]
+        verb = "holds" if len(behind) == 1 else "hold"
+        yield f"{_and(behind)} {verb} windows back: those that end by {shown(earliest)} UTC are closed."
+
+
+def _and(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _unread_left(status: Status, seconds: float) -> str:

@@ -11,6 +11,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
 from tidemill.checkpoint.poison_records import PoisonRecord, poison_in
+from tidemill.checkpoint.stream_watermarks import Watermarks
 from tidemill.engine.discovery import Discovery
 from tidemill.engine.expectations import CheckedRows, TableExpectations
 from tidemill.engine.half_written import check_same_code, check_same_set_aside, check_same_tables
@@ -19,6 +20,7 @@ from tidemill.engine.outputs import Output
 from tidemill.engine.records_aside import RecordsAside
 from tidemill.engine.sink_times import SinkTimes
 from tidemill.engine.state_operators import StateOperators, late_rows
+from tidemill.engine.stream_watermarks import StreamWatermarks
 from tidemill.ledger.entry import ExpectationCounts, LedgerEntry
 from tidemill.names import ASIDE_OUTPUTS, LATE_OUTPUT, QUARANTINE_OUTPUT
 from tidemill.payload.untimed_rows import UntimedRows
@@ -35,7 +37,7 @@ class BatchResult:
 
     Left out are `late` rows and, where windows drop them, rows without an event time (`no_event_time`).
     `expectations` has the counts of each table that was written and has some, `times` says how long it was
-    at each output.
+    at each output. `watermarks` has the watermark of each of several streams after the batch.
     """
 
     batch_id: int | None
@@ -45,6 +47,7 @@ class BatchResult:
     expectations: Mapping[str, ExpectationCounts] = field(default_factory=dict)
     times: SinkTimes = field(default_factory=SinkTimes)
     no_event_time: int = 0
+    watermarks: Watermarks = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,8 @@ class BatchWriter:
         self.poison: Sequence[PoisonRecord] = ()
         # Counts the rows without an event time; None where no window drops them.
         self.untimed: UntimedRows | None = None
+        # Carries the watermark of each stream over restarts; None where there is one watermark at most.
+        self.watermarks: StreamWatermarks | None = None
         # Spark repeats a batch only as the first one of a query.
         self._may_be_repeated = True
 
@@ -109,7 +114,8 @@ class BatchWriter:
         2. Read all rows, once: into files of the arrow writer, else into the cache. Rejected records, late
            rows and the state of stateful operators come into being by reading. New columns of files are
            known then, and end the query before anything is committed; so does an expectation that must not
-           be violated.
+           be violated. The watermarks after the batch are kept then, before `commits/N` says that it is
+           finished.
         3. Commit the rejected records, and the late ones. As they are first, a table that holds a batch
            proves that nothing of it is missing there.
         4. Commit each output, in order. After a crash in between the batch is repeated: what is there is
@@ -117,6 +123,8 @@ class BatchWriter:
            the quarantine, may write the rest.
         """
         # 1.
+        if self.watermarks is not None:
+            self.watermarks.restore(frame, entry)
         if self.discovery is not None:
             entry = entry.model_copy(update={"source_schemas": self.discovery.identities})
         entry = entry.model_copy(update={"poison_records": poison_in(self.poison, entry)})
@@ -138,6 +146,7 @@ class BatchWriter:
             if self.discovery is not None:
                 self.discovery.check(entry)
             late = late_rows(dropped)
+            watermarks = {} if self.watermarks is None else self.watermarks.keep(frame, entry)
             if self._late_split is not None:
                 check_none_dropped(entry, late)
             entry = entry.model_copy(update={"set_aside": read.set_aside})
@@ -165,6 +174,7 @@ class BatchWriter:
             {name: read.checked[name].counts for name in read.staged if name in read.checked},
             read.times,
             (untimed or 0) if is_new else 0,
+            watermarks,
         )
 
     def _look(self, entry: LedgerEntry) -> dict[str, LedgerEntry]:

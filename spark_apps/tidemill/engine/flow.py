@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from tidemill.backfill.row_origin import RowOrigin, plain_origin
 from tidemill.engine.plan_check.call_sites import CallSites
 from tidemill.engine.plan_check.check import Finding, check_stream
-from tidemill.engine.row_origin import find_origin
+from tidemill.engine.row_origin import find_origin, origin_of_several
 from tidemill.engine.sink_rows import sink_origins
 from tidemill.engine.transform import apply_transform, check_event_time
 from tidemill.names import SOURCE_NAME
@@ -146,7 +146,7 @@ def flow_of(
 
 def _origin(pipeline: Pipeline, rows: Mapping[str, DataFrame], result: DataFrame) -> RowOrigin:
     if pipeline.spec.has_named_streams:
-        return RowOrigin(stateful=True, reason="rows are made of several streams")
+        return origin_of_several(result)
     event_time = pipeline.spec.event_time
     if pipeline.spec.transform is None:
         return plain_origin(pipeline)

@@ -19,6 +19,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from tidemill.checkpoint.status import DriverState, Status, write_status
+from tidemill.checkpoint.stream_watermarks import Watermarks, moments_of
 from tidemill.engine.batch_writer import BatchResult
 from tidemill.engine.file_records import FileRecords
 from tidemill.engine.lag import total_lag
@@ -111,6 +112,10 @@ class Reporter(StreamingQueryListener):
         """Put what a user should know of the input into the status."""
         self._update(notes=notes)
 
+    def knows_watermarks(self, watermarks: Watermarks) -> None:
+        """Take over the watermark of each of several streams."""
+        self._update(watermarks=moments_of(watermarks))
+
     def progressed(self) -> bool:
         """Whether a batch ended since the last call."""
         progressed = self.last_progress != self._seen_progress
@@ -151,6 +156,7 @@ class Reporter(StreamingQueryListener):
             quarantined_rows=self.status.quarantined_rows + result.quarantined,
             late_rows=self.status.late_rows + result.late,
             no_event_time_rows=self.status.no_event_time_rows + result.no_event_time,
+            watermarks=moments_of(result.watermarks) or self.status.watermarks,
         )
 
     def committed(self, result: BatchResult, commits: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from pyspark.sql import DataFrame
 
-from tidemill.backfill.analysed_plan import Input, kept_columns, origin_of
+from tidemill.backfill.analysed_plan import Input, kept_columns, origin_of, windows_in
 from tidemill.backfill.plan_tree import Document
 from tidemill.backfill.row_origin import RowOrigin, SinkOrigin
 from tidemill.engine.plan_check.analysed import plan_of
@@ -24,6 +24,12 @@ def find_origin(rows: DataFrame, result: DataFrame, event_time: str | None) -> R
     """
     given = Input(_analysed(rows), _columns(rows), event_time)
     return origin_of(_analysed(result), _columns(result), given)
+
+
+def origin_of_several(result: DataFrame) -> RowOrigin:
+    """What a transform of several streams makes: a backfill of a range of one of them proves nothing."""
+    windows = windows_in(_analysed(result))
+    return RowOrigin(stateful=True, reason="rows are made of several streams", windows=windows)
 
 
 def find_sink_origin(result: DataFrame, transform: Callable[[DataFrame], DataFrame]) -> SinkOrigin:

@@ -39,10 +39,15 @@ class StateOperators:
         return _unites_state(running_execution(self._spark, frame).executedPlan())
 
 
+def running_query(spark: Any, frame: DataFrame) -> Any:
+    """Spark's `MicroBatchExecution` that runs the batch behind a frame of foreachBatch."""
+    query_id = frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+    return spark._jsparkSession.streams().get(query_id).streamingQuery()
+
+
 def running_execution(spark: Any, frame: DataFrame) -> Any:
     """Spark's execution of the batch behind a frame of foreachBatch, with its plans."""
-    query_id = frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
-    return spark._jsparkSession.streams().get(query_id).streamingQuery().lastExecution()
+    return running_query(spark, frame).lastExecution()
 
 
 def late_rows(metrics: list[Any]) -> int:

@@ -27,6 +27,7 @@ from tidemill.engine.run_context import RunContext
 from tidemill.engine.running_query import Running, RunningQuery, log_ends_of_queries
 from tidemill.engine.source_watch import SourceWatch
 from tidemill.engine.state_operators import StateOperators
+from tidemill.engine.stream_watermarks import StreamWatermarks
 from tidemill.engine.tables_read import TablesRead
 from tidemill.engine.task_watch import TaskWatch, work_of
 from tidemill.engine.turn import Waiting
@@ -173,6 +174,9 @@ def start_query(
     writer.discovery = discovery if discovery.columns else None
     writer.poison = poison
     writer.untimed = untimed if has_windows(flow.frame) else None
+    writer.watermarks = StreamWatermarks.of(spark, run, flow.frame)
+    if writer.watermarks is not None:
+        reporter.knows_watermarks(writer.watermarks.known())
     others = Waiting(run.store, pipeline.layout.turn(pipeline.name), run.drain)
 
     def on_result(result: BatchResult) -> None:

@@ -12,7 +12,7 @@ from tidemill.spec.files_after import check_after
 from tidemill.spec.files_place import overlap
 from tidemill.spec.near_key import near_key
 from tidemill.spec.sink_code import check_sink_code
-from tidemill.spec.transform_file import check_sink_transform, check_transform
+from tidemill.spec.transform_file import check_no_state, check_sink_transform, check_transform
 
 if TYPE_CHECKING:
     from tidemill.spec.project import Pipeline
@@ -58,6 +58,8 @@ def _check_transform(pipeline: Pipeline) -> None:
         function = spec.transform.partition(":")[2]
         sources, models = list(spec.sources or ()), list(spec.models or ())
         check_transform(file, function, sources, models, spec.tables)
+        if spec.leaves_out_poison:
+            check_no_state(file, function, None if spec.sources is None else spec.parameter)
 
 
 def _check_patterns(pipeline: Pipeline) -> None:

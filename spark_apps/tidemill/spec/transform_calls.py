@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from tidemill.spec.transform_values import Names, assigned, own_nodes
@@ -27,6 +27,13 @@ _PROPERTIES_OF_FRAMES = frozenset(("rdd", "write", "writeStream", "writeTo"))
 
 # Of a stream each of these fails, while a group has a method of the same name, or a joined table may answer.
 _ACTIONS_ON_STREAMS = frozenset(("count", "first", "head", "isEmpty", "tail", "take", "toJSON"))
+# Of a stream's rows each of these brings rows together, which `on_poison: quarantine` cannot take apart.
+_METHODS_WITH_STATE = frozenset(
+    (
+        *("agg", "cube", "distinct", "dropDuplicates", "dropDuplicatesWithinWatermark"),
+        *("drop_duplicates", "groupBy", "groupby", "groupingSets", "limit", "rollup"),
+    )
+)
 
 # Wrong whatever they are of.
 _METHODS = frozenset(("awaitTermination",))
@@ -65,7 +72,23 @@ def find_wrong_call(
         streams: Those of its parameters that are streams.
     """
     sources = {p.arg for p in (*_parameters(function), *function.args.kwonlyargs)}
-    return _Search(functions).look(function, sources, set(streams))
+    return _Search(functions, _wrong).look(function, sources, set(streams))
+
+
+def find_call_with_state(
+    function: Function,
+    functions: Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef],
+    stream: str | None = None,
+) -> WrongCall | None:
+    """Return the first call that certainly brings rows of the one stream together.
+
+    Args:
+        function: The transform.
+        functions: All functions at the top level of its file.
+        stream: The parameter with the rows of the stream; by default the first one.
+    """
+    given = {stream} if stream is not None else {p.arg for p in _parameters(function)[:1]}
+    return _Search(functions, _with_state).look(function, given, given)
 
 
 def never_returns(function: Function) -> bool:
@@ -95,11 +118,32 @@ def find_wrong_result(function: Function, rows: Collection[str]) -> WrongResult 
     return min(found, key=lambda result: result.line, default=None)
 
 
+@dataclass(frozen=True)
+class _Values:
+    """What a function's names hold.
+
+    Args:
+        frames: Names that always hold rows of a source, or what is made of them.
+        names: All names, by what is assigned to them.
+        functions: The functions of the file.
+    """
+
+    frames: set[str]
+    names: Names
+    functions: Mapping[str, object]
+
+
+_IsWrong = Callable[[ast.AST, _Values], WrongCall | None]
+
+
 class _Search:
     """Through one file; each function is looked at once."""
 
-    def __init__(self, functions: Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef]) -> None:
+    def __init__(
+        self, functions: Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef], wrong: _IsWrong
+    ) -> None:
         self._functions = functions
+        self._wrong = wrong
         self._seen: set[str] = set()
 
     def look(
@@ -108,9 +152,8 @@ class _Search:
         """`given` are those of its parameters that are rows of a source, `streams` those of a stream."""
         self._seen.add(function.name)
         frames, names = _frames(function, given), Names(function, streams)
-        nodes = list(own_nodes(function))
-        found = [call for node in nodes if (call := _wrong(node, frames, self._functions))]
-        found += [call for node in nodes if (call := _runs_stream(node, names))]
+        nodes, values = list(own_nodes(function)), _Values(frames, names, self._functions)
+        found = [call for node in nodes if (call := self._wrong(node, values))]
         if found:
             return min(found, key=lambda call: call.line)
         return next(filter(None, (self._called(node, frames, names) for node in nodes)), None)
@@ -160,13 +203,18 @@ def _root(expression: ast.expr) -> str | None:
             return expression.id if isinstance(expression, ast.Name) else None
 
 
-def _wrong(node: ast.AST, frames: set[str], functions: Mapping[str, object]) -> WrongCall | None:
-    if isinstance(node, ast.Call):
-        if isinstance(node.func, ast.Name):
-            is_builtin = node.func.id == "open" and "open" not in functions
-            return WrongCall("open", node.lineno) if is_builtin else None
-        return _wrong_name(node.func, frames, _METHODS_OF_FRAMES, _METHODS)
-    return _wrong_name(node, frames, _PROPERTIES_OF_FRAMES, _PROPERTIES)
+def _wrong(node: ast.AST, values: _Values) -> WrongCall | None:
+    if not isinstance(node, ast.Call):
+        return _wrong_name(node, values.frames, _PROPERTIES_OF_FRAMES, _PROPERTIES)
+    if isinstance(node.func, ast.Name):
+        is_builtin = node.func.id == "open" and "open" not in values.functions
+        return WrongCall("open", node.lineno) if is_builtin else None
+    return _wrong_name(node.func, values.frames, _METHODS_OF_FRAMES, _METHODS) or _runs_stream(node, values)
+
+
+def _with_state(node: ast.AST, values: _Values) -> WrongCall | None:
+    called = node.func if isinstance(node, ast.Call) else None
+    return None if called is None else _wrong_name(called, values.frames, _METHODS_WITH_STATE, frozenset())
 
 
 def _wrong_name(
@@ -179,9 +227,9 @@ def _wrong_name(
     return WrongCall(node.attr, node.end_lineno or 0) if wrong else None
 
 
-def _runs_stream(node: ast.AST, names: Names) -> WrongCall | None:
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+def _runs_stream(node: ast.Call, values: _Values) -> WrongCall | None:
+    if not isinstance(node.func, ast.Attribute):
         return None
-    if node.func.attr not in _ACTIONS_ON_STREAMS or names.kind_of(node.func.value) != "frame":
+    if node.func.attr not in _ACTIONS_ON_STREAMS or values.names.kind_of(node.func.value) != "frame":
         return None
     return WrongCall(node.func.attr, node.func.end_lineno or 0)

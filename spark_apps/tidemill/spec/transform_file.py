@@ -9,8 +9,13 @@ from pathlib import Path
 
 from tidemill.errors import SpecError
 from tidemill.spec.near_key import near_key
-from tidemill.spec.transform_calls import find_wrong_call, find_wrong_result, never_returns
-from tidemill.spec.transform_rules import NOTHING_RETURNED, OTHER_RETURNED, wrong_call
+from tidemill.spec.transform_calls import (
+    find_call_with_state,
+    find_wrong_call,
+    find_wrong_result,
+    never_returns,
+)
+from tidemill.spec.transform_rules import NOTHING_RETURNED, OTHER_RETURNED, STATE_AND_POISON, wrong_call
 
 # Files of one project; each is parsed once, however many pipelines share it.
 _KEPT_FILES = 1024
@@ -45,6 +50,28 @@ def check_transform(
         if found is not None:
             raise wrong_call(found.method, {"file": f"{file}:{found.line}", "function": function})
         _check_result(file, transform, rows)
+
+
+def check_no_state(file: Path, function: str, stream: str | None) -> None:
+    """Check that a transform does not certainly keep state, as `on_poison: quarantine` demands.
+
+    Args:
+        file: With the function.
+        function: Its name.
+        stream: The parameter with the rows of the stream; None if it is the first one.
+
+    Raises:
+        SpecError: TIDE-PLAN-032. A driver finds by Spark's plan what the text does not show.
+    """
+    functions = _functions(file, file.stat().st_mtime_ns)
+    transform = functions[function]
+    if not isinstance(transform, ast.FunctionDef):
+        return
+    found = find_call_with_state(transform, functions, stream)
+    if found is not None:
+        raise STATE_AND_POISON.refusal(
+            {"file": f"{file}:{found.line}", "function": function, "call": found.method}
+        )
 
 
 def check_sink_transform(file: Path, function: str, key: str) -> None:

@@ -65,15 +65,44 @@ def time_of(value: object) -> datetime | None:
     return moment.replace(tzinfo=UTC) if moment is not None and moment.tzinfo is None else moment
 
 
-def possible_cuts(times: Sequence[datetime | None], watermark: timedelta) -> list[int]:
-    """Rows before which a batch may begin without making any of them late; all of them without times."""
+@dataclass(frozen=True)
+class Happened:
+    """When a row happened.
+
+    Args:
+        stream: Name of its stream.
+        at: Its event time; None where the row does not say so.
+    """
+
+    stream: str
+    at: datetime | None
+
+
+def possible_cuts(rows: Sequence[Happened], watermarks: Mapping[str, timedelta]) -> list[int]:
+    """Rows before which a batch may begin without making any of them late; all of them without times.
+
+    Args:
+        rows: In the order in which they arrive.
+        watermarks: How late the rows of each stream with an event time may come. Spark goes by the stream
+            whose watermark is the earliest, so no row is late before each of them has had one.
+    """
     found = []
-    for cut in range(1, len(times)):
-        seen = [moment for moment in times[:cut] if moment is not None]
-        still = [moment for moment in times[cut:] if moment is not None]
-        if not seen or not still or min(still) >= max(seen) - watermark:
+    for cut in range(1, len(rows)):
+        reached = _watermark(rows[:cut], watermarks)
+        still = [row.at for row in rows[cut:] if row.at is not None]
+        if reached is None or not still or min(still) >= reached:
             found.append(cut)
     return found
+
+
+def _watermark(rows: Sequence[Happened], watermarks: Mapping[str, timedelta]) -> datetime | None:
+    """Return the one watermark of a query after some rows; None while a stream has had no row."""
+    latest = {
+        name: max((row.at for row in rows if row.stream == name and row.at is not None), default=None)
+        for name in watermarks
+    }
+    reached = [at - watermarks[name] for name, at in latest.items() if at is not None]
+    return min(reached) if reached and len(reached) == len(watermarks) else None
 
 
 def nothing_to_compare(problem: str, facts: Mapping[str, object], fix: str) -> UsageError:

@@ -6,6 +6,9 @@ What is compared: the rows of every table, of every sink that is given each row 
 with its reason; not the order of rows, and not what a sink is given of a result that it sees change (mode
 update). A sink that is no table may be given rows again behind a crash, so each counts once there.
 
+Each batch is a run that starts from the checkpoint of the one before, as by schedule. Of several streams, a
+batch may have rows of one stream alone.
+
 A row that comes later than the watermark allows may rightly be missing. So a cut is tried only where no row
 behind it would be late; but with `late: table` everywhere, and then the rows that are not in the table of
 late ones must give what they give in one batch. A backfill brings late rows in, so beside one no row comes
@@ -17,13 +20,13 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from tidemill.names import ASIDE_OUTPUTS
-from tidemill.testing.arrivals import Arrival, nothing_to_compare, possible_cuts, time_of
+from tidemill.names import ASIDE_OUTPUTS, SOURCE_NAME
+from tidemill.testing.arrivals import Arrival, Happened, nothing_to_compare, possible_cuts, time_of
 from tidemill.testing.broker import Broker
 from tidemill.testing.declared import Declared, find_declared
 from tidemill.testing.parity_run import Handed, ParityRun, Result
@@ -54,7 +57,7 @@ class Beside(TypedDict, total=False):
 
 def assert_same_result(
     file: str | os.PathLike[str],
-    rows: Sequence[Row],
+    rows: Sequence[Row] | Sequence[tuple[str, Row]],
     folder: str | os.PathLike[str],
     spark: SparkSession,
     splits: int = 4,
@@ -64,7 +67,8 @@ def assert_same_result(
 
     Args:
         file: The pipeline's, as of `pipeline`.
-        rows: In an order in which they may arrive, for the one source.
+        rows: In an order in which they may arrive; of several streams, each with the name of its stream:
+            `("orders", {"id": 1})`.
         folder: Of the runs, each with a folder of its own.
         spark: The session of the test run.
         splits: How many are tried; the same ones each time.
@@ -75,15 +79,16 @@ def assert_same_result(
         UsageError: TIDE-TEST-006, if nothing can be compared so.
     """
     declared = find_declared(Path(file))
-    sources = 1 if declared.spec.sources is None else len(declared.spec.sources)
-    if len(rows) < 2 or sources > 1:
+    tables = declared.spec.tables
+    if len(rows) < 2 or tables:
         raise nothing_to_compare(
-            "There is nothing to compare: it takes two rows at least, and one source.",
-            {"pipeline": declared.name, "rows": len(rows), "sources": sources},
-            "give more rows; test a pipeline of several sources by add_rows and advance",
+            "There is nothing to compare: it takes two rows at least, and no table that is joined.",
+            {"pipeline": declared.name, "rows": len(rows), "tables": ", ".join(tables) or "none"},
+            "give more rows; test a pipeline that joins a table by add_rows and advance",
         )
     Path(folder).mkdir(parents=True, exist_ok=True)
-    comparison = _Comparison(declared, Path(folder), spark, rows, beside.get("broker"))
+    named = [row if isinstance(row, tuple) else (SOURCE_NAME, row) for row in rows]
+    comparison = _Comparison(declared, Path(folder), spark, named, beside.get("broker"))
     steps = comparison.steps if beside.get("with_crashes") else 0
     backfill = beside.get("with_backfill", False)
     choices = Choices(comparison.cuts(may_be_late=not backfill), splits, steps, backfill)
@@ -103,7 +108,7 @@ class _Comparison:
         declared: The pipeline file.
         folder: Of the runs.
         spark: The session.
-        rows: In an order in which they may arrive.
+        rows: In an order in which they may arrive, each with the name of its stream.
         broker: Real topics.
     """
 
@@ -112,13 +117,16 @@ class _Comparison:
         declared: Declared,
         folder: Path,
         spark: SparkSession,
-        rows: Sequence[Row],
+        rows: Sequence[tuple[str, Row]],
         broker: Broker | None,
     ) -> None:
         self._declared, self._folder, self._spark, self._broker = declared, folder, spark, broker
-        time = declared.spec.event_time
-        times = [None if time is None else time_of(row.get(time.column)) for row in rows]
-        self._handed = Handed(self._new_run().items(rows), times)
+        self._times = {
+            name: stream.event_time
+            for name, stream in declared.spec.streams.items()
+            if stream.event_time is not None
+        }
+        self._handed = self._handed_in(rows)
         whole = self._run(self._handed, Arrival())
         self.steps = whole.steps
         # What the rows that are not late give in one batch, by those that are.
@@ -132,10 +140,10 @@ class _Comparison:
 
     def cuts(self, *, may_be_late: bool) -> list[int]:
         """Before which rows a batch may begin."""
-        time = self._declared.spec.event_time
-        if may_be_late and time is not None and time.late == "table":
+        if may_be_late and self._declared.spec.keeps_late:
             return list(range(1, len(self._handed.items)))
-        return possible_cuts(self._handed.times, timedelta(0) if time is None else time.watermark)
+        watermarks = {name: time.watermark for name, time in self._times.items()}
+        return possible_cuts(self._handed.times, watermarks)
 
     def difference(self, arrival: Arrival) -> str:
         """What is otherwise than in one batch; empty if nothing is."""
@@ -147,6 +155,16 @@ class _Comparison:
         if arrival.crash:
             expected, found = self._each_once(expected), self._each_once(found)
         return explain(expected, found)
+
+    def _handed_in(self, rows: Sequence[tuple[str, Row]]) -> Handed:
+        run = self._new_run()
+        items = [item for name, row in rows for item in run.items([row], name)]
+        times = [Happened(name, self._time_of(name, row)) for name, row in rows]
+        return Handed(items, times)
+
+    def _time_of(self, stream: str, row: Row) -> datetime | None:
+        time = self._times.get(stream)
+        return None if time is None else time_of(row.get(time.column))
 
     def _run(self, handed: Handed, arrival: Arrival) -> ParityRun:
         return ParityRun(self._new_run(), self._spark, handed, arrival)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidemill.names import LINEAGE_COLUMNS, QUARANTINE_OUTPUT
 from tidemill.sinks.batch_commit import StepDone
-from tidemill.testing.arrivals import Arrival
+from tidemill.testing.arrivals import Arrival, Happened
 from tidemill.testing.beside import backfill_closed, started_again
 from tidemill.testing.pipeline_run import PipelineRun
 from tidemill.testing.rows import Row
@@ -30,12 +29,12 @@ class Handed:
     """What is handed in.
 
     Args:
-        items: Rows as the source takes them.
-        times: When each happened.
+        items: Rows as their sources take them.
+        times: Of each row, its stream and when it happened.
     """
 
     items: Sequence[Any]
-    times: Sequence[datetime | None]
+    times: Sequence[Happened]
 
     def without(self, late: frozenset[int]) -> Handed:
         """All but those in some places."""
@@ -64,7 +63,8 @@ class ParityRun:
         # Of a run that does not crash.
         self.steps = 0
         for place, batch in enumerate(self._batches):
-            run.add_items(handed.items[number] for number in batch)
+            for number in batch:
+                run.add_items([handed.items[number]], handed.times[number].stream)
             self._advance(place)
 
     def _advance(self, place: int) -> None:
@@ -72,7 +72,7 @@ class ParityRun:
         newest = started_again(self._run_on, crash)
         self._handed_in += [place] * (newest + 1 - len(self._handed_in))
         if self._arrival.backfill:
-            seen = [self._times[number] for batch in self._batches[: place + 1] for number in batch]
+            seen = [self._times[number].at for batch in self._batches[: place + 1] for number in batch]
             started_again(partial(backfill_closed, self._spark, self._run.resolved, seen), crash)
 
     def _run_on(self, step_done: StepDone) -> int:
@@ -96,7 +96,7 @@ class ParityRun:
         # Which rows of a batch are late depends on their times alone.
         for batch, at in {(row["batch_id"], row["event_time"]) for row in rows}:
             handed_in = self._batches[self._handed_in[batch]]
-            found |= {number for number in handed_in if self._times[number] == at}
+            found |= {number for number in handed_in if self._times[number].at == at}
         if len(found) != len(rows):
             raise AssertionError(
                 f"{self._run.declared.name}: the table of late rows has {len(rows)}, and {len(found)} of the "

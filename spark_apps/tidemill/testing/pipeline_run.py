@@ -116,9 +116,9 @@ class PipelineRun:
         name = self._source(to)
         self.add_items(self._feeds[name].payloads(payloads), name)
 
-    def items(self, rows: Sequence[Row]) -> list[Any]:
-        """Rows as the one source takes them, for `add_items` of any run of the pipeline."""
-        return self._feeds[self._source(None)].rows(rows)
+    def items(self, rows: Sequence[Row], to: str | None = None) -> list[Any]:
+        """Rows as a source takes them, for `add_items` of any run of the pipeline."""
+        return self._feeds[self._source(to)].rows(rows)
 
     def add_items(self, items: Iterable[Any], to: str | None = None) -> None:
         """Hand in for the next batch what `items` has made."""
@@ -247,7 +247,7 @@ class PipelineRun:
 
     def _source(self, to: str | None) -> str:
         fed = [name for name in self._sources if name not in self._pipeline.spec.tables]
-        if to is None and len(fed) == 1:
+        if to in (None, SOURCE_NAME) and len(fed) == 1:
             return fed[0]
         if to not in self._sources:
             raise _unknown("TIDE-TEST-002", "The pipeline has no such source.", to or "none", self._sources)

@@ -113,6 +113,7 @@ def test_records_of_a_topic_name_themselves_and_rows_of_files_do_not(tmp_path: P
     [
         ("10 minutes", {}, RowOrigin(window=FIVE), "event_time.window"),
         ("5 minutes", {}, RowOrigin(reason="no windows"), "event_time.window"),
+        ("5 minutes", {}, RowOrigin(reason="joined", windows=(10 * MINUTE,)), "event_time.window"),
         (None, {"time": "window_end"}, RowOrigin(window=FIVE), "time of bronze/orders"),
     ],
 )
@@ -132,6 +133,11 @@ def test_a_declaration_may_repeat_the_transform_or_leave_it_to_it(
     tmp_path: Path, window: str | None, sink: dict[str, Any]
 ) -> None:
     check_declared(in_windows(tmp_path, window, sink), RowOrigin(window=FIVE))
+
+
+def test_windows_whose_rows_are_not_proven_are_windows(tmp_path: Path) -> None:
+    made = RowOrigin(stateful=True, reason="it deduplicates", windows=(5 * MINUTE,))
+    check_declared(in_windows(tmp_path, "5 minutes", {}), made)
 
 
 def in_windows(folder: Path, window: str | None, sink: dict[str, Any]) -> Pipeline:

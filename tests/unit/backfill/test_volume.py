@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from tests.support.declared import declared
 from tidemill.backfill.bounds import Bounds
 from tidemill.backfill.plan import BackfillPlan
+from tidemill.backfill.rule import By
 from tidemill.backfill.volume import TableSize, Volume, volume_of
+from tidemill.spec.readable import readable_size
 
 PLAN = BackfillPlan(pipeline="orders", definition="d", bounds=Bounds(), by="record")
 
@@ -30,6 +33,18 @@ def test_a_table_is_as_large_as_the_files_of_its_newest_version(tmp_path: Path) 
     assert document["read_bytes_at_most"] is None
     (line,) = found.lines()
     assert "estimated" in line
+
+
+@pytest.mark.parametrize("by", ["window", "everything"])
+def test_rows_of_many_records_are_not_counted_by_their_records(tmp_path: Path, by: By) -> None:
+    write_deltalake(str(tmp_path / "data/tables/bronze/orders"), pa.table({"id": list(range(10))}))
+    positions = {"start_offsets": {"orders": {"0": 0}}, "end_offsets": {"orders": {"0": 100_000}}}
+    found = volume_of(declared(tmp_path), PLAN.model_copy(update={"by": by, **positions}))
+    (table,) = found.tables
+    assert found.lines() == [
+        f"  bytes     write: bronze/orders: {readable_size(table.size)} for all of its 10 rows now"
+    ]
+    assert found.as_document()["write_bytes_estimate"] is None
 
 
 def test_files_and_tables_tell_how_much_there_is_to_read(tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ from tests.support.patient import ORDERS, Patient
 from tidemill.checkpoint.current import Accepted, read_current
 from tidemill.checkpoint.gate import CheckpointFacts, examine
 from tidemill.checkpoint.gate.facts import StateFacts, TopicFacts
+from tidemill.checkpoint.reading.log_files import OffsetsFile
 from tidemill.checkpoint.upgrade.version import Meaning, PlannedVersion
-from tidemill.ledger.entry import LedgerEntry, Shape, SinkShape, UsedModel, parse_entry
+from tidemill.ledger.entry import LedgerEntry, Shape, SinkShape, StreamShape, UsedModel, parse_entry
 from tidemill.spec.state_store import PROVIDER_SETTING, PROVIDERS, StateStore
 
 FILES = ORDERS.replace(
@@ -87,6 +88,39 @@ def test_what_makes_rows_of_another_kind_must_be_acknowledged(
 def test_what_state_was_made_with_must_be_acknowledged(now: Mapping[str, Any], name: str) -> None:
     assert name in refusal_of(changed(now, stateful=True)).facts["changed"]  # type: ignore[operator]
     assert errors_of(changed(now, stateful=False)) == []
+
+
+@pytest.mark.parametrize(
+    ("read", "ran_with", "declared", "added", "gone"),
+    [
+        # A stream without data so far is in no file of `offsets/`.
+        (["a"], ["a", "b"], ["a", "b"], None, None),
+        (["a", "b"], ["a", "b"], ["a", "b"], None, None),
+        (["a"], ["a"], ["a", "b"], ["b"], []),
+        (["a"], ["a", "b"], ["a", "b", "c"], ["c"], []),
+        (["a", "b"], ["a", "b"], ["a", "c"], ["c"], ["b"]),
+        (["a"], ["a", "b"], ["a"], None, None),
+    ],
+)
+def test_a_stream_that_had_no_data_yet_was_not_added(
+    read: list[str],
+    ran_with: list[str],
+    declared: list[str],
+    added: list[str] | None,
+    gone: list[str] | None,
+) -> None:
+    shape = SHAPE.model_copy(update={"streams": {name: StreamShape() for name in ran_with}})
+    facts = replace(
+        facts_of(3, 3, 3),
+        planned_batches={3: OffsetsFile(3, 2, {name: {"logOffset": 3} for name in read})},
+        declared=replace(DECLARED, streams=dict.fromkeys(declared, DECLARED)),
+        state=StateFacts((0,), 4),
+        tables={"bronze/orders": table_of(3, shape=shape)},
+    )
+    found = [error for error in examine(facts) if error.finding_id == "TIDE-CKPT-096"]
+    assert [(error.facts["added"], error.facts["gone"]) for error in found] == (
+        [] if added is None else [(added, gone)]
+    )
 
 
 def test_changed_code_is_a_warning_and_for_state_a_refusal() -> None:

@@ -138,7 +138,7 @@ def test_a_step_without_its_effect_is_not_noted_as_done(place: Place) -> None:
     for _ in range(2):
         with pytest.raises(InternalError) as raised:
             place.run()
-        assert raised.value.error_id == "TIDE-CKPT-106"
+        assert raised.value.error_id == "TIDE-CKPT-109"
         assert (raised.value.facts["step"], raised.value.facts["missing"]) == ("second", "the note of second")
         assert [entry.done for entry in read_journal(place.store, place.layout, "orders")] == [1]
         assert [hold.id for hold in read_holds(place.store, place.layout, "orders")] == ["paint-1"]

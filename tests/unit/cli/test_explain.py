@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import get_args
 
@@ -16,7 +16,7 @@ from tests.support.grown_state import write_grown_state
 from tests.support.small_project import STREAM, SmallProject, small_project
 from tests.support.stream_requests import request
 from tidemill.checkpoint.desired import Desired, write_desired
-from tidemill.checkpoint.status import read_status, write_status
+from tidemill.checkpoint.status import Status, read_status, write_status
 from tidemill.control.ask.stream_request import carry_out
 from tidemill.control.decide.facts import Facts
 from tidemill.control.decide.reconcile import Action, Decision
@@ -144,6 +144,64 @@ def test_a_running_driver_is_told_with_what_it_waits_for(explained: SmallProject
     )
     never = "It has never read all: what it has not read may be gone in 60 min, or before."
     assert never in explain(explained).stands
+
+
+@pytest.mark.parametrize(
+    ("plant_a", "plant_b", "expected"),
+    [
+        (
+            117,
+            116,
+            [
+                "The watermark of plant_a is 2026-03-01 01:57:00 UTC.",
+                "The watermark of plant_b is 2026-03-01 01:56:00 UTC.",
+                "plant_b holds windows back: those that end by 2026-03-01 01:56:00 UTC are closed.",
+            ],
+        ),
+        (
+            117,
+            None,
+            [
+                "The watermark of plant_a is 2026-03-01 01:57:00 UTC.",
+                "No window closes yet: plant_b has had no row with an event time.",
+            ],
+        ),
+        (None, None, ["No window closes yet: plant_a and plant_b have had no row with an event time."]),
+        (
+            116,
+            116,
+            [
+                "The watermark of plant_a is 2026-03-01 01:56:00 UTC.",
+                "The watermark of plant_b is 2026-03-01 01:56:00 UTC.",
+            ],
+        ),
+    ],
+)
+def test_the_stream_that_holds_windows_back_is_named(
+    tidemill: CommandLine,
+    project: ConfProject,
+    plant_a: int | None,
+    plant_b: int | None,
+    expected: list[str],
+) -> None:
+    clinic = Clinic(project)
+    clinic.healthy()
+    start = datetime(2026, 3, 1, tzinfo=UTC)
+    status = Status(
+        pipeline="orders",
+        mode="incremental",
+        state="stopped",
+        run_id="run-1",
+        started_at=start,
+        updated_at=start,
+        watermarks={
+            name: None if minutes is None else start + timedelta(minutes=minutes)
+            for name, minutes in (("plant_a", plant_a), ("plant_b", plant_b))
+        },
+    )
+    write_status(clinic.store, project.load().layout.status("orders"), status)
+    stands = tidemill.json("explain", "orders")["stands"]
+    assert [said for said in stands if "watermark" in said or "window" in said] == expected
 
 
 def test_a_stopped_stream_is_told_with_who_stopped_it(explained: SmallProject) -> None:

@@ -69,6 +69,12 @@ def at_work(project: SmallProject) -> ControlPlane:
     return plane
 
 
+def owner_of(project: SmallProject) -> str:
+    """The control plane of a project, as errors name it."""
+    folder = project.environment.run_folder
+    return f"local, {folder}, id {local_identity.local_identity(folder).id[:8]}"
+
+
 def actions(plane: ControlPlane) -> list[Callable[[], object]]:
     """Everything that starts, stops or reconciles drivers."""
     return [
@@ -96,10 +102,21 @@ def test_a_second_control_plane_on_the_same_root_is_refused_and_changes_nothing(
         with pytest.raises(GateRefusedError) as caught:
             act()
         assert (caught.value.error_id, caught.value.runbook) == ("TIDE-CTRL-010", "other-control-plane")
-        assert caught.value.facts["owner"] == f"local, {project.environment.run_folder}"
+        assert caught.value.facts["owner"] == owner_of(project)
     assert other.plane().running("orders") is None
     assert {path: path.read_bytes() for path in Path(plane.layout.root).rglob("*.json")} == files
     assert by_name(reconcile_streams(project.plane())) == {"orders": "leave"}
+
+
+def test_a_refusal_tells_two_control_planes_of_one_folder_apart(project: SmallProject) -> None:
+    plane = at_work(project)
+    (project.environment.run_folder / "control-plane.id").unlink()
+    with pytest.raises(GateRefusedError) as caught:
+        begin(project.plane(), request("stop"))
+    facts = caught.value.facts
+    assert facts["owner"] == str(read_owner(plane.store, plane.layout))
+    assert facts["this_is"] == owner_of(project)
+    assert facts["owner"] != facts["this_is"]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +147,7 @@ def test_reading_is_refused_to_nobody_and_says_whose_the_pipelines_are(
     at_work(project)
     (state,) = elsewhere.json("status")
     assert (state["actual"], state["owner"]["place"]) == ("running", str(project.environment.run_folder))
-    assert state["next"]["reason"] == f"another control plane's: local, {project.environment.run_folder}"
+    assert state["next"]["reason"] == f"another control plane's: {owner_of(project)}"
     assert elsewhere("ledger", "orders") == 0
     assert elsewhere("plan", "orders") == 0
     shown = elsewhere.json("control", "show")

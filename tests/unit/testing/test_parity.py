@@ -14,7 +14,7 @@ from tidemill import testing
 from tidemill.backfill.row_origin import EventWindow
 from tidemill.errors import UsageError
 from tidemill.sinks.batch_commit import StepDone
-from tidemill.testing.arrivals import Arrival, possible_cuts, time_of
+from tidemill.testing.arrivals import Arrival, Happened, possible_cuts, time_of
 from tidemill.testing.beside import CrashedError, closed_windows, crash_after, started_again
 from tidemill.testing.parity import explain
 from tidemill.testing.smallest_failure import Choices, smallest_failure
@@ -51,7 +51,30 @@ def test_a_shuffled_batch_has_the_same_rows_in_another_order_each_time_the_same(
     ],
 )
 def test_a_cut_makes_no_row_late(times: list[datetime | None], cuts: list[int]) -> None:
-    assert possible_cuts(times, timedelta(minutes=10)) == cuts
+    rows = [Happened("source", at) for at in times]
+    assert possible_cuts(rows, {"source": timedelta(minutes=10)}) == cuts
+    assert possible_cuts(rows, {}) == list(range(1, len(rows)))
+
+
+@pytest.mark.parametrize(
+    ("rows", "cuts"),
+    [
+        # Until the other stream has had a row, no row is late.
+        ([("a", 20), ("a", 0), ("b", 30)], [1, 2]),
+        # The stream that is behind decides, with its own patience.
+        ([("a", 20), ("b", 60), ("a", 9)], [1]),
+        ([("a", 20), ("b", 60), ("a", 10)], [1, 2]),
+        ([("b", 20), ("a", 60), ("b", 0)], [1, 2]),
+        ([("b", None), ("a", 60), ("b", 0)], [1, 2]),
+    ],
+)
+def test_of_several_streams_the_one_that_is_behind_makes_rows_late(
+    rows: list[tuple[str, int | None]], cuts: list[int]
+) -> None:
+    happened = [
+        Happened(name, at) for (name, _), at in zip(rows, minutes(*(n for _, n in rows)), strict=True)
+    ]
+    assert possible_cuts(happened, {"a": timedelta(minutes=10), "b": timedelta(minutes=20)}) == cuts
 
 
 def test_a_time_without_a_zone_is_taken_as_utc() -> None:
@@ -186,4 +209,4 @@ def test_one_row_cannot_be_split(tmp_path: Path) -> None:
             None,  # type: ignore[arg-type]
         )
     assert refused.value.error_id == "TIDE-TEST-006"
-    assert refused.value.facts == {"pipeline": "orders", "rows": 1, "sources": 1}
+    assert refused.value.facts == {"pipeline": "orders", "rows": 1, "tables": "none"}

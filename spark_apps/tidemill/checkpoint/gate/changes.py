@@ -72,11 +72,12 @@ def _is_same(accepted: Shape, now: Shape) -> bool:
 def _streams(facts: CheckpointFacts) -> Iterator[Finding]:
     """Several streams are in a checkpoint by their names, from its birth on."""
     newest, declared = _newest(facts), facts.declared.streams
-    if newest is None or (newest.is_named and set(newest.ends) == set(declared)):
+    if newest is None or (not newest.is_named and not declared):
         return
-    if not newest.is_named and not declared:
+    known = {*newest.ends, *_streams_of_newest_batch(facts)}
+    added, gone = sorted(set(declared) - known), sorted(set(newest.ends) - set(declared))
+    if newest.is_named and declared and not added and not gone:
         return
-    added, gone = sorted(set(declared) - set(newest.ends)), sorted(set(newest.ends) - set(declared))
     if newest.is_named and declared and not gone and not facts.state.operators:
         # It begins with the next batch, if that is accepted.
         return
@@ -100,6 +101,12 @@ def _streams(facts: CheckpointFacts) -> Iterator[Finding]:
         f"or tidemill checkpoint reset {facts.pipeline} --from earliest",
         runbook="pipeline-changed",
     )
+
+
+def _streams_of_newest_batch(facts: CheckpointFacts) -> set[str]:
+    """Return the streams that the newest batch was declared with: Spark notes none that has had no data."""
+    shapes = (found.shape for found in facts.tables.values())
+    return set(next((shape.streams for shape in shapes if shape is not None), ()))
 
 
 def _notes(facts: CheckpointFacts) -> Iterator[Finding]:

@@ -143,7 +143,7 @@ def carry_out(
         UsageError: TIDE-CKPT-032, if the request id was used for something else, or was given up.
         FencedError: TIDE-CKPT-039, if a driver or another run of this request has started meanwhile, or the
             request was given up.
-        InternalError: TIDE-CKPT-106, if a step ended and its effect is not there.
+        InternalError: TIDE-CKPT-109, if a step ended and its effect is not there.
     """
     return _Run(store, layout, procedure, step_done).to_its_end(verify)
 
@@ -280,7 +280,7 @@ class _Run:
     def _without_effect(self, step: Step, missing: str) -> InternalError:
         procedure = self._procedure
         return InternalError(
-            "TIDE-CKPT-106",
+            "TIDE-CKPT-109",
             "A step of this request ended without an error, and its effect is not there. The request stays "
             "unfinished, and no driver starts.",
             facts={

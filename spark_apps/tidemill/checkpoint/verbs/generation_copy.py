@@ -3,6 +3,7 @@
 What belongs to a batch, by file (Spark 4.2):
 
     offsets/N, commits/N            batch N; those after the last one are left out
+    watermarks/N                    ours: the watermark of each of several streams after batch N
     state/…/V.changelog, .zip       state that batch V starts from; after batch N that is version N + 1
     state/…/SSTs, logs              what snapshots refer to, whatever their version
     state/<op>/_metadata/v2/N       the operator since batch N
@@ -29,6 +30,7 @@ from typing import Any
 from tidemill.checkpoint.reading.log_files import OffsetsFile
 from tidemill.checkpoint.reading.reader import CheckpointReader
 from tidemill.checkpoint.reading.source_logs import file_log_id, parse_log, source_names
+from tidemill.checkpoint.stream_watermarks import WATERMARKS
 from tidemill.checkpoint.verbs.backup_manifest import BackedUpFile, digest_of
 from tidemill.checkpoint.warm_start import WARM_START
 from tidemill.storage.advance import Told, Work, nobody_told
@@ -41,10 +43,11 @@ PARALLEL_COPIES = 8
 # Spark's default of spark.sql.streaming.fileSource.log.compactInterval, in entries.
 COMPACT_INTERVAL = 10
 
-_BATCH_FILE = re.compile(r"(offsets|commits)/(\d+)|state/\d+/_metadata/v2/(\d+)")
+_BATCH_FOLDERS = ("offsets/", "commits/", f"{WATERMARKS}/")
+_BATCH_FILE = re.compile(rf"(?:offsets|commits|{WATERMARKS}|state/\d+/_metadata/v2)/(\d+)")
 _STATE_FILE = re.compile(r"state/\d+/\d+/(?:[^/]+/)?(\d+)(?:_[0-9a-f-]{36})?\.[a-z.]+")
 _LOG_ENTRY = re.compile(r"(\d+)(\.compact)?")
-_COPIED = ("offsets/", "commits/", "sources/", "state/", WARM_START)
+_COPIED = (*_BATCH_FOLDERS, "sources/", "state/", WARM_START)
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ def plan_copy(reader: CheckpointReader, batch_id: int, query_id: str) -> CopyPla
     if offsets is None:
         raise LookupError(f"offsets/{batch_id}")
     logs = _file_logs(reader, offsets)
-    kept = (name for name in reader.names if _is_kept(name, batch_id))
+    kept = (name for name in reader.names if is_kept(name, batch_id))
     copied = tuple(name for name in kept if _source_of(name) not in logs)
     written = {"metadata": json.dumps({"id": query_id}).encode()}
     for source, last in logs.items():
@@ -126,14 +129,15 @@ def copy_files(
         return dict(file for file in copied if file is not None)
 
 
-def _is_kept(name: str, batch_id: int) -> bool:
+def is_kept(name: str, batch_id: int) -> bool:
+    """Return True if a copy after a batch takes the file of this path below the checkpoint."""
     if not name.startswith(_COPIED) or any(part.startswith(".") for part in name.split("/")):
         return False
     if (numbered := _BATCH_FILE.fullmatch(name)) is not None:
-        return int(numbered[2] or numbered[3]) <= batch_id
+        return int(numbered[1]) <= batch_id
     if (version := _STATE_FILE.fullmatch(name)) is not None:
         return int(version[1]) <= batch_id + 1
-    return not name.startswith(("offsets/", "commits/"))
+    return not name.startswith(_BATCH_FOLDERS)
 
 
 def _source_of(name: str) -> str:
