@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemill.sinks.counted_rows import CountedRows
 from tidemill.sources.kafka_clients import KafkaClient
 from tidemill.spec.column_names import quoted
 from tidemill.spec.sinks import KafkaSink
 
 
-def send_rows(frame: DataFrame, sink: KafkaSink, client: KafkaClient) -> None:
-    """Send each row as one record."""
-    records_of(frame, sink).write.format("kafka").options(**producer_options(sink, client)).save()
+def send_rows(frame: DataFrame, sink: KafkaSink, client: KafkaClient) -> int:
+    """Send each row as one record; returns their number.
+
+    This is what `DataFrameWriter.save` calls. Called directly, Spark runs the very plan that is given, so
+    that its count can be read.
+    """
+    session: Any = frame.sparkSession
+    jvm, records = session._jvm, CountedRows(records_of(frame, sink))
+    options = jvm.PythonUtils.toScalaMap(producer_options(sink, client))
+    jvm.org.apache.spark.sql.kafka010.KafkaSourceProvider().createRelation(
+        session._jsparkSession.sqlContext(),
+        jvm.org.apache.spark.sql.SaveMode.Append,
+        options,
+        records.frame._jdf,
+    )
+    return records.count
 
 
 def records_of(frame: DataFrame, sink: KafkaSink) -> DataFrame:
