@@ -25,3 +25,9 @@ def test_spark_gives_an_expression_the_value_that_a_query_shows(
 def test_an_aggregate_of_spark_leaves_nulls_out(spark: SparkSession) -> None:
     spark.createDataFrame(ROWS).createOrReplaceTempView("readings")
     assert spark.sql("SELECT array_agg(site) AS v FROM readings").collect()[0]["v"] == ["aab"]
+
+
+@pytest.mark.parametrize(("direction", "first"), [("ASC", None), ("DESC", 7)])
+def test_spark_sorts_nulls_before_all_values(spark: SparkSession, direction: str, first: int | None) -> None:
+    spark.createDataFrame(ROWS).createOrReplaceTempView("readings")
+    assert spark.sql(f"SELECT amount FROM readings ORDER BY amount {direction}").first()["amount"] == first

@@ -20,6 +20,29 @@ _TICKS = re.compile(
 )
 _STRING = re.compile(r"'(?:[^']|'')*'")
 _OPERATORS = frozenset("+-*/%|<>=")
+# Words behind which a bracket begins an array; behind other words it picks an element.
+_BEFORE_ARRAYS = frozenset(
+    [
+        "array",
+        "select",
+        "distinct",
+        "all",
+        "where",
+        "having",
+        "on",
+        "and",
+        "or",
+        "not",
+        "in",
+        "then",
+        "else",
+        "when",
+        "case",
+        "between",
+        "by",
+        "as",
+    ]
+)
 _NEGATIVE = re.compile(r"-\s*([0-9]+)")
 _DAY_OF_WEEK = re.compile(r"(dow|dayofweek)\s+from\s", re.IGNORECASE)
 
@@ -139,11 +162,24 @@ class _Translation:
         return f"{name}({text})" if translated is None else translated
 
     def _plain(self, word: str) -> str:
+        if word == "[" and self._is_subscript():
+            raise _refusal(
+                "a number in brackets",
+                "write array_element(column, 1), which counts from 1; Spark's counts from 0",
+            )
         if word == "/":
             # Spark divides whole numbers into a fraction.
             return "* 1.0 /"
         # `DATE '2026-01-01'` is a literal, not a column.
         return word if self._peek().startswith("'") else self.exact.get(word.lower(), word)
+
+    def _is_subscript(self) -> bool:
+        """True if the bracket that was taken picks an element by its number; `ARRAY[1]` makes an array."""
+        before = next((word for word in self.words[self.place - 2 :: -1] if not word.isspace()), "")
+        inside = [word for word in self.words[self.place : self.place + 4] if not word.isspace()][:2]
+        follows = before in (")", "]") or before.startswith('"') or (before[:1].isidentifier())
+        is_number = len(inside) == 2 and inside[0].isdecimal() and inside[1] == "]"
+        return self.place > 1 and follows and before.lower() not in _BEFORE_ARRAYS and is_number
 
     def _peek(self) -> str:
         """Return the next word that is not white space."""

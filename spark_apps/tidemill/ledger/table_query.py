@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 # Names of folders and of tables in a driver's memory begin with these in a query.
 FILES, MEMORY = "files.", "memory."
 
+# Spark sorts nulls before all values, DataFusion behind them.
+_NULLS_AS_IN_SPARK = "SET datafusion.sql_parser.default_null_ordering = 'nulls_min'"
+
 # Texts, quoted names and comments stay as they are; only names outside of them are tables'.
 _OTHER_PARTS = r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/"
 _TABLE = rf"(?P<zone>{'|'.join((*ZONES, *ASIDE_OUTPUTS))})\.(?P<name>[a-z][a-z0-9_]*)\b"
@@ -130,6 +133,7 @@ def _registered_in(
 
     tables: dict[str, tuple[DeltaTable, int]] = {}
     builder = QueryBuilder()
+    builder.execute(_NULLS_AS_IN_SPARK)
     for name in sorted({_name(part) for part in parts} - {""}):
         tables[name] = _opened(layout, name, others, f"{copies}/{len(tables)}")
         builder = builder.register(_registered(name), tables[name][0])

@@ -45,6 +45,8 @@ def test_an_aggregate_leaves_nulls_out_as_sparks_does(layout: Layout) -> None:
         ("date_format(at, site)", "write the pattern as a text"),
         ("substr(site, -2, 1)", "right(text, 2)"),
         ("array_agg(DISTINCT site)", "array_agg(column)"),
+        ("tags[0]", "array_element(column, 1)"),
+        ("concat(site, tags [ 1 ])", "array_element(column, 1)"),
     ],
 )
 def test_a_call_that_has_no_equal_is_refused(layout: Layout, expression: str, fix: str) -> None:
@@ -52,6 +54,20 @@ def test_a_call_that_has_no_equal_is_refused(layout: Layout, expression: str, fi
         run_query(layout, f"SELECT {expression} FROM silver.readings", 1)
     assert caught.value.error_id == "TIDE-QUERY-008"
     assert fix in caught.value.fix
+
+
+def test_arrays_are_made_and_fields_are_picked_in_brackets(layout: Layout) -> None:
+    assert value(layout, "ARRAY[1, 2]") == [1, 2]
+    assert value(layout, "ARRAY[3]") == [3]
+    assert value(layout, "[3]") == [3]
+    assert value(layout, "payload['firmWare']") == 2
+    assert value(layout, "array_element(tags, 1)") == "x"
+
+
+@pytest.mark.parametrize(("direction", "first"), [("ASC", None), ("DESC", 7)])
+def test_nulls_are_sorted_as_spark_sorts_them(layout: Layout, direction: str, first: int | None) -> None:
+    sql = f"SELECT amount FROM silver.readings ORDER BY amount {direction}"
+    assert run_query(layout, sql, 1).rows == [{"amount": first}]
 
 
 def headings(result: Result) -> list[str]:
