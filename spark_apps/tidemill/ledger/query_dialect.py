@@ -22,26 +22,10 @@ _STRING = re.compile(r"'(?:[^']|'')*'")
 _OPERATORS = frozenset("+-*/%|<>=")
 # Words behind which a bracket begins an array; behind other words it picks an element.
 _BEFORE_ARRAYS = frozenset(
-    [
-        "array",
-        "select",
-        "distinct",
-        "all",
-        "where",
-        "having",
-        "on",
-        "and",
-        "or",
-        "not",
-        "in",
-        "then",
-        "else",
-        "when",
-        "case",
-        "between",
-        "by",
-        "as",
-    ]
+    {
+        *("array", "select", "distinct", "all", "where", "having", "on", "and", "or", "not", "in"),
+        *("then", "else", "when", "case", "between", "by", "as"),
+    }
 )
 _NEGATIVE = re.compile(r"-\s*([0-9]+)")
 _DAY_OF_WEEK = re.compile(r"(dow|dayofweek)\s+from\s", re.IGNORECASE)

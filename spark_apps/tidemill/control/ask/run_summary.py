@@ -39,7 +39,8 @@ def summarize_run(plane: ControlPlane, driver: StartedDriver) -> list[str]:
     if driver.mode == "backfill":
         # Its status counts what its attempts computed; what is published later is in no table yet.
         names = {result.table for result in written}
-        return table_lines([now for now in tables_now(plane, spec) if now.table in names], written)
+        tables = [now for now in tables_now(plane, spec) if now.table in names]
+        return [*table_lines(tables, written), *([aside_line(written, None)] if written else [])]
     status = read_status(plane.store, plane.layout, driver.pipeline)
     own = status if status is not None and is_status_of(status, driver) else None
     return [
