@@ -182,7 +182,8 @@ EXAMPLES = [
         "`display`: a named table in memory in complete mode, queried by SQL, found by name, all stopped",
         ("stream_2p",),
         refused={"stream_2p": "TIDE-PLAN-015"},
-        note="complete mode needs an aggregate; `tidemill watch` draws what is in a table",
+        note='complete mode needs an aggregate; while its driver runs, `tidemill query "SELECT * FROM '
+        'memory.stream_2p"` reads the table, and `tidemill watch stream_2p` draws it',
         proof=table_in_memory,
     ),
 ]

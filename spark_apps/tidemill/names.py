@@ -25,6 +25,9 @@ QUARANTINE_OUTPUT = "quarantine"
 LATE_OUTPUT = "late"
 ASIDE_OUTPUTS = (QUARANTINE_OUTPUT, LATE_OUTPUT)
 
+# Path of a table in memory at its driver's port, and the key of its newest batch in the answer's schema.
+MEMORY_PATH, NEWEST_BATCH = "/memory/", b"tidemill.newest_batch"
+
 # Reason in the quarantine of a record at which the transform fails: `transform_failed:<error>: <message>`.
 TRANSFORM_FAILED = "transform_failed"
 

@@ -120,9 +120,13 @@ def test_windows_are_the_same_row_for_row_in_every_mode(
     with running_stream(stream.windows) as running:
         running.wait_until(lambda: len(stream.alert_rows()) == len(hot(expected)), "all windows are closed")
         streamed = running.drain()
-    incremental.windows.run_incremental()
+    counted = incremental.windows.run_incremental()
     backfill.windows.backfill(*EVERYTHING)
 
+    alerts = f"kafka:{topic}_alerts"
+    assert counted.status.rows_by_output[alerts] == len(hot(expected))
+    assert counted.status.rows_by_output[alerts] == streamed.status.rows_by_output[alerts]
+    assert len(kafka.read(f"{topic}_alerts")) == 2 * len(hot(expected))
     assert (streamed.status.batch_id or 0) >= 2
     assert streamed.status.late_rows == 0
     assert stream.counts() == expected

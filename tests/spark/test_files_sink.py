@@ -193,9 +193,9 @@ def test_a_query_without_a_jvm_reads_what_spark_wrote(lake: Lake, exports: Path,
     lake.land_rows("landing/orders/4.json", [{"id": 4, "day": None, "item": {"name": "\"a\\, 'b"}}])
     pipeline = pipeline_of(lake, kind=kind, partition_by=["day", "name"])
     pipeline.run_incremental()
-    folders = declared_folders(Project(lake.folder))
+    folders = declared_folders(pipeline.resolved.layout, Project(lake.folder))
     sql = 'SELECT id, name, at, day FROM files."exports/orders" ORDER BY id'
-    found = run_query(pipeline.resolved.layout, sql, 10, folders=folders)
+    found = run_query(pipeline.resolved.layout, sql, 10, others=folders)
     expected = [
         {"id": n, "name": f"tea /ä%:={n}", "at": EPOCH + timedelta(microseconds=n), "day": date(2024, 1, n)}
         for n in (1, 2, 3)

@@ -84,8 +84,15 @@ def test_code_of_ones_own_gets_a_repeated_batch_again_and_its_token_keeps_the_ro
     # Tables come first, and memory was not reached.
     assert sorted(row["id"] for row in lake.rows("bronze/orders")) == [1, 2]
     assert in_memory(lake) == [1]
-    orders.run_incremental()
+    repeated = orders.run_incremental()
     assert in_database(lake) == [(1, 0), (2, 1)]
+    # The table has the batch; the others were given it again.
+    assert repeated.status.rows_by_output == {
+        "bronze/orders": 0,
+        "foreach:writers:Lines": 1,
+        "foreach_batch:writers:upsert": 1,
+        "memory:orders": 1,
+    }
     handed_over = sorted(file.name[:3] for file in (lake.folder / "out").glob("*-*"))
     assert handed_over == ["0-1", "1-2", "1-2"]
     assert sorted(row["id"] for row in lake.rows("bronze/orders")) == [1, 2]
@@ -105,6 +112,34 @@ def test_once_takes_all_that_is_there_in_one_batch_and_memory_that_is_full_stops
     # One file a batch is the limit of the source, which `once` does not know.
     entries = [commit.entry for commit in lake.ledger("bronze/orders") if commit.entry]
     assert [(entry.batch_id, entry.rows) for entry in entries] == [(0, 2)]
+
+
+def test_each_sink_counts_the_rows_that_it_was_given(lake: Lake, orders: LakePipeline) -> None:
+    lake.land_rows("landing/orders/3.json", [{"id": number} for number in range(10, 20)])
+    kinds = ("json", "parquet", "csv", "orc")
+    files = [{"files": {"path": f"exports/{kind}", "format": kind, "where": "id > 1"}} for kind in kinds]
+    own = [
+        {"foreach": {"writer": "writers:Lines", "where": "id < 15"}},
+        {"foreach_batch": {"function": "writers:upsert"}},
+    ]
+    reporter = pipeline_of(lake, [*files, *own]).run_incremental()
+    assert reporter.status.rows_by_output == {
+        **{f"files:exports/{kind}": 11 for kind in kinds},
+        "foreach:writers:Lines": 7,
+        "foreach_batch:writers:upsert": 12,
+    }
+    (last,) = [sink for sink in reporter.query.report.sinks if sink.name == "files:exports/csv"]
+    assert (last.rows, last.total_rows) == (10, 11)
+
+
+def test_files_of_an_aggregate_are_counted_after_its_shuffle(lake: Lake, orders: LakePipeline) -> None:
+    (lake.folder / "spark_apps/transforms/counted.sql").write_text(
+        "SELECT id, count(*) AS n FROM result GROUP BY id"
+    )
+    lake.land_rows("landing/orders/1.json", [{"id": number % 3} for number in range(30)])
+    sink = {"path": "exports/orders", "format": "parquet", "transform": "counted.sql", "partition_by": ["id"]}
+    reporter = pipeline_of(lake, [{"files": sink}]).run_incremental()
+    assert reporter.status.rows_by_output == {"files:exports/orders": 4}
 
 
 def in_memory(lake: Lake) -> list[int]:

@@ -6,13 +6,12 @@ nobody tells bytes, and how many rows come out of a transform is known afterward
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tidemill.backfill.plan import BackfillPlan
 from tidemill.checkpoint.cleaning.stored import stored_files
-from tidemill.ledger.read import open_table
+from tidemill.ledger.read import open_table, row_count
 from tidemill.spec.project import Pipeline
 from tidemill.spec.readable import readable_size
 
@@ -116,11 +115,5 @@ def _size(name: str, path: str) -> TableSize:
     if table is None:
         return TableSize(name, None, 0)
     files = table.get_add_actions(flatten=True)
-    rows = _sum(files, "num_records") if "num_records" in files.schema.names else None
-    return TableSize(name, rows, _sum(files, "size_bytes") or 0)
-
-
-def _sum(files: Any, column: str) -> int | None:
-    """Of all files; None if one does not tell."""
-    values: Sequence[int | None] = files.column(column).to_pylist()
-    return None if None in values else sum(value or 0 for value in values)
+    sizes: Any = files.column("size_bytes").to_pylist()
+    return TableSize(name, row_count(table), sum(sizes))

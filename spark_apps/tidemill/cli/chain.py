@@ -41,8 +41,9 @@ def _stands(plane: ControlPlane, stream: str) -> str:
 
 def _runner(plane: ControlPlane) -> Callable[[str], Link]:
     from tidemill.cli.foreground import follow, nothing_shown
-    from tidemill.control.ask.bounded_run import start_bounded, tables_written
+    from tidemill.control.ask.bounded_run import start_bounded
     from tidemill.control.ask.run_id import new_run_id
+    from tidemill.control.ask.run_summary import summarize_run
     from tidemill.control.chain import Link
     from tidemill.control.driver_command import DriverRun
     from tidemill.errors import TidemillError
@@ -57,8 +58,7 @@ def _runner(plane: ControlPlane) -> Callable[[str], Link]:
         if ending is None:
             return Link(name, "failed", "another run has taken the slot")
         if ending.is_finished:
-            tables = tables_written(plane, name, {driver.run_id}, driver.claimed_at)
-            return Link(name, "finished", "; ".join(table.text for table in tables) or "nothing new")
+            return Link(name, "finished", "; ".join(summarize_run(plane, driver)))
         told = f"{ending.cause}; log {driver.log}"
         return Link(name, "stopped" if ending.stopped_early else "failed", told)
 

@@ -44,13 +44,15 @@ def run_in_foreground(plane: ControlPlane, run: DriverRun, shown: Shown | None =
         UnavailableError: If another driver of the pipeline is at work.
     """
     from tidemill.control.ask.bounded_run import same_work, start_bounded
+    from tidemill.control.ask.run_summary import summarize_run
 
     driver = start_bounded(plane, run, same_work(plane, run))
     ending = follow(plane, driver, shown or (batches_shown if sys.stderr.isatty() else log_shown))
     if ending is None:
         say("another run has taken the slot; see the log")
         return 1
-    _tell_tables(plane, driver)
+    for line in summarize_run(plane, driver):
+        say(line)
     if ending.is_finished:
         say("finished")
     elif ending.stopped_early:
@@ -160,10 +162,3 @@ def _copy(log: BinaryIO) -> None:
     # The driver's own words, also those of Spark's JVM, which are not always valid UTF-8.
     sys.stderr.write(log.read().decode("utf-8", "replace"))
     sys.stderr.flush()
-
-
-def _tell_tables(plane: ControlPlane, driver: StartedDriver) -> None:
-    from tidemill.control.ask.bounded_run import tables_written
-
-    for result in tables_written(plane, driver.pipeline, {driver.run_id}, driver.claimed_at):
-        say(result.text)

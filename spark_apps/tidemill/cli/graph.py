@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +14,9 @@ from tidemill.names import catalogued_name
 if TYPE_CHECKING:
     from rich.tree import Tree
 
+    from tidemill.errors import SpecError
+    from tidemill.spec.pipeline import PipelineSpec
+    from tidemill.spec.project_folder import Project
     from tidemill.spec.table_graph import TableGraph
 
 
@@ -32,12 +36,35 @@ def graph(
     invocation = invocation_of(context)
     project = invocation.project()
     catalog = load_environment(project, invocation.environment_name).spec.catalog
-    found = build_graph({name: project.load_pipeline(name) for name in project.pipeline_names()})
+    specs, invalid = _load_all(project)
+    found = build_graph(specs)
     order = found.order()
     if as_json:
-        print_json({"order": order, "pipelines": [_document(found, name, catalog) for name in order]})
-    else:
-        _print_tree(found, catalog)
+        pipelines = [_document(found, name, catalog) for name in order]
+        left_out = (
+            {"invalid": {name: error.as_document() for name, error in invalid.items()}} if invalid else {}
+        )
+        print_json({"order": order, "pipelines": pipelines, **left_out})
+        return
+    _print_tree(found, catalog)
+    for name, error in invalid.items():
+        sys.stderr.write(
+            f"{name} is left out: {error.error_id} {error.problem} See: tidemill validate {name}\n"
+        )
+
+
+def _load_all(project: Project) -> tuple[dict[str, PipelineSpec], dict[str, SpecError]]:
+    """Return the pipelines of a project, and what is wrong with the others."""
+    from tidemill.errors import SpecError
+
+    specs: dict[str, PipelineSpec] = {}
+    invalid: dict[str, SpecError] = {}
+    for name in project.pipeline_names():
+        try:
+            specs[name] = project.load_pipeline(name)
+        except SpecError as error:
+            invalid[name] = error
+    return specs, invalid
 
 
 def _document(found: TableGraph, name: str, catalog: str | None) -> dict[str, Any]:

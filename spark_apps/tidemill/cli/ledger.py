@@ -9,6 +9,7 @@ import typer
 from tidemill.cli.invocation import invocation_of
 from tidemill.cli.output import print_json, print_table, say
 from tidemill.names import catalogued_name
+from tidemill.spec.readable import shown
 
 if TYPE_CHECKING:
     from tidemill.ledger.entry import LedgerEntry
@@ -58,7 +59,26 @@ def ledger(
             ("committed (UTC)", "folder", "batch", "files", "bytes", "generation"), map(_folder_row, folders)
         )
     if not commits and not folders:
-        say(f"{pipeline} has committed nothing yet")
+        say(_without_commits(resolved))
+
+
+def _without_commits(pipeline: Pipeline) -> str:
+    """Say what a pipeline without a commit in a ledger has done, by its newest status."""
+    from tidemill.checkpoint.status import read_status
+    from tidemill.storage.store import Store
+
+    status = read_status(Store(pipeline.layout.root), pipeline.layout, pipeline.name)
+    if status is None or status.batch_committed_at is None:
+        return f"{pipeline.name} has committed nothing yet"
+    words = [f"{pipeline.name} committed batch {status.batch_id} at {shown(status.batch_committed_at)} UTC"]
+    outputs = [sink.output for sink in pipeline.spec.sinks if sink.delta is None and sink.files is None]
+    if outputs:
+        words.append(
+            f"{', '.join(outputs)} keeps no ledger; tidemill queries show {pipeline.name} has its counts"
+        )
+    if len(outputs) < len(pipeline.spec.sinks):
+        words.append("no row of it reached a table or folder")
+    return "; ".join(words)
 
 
 def _folders(pipeline: Pipeline, limit: int) -> list[tuple[str, FilesCommit, str | None]]:

@@ -49,7 +49,10 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(*headings, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for heading in headings:
+        # Without markup, of which rich would take `tags[red]` for some.
+        made.add_column(Text(heading))
     for row in rows:
         made.add_row(*(Text(shown(cell)) for cell in row))
     return made

@@ -9,6 +9,7 @@ import typer
 from tidemill.cli.invocation import invocation_of
 from tidemill.cli.output import print_json, print_table, say
 from tidemill.names import catalogued_name
+from tidemill.spec.readable import cell, plain
 
 
 def add_to(app: typer.Typer) -> None:
@@ -21,24 +22,38 @@ def query(
     sql: Annotated[
         str,
         typer.Argument(
-            help='One SELECT; tables are silver.orders, quarantine.my_pipeline, files."exports/orders".'
+            help="One SELECT, or SHOW TABLES; tables are silver.orders, quarantine.my_pipeline, "
+            'files."exports/orders", memory.counts.'
         ),
     ],
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Most rows shown.")] = 100,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Run a query over the tables, in their newest versions."""
-    from tidemill.ledger.files_rows import declared_folders
-    from tidemill.ledger.table_query import FILES, run_query
+    """Run a query over the tables, in their newest versions.
 
-    environment = invocation_of(context).environment()
+    Calls that mean something else in Spark than in DataFusion, which runs the query, are run as Spark's.
+    """
+    from tidemill.control.memory_tables import memory_tables
+    from tidemill.ledger.files_rows import declared_folders
+    from tidemill.ledger.table_query import FILES, MEMORY, Copied, run_query
+
+    invocation = invocation_of(context)
+    environment = invocation.environment()
     catalog = environment.spec.catalog
-    folders = declared_folders(environment.project) if FILES in sql else {}
-    result = run_query(environment.layout, sql, limit, catalog, folders)
+    others: dict[str, Copied] = {}
+    # Most queries name tables alone, and then no pipeline file is read.
+    if any(word in sql.lower() for word in (FILES, MEMORY, "show")):
+        others |= declared_folders(environment.layout, environment.project)
+        # Tables in memory are on one machine only.
+        others |= memory_tables(invocation.control_plane()) if environment.spec.runtime == "local" else {}
+    result = run_query(environment.layout, sql, limit, catalog, others)
     if as_json:
         print_json(result.rows)
         return
-    print_table(result.columns, ([row[name] for name in result.columns] for row in result.rows))
+    print_table(
+        [plain(name) for name in result.columns],
+        ([cell(row[name]) for name in result.columns] for row in result.rows),
+    )
     read = ", ".join(
         f"{catalogued_name(catalog, name)} v{version}" for name, version in result.versions.items()
     )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tidemill.cli.watch_frame import Watched
+    from tidemill.ledger.table_query import Copied
 
 # Cells of a line that are not the plot's: the axis with its numbers.
 AXIS_CELLS = 14
@@ -32,7 +33,7 @@ def watch(  # noqa: PLR0913  # the options of a command line
     context: typer.Context,
     pipeline: Annotated[str, typer.Argument(help="Name of the pipeline.")],
     table: Annotated[
-        str | None, typer.Option(help="One of its tables, or files:PATH. Default: the first.")
+        str | None, typer.Option(help="One of its tables, files:PATH or memory:NAME. Default: the first.")
     ] = None,
     x: Annotated[
         str | None,
@@ -48,20 +49,30 @@ def watch(  # noqa: PLR0913  # the options of a command line
 ) -> None:
     """Show a pipeline's newest rows and a plot of them."""
     from tidemill.cli.watch_frame import Watched
-    from tidemill.ledger.newest_rows import FOLDER, Wanted
+    from tidemill.control.memory_tables import memory_tables
+    from tidemill.ledger.files_rows import folders_of
+    from tidemill.ledger.newest_rows import FOLDER, IN_MEMORY, Wanted
 
     invocation = invocation_of(context)
     plane, resolved = invocation.control_plane(), invocation.pipeline(pipeline)
     screen, pause = console(), _duration(every)
-    folders = {sink.files.path: sink.files for sink in resolved.spec.sinks if sink.files is not None}
-    tables = [sink.table for sink in resolved.spec.delta_sinks] + [FOLDER + path for path in folders]
+    sinks = resolved.spec.sinks
+    tables = [
+        *(sink.table for sink in resolved.spec.delta_sinks),
+        *(FOLDER + sink.files.path for sink in sinks if sink.files is not None),
+        *(IN_MEMORY + sink.memory.name for sink in sinks if sink.memory is not None),
+    ]
     if table is not None and table not in tables:
         raise typer.BadParameter(f"--table: {pipeline} writes {', '.join(tables) or 'no table'}")
     chosen = table or next(iter(tables), None)
     points = max(1, min(MOST_POINTS, screen.width - AXIS_CELLS))
     times = [stream.event_time.column for stream in resolved.spec.streams.values() if stream.event_time]
     wanted = Wanted(x, y, next(iter(times), None), rows, points)
-    watched = Watched(plane, pipeline, chosen, wanted, folders)
+    others: dict[str, Copied] = {
+        **folders_of(resolved.layout, resolved.spec),
+        **memory_tables(plane, [pipeline]),
+    }
+    watched = Watched(plane, pipeline, chosen, wanted, others)
     if once:
         watched.look()
         screen.print(watched.frame())

@@ -17,7 +17,7 @@ from tidemill.spec.readable import plain
 if TYPE_CHECKING:
     from tidemill.checkpoint.query_report import QueryReport
     from tidemill.control.plane import ControlPlane
-    from tidemill.spec.sinks import FilesSink
+    from tidemill.ledger.table_query import Copied
 
 # Lines of a plot over time, and cells of the longest bar of a plot by key.
 PLOT_LINES = 8
@@ -38,7 +38,7 @@ class Watched:
         pipeline: Its name.
         table: One of its tables; None if it has none.
         wanted: What is shown of the table.
-        folders: Its files sinks by their `path`.
+        others: Its folders and tables in memory by their names in a query.
     """
 
     def __init__(
@@ -47,9 +47,9 @@ class Watched:
         pipeline: str,
         table: str | None,
         wanted: Wanted,
-        folders: Mapping[str, FilesSink] = MappingProxyType({}),
+        others: Mapping[str, Copied] = MappingProxyType({}),
     ) -> None:
-        self._folders = folders
+        self._others = others
         self._plane = plane
         self._pipeline = pipeline
         self._table = table
@@ -80,11 +80,11 @@ class Watched:
     def _newest_view(self) -> TableView | None:
         if self._table is None or (self._view is not None and time.monotonic() < self._read_again_at):
             return self._view
-        version = table_version(self._plane.layout, self._table)
+        version = table_version(self._plane.layout, self._table, self._others)
         if version is None or (self._view is not None and version == self._view.version):
             return self._view
         began = time.monotonic()
-        view = view_table(self._plane.layout, self._table, self._wanted, self._folders)
+        view = view_table(self._plane.layout, self._table, self._wanted, self._others)
         now = time.monotonic()
         self._read_again_at = now + REST_AFTER_READING * (now - began)
         return view
@@ -107,6 +107,7 @@ def frame(query: QueryState, name: str | None, view: TableView | None) -> Iterat
         else:
             yield "\n".join(bars(view.points[:MOST_BARS], BAR_CELLS))
         yield ""
+        yield view.axes.rows_title
         yield table([plain(column) for column in view.columns], view.rows)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from tidemill.checkpoint.doctor.measured import LEAST_BATCHES, Measured, words_of
 from tidemill.checkpoint.retention.clock import time_to_data_loss
 from tidemill.checkpoint.status import Status
+from tidemill.control.decide.endings import Ending
 from tidemill.control.decide.reconcile import RUNS
 from tidemill.control.stream_status import PipelineState
 from tidemill.spec.pipeline import PipelineSpec
@@ -228,6 +229,7 @@ def _waits_for(pipeline: Pipeline, state: PipelineState) -> Iterator[str]:
         yield f"{stalled} Page: {state.stall.runbook}."
     if state.decision.action != "leave" or state.facts.running is None:
         yield from what_comes_next(state)
+        yield from _fix_of(state.facts.unfinished_run)
         return
     own = state.own_status
     if own is None:
@@ -247,6 +249,11 @@ def _waits_for(pipeline: Pipeline, state: PipelineState) -> Iterator[str]:
         yield "It waits for nothing."
 
 
+def _fix_of(run: Ending | None) -> Iterator[str]:
+    if run is not None and run.error is not None and run.error.get("fix"):
+        yield _sentence(f"To fix: {run.error['fix']}")
+
+
 def what_comes_next(state: PipelineState) -> Iterator[str]:
     """What the next reconciliation does, in one sentence and the page for it."""
     decision = state.decision
@@ -258,7 +265,7 @@ def what_comes_next(state: PipelineState) -> Iterator[str]:
         "return": "Reconciliation gives its new version up next",
         "plan": "Reconciliation has Spark plan its new version next",
         "wait": f"Reconciliation starts it again later{until}",
-        "leave": "Nothing is to be done",
+        "leave": "Nothing is to be done" if state.facts.unfinished_run is None else "No driver is at work",
         "hold": "It waits for a person",
         "refused": "It waits for a person",
         "failed": "It waits for a person",

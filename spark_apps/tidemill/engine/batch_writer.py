@@ -25,6 +25,7 @@ from tidemill.ledger.entry import ExpectationCounts, LedgerEntry
 from tidemill.names import ASIDE_OUTPUTS, LATE_OUTPUT, QUARANTINE_OUTPUT
 from tidemill.payload.untimed_rows import UntimedRows
 from tidemill.sinks.batch_commit import BatchCommit, Staged, Written
+from tidemill.sinks.memory_sink import MemoryTable
 from tidemill.storage.parquet_part import PartFile
 
 # Most of the offsets that an error shows, in characters.
@@ -106,6 +107,11 @@ class BatchWriter:
         self.watermarks: StreamWatermarks | None = None
         # Spark repeats a batch only as the first one of a query.
         self._may_be_repeated = True
+
+    @property
+    def memory_tables(self) -> dict[str, MemoryTable]:
+        """The tables in memory, by their outputs."""
+        return {output.name: output.memory for output in self._outputs if output.memory is not None}
 
     def write(self, frame: DataFrame, entry: LedgerEntry) -> BatchResult:
         """Write one batch.

@@ -64,6 +64,9 @@ from tidemill.storage.store import Store
 # All interfaces of a pod: probes and scrapes come to its address, a forwarded port to its loopback interface.
 EVERYWHERE = "0.0.0.0"  # noqa: S104  # network policies say who reaches the pod
 
+# A free one, which the report of the query names.
+ANY_PORT = 0
+
 log = structlog.get_logger()
 
 
@@ -199,12 +202,23 @@ def _declared(pipeline: Pipeline, arguments: argparse.Namespace) -> dict[str, An
 
 
 def _serve(pipeline: Pipeline, reporter: Reporter, arguments: argparse.Namespace) -> None:
-    """Answer probes, and who forwards the port; out of a pod only if asked for one, on this machine alone."""
+    """Answer probes, and who forwards the port.
+
+    Out of a pod only if asked for a port, or if a table in memory is read through it, on this machine alone.
+    """
     pod = this_pod()
     port = arguments.http_port or (HTTP_PORT if pod is not None else None)
+    if port is None and any(sink.memory is not None for sink in pipeline.spec.sinks):
+        port = ANY_PORT
     if port is not None:
         trigger = pipeline.spec.run.trigger if arguments.mode == "stream" else None
-        view = DriverView(lambda: reporter.status, reporter.silence, trigger, lambda: reporter.query.report)
+        view = DriverView(
+            lambda: reporter.status,
+            reporter.silence,
+            trigger,
+            lambda: reporter.query.report,
+            reporter.memory_table,
+        )
         server = serve((LOOPBACK if pod is None else EVERYWHERE, port), view)
         if server is not None:
             reporter.query.addresses = Addresses(http=how_reached(server.url, pod))

@@ -17,8 +17,10 @@ from tidemill.engine.driver_metrics import DriverFacts, driver_samples
 from tidemill.engine.http_port import Answer, HttpPort, json_answer, text_answer
 from tidemill.engine.liveness import Probe, alive, ready
 from tidemill.metrics import CONTENT_TYPE, exposition
+from tidemill.names import MEMORY_PATH
+from tidemill.sinks.memory_sink import MemoryTable
 
-PATHS = "/healthz, /readyz, /status, /metrics, /queries, /progress and /explain"
+PATHS = "/healthz, /readyz, /status, /metrics, /queries, /progress, /explain and /memory/NAME"
 
 
 @dataclass(frozen=True)
@@ -30,12 +32,14 @@ class DriverView:
         silence: Gives the time since the last sign of life.
         trigger: A stream's trigger; None for a bounded run.
         query: Gives the newest report of the query; None before the first one, and in a backfill.
+        memory: Gives a table in memory by its name.
     """
 
     status: Callable[[], Status]
     silence: Callable[[], timedelta]
     trigger: timedelta | None
     query: Callable[[], QueryReport | None] = lambda: None
+    memory: Callable[[str], MemoryTable | None] = lambda _: None
 
 
 def answer(path: str, view: DriverView) -> Answer:
@@ -50,6 +54,8 @@ def answer(path: str, view: DriverView) -> Answer:
     if path == "/metrics":
         facts = DriverFacts(status, datetime.now(UTC) - silence, view.query())
         return Answer(200, CONTENT_TYPE, exposition(driver_samples(facts)))
+    if path.startswith(MEMORY_PATH):
+        return _table(view.memory(path.removeprefix(MEMORY_PATH)))
     report = view.query()
     if path == "/queries":
         return json_answer([] if report is None else [report.summary()])
@@ -58,6 +64,12 @@ def answer(path: str, view: DriverView) -> Answer:
     if path == "/explain":
         return text_answer(200, "" if report is None else report.explain)
     return text_answer(404, f"there are {PATHS}")
+
+
+def _table(table: MemoryTable | None) -> Answer:
+    if table is None:
+        return text_answer(404, "there is no such table in memory")
+    return Answer(200, "application/vnd.apache.arrow.stream", table.stream())
 
 
 def _probe(verdict: Probe) -> Answer:

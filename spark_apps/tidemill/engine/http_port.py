@@ -32,7 +32,7 @@ class Answer:
 
     code: int
     content_type: str
-    body: str
+    body: str | bytes
 
 
 def json_answer(document: Any) -> Answer:
@@ -102,7 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _refuse  # noqa: N815
 
     def _send(self, answer: Answer, headers: Mapping[str, str] | None = None) -> None:
-        body = answer.body.encode()
+        body = answer.body.encode() if isinstance(answer.body, str) else answer.body
         self.send_response(answer.code)
         for name, value in (headers or {}).items():
             self.send_header(name, value)

@@ -41,7 +41,7 @@ class Output:
     """One sink of one pipeline.
 
     Args:
-        name: Table, `kafka:<topic>`, `files:<path>`, `console` and so on; the `output` of its ledger entries.
+        name: `Sink.output`.
         rows: What it takes of the result.
         stage: Makes the rows of a batch ready; the commit follows when all outputs are.
         log: Of a table, which tells whether it holds a batch; None for others, which cannot tell.
@@ -50,6 +50,7 @@ class Output:
         reads_when_staging: Whether staging reads all rows; a transform may need but a few.
         check: Refuses rows that do not fit what is written to; reads and writes no rows.
         prepare: Makes, before the first batch and after all checks, what the sink itself needs.
+        memory: The table, of a sink in memory.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Output:
     reads_when_staging: bool = False
     check: Callable[[], None] = lambda: None
     prepare: Callable[[], None] = lambda: None
+    memory: MemoryTable | None = None
 
 
 def build_outputs(pipeline: Pipeline, flow: Flow, step_done: StepDone = nothing_more) -> list[Output]:
@@ -101,94 +103,107 @@ def _plain_output(pipeline: Pipeline, flow: Flow, sink: Sink, rows: SinkRows, st
         reads = writer.reads_when_staging
         return Output(sink.delta.table, rows, writer.stage, log, writer.passes, reads, writer.check)
     if sink.kafka is not None:
-        return _topic_output(pipeline, sink.kafka, rows, step_done)
+        send, topic = _at_commit(_sender(pipeline, sink.kafka, step_done)), sink.kafka
+        return Output(sink.output, rows, send, check=lambda: check_key(topic, rows.columns))
     if sink.files is not None:
-        return _files_output(pipeline, flow, sink.files, rows, step_done)
+        return _files_output(pipeline, flow, sink, sink.files, rows, step_done)
     if sink.postgres is not None:
-        return _database_output(pipeline, sink.postgres, rows, step_done)
+        return _database_output(pipeline, sink, sink.postgres, rows, step_done)
     if sink.foreach_batch is not None:
-        return _function_output(pipeline, sink.foreach_batch, rows, step_done)
+        call = _caller(pipeline, sink.foreach_batch, step_done)
+        # The function may use its rows several times.
+        return Output(sink.output, rows, _at_commit(call), passes=2)
     if sink.foreach is not None:
-        return _writer_output(pipeline, sink.foreach, rows)
+        return Output(sink.output, rows, _at_commit(_row_writer(pipeline, sink.foreach)))
     if sink.memory is not None:
-        return _memory_output(pipeline, flow, sink.memory, rows)
-    return _console_output(sink.chosen, rows)
+        return _memory_output(pipeline, flow, sink, sink.memory, rows)
+    return Output(sink.output, rows, _at_commit(_display(sink.chosen)), passes=0)
 
 
-def _at_commit(write: Callable[[DataFrame, BatchCommit], int | None]) -> Callable[[DataFrame], Staged]:
-    """Of a sink that stages nothing: all is written at the commit; the number of rows, where it is known."""
+# Writes the rows of a batch; returns their number, if it is known.
+_Write = Callable[[DataFrame, BatchCommit], int | None]
+
+
+def _at_commit(write: _Write) -> Callable[[DataFrame], Staged]:
+    """Of a sink that stages nothing: all is written at the commit."""
     return lambda frame: lambda commit: Written(True, write(frame, commit))
 
 
-def _files_output(
-    pipeline: Pipeline, flow: Flow, sink: FilesSink, rows: SinkRows, step_done: StepDone
+def _files_output(  # noqa: PLR0913  # a sink of two names
+    pipeline: Pipeline, flow: Flow, sink: Sink, declared: FilesSink, rows: SinkRows, step_done: StepDone
 ) -> Output:
-    path, spark = pipeline.layout.folder(sink.path), flow.frame.sparkSession
+    path, spark = pipeline.layout.folder(declared.path), flow.frame.sparkSession
 
-    def write(frame: DataFrame, commit: BatchCommit) -> None:
-        write_files(frame, sink, path, commit.batch_id)
+    def write(frame: DataFrame, commit: BatchCommit) -> int:
+        count = write_files(frame, declared, path, commit.batch_id)
         step_done("files_named")
+        return count
 
     def check() -> None:
-        check_columns(spark.createDataFrame([], spark_columns(rows.columns)), sink, path)
+        check_columns(spark.createDataFrame([], spark_columns(rows.columns)), declared, path)
 
-    return Output(f"files:{sink.path}", rows, _at_commit(write), check=check)
+    return Output(sink.output, rows, _at_commit(write), check=check)
 
 
-def _database_output(pipeline: Pipeline, sink: PostgresSink, rows: SinkRows, step_done: StepDone) -> Output:
+def _database_output(
+    pipeline: Pipeline, sink: Sink, declared: PostgresSink, rows: SinkRows, step_done: StepDone
+) -> Output:
     # Most drivers need no database's client.
     from tidemill.sinks.postgres_sink import PostgresTable
 
-    table = PostgresTable(pipeline, sink, rows.columns, step_done)
-    name = f"postgres:{sink.connection}:{sink.table}"
+    table = PostgresTable(pipeline, declared, rows.columns, step_done)
+    write = _at_commit(table.write)
+    return Output(
+        sink.output,
+        rows,
+        lambda frame: write(table.as_text(frame)),
+        check=table.check,
+        prepare=table.make_marks,
+    )
 
-    def stage(frame: DataFrame) -> Staged:
-        return _at_commit(table.write)(table.as_text(frame))
 
-    return Output(name, rows, stage, check=table.check, prepare=table.make_marks)
-
-
-def _topic_output(pipeline: Pipeline, sink: KafkaSink, rows: SinkRows, step_done: StepDone) -> Output:
+def _sender(pipeline: Pipeline, sink: KafkaSink, step_done: StepDone) -> _Write:
     client = environment_client(pipeline.environment)
 
-    def send(frame: DataFrame, _: BatchCommit) -> None:
-        send_rows(frame, sink, client)
+    def send(frame: DataFrame, _: BatchCommit) -> int:
+        rows = send_rows(frame, sink, client)
         step_done("sent")
+        return rows
 
-    return Output(f"kafka:{sink.topic}", rows, _at_commit(send), check=lambda: check_key(sink, rows.columns))
+    return send
 
 
-def _console_output(sink: ConsoleSink, rows: SinkRows) -> Output:
+def _display(sink: ConsoleSink) -> _Write:
     def show(frame: DataFrame, commit: BatchCommit) -> None:
         sys.stdout.write(f"batch {commit.batch_id}\n")
         frame.show(sink.rows, truncate=False)
         # A driver's standard output is often a file, where lines would wait for a full buffer.
         sys.stdout.flush()
 
-    return Output("console", rows, _at_commit(show), passes=0)
+    return show
 
 
-def _memory_output(pipeline: Pipeline, flow: Flow, sink: MemorySink, rows: SinkRows) -> Output:
-    is_whole = pipeline.spec.output_mode == "complete"
-    table = MemoryTable(flow.frame.sparkSession, sink, rows.columns, is_whole=is_whole)
-    put = _at_commit(lambda frame, commit: table.put(frame, commit.batch_id))
-    return Output(f"memory:{sink.name}", rows, put)
-
-
-def _writer_output(pipeline: Pipeline, sink: ForeachSink, rows: SinkRows) -> Output:
-    writer = load_code(pipeline, sink.writer)
-    write = _at_commit(lambda frame, commit: write_rows(frame, writer, commit.batch_id))
-    return Output(f"foreach:{sink.writer}", rows, write)
-
-
-def _function_output(
-    pipeline: Pipeline, sink: ForeachBatchSink, rows: SinkRows, step_done: StepDone
+def _memory_output(
+    pipeline: Pipeline, flow: Flow, sink: Sink, declared: MemorySink, rows: SinkRows
 ) -> Output:
+    is_whole = pipeline.spec.output_mode == "complete"
+    table = MemoryTable(flow.frame.sparkSession, declared, rows.columns, is_whole=is_whole)
+    put = _at_commit(lambda frame, commit: table.put(frame, commit.batch_id))
+    return Output(sink.output, rows, put, memory=table)
+
+
+def _row_writer(pipeline: Pipeline, sink: ForeachSink) -> _Write:
+    writer = load_code(pipeline, sink.writer)
+    return lambda frame, commit: write_rows(frame, writer, commit.batch_id)
+
+
+def _caller(pipeline: Pipeline, sink: ForeachBatchSink, step_done: StepDone) -> _Write:
     function = load_code(pipeline, sink.function)
 
-    def call(frame: DataFrame, commit: BatchCommit) -> None:
+    def call(frame: DataFrame, commit: BatchCommit) -> int:
         call_with_batch(frame, function, commit)
         step_done("function_called")
+        # The batch is cached for the function, so that counting does not compute it again.
+        return frame.count()
 
-    # The function may use its rows several times.
-    return Output(f"foreach_batch:{sink.function}", rows, _at_commit(call), passes=2)
+    return call

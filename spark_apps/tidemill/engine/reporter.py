@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -28,6 +28,7 @@ from tidemill.engine.progress_times import moment_of
 from tidemill.engine.query_reporter import QueryReporter
 from tidemill.errors import TidemillError
 from tidemill.names import query_name
+from tidemill.sinks.memory_sink import MemoryTable
 from tidemill.spec.secret_mask import mask_document
 from tidemill.storage.store import Store
 
@@ -59,6 +60,7 @@ class Reporter(StreamingQueryListener):
         self.query = query or QueryReporter()
         self.lineage: LineageSender | None = None
         # Of the query that runs.
+        self.memory_tables: Mapping[str, MemoryTable] = {}
         self.file_records = FileRecords({}, {})
         self._store = store
         self._sign_of_life = sign_of_life
@@ -76,6 +78,10 @@ class Reporter(StreamingQueryListener):
         self._query_id: str | None = None
         # Until Spark has reported the end of the batch.
         self._late_by_batch: dict[int, int] = {}
+
+    def memory_table(self, name: str) -> MemoryTable | None:
+        """The table in memory of a name; None if there is none."""
+        return self.memory_tables.get(f"memory:{name}")
 
     def state(self, state: DriverState, error: TidemillError | None = None, **changes: Any) -> None:
         """Change the state and say so."""

@@ -171,6 +171,7 @@ def start_query(
         for aside in asides:
             aside.known = offsets_between(aside.table.path, past.start, past.end)
     writer = _batch_writer(spark, run, flow, asides, step_done)
+    reporter.memory_tables = writer.memory_tables
     writer.discovery = discovery if discovery.columns else None
     writer.poison = poison
     writer.untimed = untimed if has_windows(flow.frame) else None

@@ -180,8 +180,8 @@ def _written(pipeline: Pipeline, rows: DataFrame) -> tuple[str, DataStreamWriter
     sink = pipeline.spec.sinks[0]
     if sink.kafka is not None:
         client = environment_client(pipeline.environment)
-        return f"kafka:{sink.kafka.topic}", to_topic(rows, sink.kafka, client)
+        return sink.output, to_topic(rows, sink.kafka, client)
     if sink.foreach is not None:
         writer = load_code(pipeline, sink.foreach.writer)
-        return f"foreach:{sink.foreach.writer}", to_writer(rows, writer)
-    return "console", to_console(rows, sink.chosen)
+        return sink.output, to_writer(rows, writer)
+    return sink.output, to_console(rows, sink.chosen)

@@ -8,10 +8,12 @@ version, then one JSON object for each file.
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -125,8 +127,10 @@ def read_files_log(layout: Layout, path: str) -> FilesLog | None:
     Raises:
         DataError: TIDE-LEDG-002, if the log cannot be read.
     """
-    folder = layout.folder(path).rstrip("/")
+    folder = _plain(layout.folder(path))
     store = _store_of(layout, folder)
+    if store is None:
+        return None
     entries = {file.path.rpartition("/")[2]: file for file in store.list_files(f"{folder}/{LOG}")}
     found = sorted(
         (int(match["batch"]), bool(match["compact"]), name)
@@ -182,9 +186,19 @@ def _claims(store: Store, folder: str) -> list[Claim]:
     return sorted(found, key=lambda claim: claim.after_batch)
 
 
-def _store_of(layout: Layout, folder: str) -> Store:
+def _plain(folder: str) -> str:
+    """Return a folder as the paths of its files begin: on a local disk without scheme, `.` and `..`."""
+    if folder.startswith("file:"):
+        folder = unquote(urlsplit(folder).path)
+    return folder.rstrip("/") if "://" in folder else posixpath.normpath(folder)
+
+
+def _store_of(layout: Layout, folder: str) -> Store | None:
     if folder.startswith(f"{layout.root}/"):
         return Store(layout.root)
+    if "://" not in folder:
+        # A store creates its folder; what only reads must not.
+        return Store(folder) if Path(folder).is_dir() else None
     # The bucket or container of another address, which the keys of the storage root open.
     return Store("/".join(folder.split("/")[:3]), access_to(layout.root))
 

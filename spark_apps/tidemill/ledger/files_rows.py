@@ -10,16 +10,20 @@ import io
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from tidemill.errors import SpecError, UsageError
-from tidemill.ledger.files_log import Claim, FilesLog
+from tidemill.ledger.files_log import Claim, FilesLog, read_files_log
+from tidemill.ledger.table_query import FILES
+from tidemill.names import Layout
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import DeltaTable
 
+    from tidemill.spec.pipeline import PipelineSpec
     from tidemill.spec.project_folder import Project
     from tidemill.spec.sinks import FilesSink
 
@@ -37,14 +41,50 @@ _LAYOUT = re.compile(r"\w+ by \((?P<partitions>.*?)\) of (?P<columns>.*)")
 _DECIMAL = re.compile(r"decimal128\((\d+), (\d+)\)")
 
 
-def declared_folders(project: Project) -> dict[str, FilesSink]:
-    """Return the files sinks of all pipelines by their `path`; a pipeline file that is wrong has none."""
-    found: dict[str, FilesSink] = {}
+@dataclass(frozen=True)
+class FolderRows:
+    """The rows of a files sink's folder.
+
+    Args:
+        layout: Of the environment.
+        sink: The sink.
+    """
+
+    layout: Layout
+    sink: FilesSink
+
+    def newest_batch(self) -> int | None:
+        """Return the newest batch; None if the folder has none."""
+        log = read_files_log(self.layout, self.sink.path)
+        return None if log is None else log.newest_batch
+
+    def copy_into(self, folder: str) -> tuple[DeltaTable, int] | None:
+        """Return a table of the rows, and the newest batch; None if the folder has no batch.
+
+        Raises:
+            UsageError: TIDE-QUERY-007.
+            DataError: TIDE-LEDG-002, if the folder's log cannot be read.
+        """
+        log = read_files_log(self.layout, self.sink.path)
+        if log is None:
+            return None
+        check_readable(self.sink)
+        return copy_rows(log, self.sink, folder), log.newest_batch
+
+
+def declared_folders(layout: Layout, project: Project) -> dict[str, FolderRows]:
+    """Return the folders of all files sinks by their names in a query; an invalid pipeline file has none."""
+    found: dict[str, FolderRows] = {}
     for name in project.pipeline_names():
         with suppress(SpecError):
-            sinks = project.load_pipeline(name).sinks
-            found |= {sink.files.path: sink.files for sink in sinks if sink.files is not None}
+            found |= folders_of(layout, project.load_pipeline(name))
     return found
+
+
+def folders_of(layout: Layout, spec: PipelineSpec) -> dict[str, FolderRows]:
+    """Return the folders of a pipeline's files sinks by their names in a query."""
+    sinks = (sink.files for sink in spec.sinks if sink.files is not None)
+    return {f"{FILES}{sink.path}": FolderRows(layout, sink) for sink in sinks}
 
 
 def check_readable(sink: FilesSink) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite
@@ -10,17 +10,21 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidemill.errors import UsageError
-from tidemill.ledger.files_log import read_files_log
 from tidemill.ledger.read import open_table
-from tidemill.ledger.table_query import FILES, run_query
+from tidemill.ledger.table_query import FILES, MEMORY, Copied, run_query
 from tidemill.names import LINEAGE_COLUMNS, Layout
 from tidemill.spec.near_key import near_key
-from tidemill.spec.readable import plain
+from tidemill.spec.readable import cell
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tidemill.spec.sinks import FilesSink
+
+class Column(NamedTuple):
+    """A column, or a field of a struct: its SQL and its type."""
+
+    sql: str
+    type: pa.DataType
 
 
 class Point(NamedTuple):
@@ -36,6 +40,9 @@ DRAWN_ROWS = 100_000
 # Names of folders begin with it in the ledger, and where people name one of a pipeline's outputs.
 FOLDER = "files:"
 
+# The same of tables in a driver's memory.
+IN_MEMORY = "memory:"
+
 # Stands for the number of rows, where a table has no column of numbers.
 COUNT = "count(*)"
 
@@ -45,16 +52,25 @@ class Axes:
     """What is drawn.
 
     Args:
-        x: Column of times, numbers or keys.
+        x: Column of times, numbers or keys, or field of a struct: `window.start`.
         y: Column of numbers, of which the mean for each `x` is drawn; or `count(*)`.
         is_ordered: Whether `x` rises with time; keys do not.
         first_by: Column whose highest values say which rows are drawn of a large table; any are if None.
+        shown_by: Column whose highest values say which rows are shown.
+        is_time: Whether that column has times, so that these rows are the newest ones.
     """
 
     x: str
     y: str
     is_ordered: bool
     first_by: str | None
+    shown_by: str
+    is_time: bool
+
+    @property
+    def rows_title(self) -> str:
+        """In words, of the rows that are shown."""
+        return f"newest rows by {self.shown_by}" if self.is_time else f"rows with the highest {self.shown_by}"
 
     @property
     def title(self) -> str:
@@ -69,7 +85,7 @@ class TableView:
     Args:
         version: Of the table.
         columns: Names of the columns.
-        rows: The newest ones, newest first; by key, those with the highest values.
+        rows: The newest ones, newest first; without a time, those with the highest values.
         points: What is drawn, in the order of the axis.
         drawn_rows: How many rows it is made of, if the table has more; else None.
     """
@@ -112,36 +128,41 @@ class Wanted:
     drawn_rows: int = DRAWN_ROWS
 
 
-def table_version(layout: Layout, table: str) -> int | None:
-    """Newest version of a table, or newest batch of a folder (`files:<path>`); None if there is none yet."""
+def table_version(
+    layout: Layout, table: str, others: Mapping[str, Copied] = MappingProxyType({})
+) -> int | None:
+    """Newest version of a table, newest batch of a folder or a table in memory; None if there is none yet."""
     if table.startswith(FOLDER):
-        log = read_files_log(layout, table.removeprefix(FOLDER))
-        return None if log is None else log.newest_batch
+        return others[FILES + table.removeprefix(FOLDER)].newest_batch()
+    if table.startswith(IN_MEMORY):
+        return others[MEMORY + table.removeprefix(IN_MEMORY)].newest_batch()
     found = open_table(layout.table(table))
     return None if found is None else found.version()
 
 
 def view_table(
-    layout: Layout, table: str, wanted: Wanted, folders: Mapping[str, FilesSink] = MappingProxyType({})
+    layout: Layout, table: str, wanted: Wanted, others: Mapping[str, Copied] = MappingProxyType({})
 ) -> TableView:
-    """Read what is shown of a table, or a folder, that exists.
+    """Read what is shown of a table, a folder or a table in memory that exists.
 
     Args:
         layout: Of the environment.
-        table: `<zone>/<table>`, or `files:<path>`.
+        table: `<zone>/<table>`, `files:<path>` or `memory:<name>`.
         wanted: What to show.
-        folders: Files sinks by their `path`.
+        others: Folders and tables in memory by their names in a query.
 
     Raises:
         UsageError: TIDE-QUERY-005 for a column that does not exist, -006 for one that cannot be drawn.
     """
     name = _in_query(table)
-    read = partial(run_query, layout, folders=folders)
-    axes = choose_axes(read(f"SELECT * FROM {name} LIMIT 0", 0).schema, wanted)  # noqa: S608
-    drawn = read(_points_query(name, axes, wanted), wanted.points)
-    points = [Point(plain(row["x"]), row["y"]) for row in drawn.rows if isfinite(row["y"])]
-    order = axes.y if not axes.is_ordered and axes.y != COUNT else axes.x
-    text = f"SELECT * FROM {name} ORDER BY {quoted(order)} DESC NULLS LAST LIMIT {wanted.rows}"  # noqa: S608
+    read = partial(run_query, layout, others=others)
+    empty = read(f"SELECT * FROM {name} LIMIT 0", 0)  # noqa: S608
+    columns = drawable(dict(zip(empty.columns, empty.types, strict=True)))
+    axes = choose_axes(columns, wanted)
+    drawn = read(_points_query(name, axes, columns, wanted), wanted.points)
+    points = [Point(cell(row["x"]), row["y"]) for row in drawn.rows if isfinite(row["y"])]
+    order = columns[axes.shown_by].sql
+    text = f"SELECT * FROM {name} ORDER BY {order} DESC NULLS LAST LIMIT {wanted.rows}"  # noqa: S608
     newest = read(text, wanted.rows)
     return TableView(
         next(iter(newest.versions.values())),
@@ -153,17 +174,15 @@ def view_table(
     )
 
 
-def _points_query(name: str, axes: Axes, wanted: Wanted) -> str:
+def _points_query(name: str, axes: Axes, columns: Mapping[str, Column], wanted: Wanted) -> str:
     """Rows are cut off before they are grouped: each may be a group of its own."""
-    x, y = quoted(axes.x), quoted(axes.y)
-    columns, value, has_value = dict.fromkeys((x, y)), f"avg(CAST({y} AS DOUBLE))", f"AND {y} IS NOT NULL"
-    if axes.y == COUNT:
-        columns, value, has_value = {x: None}, "CAST(count(*) AS DOUBLE)", ""
-    first = "" if axes.first_by is None else f"ORDER BY {quoted(axes.first_by)} DESC NULLS LAST"
-    rows = (
-        f"SELECT {', '.join(columns)} FROM {name} WHERE {x} IS NOT NULL {has_value} "  # noqa: S608
-        f"{first} LIMIT {wanted.drawn_rows}"
-    )
+    x = columns[axes.x].sql
+    value, has_value = "CAST(count(*) AS DOUBLE)", ""
+    if axes.y != COUNT:
+        y = columns[axes.y].sql
+        value, has_value = f"avg(CAST({y} AS DOUBLE))", f"AND {y} IS NOT NULL"
+    first = "" if axes.first_by is None else f"ORDER BY {columns[axes.first_by].sql} DESC NULLS LAST"
+    rows = f"SELECT * FROM {name} WHERE {x} IS NOT NULL {has_value} {first} LIMIT {wanted.drawn_rows}"  # noqa: S608
     order = "x DESC" if axes.is_ordered else "y DESC, x"
     return (
         f"SELECT {x} AS x, {value} AS y, sum(count(*)) OVER () AS rows FROM ({rows}) "  # noqa: S608
@@ -171,7 +190,27 @@ def _points_query(name: str, axes: Axes, wanted: Wanted) -> str:
     )
 
 
-def choose_axes(schema: pa.Schema, wanted: Wanted) -> Axes:
+def drawable(columns: Mapping[str, pa.DataType]) -> dict[str, Column]:
+    """Return the columns of a table, and the fields of its structs, by their names."""
+    found = {name: Column(quoted(name), type_) for name, type_ in columns.items()}
+    for name, type_ in columns.items():
+        found |= {
+            inside: column for inside, column in _fields(name, quoted(name), type_) if inside not in columns
+        }
+    return found
+
+
+def _fields(name: str, sql: str, type_: pa.DataType) -> Iterator[tuple[str, Column]]:
+    import pyarrow.types as t
+
+    for field in type_ if t.is_struct(type_) else ():
+        inside = f"{name}.{field.name}"
+        of_field = sql + "['" + field.name.replace("'", "''") + "']"
+        yield inside, Column(of_field, field.type)
+        yield from _fields(inside, of_field, field.type)
+
+
+def choose_axes(columns: Mapping[str, Column], wanted: Wanted) -> Axes:
     """The columns that a person named, or those that their types suggest.
 
     Raises:
@@ -179,13 +218,13 @@ def choose_axes(schema: pa.Schema, wanted: Wanted) -> Axes:
     """
     import pyarrow.types as t
 
-    kinds = {field.name: _kind(field.type) for field in schema}
+    kinds = {name: _kind(column.type) for name, column in columns.items()}
     for name in (wanted.x, wanted.y):
         if name is not None and name not in kinds:
             raise _unknown_column(name, kinds)
     own = [name for name in kinds if name not in LINEAGE_COLUMNS]
     of_kind = {kind: [name for name in own if kinds[name] == kind] for kind in ("time", "text", "number")}
-    integers = [name for name in of_kind["number"] if t.is_integer(schema.field(name).type)]
+    integers = [name for name in of_kind["number"] if t.is_integer(columns[name].type)]
     times = sorted(of_kind["time"], key=lambda name: name != wanted.event_time)
     # A key beside a number of it; else rows by the number itself.
     suggested = [*times, *of_kind["text"], *integers]
@@ -196,9 +235,10 @@ def choose_axes(schema: pa.Schema, wanted: Wanted) -> Axes:
     if wanted.y is not None and kinds[wanted.y] != "number":
         raise _not_drawn(wanted.y, kinds, ("number",))
     y = wanted.y or next((name for name in of_kind["number"] if name != x), COUNT)
-    if kinds[x] != "text":
-        return Axes(x, y, is_ordered=True, first_by=x)
-    return Axes(x, y, is_ordered=False, first_by=next(iter(times), None if y == COUNT else y))
+    is_ordered = kinds[x] != "text"
+    first_by = x if is_ordered else next(iter(times), None if y == COUNT else y)
+    shown_by = x if kinds[x] == "time" else next(iter(times), x if first_by is None else first_by)
+    return Axes(x, y, is_ordered, first_by, shown_by, kinds[shown_by] == "time")
 
 
 def quoted(column: str) -> str:
@@ -208,12 +248,14 @@ def quoted(column: str) -> str:
 
 def _cell(value: object) -> str:
     """A value of a table that is looked at, not copied from: six digits are enough."""
-    return f"{value:.6g}" if isinstance(value, float) else plain(value)
+    return f"{value:.6g}" if isinstance(value, float) else cell(value)
 
 
 def _in_query(table: str) -> str:
     if table.startswith(FOLDER):
         return FILES + quoted(table.removeprefix(FOLDER))
+    if table.startswith(IN_MEMORY):
+        return MEMORY + table.removeprefix(IN_MEMORY)
     return table.replace("/", ".")
 
 

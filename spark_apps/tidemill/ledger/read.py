@@ -215,6 +215,35 @@ def read_ledger(path: str, limit: int | None = None) -> list[Commit]:
     return [commit for commit in read_commits(path, limit) if commit.entry is not None]
 
 
+def row_count(table: DeltaTable) -> int | None:
+    """Return the number of rows of an open table by the statistics of its files.
+
+    None if a file has no statistics, or if the library cannot read the table. Statistics also count the rows
+    that deletion vectors take out, so a table that may have these is read.
+    """
+    if "deletionVectors" in (table.protocol().reader_features or ()):
+        return _rows_read(table)
+    files = table.get_add_actions(flatten=True)
+    if not files.num_rows:
+        return 0
+    if "num_records" not in files.schema.names:
+        return None
+    counts: Any = files.column("num_records").to_pylist()
+    return None if None in counts else sum(count or 0 for count in counts)
+
+
+def _rows_read(table: DeltaTable) -> int | None:
+    import pyarrow as pa
+    from deltalake import QueryBuilder
+    from deltalake.exceptions import DeltaError
+
+    try:
+        reader: Any = QueryBuilder().register("counted", table).execute("SELECT count(*) AS n FROM counted")
+        return int(pa.RecordBatchReader.from_stream(reader).read_all()["n"][0].as_py())
+    except (DeltaError, OSError, ValueError):
+        return None
+
+
 def transaction_version(path: str, app_id: str) -> int | None:
     """Last batch that `app_id` committed to a table; None if it never did."""
     table = open_table(path)

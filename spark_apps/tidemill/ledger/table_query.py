@@ -1,17 +1,20 @@
-"""A query over tables and folders of files, by the engine that delta-rs brings along (DataFusion): no JVM."""
+"""A query over tables, folders of files and tables in memory, without a JVM.
+
+The engine is DataFusion, which delta-rs brings along.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tidemill.errors import DataError, UsageError
-from tidemill.ledger.files_log import read_files_log
-from tidemill.ledger.files_rows import check_readable, copy_rows
+from tidemill.ledger.query_dialect import in_datafusion, without_backticks
 from tidemill.ledger.read import open_table
 from tidemill.names import ASIDE_OUTPUTS, ZONES, Layout
 from tidemill.spec.near_key import near_key
@@ -22,17 +25,30 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import DeltaTable, QueryBuilder
 
-    from tidemill.spec.sinks import FilesSink
+# Names of folders and of tables in a driver's memory begin with these in a query.
+FILES, MEMORY = "files.", "memory."
 
-# Names of folders in a query begin with it.
-FILES = "files."
+# Spark sorts nulls before all values, DataFusion behind them.
+_NULLS_AS_IN_SPARK = "SET datafusion.sql_parser.default_null_ordering = 'nulls_min'"
 
 # Texts, quoted names and comments stay as they are; only names outside of them are tables'.
 _OTHER_PARTS = r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/"
 _TABLE = rf"(?P<zone>{'|'.join((*ZONES, *ASIDE_OUTPUTS))})\.(?P<name>[a-z][a-z0-9_]*)\b"
 # A folder as a pipeline file names it: `files.orders`, or `files."exports/orders"`.
 _FOLDER = r"files\.(?:(?P<folder>[A-Za-z0-9_]+)\b|\"(?P<quoted>(?:[^\"]|\"\")*)\")"
+_MEMORY = r"memory\.(?P<memory>[a-z][a-z0-9_]*)\b"
+_SHOW_TABLES = re.compile(r"\s*SHOW\s+TABLES(?:\s+(?:IN|FROM)\s+(?P<zone>\w+))?\s*;?\s*", re.IGNORECASE)
 _QUERY = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*(?:SELECT|WITH|VALUES)\b", re.IGNORECASE | re.DOTALL)
+
+
+class Copied(Protocol):
+    """Rows that are not in a Delta table: they are copied into one for a query."""
+
+    def newest_batch(self) -> int | None:
+        """Return the newest batch of the rows; None if there are none yet."""
+
+    def copy_into(self, folder: str) -> tuple[DeltaTable, int] | None:
+        """Return a table of the rows in an empty folder, and their newest batch; None if there are none."""
 
 
 @dataclass(frozen=True)
@@ -40,21 +56,18 @@ class Result:
     """The first rows of a query's result.
 
     Args:
+        columns: Names of the columns, as the query selects them.
         rows: As dictionaries.
         more: Whether there are more rows.
-        versions: Version of each table that was read; of a folder its newest batch.
-        schema: Of the columns.
+        versions: Version of each table that was read; of a folder or a table in memory its newest batch.
+        types: Types of the columns.
     """
 
+    columns: Sequence[str]
     rows: list[dict[str, Any]]
     more: bool
     versions: Mapping[str, int]
-    schema: pa.Schema
-
-    @property
-    def columns(self) -> list[str]:
-        """Names of the columns."""
-        return list(self.schema.names)
+    types: Sequence[pa.DataType]
 
 
 def run_query(
@@ -62,39 +75,47 @@ def run_query(
     text: str,
     limit: int,
     catalog: str | None = None,
-    folders: Mapping[str, FilesSink] = MappingProxyType({}),
+    others: Mapping[str, Copied] = MappingProxyType({}),
 ) -> Result:
-    """Run one SELECT.
+    """Run one SELECT, or `SHOW TABLES`.
 
     Tables are `<zone>.<table>`, `quarantine.<pipeline>` and `late.<pipeline>`, or with the catalog before it.
     Folders of files sinks are `files."<path>"`, and their rows are those of the files that Spark's log names.
+    Tables in a driver's memory are `memory.<name>`.
 
     Args:
         layout: Of the environment.
         text: The query.
         limit: Maximum number of rows.
         catalog: Of the environment.
-        folders: Files sinks that can be read, by their `path`.
+        others: Folders and tables in memory that can be read, by their names in a query.
 
     Raises:
         UsageError: TIDE-QUERY-001 for what is no query, -002 for a table that does not exist, -004 for
-            columns of one name, -007 for files that only Spark can read.
+            columns of one name, -007 for files that only Spark can read, -008 for a call that means something
+            else to the engine.
         DataError: TIDE-QUERY-003, if the engine refuses it; TIDE-LEDG-002, if a folder's log cannot be read.
     """
     from deltalake.exceptions import DeltaError
 
+    text = without_backticks(text)
+    shown = _SHOW_TABLES.fullmatch(text)
+    if shown is not None:
+        return _tables(layout, others, shown["zone"], limit)
     if _QUERY.match(text) is None:
         raise UsageError(
             "TIDE-QUERY-001",
             "Only queries are run: a SELECT, with WITH before it if need be. Nothing was read or written.",
             facts={"begins_with": ascii(text.strip()[:40])[1:-1]},
-            fix="write SELECT …; tables are changed by pipelines only",
+            fix="write SELECT … or SHOW TABLES; tables are changed by pipelines only",
         )
     parts = _parts(catalog)
     with TemporaryDirectory(prefix="tidemill-query-") as copies:
         try:
-            builder, versions = _registered_in(layout, parts.finditer(text), folders, copies)
-            return _first_rows(builder.execute(_quoted(text, parts)), limit, versions)
+            builder, tables = _registered_in(layout, parts.finditer(text), others, copies)
+            names = [field for table, _ in tables.values() for field in _names(table)]
+            reader = builder.execute(_quoted(in_datafusion(text, names), parts))
+            return _first_rows(reader, limit, {name: version for name, (_, version) in tables.items()})
         except (DeltaError, OSError, ValueError) as error:
             raise DataError(
                 "TIDE-QUERY-003",
@@ -105,37 +126,60 @@ def run_query(
 
 
 def _registered_in(
-    layout: Layout, parts: Iterable[re.Match[str]], folders: Mapping[str, FilesSink], copies: str
-) -> tuple[QueryBuilder, dict[str, int]]:
+    layout: Layout, parts: Iterable[re.Match[str]], others: Mapping[str, Copied], copies: str
+) -> tuple[QueryBuilder, dict[str, tuple[DeltaTable, int]]]:
     """Make everything known to the engine that a query names; with the version of each."""
     from deltalake import QueryBuilder
 
-    builder, versions = QueryBuilder(), dict[str, int]()
+    tables: dict[str, tuple[DeltaTable, int]] = {}
+    builder = QueryBuilder()
+    builder.execute(_NULLS_AS_IN_SPARK)
     for name in sorted({_name(part) for part in parts} - {""}):
-        table, versions[name] = _opened(layout, name, folders, f"{copies}/{len(versions)}")
-        builder = builder.register(_registered(name), table)
-    return builder, versions
+        tables[name] = _opened(layout, name, others, f"{copies}/{len(tables)}")
+        builder = builder.register(_registered(name), tables[name][0])
+    return builder, tables
 
 
-def _opened(layout: Layout, name: str, folders: Mapping[str, FilesSink], copy: str) -> tuple[DeltaTable, int]:
-    if not name.startswith(FILES):
+def _opened(layout: Layout, name: str, others: Mapping[str, Copied], copy: str) -> tuple[DeltaTable, int]:
+    if name.startswith((FILES, MEMORY)):
+        other = others.get(name)
+        found = None if other is None else other.copy_into(copy)
+    else:
         table = open_table(_path(layout, name))
-        if table is None:
-            raise _unknown(layout, name, folders)
-        return table, table.version()
-    sink = folders.get(name.removeprefix(FILES))
-    log = None if sink is None else read_files_log(layout, sink.path)
-    if sink is None or log is None:
-        raise _unknown(layout, name, folders)
-    check_readable(sink)
-    return copy_rows(log, sink, copy), log.newest_batch
+        found = None if table is None else (table, table.version())
+    if found is None:
+        raise _unknown(layout, name, others)
+    return found
+
+
+def _names(table: DeltaTable) -> Iterator[str]:
+    """Return the names of columns, and of the fields in them."""
+    parts = [json.loads(table.schema().to_json())]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, dict):
+            yield from [part["name"]] if "nullable" in part and "name" in part else []
+            parts += part.values()
+        elif isinstance(part, list):
+            parts += part
+
+
+def _tables(layout: Layout, others: Iterable[str], zone: str | None, limit: int) -> Result:
+    """What Spark's SHOW TABLES shows: all that a query can name."""
+    import pyarrow as pa
+
+    columns = ("namespace", "tableName")
+    names = [name.partition(".") for name in sorted([*_known(layout), *others])]
+    rows = [dict(zip(columns, (of, name), strict=True)) for of, _, name in names if zone in (None, of)]
+    return Result(columns, rows[:limit], len(rows) > limit, {}, [pa.string()] * 2)
 
 
 def _first_rows(reader: Any, limit: int, versions: Mapping[str, int]) -> Result:
     import pyarrow as pa
 
     stream = pa.RecordBatchReader.from_stream(reader)
-    repeated = sorted({name for name in stream.schema.names if stream.schema.names.count(name) > 1})
+    columns = _headings(stream.schema.names, versions)
+    repeated = sorted({name for name in columns if columns.count(name) > 1})
     if repeated:
         raise UsageError(
             "TIDE-QUERY-004",
@@ -146,21 +190,37 @@ def _first_rows(reader: Any, limit: int, versions: Mapping[str, int]) -> Result:
     rows: list[dict[str, Any]] = []
     while len(rows) <= limit:
         try:
-            rows += row_values(stream.read_next_batch())
+            rows += row_values(stream.read_next_batch().rename_columns(columns))
         except StopIteration:
             break
-    return Result(rows[:limit], len(rows) > limit, versions, stream.schema)
+    return Result(columns, rows[:limit], len(rows) > limit, versions, stream.schema.types)
+
+
+def _headings(names: Sequence[str], tables: Iterable[str]) -> list[str]:
+    """Return names of columns without the names under which the engine knows the tables.
+
+    Where two columns would have one name, the tables stay.
+    """
+    for shown in ("", "{}."):
+        made = list(names)
+        for table in tables:
+            made = [name.replace(f"{_registered(table)}.", shown.format(table)) for name in made]
+        if len(set(made)) == len(made):
+            return made
+    return made
 
 
 def _parts(catalog: str | None) -> re.Pattern[str]:
     before = "" if catalog is None else rf"(?:{catalog}\.)?"
-    return re.compile(rf"{_OTHER_PARTS}|\b{before}{_TABLE}|\b{_FOLDER}", re.DOTALL)
+    return re.compile(rf"{_OTHER_PARTS}|\b{before}{_TABLE}|\b{_FOLDER}|\b{_MEMORY}", re.DOTALL)
 
 
 def _name(part: re.Match[str]) -> str:
     """Return the name of a table or folder; empty for other parts of a query."""
     if part["zone"]:
         return f"{part['zone']}.{part['name']}"
+    if part["memory"]:
+        return f"{MEMORY}{part['memory']}"
     folder = part["folder"] or (part["quoted"] or "").replace('""', '"')
     return f"{FILES}{folder}" if folder else ""
 
@@ -180,12 +240,12 @@ def _path(layout: Layout, name: str) -> str:
     return layout.aside(zone, table) if zone in ASIDE_OUTPUTS else layout.table(f"{zone}/{table}")
 
 
-def _unknown(layout: Layout, name: str, folders: Iterable[str]) -> UsageError:
-    known = sorted([*_known(layout), *(f"{FILES}{path}" for path in folders)])
+def _unknown(layout: Layout, name: str, others: Iterable[str]) -> UsageError:
+    known = sorted([*_known(layout), *others])
     near = near_key(name, known)
     return UsageError(
         "TIDE-QUERY-002",
-        "There is no such table, or folder of a files sink with a batch in it.",
+        "There is no such table, folder of a files sink with a batch in it, or table in memory.",
         facts={"table": name, "known": ", ".join(known) or "none"},
         fix=f"did you mean {near}?"
         if near

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.errors import DataError
 from tidemill.ledger.files_log import CLAIMS, LOG, Claim
+from tidemill.sinks.counted_rows import CountedRows
 from tidemill.sinks.empty_partitions import refusing_empty_texts, without_empty_texts
 from tidemill.sinks.files_folder import (
     FilesFolder,
@@ -107,8 +108,11 @@ def claim_folder(spark: SparkSession, path: str, mine: Claim) -> None:
             store.write(f"{LOG}/{entry}", _NOTHING)
 
 
-def write_files(frame: DataFrame, sink: FilesSink, path: str, batch_id: int) -> None:
+def write_files(frame: DataFrame, sink: FilesSink, path: str, batch_id: int) -> int:
     """Write a batch, unless the log has it.
+
+    Returns:
+        Number of rows written; 0 if the log has the batch.
 
     Raises:
         DataError: TIDE-SINK-020.
@@ -122,9 +126,10 @@ def write_files(frame: DataFrame, sink: FilesSink, path: str, batch_id: int) -> 
         jvm.PythonUtils.toSeq(list(sink.partition_by)),
         jvm.PythonUtils.toScalaMap(dict(sink.options)),
     )
-    rows = without_empty_texts(frame, sink.partition_by)
+    rows = CountedRows(without_empty_texts(frame, sink.partition_by))
     with refusing_empty_texts(path):
-        spark_sink.addBatch(batch_id, rows._jdf)
+        spark_sink.addBatch(batch_id, rows.frame._jdf)
+    return rows.count
 
 
 def _format(session: Any, sink: FilesSink) -> Any:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 from pyspark import TaskContext
+from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, Row
 
 from tidemill.errors import DataError, TidemillError, UnavailableError
@@ -15,9 +15,26 @@ from tidemill.sinks.batch_commit import BatchCommit
 from tidemill.sinks.batch_token import BatchToken
 
 
-def write_rows(frame: DataFrame, writer: type, batch_id: int) -> None:
-    """Hand each row to a writer; each task makes one. An error of it fails the batch, which is repeated."""
-    frame.foreachPartition(partial(_write_partition, writer, batch_id))
+def write_rows(frame: DataFrame, writer: type, batch_id: int) -> int:
+    """Hand each row to a writer; each task makes one. An error of it fails the batch, which is repeated.
+
+    Returns:
+        Number of rows that writers wanted and processed. Spark adds the count of each partition once, however
+        often its task was tried.
+    """
+    processed = frame.sparkSession.sparkContext.accumulator(0)
+
+    def write(rows: Iterator[Row]) -> None:
+        _write_partition(writer, batch_id, _counted(rows, processed))
+
+    frame.foreachPartition(write)
+    return processed.value
+
+
+def _counted(rows: Iterator[Row], processed: Accumulator[int]) -> Iterator[Row]:
+    for row in rows:
+        yield row
+        processed.add(1)
 
 
 def _write_partition(writer: type, batch_id: int, rows: Iterator[Row]) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemill.sinks.counted_rows import CountedRows
 from tidemill.sinks.table_columns import lacking_column
 from tidemill.sources.kafka_clients import KafkaClient
 from tidemill.spec.column_names import column_named, quoted
@@ -22,9 +25,22 @@ def check_key(sink: KafkaSink, columns: pa.Schema) -> None:
         raise lacking_column({"topic": sink.topic}, "key", sink.key, columns)
 
 
-def send_rows(frame: DataFrame, sink: KafkaSink, client: KafkaClient) -> None:
-    """Send each row as one record."""
-    records_of(frame, sink).write.format("kafka").options(**producer_options(sink, client)).save()
+def send_rows(frame: DataFrame, sink: KafkaSink, client: KafkaClient) -> int:
+    """Send each row as one record; returns their number.
+
+    This is what `DataFrameWriter.save` calls. Called directly, Spark runs the very plan that is given, so
+    that its count can be read.
+    """
+    session: Any = frame.sparkSession
+    jvm, records = session._jvm, CountedRows(records_of(frame, sink))
+    options = jvm.PythonUtils.toScalaMap(producer_options(sink, client))
+    jvm.org.apache.spark.sql.kafka010.KafkaSourceProvider().createRelation(
+        session._jsparkSession.sqlContext(),
+        jvm.org.apache.spark.sql.SaveMode.Append,
+        options,
+        records.frame._jdf,
+    )
+    return records.count
 
 
 def records_of(frame: DataFrame, sink: KafkaSink) -> DataFrame:

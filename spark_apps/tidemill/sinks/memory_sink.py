@@ -6,6 +6,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.errors import DataError
+from tidemill.names import NEWEST_BATCH
 from tidemill.spec.sinks import MemorySink
 
 
@@ -24,7 +25,8 @@ class MemoryTable:
         self._sink = sink
         self._is_whole = is_whole
         self._batches: dict[int, pa.Table] = {}
-        self._show(columns.empty_table())
+        self._empty = columns.empty_table()
+        self._show(self._empty)
 
     def put(self, frame: DataFrame, batch_id: int) -> int:
         """Take the rows of a batch, in the place of those of the same batch; returns how many.
@@ -45,6 +47,17 @@ class MemoryTable:
         self._batches = {**others, batch_id: rows}
         self._show(pa.concat_tables(self._batches.values()))
         return int(rows.num_rows)
+
+    def stream(self) -> bytes:
+        """Return all rows as a stream of Arrow's, whose schema names the newest batch."""
+        # One look: a batch may replace it meanwhile.
+        batches = self._batches
+        rows = pa.concat_tables([self._empty, *batches.values()])
+        told = rows.replace_schema_metadata({NEWEST_BATCH: str(max(batches, default=-1))})
+        buffer = pa.BufferOutputStream()
+        with pa.ipc.new_stream(buffer, told.schema) as writer:
+            writer.write_table(told)
+        return bytes(buffer.getvalue().to_pybytes())
 
     def _show(self, rows: pa.Table) -> None:
         self._spark.createDataFrame(rows).createOrReplaceTempView(self._sink.name)

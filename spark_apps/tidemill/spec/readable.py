@@ -21,6 +21,29 @@ def plain(value: object) -> str:
     return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in shown(value))
 
 
+def cell(value: object) -> str:
+    """A value of a row in one line: a time with its fraction, a struct with the names of its fields."""
+    return "" if value is None else plain(_part(value))
+
+
+def _part(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, datetime):
+        fraction = f".{value:%f}".rstrip("0").rstrip(".")
+        return shown(value) + fraction
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {_part(part)}" for name, part in value.items()) + "}"
+    if isinstance(value, list):
+        # Arrow gives a map as pairs.
+        if value and all(isinstance(part, tuple) for part in value):
+            return "{" + ", ".join(f"{_part(key)} -> {_part(part)}" for key, part in value) + "}"
+        return "[" + ", ".join(map(_part, value)) + "]"
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return str(value)
+
+
 def short_duration(duration: timedelta) -> str:
     """`12 s`, `5 min`, `3.5 h`, `2 days`: an age at a glance."""
     seconds = duration.total_seconds()

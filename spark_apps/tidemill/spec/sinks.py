@@ -367,8 +367,9 @@ class ConsoleSink(Strict):
 class MemorySink(Strict):
     """A table in the driver's memory, for tests and for trying out: gone when the driver ends.
 
-    Spark's SQL knows it by its name, in the driver's session. With mode complete it holds the newest result,
-    else the rows of all batches since the driver started.
+    Spark's SQL knows it by its name, in the driver's session. On the command line it is `memory.<name>` for
+    `tidemill query`, which asks the driver while it runs. With mode complete it holds the newest result, else
+    the rows of all batches since the driver started.
     """
 
     name: str = Field(pattern=SOURCE_NAME_PATTERN, description="Name of the table in SQL.")
@@ -483,6 +484,21 @@ class Sink(OneOf):
         if self.postgres is not None:
             return f"postgres {self.postgres.connection} {self.postgres.table}"
         return self.kind if self.code is None else f"{self.kind} {self.code}"
+
+    @property
+    def output(self) -> str:
+        """Name of the sink in ledger entries, status and metrics."""
+        if self.delta is not None:
+            return self.delta.table
+        if self.kafka is not None:
+            return f"kafka:{self.kafka.topic}"
+        if self.files is not None:
+            return f"files:{self.files.path}"
+        if self.memory is not None:
+            return f"memory:{self.memory.name}"
+        if self.postgres is not None:
+            return f"postgres:{self.postgres.connection}:{self.postgres.table}"
+        return self.kind if self.code is None else f"{self.kind}:{self.code}"
 
     @property
     def code(self) -> str | None:

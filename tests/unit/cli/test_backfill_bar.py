@@ -67,7 +67,11 @@ def test_a_terminal_shows_the_chunks_and_where_the_log_is(
     log = Path(tidemill.err.partition(" log ")[2].partition(";")[0])
     assert "fake driver backfill-" in log.read_text()
     assert "fake driver" not in sent.getvalue() + tidemill.err
-    assert tidemill.out.splitlines() == ["bronze/readings: 3 rows, now at version 0", "finished"]
+    assert tidemill.out.splitlines() == [
+        "bronze/readings: 3 rows in the table, 3 rows written by this run, version 0",
+        "0 quarantined, 0 late, 0 without event time, 0 dropped",
+        "finished",
+    ]
 
 
 def test_a_pipe_has_a_line_of_the_chunks(tidemill: CommandLine, digest: str) -> None:

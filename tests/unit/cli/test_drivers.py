@@ -46,8 +46,50 @@ def test_an_incremental_run_ends_with_0_and_tells_what_it_wrote(
 ) -> None:
     drivers.declare("orders", INCREMENTAL)
     assert tidemill("run", "orders") == 0, tidemill.err
-    assert tidemill.out.splitlines() == ["bronze/orders: 3 rows, now at version 0", "finished"]
+    assert tidemill.out.splitlines() == [
+        "bronze/orders: 3 rows in the table, 3 rows written by this run, version 0",
+        "0 quarantined, 0 late, 0 without event time, 0 dropped",
+        "finished",
+    ]
     assert "fake driver incremental-" in tidemill.err
+    assert tidemill("run", "orders") == 0, tidemill.err
+    assert tidemill.out.startswith(
+        "bronze/orders: 6 rows in the table, 3 rows written by this run, version 1\n"
+    )
+
+
+def test_a_run_without_rows_shows_what_the_table_holds(tidemill: CommandLine, drivers: SmallProject) -> None:
+    drivers.declare("orders", INCREMENTAL)
+    drivers.behave("orders", "idle")
+    assert tidemill("run", "orders") == 0, tidemill.err
+    assert tidemill.out.startswith("bronze/orders: no table yet\n")
+    drivers.behave("orders", "run")
+    assert tidemill("run", "orders") == 0, tidemill.err
+    drivers.behave("orders", "idle")
+    assert tidemill("run", "orders") == 0, tidemill.err
+    assert tidemill.out.startswith(
+        "bronze/orders: 3 rows in the table, 0 rows written by this run, version 0\n"
+    )
+
+
+def test_a_failed_run_is_shown_with_its_error_until_a_run_finishes(
+    tidemill: CommandLine, drivers: SmallProject
+) -> None:
+    drivers.declare("orders", INCREMENTAL)
+    drivers.behave("orders", "exit 65")
+    assert tidemill("run", "orders") == 1
+    assert tidemill("status", "orders") == 0
+    assert "its last run did not finish: exit 65, TIDE-TEST-001 As the test wants." in tidemill.out
+    waits_for = tidemill.json("explain", "orders")["waits_for"]
+    assert waits_for == [
+        "No driver is at work: its last run did not finish: exit 65, TIDE-TEST-001 As the test wants.",
+        "To fix: ask the test.",
+    ]
+    drivers.behave("orders", "run")
+    assert tidemill("run", "orders") == 0
+    assert tidemill("status", "orders") == 0
+    assert "declared incremental, not stream" in tidemill.out
+    assert "TIDE-TEST-001" not in tidemill.out
 
 
 @pytest.mark.parametrize("exit_code", [64, 65, 66, 69, 70])

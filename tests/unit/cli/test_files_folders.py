@@ -16,10 +16,10 @@ from tests.support.files_folders import claim_of, entry_of
 LAYOUT = "{} by (day) of id int64, name string, at timestamp[us, tz=UTC], day date32[day]"
 
 
-def declare(project: ConfProject, kind: str, more: str = "") -> None:
+def declare(project: ConfProject, kind: str, more: str = "", path: str = "exports/orders") -> None:
     project.replace(
         "  - delta: {table: bronze/orders}",
-        f"  - files: {{path: exports/orders, format: {kind}, partition_by: [day]{more}}}",
+        f"  - files: {{path: '{path}', format: {kind}, partition_by: [day]{more}}}",
     )
 
 
@@ -71,6 +71,16 @@ def test_the_ledger_has_each_batch_with_its_files(tidemill: CommandLine, parquet
     assert (first["batch_id"], first["bytes"]) == (0, (parquet / "day=2026-01-01/a.parquet").stat().st_size)
     assert tidemill("ledger", "orders") == 0
     assert "files:exports/orders" in tidemill.out
+
+
+@pytest.mark.parametrize("spelled", ["file://{root}/exports/orders", "./exports//orders/"])
+def test_a_folder_is_found_however_its_path_is_spelled(
+    tidemill: CommandLine, project: ConfProject, parquet: Path, spelled: str
+) -> None:
+    path = spelled.format(root=project.folder / ".data")
+    declare(project, "parquet", path=path)
+    assert tidemill.json("ledger", "orders")[0]["table"] == f"files:{path}"
+    assert tidemill.json("query", f'SELECT count(*) AS n FROM files."{path}"') == [{"n": 2}]
 
 
 def test_of_batches_that_spark_has_compacted_the_ledger_has_one_line(

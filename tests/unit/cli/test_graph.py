@@ -33,6 +33,20 @@ def test_pipelines_and_tables_are_shown_in_dependency_order(
     assert shown == ["topic orders", "orders", "table bronze/orders", "a_gold", "table gold/orders"]
 
 
+def test_an_invalid_pipeline_file_hides_no_other_pipeline(
+    tidemill: CommandLine, project: ConfProject
+) -> None:
+    project.write("conf/pipelines/a_gold.yaml", GOLD)
+    project.write("conf/pipelines/broken.yaml", "sourze: {}")
+    shown = tidemill.json("graph")
+    assert shown["order"] == ["orders", "a_gold"]
+    assert shown["invalid"]["broken"]["id"].startswith("TIDE-SPEC-")
+    assert tidemill("graph") == 0
+    assert "a_gold" in tidemill.out
+    assert tidemill.err.startswith(f"broken is left out: {shown['invalid']['broken']['id']}")
+    assert tidemill.err.endswith("See: tidemill validate broken\n")
+
+
 def test_tables_are_shown_by_their_names_in_the_catalog(tidemill: CommandLine, project: ConfProject) -> None:
     project.write("conf/pipelines/a_gold.yaml", GOLD)
     project.write("conf/environments/local.yaml", f"{ENVIRONMENT}catalog: lake\n")

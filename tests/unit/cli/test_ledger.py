@@ -2,12 +2,46 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pyarrow as pa
+import pytest
 from deltalake import CommitProperties, write_deltalake
 
 from tests.support.command_line import CommandLine
 from tests.support.conf_project import ConfProject
+from tidemill.checkpoint.status import Status, write_status
 from tidemill.ledger.entry import Code, ExpectationCounts, LedgerEntry
+from tidemill.storage.store import Store
+
+
+@pytest.mark.parametrize(
+    ("sink", "expected"),
+    [
+        ("kafka: {topic: out}", "kafka:out keeps no ledger; tidemill queries show orders has its counts"),
+        ("delta: {table: bronze/orders}", "no row of it reached a table or folder"),
+        ("files: {path: exports, format: json}", "no row of it reached a table or folder"),
+    ],
+)
+def test_a_pipeline_without_a_commit_in_a_ledger_is_told_with_its_batch(
+    tidemill: CommandLine, project: ConfProject, sink: str, expected: str
+) -> None:
+    project.replace("delta: {table: bronze/orders}", sink)
+    assert tidemill("ledger", "orders") == 0, tidemill.err
+    assert tidemill.out == "orders has committed nothing yet\n"
+    layout, now = project.load().layout, datetime(2026, 1, 1, tzinfo=UTC)
+    ran = {
+        "pipeline": "orders",
+        "run_id": "r",
+        "started_at": now,
+        "updated_at": now,
+        "batch_committed_at": now,
+    }
+    write_status(
+        Store(layout.root), layout.status("orders"), Status(mode="stream", state="stopped", batch_id=4, **ran)
+    )
+    assert tidemill("ledger", "orders") == 0, tidemill.err
+    assert tidemill.out == f"orders committed batch 4 at 2026-01-01 00:00:00 UTC; {expected}\n"
 
 
 def test_violations_are_shown_by_the_names_of_their_expectations(

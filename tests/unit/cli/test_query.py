@@ -87,6 +87,39 @@ def test_every_type_is_printed(tidemill: CommandLine, tables: ConfProject) -> No
     assert tidemill.json("query", sql) == [{"x": "nan", "y": "-inf"}]
 
 
+def test_structs_times_and_headings_are_printed_as_a_person_reads_them(
+    tidemill: CommandLine, tables: ConfProject
+) -> None:
+    at = datetime(2026, 1, 1, 0, 0, 0, 250_000, tzinfo=UTC)
+    row = {
+        "window": {"start": at, "end": None},
+        "tags": ["a", None],
+        "counts": [("x", 1)],
+        "raw": b"A\xff",
+        "day": at.date(),
+    }
+    types = {
+        "window": pa.struct({"start": pa.timestamp("us", "UTC"), "end": pa.timestamp("us", "UTC")}),
+        "tags": pa.list_(pa.string()),
+        "counts": pa.map_(pa.string(), pa.int64()),
+        "raw": pa.binary(),
+        "day": pa.date32(),
+    }
+    layout = tables.load().layout
+    write_deltalake(layout.table("gold/windows"), pa.Table.from_pylist([row], pa.schema(types)))
+    assert tidemill("query", 'SELECT *, 1 AS "[bold]" FROM gold.windows') == 0, tidemill.err
+    headings, _, values, _ = tidemill.out.splitlines()
+    assert headings.split() == ["window", "tags", "counts", "raw", "day", "[bold]"]
+    assert values.strip().split("   ") == [
+        "{start: 2026-01-01 00:00:00.25, end: null}",
+        "[a, null]",
+        "{x -> 1}",
+        "A\\xff",
+        "2026-01-01",
+        "1",
+    ]
+
+
 def test_records_that_were_set_aside_are_tables(tidemill: CommandLine, tables: ConfProject) -> None:
     sql = "SELECT q.reason, l.reason AS late FROM quarantine.orders q CROSS JOIN late.orders l"
     assert tidemill.json("query", sql) == [{"reason": "not JSON", "late": "behind_watermark:at"}]

@@ -18,7 +18,7 @@ from tidemill.cli.plot import bars, columns, sparkline
 from tidemill.cli.watch_frame import Watched
 from tidemill.control.plane import open_control_plane
 from tidemill.errors import UsageError
-from tidemill.ledger.newest_rows import Point, Wanted, choose_axes
+from tidemill.ledger.newest_rows import Point, Wanted, choose_axes, drawable
 from tidemill.storage.store import Store
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -100,6 +100,7 @@ def test_a_frame_has_the_progress_a_plot_and_the_newest_rows(
         "  └──────────",
         "   2026-01-01 00:00:00 … 2026-01-01 00:09:00",
         "",
+        "newest rows by at",
         "kafka_offset   at                    customer   amount",
         "──────────────────────────────────────────────────────",
         "9              2026-01-01 00:09:00   ann        9",
@@ -176,6 +177,7 @@ def test_what_cannot_be_shown_is_refused_with_what_can(
 
 
 FLOAT, TIME, TEXT, LONG = pa.float64(), pa.timestamp("us", "UTC"), pa.string(), pa.int64()
+WINDOW = pa.struct({"start": TIME, "end": TIME})
 
 
 @pytest.mark.parametrize(
@@ -189,18 +191,21 @@ FLOAT, TIME, TEXT, LONG = pa.float64(), pa.timestamp("us", "UTC"), pa.string(), 
         ({"kafka_offset": LONG, "value": LONG, "v": FLOAT}, Wanted(), ("value", "v", True)),
         ({"at": TIME, "price": pa.decimal128(9, 2)}, Wanted(), ("at", "price", True)),
         ({"at": TIME, "device": TEXT, "v": FLOAT}, Wanted(x="device"), ("device", "v", False)),
+        ({"word": TEXT, "window": WINDOW, "v": FLOAT}, Wanted(), ("window.start", "v", True)),
+        ({"window": WINDOW, "at": TIME, "v": FLOAT}, Wanted(), ("at", "v", True)),
+        ({"word": TEXT, "window": WINDOW}, Wanted(x="window.end"), ("window.end", "count(*)", True)),
     ],
 )
 def test_the_columns_to_draw_follow_from_their_types(
     schema: dict[str, Any], wanted: Wanted, expected: tuple[str, str, bool]
 ) -> None:
-    axes = choose_axes(pa.schema(schema), wanted)
+    axes = choose_axes(drawable(schema), wanted)
     assert (axes.x, axes.y, axes.is_ordered) == expected
 
 
-def test_a_table_of_structures_cannot_be_drawn() -> None:
+def test_a_table_of_lists_cannot_be_drawn() -> None:
     with pytest.raises(UsageError) as caught:
-        choose_axes(pa.schema({"window": pa.struct({"start": TIME})}), Wanted())
+        choose_axes(drawable({"times": pa.list_(TIME)}), Wanted())
     assert (caught.value.error_id, caught.value.facts["fitting"]) == ("TIDE-QUERY-006", "none")
 
 

@@ -67,8 +67,22 @@ def test_a_stream_that_committed_or_found_nothing_lately_makes_progress(progress
             NO_PROGRESS_PAGE,
         ),
         ({"state": "stopped"}, "is stopped", NO_PROGRESS_PAGE),
+        ({}, "0 minutes ago; it has not committed a batch", NO_PROGRESS_PAGE),
+        (
+            {
+                "batch_id": 7,
+                "batch_committed_at": ago(minutes=11),
+                "lag": 5000,
+                "notes": ["two files are empty"],
+            },
+            "batch 7 was committed 11 minutes ago; 5,000 records wait at its source; two files are empty",
+            NO_PROGRESS_PAGE,
+        ),
     ],
-    ids=["topic gone", "no executor", "disk full", "a long batch", "silent", "does not exit"],
+    ids=[
+        *("topic gone", "no executor", "disk full", "a long batch", "silent", "does not exit"),
+        *("first batch", "behind"),
+    ],
 )
 def test_a_driver_that_lives_without_progress_is_told_with_the_reason_and_its_page(
     changes: dict[str, Any], words: str, runbook: str

@@ -26,10 +26,11 @@ _STOP = {"main": "stop", "backfill": "backfill stop"}
 # What run ids of backfills begin with; the digest of the plan follows.
 _BACKFILL = "backfill-"
 
-# Rows of a batch that are in no table, by kind.
+# Rows of a batch that are not in the table, by kind.
 _ASIDE: Mapping[str, Callable[[LedgerEntry], int | None]] = {
     "quarantined": lambda entry: entry.quarantined_rows,
     "late": lambda entry: entry.late_rows,
+    "dropped": lambda entry: None if entry.expectations is None else entry.expectations.dropped,
     "without event time": lambda entry: entry.no_event_time_rows,
 }
 
@@ -42,6 +43,7 @@ class TableResult:
     """A run's work on one table: its newest version, rows, batches, and what it read of each source.
 
     Args:
+        rows: Rows that its commits wrote; a merge counts a row once for each batch that wrote it.
         aside: Rows that its batches read and did not write, by kind; without kinds that have none.
     """
 
@@ -51,12 +53,6 @@ class TableResult:
     batch_ids: list[int]
     sources: dict[str, Any]
     aside: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def text(self) -> str:
-        """The result in one line."""
-        aside = ", ".join(f"{rows} {kind}" for kind, rows in self.aside.items())
-        return f"{self.table}: {self.rows} rows, now at version {self.version}" + (aside and f"; {aside}")
 
 
 def start_bounded(plane: ControlPlane, run: DriverRun, earlier: Collection[str] = ()) -> StartedDriver:

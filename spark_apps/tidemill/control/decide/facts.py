@@ -81,6 +81,14 @@ class Facts:
         return self.mode == "stream" and self.desired.runs(self.now)
 
     @property
+    def unfinished_run(self) -> Ending | None:
+        """The newest run of a pipeline that runs by schedule, if it ended without doing all of its work."""
+        if self.mode != "incremental" or self.running is not None or not self.endings:
+            return None
+        last = self.endings[-1]
+        return None if last.is_finished else last
+
+    @property
     def counted_endings(self) -> list[Ending]:
         """Ends count until the declaration changes or a person asks anew: both deserve a fresh try."""
         return [ending for ending in self.endings if self._counts(ending)]

@@ -146,7 +146,14 @@ def _why(facts: Facts, row: Sequence[Ending]) -> tuple[str, str]:
 
 def _doing(status: Status, driver: StartedDriver, now: datetime) -> str:
     heard = _minutes(status.age(now))
-    return f"its driver ({driver.process}) is {status.state}, and was last heard of {heard} ago"
+    words = [f"its driver ({driver.process}) is {status.state}, and was last heard of {heard} ago"]
+    if status.batch_id is None or status.batch_committed_at is None:
+        words.append("it has not committed a batch")
+    else:
+        words.append(f"batch {status.batch_id} was committed {_minutes(now - status.batch_committed_at)} ago")
+    if status.lag is not None:
+        words.append(f"{status.lag:,} records wait at its source")
+    return "; ".join([*words, *status.notes])
 
 
 def _minutes(span: timedelta) -> str:

@@ -81,6 +81,9 @@ class Reconciler:
             return _unless_stuck(facts.running, self._about_running(facts, facts.running))
         if facts.problem is not None and (facts.is_wanted or not facts.by_hand):
             return Decision("refused", str(facts.problem), runbook=facts.problem.runbook)
+        if facts.unfinished_run is not None:
+            last = facts.unfinished_run
+            return Decision("leave", f"its last run did not finish: {last.cause}", runbook=last.runbook)
         if not facts.is_wanted:
             return Decision("leave", _why_not_wanted(facts))
         return self._about_ended(facts)
