@@ -28,7 +28,7 @@ from tidemill.spec.sinks import DeltaSink
 
 By = Literal["record", "window", "time", "everything"]
 
-_NEXT = "tidemill checkpoint reset {pipeline} --from earliest computes it again"
+_NEXT = "`tidemill checkpoint reset {pipeline} --from earliest` computes it again"
 
 
 @dataclass(frozen=True)

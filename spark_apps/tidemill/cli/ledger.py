@@ -74,7 +74,7 @@ def _without_commits(pipeline: Pipeline) -> str:
     outputs = [sink.output for sink in pipeline.spec.sinks if sink.delta is None and sink.files is None]
     if outputs:
         words.append(
-            f"{', '.join(outputs)} keeps no ledger; tidemill queries show {pipeline.name} has its counts"
+            f"{', '.join(outputs)} keeps no ledger; `tidemill queries show {pipeline.name}` has its counts"
         )
     if len(outputs) < len(pipeline.spec.sinks):
         words.append("no row of it reached a table or folder")

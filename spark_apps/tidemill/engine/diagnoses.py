@@ -203,7 +203,7 @@ _ALL = (
         DataError,
         "TIDE-CKPT-106",
         "Spark cannot read the state of the checkpoint: a file of it is damaged or missing.",
-        "go back to a batch whose state is whole: tidemill checkpoint rewind",
+        "go back to a batch whose state is whole: tidemill checkpoint rewind PIPELINE --to BATCH",
         "checkpoint-state-lost",
     ),
     Diagnosis(
@@ -217,7 +217,7 @@ _ALL = (
         DataError,
         "TIDE-CKPT-108",
         "Spark cannot read a file of the checkpoint.",
-        "see which files are whole: tidemill checkpoint inspect",
+        "see which files are whole: tidemill checkpoint inspect PIPELINE",
         "checkpoint-damaged",
     ),
     Diagnosis(

@@ -207,7 +207,9 @@ class TableLog:
             FencedError, GateRefusedError: As `look`.
         """
         facts = {"table": self.path, "batch_id": commit.batch_id}
-        race = Race(facts, "see who writes: tidemill ledger; a repeated batch is safe")
+        race = Race(
+            facts, f"see who writes: tidemill ledger {commit.entry.pipeline}; a repeated batch is safe"
+        )
         return race.until_won(lambda: self._commit_once(parts, commit, columns))
 
     def _commit_once(self, parts: Sequence[PartFile], commit: BatchCommit, columns: pa.Schema) -> Written:

@@ -175,7 +175,7 @@ REFUSALS = (
         "a sink `memory` on Kubernetes",
         "A table in a driver's memory is for tests and for trying out on one machine: nobody reaches it in "
         "a pod.",
-        "write a table: `delta: {table: gold/name, mode: replace}`; read it by tidemill query",
+        "write a table: `delta: {table: gold/name, mode: replace}`; read it by `tidemill query`",
         runtime=_set("kubernetes"),
         sink=_set("memory"),
     ),

@@ -304,7 +304,7 @@ _INSTEAD_OF = {
     "show": "return the DataFrame and add the sink `console: {}`, or look at the table: tidemill run, "
     "then read it",
     "count": "count in groups, groupBy(window('timestamp', '5 minutes')).count(); the number of rows of each "
-    "batch is in tidemill ledger",
+    "batch is in `tidemill ledger`",
     "foreach": "return the DataFrame and declare its sinks; use a column expression or a UDF to change rows",
     "rdd": "use column expressions, a UDF or mapInArrow",
     "collect": "join with the other rows instead of collecting them into Python",

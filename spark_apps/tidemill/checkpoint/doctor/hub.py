@@ -243,9 +243,9 @@ def _about_to_leave(
             "behind": facts.lag(read.positions, source.hub),
             "covered_by_capture": clock.covered,
         },
-        f"tidemill backfill plan {pipeline.name} --from BEGIN --to END reads them from the archive"
+        f"`tidemill backfill plan {pipeline.name} --from BEGIN --to END` reads them from the archive"
         if clock.covered and lost
-        else f"let it read faster, tidemill start {pipeline.name} if it stands still, or lengthen the hub's "
-        "retention now",
+        else f"let it read faster, `tidemill start {pipeline.name}` if it stands still, or lengthen the "
+        "hub's retention now",
         "retention-expired",
     )

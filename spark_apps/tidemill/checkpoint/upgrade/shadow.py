@@ -196,7 +196,8 @@ def check_can_be_shadowed(pipeline: Pipeline, tables: Collection[str]) -> None:
             "TIDE-CTRL-096",
             "This pipeline can have no shadow. Nothing was changed.",
             facts={"pipeline": pipeline.name, "because": "; ".join(reasons)},
-            fix="compare a range of it instead, where it can be backfilled: tidemill backfill verify",
+            fix="compare a range of it instead, where it can be backfilled: "
+            f"tidemill backfill verify {pipeline.name} --from BEGIN --to END",
             runbook=PAGE,
         )
 

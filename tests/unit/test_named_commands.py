@@ -1,0 +1,33 @@
+"""The command line takes every command that a text of the product names. Stories of runbooks run them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.named_commands import named_commands, refusal
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("folder", ["spark_apps/tidemill", "dags/tidemill_airflow"])
+def test_the_command_line_takes_each_command_that_a_text_names(folder: str) -> None:
+    found = list(named_commands(ROOT / folder))
+    wrong = [f"{named.place}: {named.text}: {reason}" for named in found if (reason := refusal(named.text))]
+    assert found
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "tidemill checkpoint reset orders",
+        "tidemill checkpoint reset orders --from the same place",
+        "tidemill checkpoint undo orders",
+        "tidemill start orders --fast",
+        "tidemill run orders --mode batch",
+    ],
+)
+def test_a_command_that_the_command_line_refuses_is_found(command: str) -> None:
+    assert refusal(command) is not None
