@@ -30,14 +30,21 @@ def test_the_plan_says_what_would_run(tidemill: CommandLine, project: ConfProjec
         "size": "small",
         "shuffle_partitions": 2,
         "state_store": "rocksdb",
+        "unbounded_state": "refused",
         "on_poison": "stop",
     }
+    assert "warning" not in plan
     assert plan["output_mode"] == "append"
     assert plan["paths"]["quarantine"] == f"{root}/quarantine/orders"
     assert "late" not in plan["paths"]
     assert plan["checkpoint"] is None
     assert plan["digest"] == project.resolve().digest
     assert plan["session_conf"] == session_conf(project.resolve())
+
+
+def test_a_plan_warns_of_state_that_may_grow_for_ever(tidemill: CommandLine, project: ConfProject) -> None:
+    project.replace("run:", "run:\n  unbounded_state: accepted")
+    assert "TIDE-PLAN-046" in tidemill.json("plan", "orders")["warning"]
 
 
 def test_the_plan_names_the_table_of_late_rows(tidemill: CommandLine, project: ConfProject) -> None:
