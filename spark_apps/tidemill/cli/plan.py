@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 # Lineage columns that are not texts.
 _LINEAGE_TYPES = {"kafka_partition": "int", "kafka_offset": "long", "kafka_timestamp": "timestamp"}
 
+UNBOUNDED = (
+    "the state may grow for ever (`run.unbounded_state: accepted`, TIDE-PLAN-046); watch it: tidemill "
+    "checkpoint doctor"
+)
+
 
 def add_to(app: typer.Typer) -> None:
     """Register the verb."""
@@ -101,6 +106,7 @@ def plan_document(pipeline: Pipeline, ask_broker: bool = False) -> dict[str, Any
         "batches": TRIGGERS[spec.run.trigger_of(spec.run.mode)].what,
         **({"promises": list(PROMISES)} if spec.run.is_without_batches(spec.run.mode) else {}),
         "output_mode": spec.output_mode,
+        **({"warning": UNBOUNDED} if spec.run.accepts_unbounded_state else {}),
         **({"streams": streams} if spec.has_named_streams else streams[SOURCE_NAME]),
         "joined_tables": {name: pipeline.layout.table(table) for name, table in spec.tables.items()},
         "transform": spec.transform,

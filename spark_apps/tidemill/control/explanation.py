@@ -191,7 +191,7 @@ def _progress(status: Status, now: datetime) -> Iterator[str]:
 def _watermarks(status: Status) -> Iterator[str]:
     """The watermark of each stream, and the stream that holds windows back: Spark goes by the earliest."""
     if not status.watermarks and status.watermark is not None:
-        yield f"Its watermark is {shown(status.watermark)} UTC: windows that end by then are closed."
+        yield f"Its watermark is {shown(status.watermark)} UTC."
     reached = {name: moment for name, moment in status.watermarks.items() if moment is not None}
     for name, moment in reached.items():
         yield f"The watermark of {name} is {shown(moment)} UTC."

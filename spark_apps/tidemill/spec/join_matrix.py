@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tidemill.spec.transform_rules import JOIN_SIDE, UNBOUNDED_JOIN, Rule
+from tidemill.spec.transform_rules import JOIN_SIDE, UNBOUNDED_JOIN, UNBOUNDED_STATE, Rule
 
 Input = Literal["stream", "table"]
 Kind = Literal["inner", "left", "right", "full", "semi"]
@@ -73,7 +73,8 @@ _HEAD = f"""## Which joins run
 A table is a source with `as: table`, or rows that the transform makes itself. `semi` is Spark's `left_semi`.
 A join with a table keeps no state; each batch is joined with the table's newest version. A join of two
 streams keeps the rows of both until the watermarks pass them, so it needs `event_time` on both sides and a
-bound in time; without one of them it is refused ({UNBOUNDED_JOIN.error_id}).
+bound in time; without one of them it is refused ({UNBOUNDED_JOIN.error_id}). With
+`run.unbounded_state: accepted` an inner join keeps the rows of both for ever ({UNBOUNDED_STATE.error_id}).
 """
 _FOOT = """
 Spark itself asks for less: only for the watermark without which it could not tell that a row has no match.

@@ -89,6 +89,13 @@ class Run(Strict):
         "`memory`, all of it in the heap, for a state of a few megabytes. Fixed when the checkpoint is born. "
         "`transformWithState` and `tidemill checkpoint repartition` need `rocksdb`.",
     )
+    unbounded_state: Literal["refused", "accepted"] = Field(
+        "refused",
+        description="An inner join of two streams, or a deduplication, without a bound in event time: it "
+        "keeps every row or key for ever. accepted: it runs, with the warning TIDE-PLAN-046 in `tidemill "
+        "plan NAME --spark`, and `tidemill checkpoint doctor` reports how fast its state grows. Outer and "
+        "semi joins always need the bound: without it they never find out that a row has no match.",
+    )
     spark_ui: bool | None = Field(
         None,
         description="Whether its drivers serve Spark's own UI. Default: as the environment says.",
@@ -135,6 +142,11 @@ class Run(Strict):
         if self.max_poison_records is not None and self.on_poison == "stop":
             raise ValueError("`max_poison_records` goes with `on_poison: quarantine`")
         return self
+
+    @property
+    def accepts_unbounded_state(self) -> bool:
+        """Return True if the state may grow for ever."""
+        return self.unbounded_state == "accepted"
 
     @property
     def most_poison(self) -> int:

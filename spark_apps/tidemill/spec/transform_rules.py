@@ -98,7 +98,8 @@ DUPLICATES = Rule(
     "Removing repetitions without a bound in event time keeps every key in the state for ever.",
     "declare `event_time` with a watermark and name its column among the keys, "
     "dropDuplicates(['id', 'timestamp']), or use dropDuplicatesWithinWatermark(['id']); "
-    "or write the table with `mode: merge` and `key`",
+    "or write the table with `mode: merge` and `key`; where few keys ever come, set `run.unbounded_state: "
+    "accepted`",
 )
 NO_WATERMARK = Rule(
     "TIDE-PLAN-013",
@@ -128,7 +129,8 @@ UNBOUNDED_JOIN = Rule(
     "A join of two streams needs a watermark and a bound in time for both sides: else it keeps every row for "
     "ever, and an outer or semi join never knows that a match will not come.",
     "declare `event_time`, and join by the same window, or add a condition such as "
-    "b_time BETWEEN a_time AND a_time + INTERVAL 1 HOUR",
+    "b_time BETWEEN a_time AND a_time + INTERVAL 1 HOUR; for an inner join of few rows, set "
+    "`run.unbounded_state: accepted`",
 )
 JOIN_MODE = Rule(
     "TIDE-PLAN-017",
@@ -287,6 +289,16 @@ OWN_TIME = Rule(
     "an aggregation by anything but tumbling windows, with `late: table`",
     "A row is late by its own time there, so it is set aside although Spark would still have counted it.",
     "group by tumbling windows, where the end of the window counts; or set `late: drop`",
+    warns=True,
+)
+UNBOUNDED_STATE = Rule(
+    "TIDE-PLAN-046",
+    "an inner join of two streams without a bound in time; `distinct`, or `dropDuplicates` without the "
+    "event-time column; with `run.unbounded_state: accepted`",
+    "The state keeps every row of the join, or every key, for ever: it grows until the driver has no room "
+    "for it.",
+    "watch its growth: tidemill checkpoint doctor; bound it in event time before it takes half of the memory "
+    "(TIDE-TUNE-008)",
     warns=True,
 )
 UNSURE_FUNCTION = Rule(

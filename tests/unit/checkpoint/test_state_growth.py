@@ -47,6 +47,13 @@ def test_the_sizes_of_all_partitions_are_added_at_the_first_the_middle_and_the_l
     assert clinic.finding("TIDE-CKPT-055").severity == "warning"
 
 
+def test_growth_that_is_accepted_is_a_note(tmp_path: Path) -> None:
+    clinic = Clinic(ConfProject(tmp_path))
+    write_grown_state(clinic.healthy(more="run: {unbounded_state: accepted}\n"))
+    found = clinic.finding("TIDE-CKPT-055")
+    assert (found.severity, found.facts["a_batch"]) == ("note", 2 * MB)
+
+
 def test_a_checkpoint_without_state_has_no_trend(tmp_path: Path) -> None:
     clinic = Clinic(ConfProject(tmp_path))
     clinic.healthy()
@@ -90,6 +97,14 @@ TWO = {
         ),
         ({}, ["transformWithStateExec"], False, "none", "what its transform keeps", "`ttl_duration_ms`"),
         (
+            {"run": {"unbounded_state": "accepted"}},
+            ["dedupe"],
+            False,
+            "none",
+            "as `unbounded_state: accepted` allows",
+            "choose a larger `run.size` in time",
+        ),
+        (
             TIMED,
             ["transformWithStateExec", "dedupe"],
             True,
@@ -106,6 +121,7 @@ TWO = {
         "a watermark that has not moved yet",
         "one stream of two without",
         "state of the transform's own",
+        "growth that is accepted",
         "state of both kinds",
     ],
 )

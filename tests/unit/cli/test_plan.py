@@ -30,8 +30,10 @@ def test_the_plan_says_what_would_run(tidemill: CommandLine, project: ConfProjec
         "size": "small",
         "shuffle_partitions": 2,
         "state_store": "rocksdb",
+        "unbounded_state": "refused",
         "on_poison": "stop",
     }
+    assert "warning" not in plan
     assert plan["output_mode"] == "append"
     assert plan["paths"]["quarantine"] == f"{root}/quarantine/orders"
     assert "late" not in plan["paths"]
@@ -52,6 +54,11 @@ def test_the_plan_shows_the_trigger_that_counts_where_none_is_declared(
         + run,
     )
     assert tidemill.json("plan", "copy")["run"]["trigger"] == trigger
+
+
+def test_a_plan_warns_of_state_that_may_grow_for_ever(tidemill: CommandLine, project: ConfProject) -> None:
+    project.replace("run:", "run:\n  unbounded_state: accepted")
+    assert "TIDE-PLAN-046" in tidemill.json("plan", "orders")["warning"]
 
 
 def test_the_plan_names_the_table_of_late_rows(tidemill: CommandLine, project: ConfProject) -> None:

@@ -82,7 +82,7 @@ def growth_findings(store: Store, folder: StateFolder, spec: PipelineSpec) -> li
     return [
         Finding(
             "TIDE-CKPT-055",
-            "warning",
+            "note" if spec.run.accepts_unbounded_state else "warning",
             folder.name,
             cure.problem,
             {
@@ -117,6 +117,13 @@ def cure_of(spec: PipelineSpec, operators: Collection[str], name: str, *, moves:
     named = spec.has_named_streams
     told = [f"{key}: {watermark}" if named else watermark for key, watermark in declared.items()]
     words = ", ".join([*told, *(f"{key}: none" if named else "none" for key in missing)]) or "the transform's"
+    if spec.run.accepts_unbounded_state:
+        return Cure(
+            "The state has grown all the time, as `unbounded_state: accepted` allows.",
+            words,
+            "choose a larger `run.size` in time: TIDE-TUNE-008 warns at half of the memory; "
+            "or bound the join or the deduplication in event time, and reset the checkpoint",
+        )
     if operators and all(operator.startswith(_OWN_STATE) for operator in operators):
         return Cure(
             "The state has grown all the time: what its transform keeps is not removed as fast as it comes.",

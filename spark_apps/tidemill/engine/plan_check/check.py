@@ -19,6 +19,7 @@ from tidemill.engine.plan_check.stream_rules import (
     endless_runs,
     needing_rocksdb,
     own_findings,
+    with_unbounded_state,
 )
 from tidemill.engine.plan_check.unbatched_rules import unbatched_findings
 from tidemill.errors import SpecError
@@ -69,6 +70,8 @@ def check_stream(
         found.append((refused.rule, refused.reason, refused.node))
     seen = {rule for rule, *_ in found}
     own = own_findings(given, root, plan_of(result), mode, result.sparkSession)
+    if pipeline.spec.run.accepts_unbounded_state:
+        own = with_unbounded_state(own)
     if pipeline.spec.run.mode == "incremental":
         own += endless_runs(root, plan_of(result))
     if pipeline.spec.run.state_store == "memory":

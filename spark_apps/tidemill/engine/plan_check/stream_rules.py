@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -27,6 +27,7 @@ from tidemill.spec.transform_rules import (
     STATE_AND_POISON,
     TWICE,
     UNBOUNDED_JOIN,
+    UNBOUNDED_STATE,
     UNSURE_FUNCTION,
     UNUSED,
     Rule,
@@ -73,6 +74,24 @@ def own_findings(
     if any(rule is UNBOUNDED_JOIN for rule, *_ in found) and bounded_when_optimized(plan, session):
         return [one for one in found if one[0] is not UNBOUNDED_JOIN]
     return found
+
+
+def with_unbounded_state(found: Iterable[Found]) -> list[Found]:
+    """Report what keeps its state for ever, where that is accepted, instead of refusing it.
+
+    An outer or a semi join stays refused: it must find out that a row has no match.
+    """
+    return [
+        (UNBOUNDED_STATE, detail, node)
+        if rule is DUPLICATES or _is_inner_and_unbounded(rule, node)
+        else (rule, detail, node)
+        for rule, detail, node in found
+    ]
+
+
+def _is_inner_and_unbounded(rule: Rule, node: Node) -> bool:
+    kind = str((node.fields.get("joinType") or {}).get("object", ""))
+    return rule is UNBOUNDED_JOIN and kind.rstrip("$").endswith((".Inner", ".Cross"))
 
 
 def _uses(names: Sequence[str], plan: Any) -> Iterator[tuple[Rule, str]]:
