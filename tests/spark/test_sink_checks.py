@@ -34,7 +34,8 @@ def files(**keys: Any) -> dict[str, Any]:
 
 def written(lake: Lake) -> list[str]:
     """Data files of all tables and folders."""
-    return [str(file) for file in lake.root.rglob("*.parquet") if "_delta_log" not in file.parts]
+    files = [file for kind in ("*.parquet", "*.csv") for file in lake.root.rglob(kind)]
+    return [str(file) for file in files if "_delta_log" not in file.parts]
 
 
 # A sink, the id, and a word of what is found.
