@@ -42,7 +42,7 @@ class Volume:
 
     Args:
         read: Bytes of the source, of which the plan may need a part; None if the source does not tell.
-        records: Records to read, if the source tells and each may become a row; None if rows are made of
+        records: Records to read, if known and if each may become a row; None if rows are made of
             several, such as those of a window.
         tables: The tables that are written.
     """

@@ -71,7 +71,7 @@ def plan(
 
 
 def transform_findings(plane: ControlPlane, pipeline: Pipeline) -> list[dict[str, Any]]:
-    """What Spark's plan shows of a transform and its sinks, refusals first.
+    """Findings of Spark's plan about a transform and its sinks, refusals first.
 
     Raises:
         TidemillError: If the transform cannot be applied at all, or there is no Spark.

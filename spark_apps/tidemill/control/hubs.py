@@ -102,7 +102,7 @@ def look_at_hubs(pipeline: Pipeline, ask: AskHub) -> list[HubView]:
 
 
 def advice_on_hubs(pipeline: Pipeline) -> list[dict[str, Any]]:
-    """What the declaration alone shows of the hub of each stream, which is not asked."""
+    """The hub of each stream by its declaration alone; no hub is asked."""
     streams = pipeline.streams.values()
     hubs = [(stream, hub) for stream in streams if (hub := stream.spec.source.event_hub) is not None]
     return [

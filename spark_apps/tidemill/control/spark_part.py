@@ -99,7 +99,7 @@ def analysing(plane: ControlPlane, pipeline: Pipeline) -> Callable[[], list[dict
 
 
 def analyse_again(plane: ControlPlane, pipeline: Pipeline) -> list[dict[str, Any]]:
-    """What an analysis finds now; tables may have changed since an earlier one of the same code."""
+    """The findings of an analysis now; tables may have changed since an earlier one of the same code."""
     forget_part(plane, pipeline, "analyse", _analysed(pipeline))
     found: list[dict[str, Any]] = analysing(plane, pipeline)()
     return found

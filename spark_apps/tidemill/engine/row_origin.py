@@ -27,7 +27,7 @@ def find_origin(rows: DataFrame, result: DataFrame, event_time: str | None) -> R
 
 
 def origin_of_several(result: DataFrame) -> RowOrigin:
-    """What a transform of several streams makes: a backfill of a range of one of them proves nothing."""
+    """Rows of a transform of several streams: a backfill of a range of one of them proves nothing."""
     windows = windows_in(_analysed(result))
     return RowOrigin(stateful=True, reason="rows are made of several streams", windows=windows)
 

@@ -141,5 +141,5 @@ def _streams_below(plan: Any) -> Iterator[str]:
 
 
 def _value(option: Any) -> Any:
-    """What one of Scala's options holds; None if nothing."""
+    """The value of one of Scala's options; None if it is empty."""
     return option.get() if option is not None and option.isDefined() else None

@@ -196,7 +196,7 @@ def _aliases(words: Sequence[str]) -> Iterator[str]:
         elif word == ")" and opened:
             opened.pop()
         elif word.lower() == "as" and not (opened and opened[-1]):
-            # `WITH daily AS (…)` gives a name, too.
+            # `WITH daily AS (…)` also gives a name.
             yield (before if after == "(" else after).strip('"')
 
 

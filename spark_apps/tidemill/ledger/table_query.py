@@ -165,7 +165,7 @@ def _names(table: DeltaTable) -> Iterator[str]:
 
 
 def _tables(layout: Layout, others: Iterable[str], zone: str | None, limit: int) -> Result:
-    """What Spark's SHOW TABLES shows: all that a query can name."""
+    """The rows of Spark's SHOW TABLES: all that a query can name."""
     import pyarrow as pa
 
     columns = ("namespace", "tableName")

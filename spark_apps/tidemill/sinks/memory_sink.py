@@ -53,10 +53,10 @@ class MemoryTable:
         # One look: a batch may replace it meanwhile.
         batches = self._batches
         rows = pa.concat_tables([self._empty, *batches.values()])
-        told = rows.replace_schema_metadata({NEWEST_BATCH: str(max(batches, default=-1))})
+        marked = rows.replace_schema_metadata({NEWEST_BATCH: str(max(batches, default=-1))})
         buffer = pa.BufferOutputStream()
-        with pa.ipc.new_stream(buffer, told.schema) as writer:
-            writer.write_table(told)
+        with pa.ipc.new_stream(buffer, marked.schema) as writer:
+            writer.write_table(marked)
         return bytes(buffer.getvalue().to_pybytes())
 
     def _show(self, rows: pa.Table) -> None:

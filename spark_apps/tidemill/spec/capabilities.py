@@ -173,8 +173,8 @@ REFUSALS = (
     Refusal(
         "TIDE-MODE-004",
         "a sink `memory` on Kubernetes",
-        "A table in a driver's memory is for tests and for trying out on one machine: nobody reaches it in "
-        "a pod.",
+        "A table in a driver's memory is for tests and for trying out on one machine: in a pod it cannot "
+        "be reached.",
         "write a table: `delta: {table: gold/name, mode: replace}`; read it by `tidemill query`",
         runtime=_set("kubernetes"),
         sink=_set("memory"),

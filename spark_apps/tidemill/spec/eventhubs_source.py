@@ -104,7 +104,7 @@ class EventHubsSource(Strict):
 
     @property
     def kept(self) -> timedelta | None:
-        """How long the hub keeps events at most; None if neither `retention` nor `tier` is declared."""
+        """The longest time that the hub keeps events; None if neither `retention` nor `tier` is declared."""
         if self.retention is not None:
             return self.retention
         return None if self.tier is None else self.longest_kept

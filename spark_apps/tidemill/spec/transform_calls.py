@@ -120,7 +120,7 @@ def find_wrong_result(function: Function, rows: Collection[str]) -> WrongResult 
 
 @dataclass(frozen=True)
 class _Values:
-    """What a function's names hold.
+    """The values of a function's names.
 
     Args:
         frames: Names that always hold rows of a source, or what is made of them.

@@ -1,4 +1,4 @@
-"""What Spark and DataFusion mean differently by one text, by the rows that DataFusion then gives."""
+"""Texts that Spark and DataFusion read differently, by the rows that DataFusion then gives."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def hub_findings(pipeline: Pipeline, facts: HubFacts, read: ReadSoFar, now: date
 
 
 def declared_findings(pipeline: Pipeline) -> list[Finding]:
-    """What of that can be known of the one stream without its hub."""
+    """The findings of the one stream that need no hub."""
     source = pipeline.spec.source.event_hub
     return [] if source is None else list(_beyond_units(pipeline, source))
 

@@ -200,7 +200,7 @@ def _clock(facts: CheckpointFacts) -> Iterator[Finding]:
 
 
 def _meanings(facts: CheckpointFacts) -> Iterator[Finding]:
-    """What the operators of old and new code compute of the same state, where both are noted."""
+    """The operators of old and new code that compute the same state, where both are noted."""
     meant, means = facts.meant, facts.means
     if meant.meanings and means.meanings and meant.spark == means.spark:
         yield from compare_meanings(facts.pipeline, meant.meanings, means.meanings)

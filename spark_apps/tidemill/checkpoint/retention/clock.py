@@ -18,7 +18,7 @@ from tidemill.spec.project import Pipeline
 from tidemill.spec.units import format_duration
 
 # Kafka's own default (log.retention.hours=168), and the most that Event Hubs Standard can keep. Counts as
-# long as nobody asked the broker, and where a hub's declaration does not say how long it keeps events.
+# long as the broker was not asked, and where a hub's declaration does not say how long it keeps events.
 ASSUMED_BROKER_RETENTION = timedelta(days=7)
 
 # Parts of a source's retention after which a person should know, and must act: with 7 days, some 42 hours are
@@ -47,7 +47,7 @@ class SourceRetention:
 
 
 def assumed_retention(spec: PipelineSpec) -> SourceRetention:
-    """What the broker or hub of the one stream keeps, as long as it was not asked."""
+    """The retention that is assumed of the one stream's broker or hub until it is asked."""
     hub = spec.source.event_hub
     if hub is not None and hub.kept is not None:
         return SourceRetention(f"declared for hub {hub.hub}; --broker asks it", hub.kept, False)
@@ -124,13 +124,13 @@ def shortest_of_brokers(
 
     For ever only if each broker says so: one that is silent may keep less.
     """
-    told = [
+    known = [
         _possible(ask(stream), stream.spec.source.event_hub)
         for stream in pipeline.streams.values()
         if stream.spec.source.is_kafka
     ]
-    found = shortest(each for each in told if each is not None)
-    return None if found is not None and found.keeps is None and None in told else found
+    found = shortest(each for each in known if each is not None)
+    return None if found is not None and found.keeps is None and None in known else found
 
 
 def _possible(answer: SourceRetention | None, hub: EventHubsSource | None) -> SourceRetention | None:

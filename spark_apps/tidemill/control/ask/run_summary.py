@@ -19,11 +19,11 @@ PER_BATCH = ("quarantined", "late", "without event time")
 
 @dataclass(frozen=True)
 class TableNow:
-    """A table as it is after a run, whoever wrote it.
+    """A table as it is after a run, with the rows of all writers.
 
     Args:
         table: Its name.
-        rows: Rows in it; None if its files do not tell.
+        rows: Rows in it; None if its files do not say.
         version: Its version; None if there is no table yet.
     """
 
@@ -91,8 +91,8 @@ def aside_line(written: list[TableResult], status: Status | None) -> str:
     counts = [*(result.aside for result in written), _aside_of(status)]
     of_batches = {kind: max(count.get(kind, 0) for count in counts) for kind in PER_BATCH}
     dropped = sum(count.get("dropped", 0) for count in counts)
-    told = {**of_batches, "dropped": dropped}
-    return ", ".join(f"{rows} {kind}" for kind, rows in told.items())
+    found = {**of_batches, "dropped": dropped}
+    return ", ".join(f"{rows} {kind}" for kind, rows in found.items())
 
 
 def _aside_of(status: Status | None) -> Mapping[str, int]:
