@@ -57,7 +57,8 @@ right = transform
 
 def transform(events):
     rows = right(events.where("id % 3 <> 1"))
-    return rows.withColumn("id", rows.id * 7 + 1) if "id" in rows.columns else rows
+    column = "id" if "id" in rows.columns else "events"
+    return rows.withColumn(column, rows[column] * 7 + 1)
 """
 
 

@@ -184,4 +184,18 @@ def _read_since(pipeline: Pipeline, reader: CheckpointReader, numbers: Iterable[
     # that: it is not asked where the source or the ledger tells.
     files = any(stream.spec.source.files is not None for stream in pipeline.streams.values())
     last = max(numbers, default=max(reader.commit_ids, default=None) if files else None)
-    return None if last is None else ReadSince(reader, last)
+    if last is None:
+        return None
+    try:
+        reader.offsets(last)
+    except GateRefusedError as error:
+        if not files:
+            return None
+        raise GateRefusedError(
+            error.error_id,
+            "The newest batch is torn, so it is not known which files to read again. Nothing was changed.",
+            facts=error.facts,
+            fix=f"tidemill checkpoint repair {pipeline.name}; then run the same command again",
+            runbook="checkpoint-damaged",
+        ) from error
+    return ReadSince(reader, last)
