@@ -59,5 +59,6 @@ def _jars(purpose: str) -> list[Path]:
             f"There are no jars for {purpose}.",
             facts={"looked_in": folder, JARS_VARIABLE: os.environ.get(JARS_VARIABLE) or "not set"},
             fix=f"make setup, or set {JARS_VARIABLE} to a folder that holds spark/, s3a/ and broker/",
+            runbook="stream-does-not-start",
         )
     return jars

@@ -44,6 +44,13 @@ RESCUED_DATA = "_rescued_data"
 CHANGE_FEED = "delta.enableChangeDataFeed"
 CHANGE_FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
+# Property of a table whose columns have other names in its files, so that they can be renamed or dropped.
+COLUMN_MAPPING = "delta.columnMapping.mode"
+# Property of a table whose rows are never updated or deleted.
+APPEND_ONLY = "delta.appendOnly"
+# Folder of a checkpoint with the schemas that its streams of such tables were read with.
+SCHEMAS_FOLDER = "schemas"
+
 
 # Folder beside a files source's own, or below the root, where files go that were read: `archived/<path>`.
 ARCHIVED = "archived"

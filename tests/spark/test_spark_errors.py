@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,9 @@ import pytest
 
 from tests.support.lake import Lake, LakePipeline
 from tidemill.engine.classify import classify
+from tidemill.engine.session_conf import state_conf
 from tidemill.errors import CrashError, DataError, TidemillError
+from tidemill.sinks.table_log import TableLog
 
 WINDOWS = """
 from pyspark.sql import functions as F
@@ -52,9 +54,20 @@ def garble(file: Path) -> None:
     file.write_bytes(content[:middle] + bytes(255 - byte for byte in content[middle:]))
 
 
-@pytest.mark.parametrize("store", ["rocksdb", "memory"])
-def test_a_state_file_with_other_bytes_of_the_same_number(lake: Lake, store: str) -> None:
-    pipeline = windows(lake, state_store=store)
+@pytest.fixture(params=["rocksdb", "memory"])
+def state_store(request: pytest.FixtureRequest, lake: Lake) -> Iterator[str]:
+    """The shared session as a driver with this store sets it."""
+    conf, store = lake.spark.conf, str(request.param)
+    before = {name: str(conf.get(name)) for name in state_conf("memory")}
+    for name, value in (state_conf("memory") if store == "memory" else {}).items():
+        conf.set(name, value)
+    yield store
+    for name, value in before.items():
+        conf.set(name, value)
+
+
+def test_a_state_file_with_other_bytes_of_the_same_number(lake: Lake, state_store: str) -> None:
+    pipeline = windows(lake, state_store=state_store)
     for minute in (1, 2):
         land_readings(lake, minute)
         pipeline.run_incremental()
@@ -175,7 +188,7 @@ def test_a_source_table_with_a_renamed_column_that_delta_may_not_follow(
     assert error.runbook == "source-table-changed"
 
 
-def test_a_table_of_appends_only_takes_no_merge(lake: Lake) -> None:
+def test_a_table_of_appends_only_takes_no_merge(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.land_rows("landing/orders/1.json", [{"id": 1}])
     pipeline = lake.pipeline(
         "orders",
@@ -184,10 +197,20 @@ def test_a_table_of_appends_only_takes_no_merge(lake: Lake) -> None:
         run={"mode": "incremental"},
     )
     pipeline.run_incremental()
-    table = f"delta.`{lake.root}/tables/bronze/orders`"
-    lake.spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.appendOnly' = 'true')")
+    table = f"{lake.root}/tables/bronze/orders"
+    lake.spark.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES ('delta.appendOnly' = 'true')")
     lake.land_rows("landing/orders/2.json", [{"id": 1}])
-    error = failure_of(pipeline)
+    refused = failure_of(pipeline)
+    assert (type(refused), refused.error_id, refused.facts["table"]) == (DataError, "TIDE-SINK-025", table)
+    assert not (pipeline.checkpoint / "offsets/1").exists()
 
-    assert (type(error), error.error_id) == (DataError, "TIDE-SINK-025")
-    assert error.runbook == "table-schema-changed"
+    # Set between that look and the commit, Delta refuses it.
+    with monkeypatch.context() as later:
+        later.setattr(TableLog, "check_changeable", lambda _: None)
+        by_delta = failure_of(pipeline)
+    assert (type(by_delta), by_delta.error_id) == (DataError, "TIDE-SINK-025")
+    assert refused.runbook == by_delta.runbook == "table-schema-changed"
+
+    lake.spark.sql(refused.fix.partition(";")[0])
+    pipeline.run_incremental()
+    assert len(lake.rows("bronze/orders")) == 1

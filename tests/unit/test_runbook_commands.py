@@ -113,6 +113,7 @@ SHOWN_ELSEWHERE = {
     "TIDE-CKPT-106": "tests/spark/test_spark_errors.py",
     "TIDE-CKPT-107": "tests/unit/engine/test_error_classes.py",
     "TIDE-CKPT-108": "tests/unit/engine/test_error_classes.py",
+    "TIDE-JARS-001": "tests/unit/engine/test_driver.py",
     "TIDE-RUN-008": "tests/spark/test_spark_errors.py",
     "TIDE-RUN-009": "tests/unit/engine/test_error_classes.py",
     "TIDE-RUN-010": "tests/unit/engine/test_error_classes.py",

@@ -144,4 +144,4 @@ def _reason(error: BaseException, pattern: str) -> str:
         return raised[-1][:REASON_CHARACTERS]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     line = next((line for line in lines if re.search(pattern, line)), lines[0] if lines else "")
-    return line[:REASON_CHARACTERS]
+    return line.removeprefix(": ")[:REASON_CHARACTERS]

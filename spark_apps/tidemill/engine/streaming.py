@@ -164,7 +164,9 @@ def start_query(
         records.counted,
     )
     past = past_to_read(run)
-    flow = checked_flow(run, read_streams(spark, pipeline, past=past), collectors, versions)
+    flow = checked_flow(
+        run, read_streams(spark, pipeline, past=past, checkpoint=run.checkpoint), collectors, versions
+    )
     flow = without_written(run, flow)
     asides = _asides(pipeline, quarantine, late, step_done)
     if past is not None:

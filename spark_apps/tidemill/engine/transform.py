@@ -8,10 +8,11 @@ from importlib.machinery import SourceFileLoader
 from types import CodeType
 from typing import Any
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import TimestampType
 
+from tidemill.engine.classify import classify
 from tidemill.engine.models import Model, load_models
 from tidemill.engine.plan_check.call_sites import CallSites, failed_call
 from tidemill.engine.sql_transform import sql_transform
@@ -32,6 +33,10 @@ _RUNS_THE_STREAM = (
     "CALL_ON_STREAMING_DATASET_UNSUPPORTED",
     "pivot is not supported on a streaming",
 )
+
+
+# What `classify` says of code, and of what it does not know.
+_OF_THE_FUNCTION = ("TIDE-DATA-003", "TIDE-INT-001")
 
 
 def apply_transform(
@@ -103,7 +108,9 @@ def _call(
 
 
 def _not_applicable(pipeline: Pipeline, error: Exception) -> TidemillError:
-    """What the user's function did wrong, with its line."""
+    """What the user's function did wrong, with its line; or what it met in files that it reads itself."""
+    if (met := _met_in_spark(error)) is not None:
+        return met
     facts: dict[str, object] = {"pipeline": pipeline.name, "transform": pipeline.spec.transform}
     failed = failed_call(error.__traceback__, pipeline.environment.project.transforms)
     if failed is not None:
@@ -122,6 +129,13 @@ def _not_applicable(pipeline: Pipeline, error: Exception) -> TidemillError:
     )
 
 
+def _met_in_spark(error: Exception) -> TidemillError | None:
+    """Return Spark's error of a file, a table or the storage; None if the function is to blame."""
+    found = classify(error)
+    is_of_the_function = not isinstance(error, PySparkException) or found.error_id in _OF_THE_FUNCTION
+    return None if is_of_the_function else found
+
+
 def _told(error: Exception) -> str:
     """A function that runs a job of its own has records in hand."""
     if may_quote(error):
@@ -129,8 +143,8 @@ def _told(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
 
 
-def cannot_be_applied(pipeline: Pipeline, key: str, reference: str, error: Exception) -> DataError:
-    """The refusal of a sink's function that failed.
+def cannot_be_applied(pipeline: Pipeline, key: str, reference: str, error: Exception) -> TidemillError:
+    """The refusal of a sink's function that failed, or what it met in files or tables that it reads itself.
 
     Args:
         pipeline: Whose function.
@@ -138,6 +152,8 @@ def cannot_be_applied(pipeline: Pipeline, key: str, reference: str, error: Excep
         reference: As `file:function` or `file.sql`.
         error: How it failed.
     """
+    if (met := _met_in_spark(error)) is not None:
+        return met
     return DataError(
         "TIDE-DATA-002",
         "The transform cannot be applied.",

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from tidemill.names import COLUMN_MAPPING
+
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
@@ -73,7 +75,7 @@ def unsupported(delta: DeltaTable, files: Collection[DataFile]) -> str:
     """Why only Spark can rewrite the table; empty if delta-rs can."""
     protocol, properties = delta.protocol(), delta.metadata().configuration
     features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())} - SUPPORTED_FEATURES
-    if properties.get("delta.columnMapping.mode", "none") != "none":
+    if properties.get(COLUMN_MAPPING, "none") != "none":
         features.add("columnMapping")
     if any(":" in file.name for file in files):
         features.add("files of another table")

@@ -18,6 +18,7 @@ from urllib.parse import unquote
 from tidemill.errors import GateRefusedError
 from tidemill.ledger.entry import LedgerEntry
 from tidemill.ledger.read import commits_of
+from tidemill.names import COLUMN_MAPPING
 from tidemill.storage.access import access_to
 from tidemill.storage.advance import Told, Work, nobody_told
 from tidemill.storage.store import Store
@@ -107,7 +108,7 @@ def _open(path: str, version: int) -> DeltaTable:
     table = DeltaTable(path, version=version, storage_options=access_to(path).delta_options())
     features = set(table.protocol().reader_features or ())
     # Older protocols name no features.
-    if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
+    if table.metadata().configuration.get(COLUMN_MAPPING, "none") != "none":
         features.add("columnMapping")
     if features:
         raise GateRefusedError(

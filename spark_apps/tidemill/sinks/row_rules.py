@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from deltalake import DeltaTable
 
+from tidemill.names import COLUMN_MAPPING
+
 # Keys of a column's metadata whose values its writers compute or check (Delta transaction log protocol).
 _COLUMN_RULES = ("delta.generationExpression", "delta.identity.start", "delta.invariants")
 
@@ -19,7 +21,7 @@ def row_rules(table: DeltaTable) -> list[str]:
     for name in sorted(metadata.configuration):
         if name.startswith("delta.constraints."):
             rules.append(f"check {name.removeprefix('delta.constraints.')}")
-    if metadata.configuration.get("delta.columnMapping.mode", "none") != "none":
+    if metadata.configuration.get(COLUMN_MAPPING, "none") != "none":
         rules.append("columns have other names in the files")
     for field in table.schema().fields:
         if not field.nullable:

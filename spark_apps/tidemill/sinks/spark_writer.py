@@ -79,9 +79,9 @@ class SparkWriter:
         return self.sink.merges
 
     def check(self) -> None:
-        """Refuse other columns."""
+        """Refuse other columns, and changes of a table that takes appends only."""
         self.log.refresh()
-        self.log.check_columns(self.arrow_schema, self.sink.adds_columns)
+        self._check()
 
     def stage(self, frame: DataFrame) -> Staged:
         """Make the table, refuse other columns and what a merge cannot decide."""
@@ -89,7 +89,7 @@ class SparkWriter:
         if self.log.refresh() is None:
             create_table(rows, self.log, self.sink)
             self.log.refresh()
-        lacking = self.log.check_columns(self.arrow_schema, self.sink.adds_columns)
+        lacking = self._check()
         with refusing_empty_texts(self.log.path):
             if self.sink.mode == "merge":
                 check_keys(rows, self.log.path, self.sink)
@@ -116,6 +116,11 @@ class SparkWriter:
         if found is None or found.entry != commit.entry:
             return Written(committed=False)
         return Written(True, found.rows, found.version)
+
+    def _check(self) -> tuple[str, ...]:
+        if self.sink.mode != "append":
+            self.log.check_changeable()
+        return self.log.check_columns(self.arrow_schema, self.sink.adds_columns)
 
     def _save(self, frame: DataFrame, commit: BatchCommit) -> None:
         (

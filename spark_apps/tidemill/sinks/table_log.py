@@ -19,6 +19,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from tidemill.errors import DataError, UnavailableError
 from tidemill.ledger.lost_race import LostRaceError, Race
 from tidemill.ledger.read import Commit
+from tidemill.names import APPEND_ONLY
 from tidemill.payload.column_changes import ColumnChanges, column_changes
 from tidemill.sinks.batch_commit import BatchCommit, Written
 from tidemill.sinks.commit_file import adding_files
@@ -196,6 +197,23 @@ class TableLog:
         if self._view is not None and (rules := row_rules(self._view.table)):
             raise self._unwritable("; ".join(rules))
         return lacking
+
+    def check_changeable(self) -> None:
+        """Refuse a table whose rows may not be updated or deleted.
+
+        Raises:
+            DataError: TIDE-SINK-025. Nothing was written.
+        """
+        if self._view is None or self._view.table.metadata().configuration.get(APPEND_ONLY) != "true":
+            return
+        raise DataError(
+            "TIDE-SINK-025",
+            "The table takes appends only, and the sink updates or deletes rows. Nothing was written.",
+            facts={"table": self.path, "property": f"{APPEND_ONLY}=true"},
+            fix=f"ALTER TABLE delta.`{self.path}` SET TBLPROPERTIES ('{APPEND_ONLY}' = 'false'); or set "
+            "`mode: append` for the sink",
+            runbook="table-schema-changed",
+        )
 
     def commit(self, parts: Sequence[PartFile], commit: BatchCommit, columns: pa.Schema) -> Written:
         """Commit data files with transaction version and ledger entry, unless the batch is there.

@@ -15,7 +15,8 @@ from tidemill.capture.archive import Archive
 from tidemill.checkpoint.warm_start import WarmStart
 from tidemill.errors import SpecError
 from tidemill.ledger.entry import Positions
-from tidemill.names import SOURCE_NAME, consumer_group_prefix
+from tidemill.ledger.read import open_table
+from tidemill.names import COLUMN_MAPPING, SCHEMAS_FOLDER, SOURCE_NAME, consumer_group_prefix
 from tidemill.payload.source_columns import BATCH_TIME
 from tidemill.sources.archived_events import read_archived
 from tidemill.sources.file_scan import FILE_RANGES, SCAN_SCHEMA, ranges, scan_options, scanned_folder
@@ -38,12 +39,16 @@ from tidemill.spec.sources import (
 # Age limit of files where none is wanted. Spark's default is a week: older files would be skipped unsaid.
 _NO_LIMIT = timedelta(days=365_000)
 
+# Changes at which Delta would wait for a user's consent. Each start checks sinks and transform anyway.
+_SCHEMA_CHANGES = ("allowSourceColumnRename", "allowSourceColumnDrop", "allowSourceColumnTypeChange")
+
 
 def read_streams(
     spark: SparkSession,
     pipeline: Pipeline,
     start: Positions | None = None,
     past: WarmStart | None = None,
+    checkpoint: str | None = None,
 ) -> dict[str, DataFrame]:
     """Each stream by its name, with what the door needs; Kafka records come with their lineage columns.
 
@@ -54,17 +59,42 @@ def read_streams(
         pipeline: What reads them.
         start: First offsets of the one stream in the place of the declared ones, where it has read nothing.
         past: What the one stream is instead, at a warm start.
+        checkpoint: The query's, where tables with column mapping keep the schemas that they were read with.
     """
     if past is not None:
         return {SOURCE_NAME: _with_arrival(pipeline, past_stream(spark, pipeline, past))}
     named = pipeline.spec.has_named_streams
     tell_of_names(spark, named=named)
     if not named:
-        return {SOURCE_NAME: _with_arrival(pipeline, _stream(spark.readStream, pipeline, start))}
-    return {
-        name: _with_arrival(stream, _stream(spark.readStream.name(name), stream))
+        reader = _tracking_schemas(spark.readStream, pipeline, checkpoint, SOURCE_NAME)
+        return {SOURCE_NAME: _with_arrival(pipeline, _stream(reader, pipeline, start))}
+    readers = {
+        name: _tracking_schemas(spark.readStream.name(name), stream, checkpoint, name)
         for name, stream in pipeline.streams.items()
     }
+    return {
+        name: _with_arrival(stream, _stream(readers[name], stream))
+        for name, stream in pipeline.streams.items()
+    }
+
+
+def _tracking_schemas(
+    reader: DataStreamReader, pipeline: Pipeline, checkpoint: str | None, stream: str
+) -> DataStreamReader:
+    """Let a stream of a table with column mapping go on where columns are renamed or dropped.
+
+    Delta ends the query at such a change, and the next one reads with the new columns (TIDE-SRC-006). Verbs
+    do not copy the folder, so a checkpoint that goes back begins it again.
+    """
+    delta = pipeline.spec.source.delta
+    if delta is None or checkpoint is None:
+        return reader
+    table = open_table(pipeline.layout.table(delta.table))
+    if table is None or table.metadata().configuration.get(COLUMN_MAPPING, "none") == "none":
+        return reader
+    allowed = dict.fromkeys(_SCHEMA_CHANGES, "always")
+    location = f"{checkpoint}/{SCHEMAS_FOLDER}/{stream}"
+    return reader.options(schemaTrackingLocation=location, **allowed)
 
 
 def _stream(reader: DataStreamReader, pipeline: Pipeline, start: Positions | None = None) -> DataFrame:

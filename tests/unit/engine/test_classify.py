@@ -198,7 +198,7 @@ CASES = {
         ),
         InternalError,
         "TIDE-INT-001",
-        ": java.lang.IllegalStateException: no contiguous versions",
+        "java.lang.IllegalStateException: no contiguous versions",
     ),
     "something else": (
         RuntimeError("the JVM answered strangely"),
