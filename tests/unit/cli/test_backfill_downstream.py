@@ -105,7 +105,7 @@ def test_what_is_behind_a_backfill_is_told_with_its_plan_and_done_in_order_once_
     finish(drivers, digest, NOW)
     # The second one fails: what is done before it stays done.
     drivers.behave("a_second", "exit 69")
-    assert tidemill(*words(digest), "--apply") == 1
+    assert tidemill(*words(digest), "--apply") == 69
     assert left(tidemill, digest) == ["a_second"]
     drivers.behave("a_second", "run")
     assert tidemill(*words(digest), "--apply") == 0, tidemill.err

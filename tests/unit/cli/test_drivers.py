@@ -77,7 +77,7 @@ def test_a_failed_run_is_shown_with_its_error_until_a_run_finishes(
 ) -> None:
     drivers.declare("orders", INCREMENTAL)
     drivers.behave("orders", "exit 65")
-    assert tidemill("run", "orders") == 1
+    assert tidemill("run", "orders") == 65
     assert tidemill("status", "orders") == 0
     assert "its last run did not finish: exit 65, TIDE-TEST-001 As the test wants." in tidemill.out
     waits_for = tidemill.json("explain", "orders")["waits_for"]

@@ -11,7 +11,7 @@ LATE = "TIDE-TUNE-001"
 
 def test_advice_is_shown_with_the_state_of_one_pipeline(tidemill: CommandLine, project: ConfProject) -> None:
     clinic = Clinic(project)
-    clinic.healthy()
+    clinic.healthy(more="run: {trigger: 10 seconds}\n")
     (state,) = tidemill.json("status", "orders")
     assert state["advice"] == []
     clinic.measured(milliseconds=30_000)

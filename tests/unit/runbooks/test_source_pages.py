@@ -112,6 +112,14 @@ def files_gone(patient: Patient) -> None:
     file.unlink()
 
 
+def first_file_gone(patient: Patient) -> None:
+    """No batch is finished, and the only file of the planned one is gone."""
+    patient.declare(FILES)
+    landed(patient, 0)
+    patient.batches.plan()
+    (patient.drivers.folder / ".data/landing/0.json").unlink()
+
+
 def entry_of_the_log_lost(patient: Patient) -> None:
     files_gone(patient)
     (patient.checkpoint / "sources/0/1").unlink()
@@ -249,6 +257,7 @@ STORIES = [
         [put_back, START],
     ),
     Story(GONE, "a file is gone for good", files_gone, (CKPT + "024",), [REWIND, START]),
+    Story(GONE, "the first file is gone for good", first_file_gone, (CKPT + "024",), [FROM_EARLIEST, START]),
     Story(GONE, "an entry of the log is lost", entry_of_the_log_lost, (CKPT + "024",), [RESTORE, START]),
     Story(CHANGED, "dropped by mistake", source_dropped, (CKPT + "023",), [put_back, START]),
     Story(CHANGED, "made again", source_made_again, (CKPT + "023",), [FROM_EARLIEST, START]),

@@ -22,6 +22,7 @@ FULL = {"rows": 1000, "behind": 9_000}
 LIMITED = ORDERS.replace("topic: orders", "topic: orders, max_offsets_per_batch: 1000")
 SPLIT = ORDERS.replace("topic: orders", "topic: orders, options: {minPartitions: 8}")
 ALERTS = ORDERS + "  - kafka: {topic: alerts}\n"
+TEN_SECONDS = "run: {trigger: 10 seconds}\n"
 
 
 def found(patient: Patient) -> list[str]:
@@ -44,7 +45,7 @@ def measured(text: str = ORDERS, **values: Any) -> Act:
 
 def takes_three_triggers(patient: Patient) -> None:
     """A broker answers the driver that is started anew."""
-    measured(milliseconds=30_000)(patient)
+    measured(ORDERS + TEN_SECONDS, milliseconds=30_000)(patient)
     patient.has_broker()
 
 
@@ -111,7 +112,7 @@ STORIES = [
     Story(
         "slow-sink",
         "a topic that takes long",
-        measured(ALERTS, milliseconds=30_000, sinks={"bronze/orders": 900, "kafka:alerts": 29_000}),
+        measured(ALERTS + TEN_SECONDS, milliseconds=30_000, sinks={"bronze/orders": 900, "kafka:alerts": 29_000}),
         (TUNE + "001", TUNE + "011"),
         [DOCTOR, SHOW, redeclared(ORDERS), PLAN, measures(sinks={"bronze/orders": 900})],
         seen=found,

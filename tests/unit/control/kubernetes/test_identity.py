@@ -51,7 +51,7 @@ def test_a_namespace_of_the_same_name_elsewhere_is_another_control_plane(
         reconcile_streams(plane_of(project, elsewhere))
     assert (caught.value.error_id, caught.value.facts["owner"]) == (
         "TIDE-CTRL-010",
-        "kubernetes, namespace plant",
+        "kubernetes, namespace plant, id uid-name",
     )
     elsewhere.settle()
     assert elsewhere.running_pods == []
@@ -68,7 +68,7 @@ def test_a_laptop_with_the_clusters_root_is_refused(
         with pytest.raises(GateRefusedError) as caught:
             reconcile_streams(laptop.plane())
     assert caught.value.error_id == "TIDE-CTRL-010"
-    assert caught.value.facts["owner"] == "kubernetes, namespace plant"
+    assert caught.value.facts["owner"] == "kubernetes, namespace plant, id uid-name"
 
 
 def test_a_driver_is_told_which_control_plane_has_started_it(
