@@ -38,6 +38,8 @@ _INFRASTRUCTURE = re.compile(
     r"org\.apache\.(?:kafka\.common|hadoop\.(?:fs|ipc|net|security|util))\.|org\.rocksdb\."
 )
 
+_CAUSE = re.compile(r"(?m)^Caused by: (.+)$")
+
 # What runs in a task has records in hand.
 _IN_A_TASK = "Lost task"
 
@@ -62,6 +64,12 @@ def failed_at(error: BaseException) -> str:
         return line[:_CHARACTERS] if _INFRASTRUCTURE.match(line) else classes[-1][0]
     frames = traceback.extract_tb(error.__traceback__)
     return f"{type(error).__name__}{_innermost([(f.filename, str(f.lineno), f.name) for f in frames])}"
+
+
+def cause_in(text: str) -> str:
+    """Return the innermost cause that is of network, storage or memory, with its words; empty without one."""
+    causes = [line for line in _CAUSE.findall(text) if _INFRASTRUCTURE.match(line)]
+    return causes[-1][:_CHARACTERS] if causes else ""
 
 
 def may_quote(error: BaseException) -> bool:

@@ -7,7 +7,7 @@ import re
 import tidemill.errors
 from tidemill.engine.diagnoses import DATA, DIAGNOSES, UNFORESEEN, Diagnosis, diagnosis_of, is_wrapper
 from tidemill.errors import TidemillError
-from tidemill.failed_at import CONDITION, failed_at, may_quote, raised_in_python, state_of, text_of
+from tidemill.failed_at import CONDITION, cause_in, failed_at, may_quote, raised_in_python, state_of, text_of
 
 # Longest reason kept, in characters: the first lines of a Java exception say it.
 REASON_CHARACTERS = 600
@@ -99,8 +99,8 @@ def classify(error: BaseException) -> TidemillError:
         if found := re.search(pattern, text):
             return DIAGNOSES[error_id].error(_known_reason(error, pattern, found[0]))
     if of_class not in (DATA, UNFORESEEN, None):
-        words = text[text.index(f"[{condition}]") :].partition("\n")[0]
-        return of_class.error(words[:REASON_CHARACTERS])
+        words = text[text.index(f"[{condition}]") :].partition("\n")[0][:REASON_CHARACTERS]
+        return of_class.error("; ".join(filter(None, (words, cause_in(text)))))
     if of_class is None and (found := re.search(_DAMAGED_STATE, text)):
         return DIAGNOSES["TIDE-CKPT-106"].error(_known_reason(error, _DAMAGED_STATE, found[0]))
     if of_class is DATA or (of_class is None and _DATA.search(text)):

@@ -141,6 +141,19 @@ def test_the_storage_decides_before_the_file_that_could_not_be_read_from_it() ->
     assert found.error_id == "TIDE-STOR-003"
 
 
+def test_a_state_that_cannot_be_loaded_is_reported_with_its_file() -> None:
+    found = classify(
+        StreamingQueryException(
+            "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state.  SQLSTATE: 58030\n"
+            "\tat org.apache.spark.X.y(X.scala:1)\n"
+            "Caused by: org.apache.hadoop.fs.ChecksumException: Checksum error: file:/lake/4_a.changelog at 0\n"
+            "Caused by: java.lang.IllegalStateException: of a record"
+        )
+    )
+    assert (found.error_id, found.runbook) == ("TIDE-CKPT-106", "checkpoint-state-lost")
+    assert str(found.facts["reason"]).endswith("Checksum error: file:/lake/4_a.changelog at 0")
+
+
 def test_a_class_in_the_words_of_a_record_decides_nothing() -> None:
     found = classify(
         Py4JJavaError(
