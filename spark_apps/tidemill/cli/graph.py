@@ -48,9 +48,8 @@ def graph(
         return
     _print_tree(found, catalog)
     for name, error in invalid.items():
-        sys.stderr.write(
-            f"{name} is left out: {error.error_id} {error.problem} See: tidemill validate {name}\n"
-        )
+        problem = error.problem.partition("\n")[0]
+        sys.stderr.write(f"{name} is left out: {error.error_id} {problem} See: tidemill validate {name}\n")
 
 
 def _load_all(project: Project) -> tuple[dict[str, PipelineSpec], dict[str, SpecError]]:
