@@ -21,8 +21,8 @@ TUNE = "TIDE-TUNE-"
 FULL = {"rows": 1000, "behind": 9_000}
 LIMITED = ORDERS.replace("topic: orders", "topic: orders, max_offsets_per_batch: 1000")
 SPLIT = ORDERS.replace("topic: orders", "topic: orders, options: {minPartitions: 8}")
-ALERTS = ORDERS + "  - kafka: {topic: alerts}\n"
 TEN_SECONDS = "run: {trigger: 10 seconds}\n"
+ALERTS = ORDERS + "  - kafka: {topic: alerts}\n" + TEN_SECONDS
 
 
 def found(patient: Patient) -> list[str]:
@@ -112,7 +112,7 @@ STORIES = [
     Story(
         "slow-sink",
         "a topic that takes long",
-        measured(ALERTS + TEN_SECONDS, milliseconds=30_000, sinks={"bronze/orders": 900, "kafka:alerts": 29_000}),
+        measured(ALERTS, milliseconds=30_000, sinks={"bronze/orders": 900, "kafka:alerts": 29_000}),
         (TUNE + "001", TUNE + "011"),
         [DOCTOR, SHOW, redeclared(ORDERS), PLAN, measures(sinks={"bronze/orders": 900})],
         seen=found,
