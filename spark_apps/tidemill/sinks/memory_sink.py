@@ -52,7 +52,7 @@ class MemoryTable:
         """Return all rows as a stream of Arrow's, whose schema names the newest batch."""
         # One look: a batch may replace it meanwhile.
         batches = self._batches
-        rows = pa.concat_tables([self._empty, *batches.values()])
+        rows = pa.concat_tables(batches.values()) if batches else self._empty
         marked = rows.replace_schema_metadata({NEWEST_BATCH: str(max(batches, default=-1))})
         buffer = pa.BufferOutputStream()
         with pa.ipc.new_stream(buffer, marked.schema) as writer:
