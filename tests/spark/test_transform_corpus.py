@@ -166,10 +166,16 @@ REFUSED_WITH_EVENT_TIME = [
     ),
     # Dynamic, so that the text does not show it.
     ("getattr(rows, 'show')()\nreturn rows", "append", "001", 1, "console"),
-    ("first = rows.take(1)\nreturn rows", "append", "001", 1, "join"),
-    ("kept = rows.where('id > 1')\nprint(kept.count())\nreturn kept", "append", "001", 2, "ledger"),
-    ("return rows.limit(rows.isEmpty() + 1)", "append", "001", 1, "groups"),
-    ("return rows.where(F.col('id') == rows.first().id)", "append", "001", 1, "join"),
+    ("first = (rows if True else None).take(1)\nreturn rows", "append", "001", 1, "join"),
+    (
+        "kept = (rows if True else None).where('id > 1')\nprint(kept.count())\nreturn kept",
+        "append",
+        "001",
+        2,
+        "ledger",
+    ),
+    ("return rows.limit((rows if True else None).isEmpty() + 1)", "append", "001", 1, "groups"),
+    ("return rows.where(F.col('id') == (rows if True else None).first().id)", "append", "001", 1, "join"),
     ("[write] = [getattr(rows, 'write')]\nreturn rows", "append", "003", 1, "sinks"),
     (
         "read = getattr(rows.sparkSession, 'readStream')\nreturn rows.select('id').union(\n"
