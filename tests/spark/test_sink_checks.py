@@ -45,13 +45,13 @@ WRONG = {
     "partition": (delta(partition_by=["dya"]), "TIDE-SINK-024", "did you mean day?"),
     "key": (delta(mode="merge", key=["order_id"]), "TIDE-SINK-024", "order_id"),
     "cluster": (delta(cluster_by=["item.nmae"]), "TIDE-SINK-024", "item.nmae"),
-    "partition of a struct": (delta(partition_by=["item"]), "TIDE-SINK-025", "one plain value"),
-    "cluster by a boolean": (delta(cluster_by=["paid"]), "TIDE-SINK-025", "no statistics"),
-    "cluster by a map": (delta(cluster_by=["tags"]), "TIDE-SINK-025", "no statistics"),
-    "key of a map": (delta(mode="merge", key=["tags"]), "TIDE-SINK-025", "compare maps"),
-    "condition": (delta(where="price > 1"), "TIDE-SINK-026", "price"),
-    "type of a condition": (delta(where="cast(id AS strin) = '1'"), "TIDE-SINK-026", "STRIN"),
-    "number as a condition": (delta(where="id + 1"), "TIDE-SINK-026", "id + 1"),
+    "partition of a struct": (delta(partition_by=["item"]), "TIDE-SINK-029", "one plain value"),
+    "cluster by a boolean": (delta(cluster_by=["paid"]), "TIDE-SINK-029", "no statistics"),
+    "cluster by a map": (delta(cluster_by=["tags"]), "TIDE-SINK-029", "no statistics"),
+    "key of a map": (delta(mode="merge", key=["tags"]), "TIDE-SINK-029", "compare maps"),
+    "condition": (delta(where="price > 1"), "TIDE-SINK-030", "price"),
+    "type of a condition": (delta(where="cast(id AS strin) = '1'"), "TIDE-SINK-030", "STRIN"),
+    "number as a condition": (delta(where="id + 1"), "TIDE-SINK-030", "id + 1"),
     "expectation": (delta(expectations={"x": {"expect": "price > 1"}}), "TIDE-EXP-002", "price"),
     "sequence": (
         delta(mode="scd1", key=["id"], cdc={"sequence_by": "lsn"}),
@@ -60,7 +60,7 @@ WRONG = {
     ),
     "deletion": (
         delta(mode="scd1", key=["id"], cdc={"sequence_by": "day", "apply_as_deletes": "op = 'd'"}),
-        "TIDE-SINK-026",
+        "TIDE-SINK-030",
         "op",
     ),
 }
@@ -101,7 +101,7 @@ def test_every_sink_is_checked_and_nothing_is_written(lake: Lake) -> None:
         {"delta": {"table": "silver/orders", "mode": "append", "partition_by": ["month"]}},
     )
     told = analyse(lake.spark, pipeline.resolved)
-    assert [one["id"] for one in told] == ["TIDE-SINK-012", "TIDE-SINK-026", "TIDE-SINK-024"]
+    assert [one["id"] for one in told] == ["TIDE-SINK-012", "TIDE-SINK-030", "TIDE-SINK-024"]
     assert written(lake) == []
     # Else the rows are there.
     pipeline_of(lake, delta(partition_by=["day"]), files()).run_incremental()

@@ -60,7 +60,7 @@ def sink_rows(pipeline: Pipeline, place: int, result: DataFrame) -> SinkRows:
 
     Raises:
         SpecError: TIDE-SPEC-016, if the transform cannot be loaded; TIDE-EXP-002 or -003, if an expectation
-            cannot be checked; TIDE-SINK-026, if a condition does not fit the columns.
+            cannot be checked; TIDE-SINK-030, if a condition does not fit the columns.
         DataError: TIDE-DATA-002, if it cannot be applied.
     """
     sink = pipeline.spec.sinks[place]
@@ -110,7 +110,7 @@ def _check_conditions(pipeline: Pipeline, place: int, none: DataFrame) -> None:
             none.where(condition)
         except PySparkException as error:
             raise SpecError(
-                "TIDE-SINK-026",
+                "TIDE-SINK-030",
                 "A condition of a sink cannot be applied to its rows. Nothing was started.",
                 facts={
                     "file": pipeline.environment.project.pipeline_file(pipeline.name),

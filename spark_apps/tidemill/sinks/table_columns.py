@@ -75,7 +75,7 @@ def lacking_column(place: Mapping[str, object], key: str, name: str, columns: pa
 
 def _unusable(sink: DeltaSink, key: str, name: str, reason: str) -> SpecError:
     return SpecError(
-        "TIDE-SINK-025",
+        "TIDE-SINK-029",
         "A table cannot be laid out or merged by this column. Nothing was started.",
         facts={"table": sink.table, "key": key, "column": name, "reason": reason},
         fix="name another column, or make one of it in the transform, such as a date, a text or a hash",
