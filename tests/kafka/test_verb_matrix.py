@@ -363,7 +363,7 @@ def test_a_verb_that_is_given_up_leaves_a_pipeline_that_the_gates_fixes_bring_ba
 
 def advised(fix: str, name: str) -> list[str]:
     """Return the words of the first verb that a fix names."""
-    found = re.search(rf"tidemill checkpoint (\w+) {name}((?: --\w+ \S+)*)", fix)
+    found = re.search(rf"tidemill (?:--\w+ \S+ )*checkpoint (\w+) {name}((?: --\w+ \S+)*)", fix)
     assert found is not None, fix
     return [found[1], *found[2].replace(",", " ").split()]
 
