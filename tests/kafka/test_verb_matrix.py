@@ -310,8 +310,8 @@ def test_a_repair_that_the_ledger_cannot_help_names_the_rewind_that_does(kept: W
 @pytest.mark.parametrize(
     ("name", "verb"),
     cells(
-        [("appended", rewind_to_the_first_run), ("merged", restore_the_backup)],
-        [("appended", restore_the_backup), ("merged", rewind_to_the_first_run)],
+        [("appended", rewind_to_the_first_run)],
+        [(name, verb) for name in TABLES for verb in (rewind_to_the_first_run, restore_the_backup)][1:],
     ),
 )
 def test_a_verb_that_needs_what_a_recreated_topic_lacks_changes_nothing_and_a_reset_helps(
@@ -368,7 +368,7 @@ def advised(fix: str, name: str) -> list[str]:
     return [found[1], *found[2].replace(",", " ").split()]
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", cells([("appended",)], [("merged",)]))
 def test_a_pipeline_that_never_ran_has_nothing_to_go_back_to_and_starts(
     kept: World, copy_of: Copy, name: str
 ) -> None:
