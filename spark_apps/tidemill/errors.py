@@ -6,7 +6,7 @@ TidemillError               exit  what the caller does differently
 ├── DataError                 65  looks at the data or the transform
 ├── GateRefusedError          66  follows the runbook; nothing was started, read or written
 ├── UnavailableError          69  waits and tries again: source, sink or storage is unavailable
-│   └── AbsentError           69  the same, but ends at once where a person waits: nobody has made it yet
+│   └── AbsentError           69  the same, but ends at once where a person waits: it was not made yet
 ├── CrashError                70  looks at memory and native code; restarts are within a budget
 ├── InternalError             70  reports a bug
 └── FencedError               75  does nothing: a newer driver runs, or another generation is live

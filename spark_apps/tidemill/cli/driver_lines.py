@@ -21,8 +21,8 @@ _OF_SPARK = re.compile(
 )
 _BELOW = re.compile(r"\s|Caused by: |Suppressed: |(?:[a-z]\w*\.)+[A-Z][\w$]*(?:Exception|Error)\b|$")
 
-# Told at the end of the run, with facts and fix.
-_TOLD_AT_THE_END = frozenset({"failed", "stopped"})
+# Shown at the end of the run, with facts and fix.
+_SHOWN_AT_THE_END = frozenset({"failed", "stopped"})
 
 # Fields of a line that say of which run and when it is.
 _OF_THE_LINE = frozenset({"event", "level", "timestamp", "pipeline", "run_id", "dag_run", "exception"})
@@ -58,7 +58,7 @@ class DriverLines:
         if name in ("batch", "chunk"):
             self._waits_for = ""
             return _batch(event) if name == "batch" else f"chunk {event.get('number')} of {event.get('of')}"
-        if name in _TOLD_AT_THE_END or event.get("level") not in ("warning", "error", "critical"):
+        if name in _SHOWN_AT_THE_END or event.get("level") not in ("warning", "error", "critical"):
             return None
         facts = " ".join(f"{key}={value}" for key, value in event.items() if key not in _OF_THE_LINE)
         return plain(f"{event['level']}: {name} {facts}".rstrip())
@@ -66,11 +66,11 @@ class DriverLines:
     def _wait(self, reason: str) -> str | None:
         """The reason in one line, once for each time that it is waited for."""
         lines = [line.strip() for line in reason.splitlines()]
-        told = "; ".join(line for line in lines if not line.startswith("Runbook: "))
-        if told == self._waits_for:
+        waits = "; ".join(line for line in lines if not line.startswith("Runbook: "))
+        if waits == self._waits_for:
             return None
-        self._waits_for = told
-        return plain(f"waiting: {told}")
+        self._waits_for = waits
+        return plain(f"waiting: {waits}")
 
 
 def _event(line: str) -> Mapping[str, Any] | None:
@@ -85,8 +85,8 @@ def _event(line: str) -> Mapping[str, Any] | None:
 
 
 def _batch(event: Mapping[str, Any]) -> str:
-    told = [f"{event.get('rows') or 0:,} rows"]
+    counts = [f"{event.get('rows') or 0:,} rows"]
     if (milliseconds := event.get("milliseconds")) is not None:
-        told.append(f"{milliseconds / 1000:.1f} s")
-    told += [f"{event[key]:,} {words}" for key, words in _COUNTS.items() if event.get(key)]
-    return f"batch {event.get('batch_id')}: {', '.join(told)}"
+        counts.append(f"{milliseconds / 1000:.1f} s")
+    counts += [f"{event[key]:,} {words}" for key, words in _COUNTS.items() if event.get(key)]
+    return f"batch {event.get('batch_id')}: {', '.join(counts)}"

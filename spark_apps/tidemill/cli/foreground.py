@@ -67,14 +67,14 @@ def failure_text(ending: Ending) -> str:
     error = ending.error
     if error is None:
         return f"failed: {ending.cause}"
-    told = TidemillError(
+    failure = TidemillError(
         error["id"],
         error["problem"],
         facts=error.get("facts"),
         fix=error.get("fix", ""),
         runbook=error.get("runbook", ""),
     )
-    return f"failed: exit {ending.exit_code}\n{told}"
+    return f"failed: exit {ending.exit_code}\n{failure}"
 
 
 def exit_code_of(ending: Ending) -> int:

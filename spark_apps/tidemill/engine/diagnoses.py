@@ -140,7 +140,7 @@ _ALL = (
         UnavailableError,
         "TIDE-SRC-007",
         "No server listens at the socket that is read.",
-        "start it first, e.g. `nc -lk 9999`, then the pipeline: each start begins anew",
+        "start it first, e.g. `nc -lk 9999`, then the pipeline: each start begins again",
     ),
     Diagnosis(
         DataError,
@@ -192,7 +192,7 @@ _ALL = (
         "stream-does-not-start",
     ),
     Diagnosis(
-        # The loser of a race for a checkpoint file is told of the rename that the winner's file forbade.
+        # The loser of a race for a checkpoint file sees the rename that the winner's file forbade.
         UnavailableError,
         "TIDE-CKPT-008",
         "Another driver writes the same checkpoint or table.",

@@ -108,7 +108,7 @@ def _call(
 
 
 def _not_applicable(pipeline: Pipeline, error: Exception) -> TidemillError:
-    """What the user's function did wrong, with its line; or what it met in files that it reads itself."""
+    """Return the error of the user's function, with its line, or of files that it reads itself."""
     if (met := _met_in_spark(error)) is not None:
         return met
     facts: dict[str, object] = {"pipeline": pipeline.name, "transform": pipeline.spec.transform}

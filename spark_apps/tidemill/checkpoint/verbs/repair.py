@@ -115,17 +115,17 @@ def _plan_batch(facts: RepairFacts, batch_id: int) -> dict[str, Any] | None:
         found: OffsetsFile | None = parse_offsets(batch_id, content)
     except TornFileError:
         found = None
-    told = None if found is None else {source_name(key): end for key, end in found.ends.items()}
+    recorded = None if found is None else {source_name(key): end for key, end in found.ends.items()}
     # The ledger may know less of one stream: entries named only its first use once.
-    wanted = ends if found is None or found.is_named else {**(told or {}), **ends}
-    if told == wanted and f"offsets/{batch_id}" not in facts.checkpoint.damaged:
+    wanted = ends if found is None or found.is_named else {**(recorded or {}), **ends}
+    if recorded == wanted and f"offsets/{batch_id}" not in facts.checkpoint.damaged:
         return None
-    head = _head(facts, batch_id, torn=told is None)
+    head = _head(facts, batch_id, torn=recorded is None)
     is_named = head[0] == NAMED_HEAD
     lines = [f"{name}:{_line(end)}" if is_named else _line(end) for name, end in wanted.items()]
     return {
         "batch_id": batch_id,
-        "found": told,
+        "found": recorded,
         "ledger": wanted,
         "content": "\n".join([*head, *lines]),
     }
@@ -137,17 +137,17 @@ def _line(end: Any) -> str:
 
 def _ends(facts: RepairFacts, batch_id: int) -> dict[str, Any]:
     """What the batch read to, by name of the source, by all tables that have it."""
-    told = [e.ends for e in facts.entries if e.batch_id == batch_id]
-    if any(ends != told[0] for ends in told):
+    recorded = [e.ends for e in facts.entries if e.batch_id == batch_id]
+    if any(ends != recorded[0] for ends in recorded):
         raise GateRefusedError(
             "TIDE-CKPT-083",
             "Tables of this pipeline say different things of one batch. Nothing was changed.",
-            facts={"batch_id": batch_id, "ends": told},
+            facts={"batch_id": batch_id, "ends": recorded},
             fix="go back to the batch before it: "
             f"tidemill checkpoint rewind {facts.checkpoint.pipeline} --to {batch_id - 1}",
             runbook="repair-offsets",
         )
-    return told[0]
+    return recorded[0]
 
 
 def _head(facts: RepairFacts, batch_id: int, *, torn: bool) -> list[str]:
