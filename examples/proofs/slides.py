@@ -79,7 +79,7 @@ def query_management(stage: Stage) -> Sequence[Result]:
         Result("sinks", sinks, [("files:exports/stream_1p", FILES - 1, True)]),
         Result("active, exception", [(told["active"], told["exception"])], [(True, None)]),
         Result("wait", [waited], [(1, "stream_1p: still runs after 1s\n")]),
-        Result("a run that fails", [(held, refused, failed["exception"]["id"])], [(0, 1, "TIDE-CKPT-029")]),
+        Result("a run that fails", [(held, refused, failed["exception"]["id"])], [(0, 66, "TIDE-CKPT-029")]),
     ]
 
 

@@ -244,4 +244,4 @@ def test_only_records_are_to_blame_and_only_where_rows_are_made_one_by_one(
     refused = failure_of(readings(lake, topic, COUNTED))
     assert isinstance(refused, SpecError)
     assert refused.error_id == "TIDE-PLAN-032"
-    assert refused.facts["reason"] == "Aggregate"
+    assert refused.facts["call"] == "groupBy"

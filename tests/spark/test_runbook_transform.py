@@ -11,7 +11,7 @@ from tests.support.runbook_pages import runbook_pages
 from tests.support.runbook_story import Story, Told, Warned, each_story
 
 CHECK = "tidemill plan PIPELINE --spark"
-CODE = "def transform(orders):\n    return orders{}\n"
+CODE = "def transform(orders):\n    return orders.selectExpr('kafka_offset AS id'){}\n"
 
 
 def transform_is(patient: Patient, code: str) -> None:
@@ -23,7 +23,7 @@ def transform_is(patient: Patient, code: str) -> None:
 def cannot_be_run(patient: Patient) -> None:
     """Only its plan shows it: `validate` finds nothing."""
     patient.ran(2)
-    transform_is(patient, CODE.format(".orderBy('kafka_offset')"))
+    transform_is(patient, CODE.format(".orderBy('id')"))
     patient.declare(f"{ORDERS}transform: orders:transform\n")
     assert patient.tidemill("validate", "orders") == 0
 

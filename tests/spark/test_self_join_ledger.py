@@ -24,7 +24,8 @@ def test_each_side_of_a_self_join_is_in_the_ledger_as_in_the_checkpoint(lake: La
         assert list(entry.sources) == ["source", "source.1"]
         told = [(read.start, read.end) for read in entry.sources.values()]
         assert told == list(batches.ranges_of(planned).values())
-    check(gather_facts(store, resolved, "g0001"))
+    facts = gather_facts(store, resolved, "g0001")
+    check(facts)
     newest = batches.offset_ids()[-3:]
     files = {n: store.read(f"{batches.path}/offsets/{n}") or b"" for n in newest}
-    assert plan_repair(RepairFacts("g0001", files, tuple(entries)))["files"] == []
+    assert plan_repair(RepairFacts("g0001", files, tuple(entries), facts))["files"] == []

@@ -123,8 +123,12 @@ def refusal_of(lake: Lake, body: str) -> TidemillError:
     ("body", "error_id", "reason"),
     [
         ("return rows.select('prize')", "TIDE-DATA-002", "UNRESOLVED_COLUMN"),
-        ("rows.select('id')", "TIDE-DATA-002", "it returns NoneType"),
-        ("raise RuntimeError('stop here')", "TIDE-DATA-002", "RuntimeError: stop here"),
+        ("return print(rows.columns)", "TIDE-DATA-002", "it returns NoneType"),
+        (
+            "if rows.columns:\n        raise RuntimeError('stop here')\n    return rows",
+            "TIDE-DATA-002",
+            "RuntimeError: stop here",
+        ),
         # A function that runs a job of its own has records in hand.
         (
             "return rows.limit(len(rows.select(F.concat('id', F.lit('no')).cast('int')).collect()))",

@@ -120,10 +120,9 @@ def test_a_function_that_fails_on_the_data_is_a_data_error(
     assert error.facts["reason"] == reason.format(file=file)
 
 
-def test_a_condition_of_a_sink_that_spark_cannot_read_is_a_data_error(lake: Lake) -> None:
+def test_a_condition_of_a_sink_that_spark_cannot_read_is_refused(lake: Lake) -> None:
     error = failure_of(with_transform(lake, GOOD, where="price > 100"))
-    assert (type(error), error.error_id) == (DataError, "TIDE-DATA-003")
-    assert "UNRESOLVED_COLUMN" in str(error.facts["reason"])
+    assert (type(error), error.error_id) == (SpecError, "TIDE-SINK-030")
 
 
 def test_a_corrected_transform_goes_on_where_the_wrong_one_failed(lake: Lake) -> None:
