@@ -18,7 +18,7 @@ from tidemill.storage.store import Store
 @pytest.mark.parametrize(
     ("sink", "expected"),
     [
-        ("kafka: {topic: out}", "kafka:out keeps no ledger; tidemill queries show orders has its counts"),
+        ("kafka: {topic: out}", "kafka:out keeps no ledger; `tidemill queries show orders` has its counts"),
         ("delta: {table: bronze/orders}", "no row of it reached a table or folder"),
         ("files: {path: exports, format: json}", "no row of it reached a table or folder"),
     ],
