@@ -187,8 +187,13 @@ def test_a_name_that_is_not_utf8_is_reported_until_it_changes(lake: Lake, unread
 def test_a_name_that_is_not_utf8_is_reported_without_a_batch(lake: Lake, discovers: bool) -> None:
     lake.land("landing/ids/caf\udce9.csv", "id\n1\n")
     discovered = {"schema": None, "schema_evolution": "rescue", "options": {"header": True}}
-    reporter = ids_pipeline(lake, **discovered if discovers else {}).run_incremental()
+    pipeline = ids_pipeline(lake, **discovered if discovers else {})
+    reporter = pipeline.run_incremental()
     assert (reporter.status.batches, len(reporter.status.notes)) == (0, 1)
+    folder = lake.root / "landing/ids"
+    (folder / "caf\udce9.csv").rename(folder / "caf\u00e9.csv")
+    assert pipeline.run_incremental().status.notes == []
+    assert [int(row["id"]) for row in lake.rows("bronze/ids")] == [1]
 
 
 def test_a_backfill_reports_a_name_that_is_not_utf8(lake: Lake, unreadable: LakePipeline) -> None:

@@ -100,8 +100,8 @@ def test_every_sink_is_checked_and_nothing_is_written(lake: Lake) -> None:
         {"console": {"where": "price > 1"}},
         {"delta": {"table": "silver/orders", "mode": "append", "partition_by": ["month"]}},
     )
-    told = analyse(lake.spark, pipeline.resolved)
-    assert [one["id"] for one in told] == ["TIDE-SINK-012", "TIDE-SINK-030", "TIDE-SINK-024"]
+    found = analyse(lake.spark, pipeline.resolved)
+    assert [one["id"] for one in found] == ["TIDE-SINK-012", "TIDE-SINK-030", "TIDE-SINK-024"]
     assert written(lake) == []
     # Else the rows are there.
     pipeline_of(lake, delta(partition_by=["day"]), files()).run_incremental()

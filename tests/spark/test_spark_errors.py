@@ -1,4 +1,4 @@
-"""What Spark, Delta and Python workers raise, made to happen: each ends with the id of the next step."""
+"""Real errors of Spark, Delta and Python workers: each ends with the id that says what to do next."""
 
 from __future__ import annotations
 

@@ -58,4 +58,4 @@ def query(
         f"{catalogued_name(catalog, name)} v{version}" for name, version in result.versions.items()
     )
     more = f"; there are more, see --limit {limit}" if result.more else ""
-    say(f"{len(result.rows)} rows of {read or 'no table'}{more}")
+    say(f"{len(result.rows)} rows{f' of {read}' if read else ''}{more}")

@@ -251,7 +251,7 @@ def _run_mode(run: RunContext, reporter: Reporter, arguments: argparse.Namespace
                 unavailable = failure_of(run.pipeline, error)
                 # What cannot be read again begins anew, in a driver and a generation of its own.
                 may_repeat = run.pipeline.spec.is_replayable
-                # A person who waits corrects the name sooner than somebody makes what it names.
+                # A person who waits corrects the name sooner than another pipeline makes what it names.
                 is_wrong_name = arguments.attended and spark is None and isinstance(unavailable, AbsentError)
                 if not isinstance(unavailable, UnavailableError) or not may_repeat or is_wrong_name:
                     raise

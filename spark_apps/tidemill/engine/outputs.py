@@ -30,8 +30,6 @@ from tidemill.spec.sinks import (
     ForeachBatchSink,
     ForeachSink,
     KafkaSink,
-    MemorySink,
-    PostgresSink,
     Sink,
 )
 
@@ -106,9 +104,9 @@ def _plain_output(pipeline: Pipeline, flow: Flow, sink: Sink, rows: SinkRows, st
         send, topic = _at_commit(_sender(pipeline, sink.kafka, step_done)), sink.kafka
         return Output(sink.output, rows, send, check=lambda: check_key(topic, rows.columns))
     if sink.files is not None:
-        return _files_output(pipeline, flow, sink, sink.files, rows, step_done)
+        return _files_output(pipeline, flow, sink, rows, step_done)
     if sink.postgres is not None:
-        return _database_output(pipeline, sink, sink.postgres, rows, step_done)
+        return _database_output(pipeline, sink, rows, step_done)
     if sink.foreach_batch is not None:
         call = _caller(pipeline, sink.foreach_batch, step_done)
         # The function may use its rows several times.
@@ -116,7 +114,7 @@ def _plain_output(pipeline: Pipeline, flow: Flow, sink: Sink, rows: SinkRows, st
     if sink.foreach is not None:
         return Output(sink.output, rows, _at_commit(_row_writer(pipeline, sink.foreach)))
     if sink.memory is not None:
-        return _memory_output(pipeline, flow, sink, sink.memory, rows)
+        return _memory_output(pipeline, flow, sink, rows)
     return Output(sink.output, rows, _at_commit(_display(sink.chosen)), passes=0)
 
 
@@ -129,9 +127,8 @@ def _at_commit(write: _Write) -> Callable[[DataFrame], Staged]:
     return lambda frame: lambda commit: Written(True, write(frame, commit))
 
 
-def _files_output(  # noqa: PLR0913  # a sink of two names
-    pipeline: Pipeline, flow: Flow, sink: Sink, declared: FilesSink, rows: SinkRows, step_done: StepDone
-) -> Output:
+def _files_output(pipeline: Pipeline, flow: Flow, sink: Sink, rows: SinkRows, step_done: StepDone) -> Output:
+    declared: FilesSink = sink.chosen
     path, spark = pipeline.layout.folder(declared.path), flow.frame.sparkSession
 
     def write(frame: DataFrame, commit: BatchCommit) -> int:
@@ -145,13 +142,11 @@ def _files_output(  # noqa: PLR0913  # a sink of two names
     return Output(sink.output, rows, _at_commit(write), check=check)
 
 
-def _database_output(
-    pipeline: Pipeline, sink: Sink, declared: PostgresSink, rows: SinkRows, step_done: StepDone
-) -> Output:
+def _database_output(pipeline: Pipeline, sink: Sink, rows: SinkRows, step_done: StepDone) -> Output:
     # Most drivers need no database's client.
     from tidemill.sinks.postgres_sink import PostgresTable
 
-    table = PostgresTable(pipeline, declared, rows.columns, step_done)
+    table = PostgresTable(pipeline, sink.chosen, rows.columns, step_done)
     write = _at_commit(table.write)
     return Output(
         sink.output,
@@ -183,11 +178,9 @@ def _display(sink: ConsoleSink) -> _Write:
     return show
 
 
-def _memory_output(
-    pipeline: Pipeline, flow: Flow, sink: Sink, declared: MemorySink, rows: SinkRows
-) -> Output:
+def _memory_output(pipeline: Pipeline, flow: Flow, sink: Sink, rows: SinkRows) -> Output:
     is_whole = pipeline.spec.output_mode == "complete"
-    table = MemoryTable(flow.frame.sparkSession, declared, rows.columns, is_whole=is_whole)
+    table = MemoryTable(flow.frame.sparkSession, sink.chosen, rows.columns, is_whole=is_whole)
     put = _at_commit(lambda frame, commit: table.put(frame, commit.batch_id))
     return Output(sink.output, rows, put, memory=table)
 

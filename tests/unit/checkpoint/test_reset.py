@@ -50,14 +50,14 @@ def compared(start: Offsets, *ends: Offsets, now: TopicFacts | None = None) -> l
 
 def test_the_plan_spells_out_gap_and_overlap_of_each_partition() -> None:
     rows = compared({"orders": {"0": 120, "1": 30, "2": 7}}, {"orders": {"0": 100, "1": 40}})
-    told = [(row["partition"], row["never_read"], row["read_again"]) for row in rows]
-    assert told == [("0", 20, 0), ("1", 0, 10), ("2", 0, 0)]
+    counts = [(row["partition"], row["never_read"], row["read_again"]) for row in rows]
+    assert counts == [("0", 20, 0), ("1", 0, 10), ("2", 0, 0)]
 
 
 def test_tables_that_stand_at_different_batches_are_told_apart() -> None:
     rows = compared({"orders": {"0": 50}}, {"orders": {"0": 60}}, {"orders": {"0": 40}})
-    told = [(row["table"], row["never_read"], row["read_again"]) for row in rows]
-    assert told == [("bronze/t0", 0, 10), ("bronze/t1", 10, 0)]
+    counts = [(row["table"], row["never_read"], row["read_again"]) for row in rows]
+    assert counts == [("bronze/t0", 0, 10), ("bronze/t1", 10, 0)]
 
 
 def test_partitions_come_in_the_order_of_their_numbers() -> None:
@@ -104,8 +104,12 @@ def test_records_of_a_recreated_topic_are_read_again_only_if_they_were_copied(
     now: str, again: int, if_copied: int
 ) -> None:
     rows = compared({"orders": {"0": 0}}, {"orders": {"0": 50}}, now=topic(now, 0))
-    told = left_and_repeated(rows)
-    assert (told["never_read"], told["read_again"], told["read_again_if_copied"]) == (0, again, if_copied)
+    counts = left_and_repeated(rows)
+    assert (counts["never_read"], counts["read_again"], counts["read_again_if_copied"]) == (
+        0,
+        again,
+        if_copied,
+    )
 
 
 def test_where_nothing_says_how_far_was_read_somebody_must_agree() -> None:
@@ -143,8 +147,8 @@ def test_a_pipeline_that_never_ran_has_nothing_to_reset(store_place: StorePlace)
 def test_a_partition_that_is_not_there_any_more_needs_no_beginning(known: dict[str, Any]) -> None:
     ends = {"orders": {"0": 10}, "old": {"0": 7}}
     rows = compare(Beginning({"orders": {"0": 10}}, **known), {TABLE: ReadBefore(ends)})
-    told = {row["topic"]: (row["gone"], row["never_read"], row["read_again"]) for row in rows}
-    assert told == {"old": (True, 0, 0), "orders": (False, 0, 0)}
+    counts = {row["topic"]: (row["gone"], row["never_read"], row["read_again"]) for row in rows}
+    assert counts == {"old": (True, 0, 0), "orders": (False, 0, 0)}
 
 
 @pytest.fixture

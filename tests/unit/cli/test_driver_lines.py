@@ -1,4 +1,4 @@
-"""What a terminal shows of a driver's log."""
+"""The lines that a terminal shows of a driver's log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def line(event: str, **fields: Any) -> str:
 
 def shown(*lines: str) -> list[str]:
     terminal = DriverLines()
-    return [told for each in lines if (told := terminal.shown(each)) is not None]
+    return [text for each in lines if (text := terminal.shown(each)) is not None]
 
 
 def test_a_batch_is_one_line() -> None:
@@ -57,8 +57,8 @@ def test_a_reason_to_wait_is_told_once_until_a_batch_comes() -> None:
         "TIDE-SRC-001  No Kafka broker answers.\n  bootstrap_servers=a:9092\n  To fix: start it\n  Runbook: x"
     )
     waits, batch = line("unavailable", reason=away), line("batch", batch_id=0, rows=1)
-    told = "waiting: TIDE-SRC-001  No Kafka broker answers.; bootstrap_servers=a:9092; To fix: start it"
-    assert shown(waits, waits, batch, waits) == [told, "batch 0: 1 rows", told]
+    text = "waiting: TIDE-SRC-001  No Kafka broker answers.; bootstrap_servers=a:9092; To fix: start it"
+    assert shown(waits, waits, batch, waits) == [text, "batch 0: 1 rows", text]
 
 
 def test_a_warning_is_one_line_and_the_failure_is_told_at_the_end() -> None:

@@ -99,10 +99,23 @@ def test_a_run_that_fails_ends_with_its_driver_s_exit_code_and_says_all_of_its_e
     drivers.declare("orders", INCREMENTAL)
     drivers.behave("orders", f"exit {exit_code}")
     assert tidemill("run", "orders") == exit_code
-    told = tidemill.err.partition(f"failed: exit {exit_code}\n")[2].splitlines()
-    assert told[0] == "TIDE-TEST-001  As the test wants."
-    assert told[1] == "  To fix: ask the test"
-    assert Path(told[2].removeprefix("log ")).is_file()
+    lines = tidemill.err.partition(f"failed: exit {exit_code}\n")[2].splitlines()
+    assert lines[0] == "TIDE-TEST-001  As the test wants."
+    assert lines[1] == "  To fix: ask the test"
+    assert Path(lines[2].removeprefix("log ")).is_file()
+
+
+def test_a_damaged_table_does_not_hide_the_error_of_the_run(
+    tidemill: CommandLine, drivers: SmallProject
+) -> None:
+    drivers.declare("orders", INCREMENTAL)
+    assert tidemill("run", "orders") == 0, tidemill.err
+    log = Path(drivers.plane().layout.table("bronze/orders"), "_delta_log/00000000000000000000.json")
+    log.write_bytes(log.read_bytes()[:100])
+    drivers.behave("orders", "exit 65")
+    assert tidemill("run", "orders") == 65
+    assert "TIDE-TEST-001  As the test wants." in tidemill.err
+    assert tidemill.out.startswith("the rows cannot be counted: TIDE-LEDG-001 ")
 
 
 def test_a_run_that_is_killed_ends_like_an_internal_error(

@@ -56,8 +56,8 @@ def tell_port(drivers: SmallProject, name: str, address: str) -> None:
     plane = drivers.plane()
     report = read_query_report(plane.store, plane.layout, name)
     assert report is not None
-    told = report.model_copy(update={"http": address, "updated_at": datetime.now(UTC)})
-    write_query_report(plane.store, plane.layout, told)
+    with_port = report.model_copy(update={"http": address, "updated_at": datetime.now(UTC)})
+    write_query_report(plane.store, plane.layout, with_port)
 
 
 def test_a_table_in_memory_is_read_where_its_driver_runs(

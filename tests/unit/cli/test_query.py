@@ -52,6 +52,14 @@ def test_tables_are_joined_and_the_rows_shown_with_the_versions(
     assert lines[-1] == "2 rows of bronze.orders v0, silver.customers v1; there are more, see --limit 2"
 
 
+@pytest.mark.parametrize(("sql", "rows"), [("SELECT 1 AS one", 1), ("SHOW TABLES IN silver", 1)])
+def test_a_query_of_no_table_names_none_in_its_last_line(
+    tidemill: CommandLine, tables: ConfProject, sql: str, rows: int
+) -> None:
+    assert tidemill("query", sql) == 0, tidemill.err
+    assert tidemill.out.splitlines()[-1] == f"{rows} rows"
+
+
 def test_a_text_that_looks_like_a_table_is_a_text(tidemill: CommandLine, tables: ConfProject) -> None:
     rows = tidemill.json("query", "SELECT id, at FROM bronze.orders o WHERE o.customer = 'silver.customers'")
     assert rows == [{"id": 4, "at": "2026-01-01T04:00:00+00:00"}]

@@ -65,6 +65,6 @@ def test_each_output_that_counts_its_rows_has_a_line(project: SmallProject) -> N
 def test_rows_that_are_in_no_output_are_counted_once_for_all_tables() -> None:
     tables = [result(quarantined=2, late=1, dropped=3), result("gold/orders", quarantined=2, dropped=4)]
     assert aside_line(tables, None) == "2 quarantined, 1 late, 0 without event time, 7 dropped"
-    told = status(quarantined_rows=5, no_event_time_rows=6)
-    assert aside_line(tables, told) == "5 quarantined, 1 late, 6 without event time, 7 dropped"
+    counted = status(quarantined_rows=5, no_event_time_rows=6)
+    assert aside_line(tables, counted) == "5 quarantined, 1 late, 6 without event time, 7 dropped"
     assert aside_line([], None) == "0 quarantined, 0 late, 0 without event time, 0 dropped"

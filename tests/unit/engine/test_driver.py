@@ -189,7 +189,7 @@ def test_a_backfill_that_is_stopped_while_it_waits_for_its_source_is_not_finishe
 def test_a_driver_that_a_person_waits_for_ends_at_once_where_its_source_does_not_exist(
     project: SmallProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A misspelt folder; without `--attended` it waits until somebody makes it."""
+    """A misspelt folder; without `--attended` the driver waits until it is made."""
     monkeypatch.setattr(Drain, "on_signals", lambda self: None)
     monkeypatch.setattr(driver, "log_json_lines", lambda **_: None)
     name, environment = project.declare("readings", FILES), project.environment

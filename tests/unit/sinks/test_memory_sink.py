@@ -1,4 +1,4 @@
-"""What the port of a driver answers for a table in memory."""
+"""The answer of a driver's port for a table in memory."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from tidemill.control.ask.bounded_run import TableResult, tables_written
 from tidemill.control.decide.endings import is_status_of
 from tidemill.control.plane import ControlPlane
 from tidemill.control.runtime import StartedDriver
+from tidemill.errors import TidemillError
 from tidemill.ledger.read import open_table, row_count
 from tidemill.spec.pipeline import PipelineSpec
 
@@ -33,7 +34,17 @@ class TableNow:
 
 
 def summarize_run(plane: ControlPlane, driver: StartedDriver) -> list[str]:
-    """Return the summary of a run that has ended: of a run by hand, or a link of a chain."""
+    """Return the summary of a run that has ended: of a run by hand, or a link of a chain.
+
+    What cannot be read is a line of it, so that the run's own end is shown in any case.
+    """
+    try:
+        return _summary(plane, driver)
+    except TidemillError as error:
+        return [f"the rows cannot be counted: {error.error_id} {error.problem}"]
+
+
+def _summary(plane: ControlPlane, driver: StartedDriver) -> list[str]:
     spec = plane.environment.project.load_pipeline(driver.pipeline)
     written = tables_written(plane, driver.pipeline, {driver.run_id}, driver.claimed_at)
     if driver.mode == "backfill":
