@@ -221,8 +221,8 @@ EXAMPLES = [
         "guide",
         "a test with rows in memory: two rows, count 2",
         ("large_amounts",),
-        note="PySpark has no `MemoryStream`; [a test](tests/test_large_amounts.py) calls the transform, which "
-        "is a function",
+        note="PySpark has no `MemoryStream`; [a test](tests/test_large_amounts.py) calls the transform, "
+        "which is a function",
         proof=rows_in_memory,
     ),
     Example(

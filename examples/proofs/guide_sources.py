@@ -145,8 +145,8 @@ EXAMPLES = [
         "guide",
         "Kafka by two brokers, from the earliest offset",
         ("raw_transactions",),
-        note="the environment names the brokers, so that a pipeline runs everywhere; here two addresses of one "
-        "broker",
+        note="the environment names the brokers, so that a pipeline runs everywhere; here two addresses of "
+        "one broker",
         proof=records_of_a_topic,
     ),
     Example(16, "guide", "lines of a socket", ("socket_lines",), proof=lines_of_a_socket),
