@@ -195,7 +195,7 @@ EXAMPLES = [
         "session windows of 5 minutes by user",
         ("user_sessions",),
         refused={"user_sessions": "TIDE-PLAN-013"},
-        note="without a watermark no session ends: Spark 4.2 refuses it in append mode",
+        note="Spark 4.2 refuses it in append mode, because no session ends without a watermark",
         proof=sessions,
     ),
     Example(
@@ -204,7 +204,7 @@ EXAMPLES = [
         "`mlflow.spark.load_model`: a model as a transform",
         ("transactions_scored",),
         note="the ledger names the version and its digest. Stages such as `Production` are deprecated since "
-        "MLflow 2.9; aliases (`models:/fraud_detection@champion`) take their place",
+        "MLflow 2.9; aliases (`models:/fraud_detection@champion`) replace them",
         proof=scored_by_a_model,
     ),
     Example(
@@ -212,8 +212,8 @@ EXAMPLES = [
         "guide",
         "IoT end to end: Kafka, averages and peaks of 5 minutes, Delta, alerts above 100",
         ("repository/iot_device_windows",),
-        note="append, where the guide's complete mode would keep every window in the state; alerts go to a "
-        "table and a topic, and `console: {where: avg_temp > 100}` shows them",
+        note="uses append, because the guide's complete mode would keep every window in the state. Alerts go "
+        "to a table and a topic, and `console: {where: avg_temp > 100}` shows them",
         proof=iot,
     ),
     Example(
@@ -221,8 +221,8 @@ EXAMPLES = [
         "guide",
         "a test with rows in memory: two rows, count 2",
         ("large_amounts",),
-        note="PySpark has no `MemoryStream`; [a test](tests/test_large_amounts.py) calls the transform, a "
-        "function",
+        note="PySpark has no `MemoryStream`; [a test](tests/test_large_amounts.py) calls the transform, "
+        "which is a function",
         proof=rows_in_memory,
     ),
     Example(
@@ -239,7 +239,7 @@ EXAMPLES = [
         "console without truncation, `mergeSchema`",
         ("more_columns",),
         refused={"merge_schema": "TIDE-SPEC-003"},
-        note="the console never truncates; `schema_evolution: add_columns` is the sink's key",
+        note="the console never truncates; `schema_evolution: add_columns` is the equivalent key of the sink",
         proof=added_columns,
     ),
 ]

@@ -166,7 +166,7 @@ EXAMPLES = [
         "Delta in append, complete or update mode",
         ("transactions_table", "transactions_per_user", "newest_per_user"),
         refused={"per_user_complete": "TIDE-MODE-006", "per_user_update": "TIDE-MODE-005"},
-        note="Delta has no update mode: a merge by key is one",
+        note="Delta has no update mode; a merge by key has the same effect",
         proof=table_modes,
     ),
     Example(
@@ -174,7 +174,7 @@ EXAMPLES = [
         "guide",
         "key and `to_json(struct(*))` to Kafka",
         ("transactions_to_topic",),
-        note="at least once: a repeated batch is sent again",
+        note="delivery is at least once, because a repeated batch is sent again",
         proof=json_to_a_topic,
     ),
     Example(
@@ -182,8 +182,8 @@ EXAMPLES = [
         "guide",
         "`foreachBatch` that appends, with `persist`",
         ("processed_events",),
-        note="the guide's function would append a repeated batch again; here the batch's token is in the "
-        "transaction of its rows. Rows are cached for it",
+        note="the guide's function would append a repeated batch again. Here the transaction of the rows "
+        "also stores the batch's token. The rows are cached",
         proof=code_of_ones_own,
     ),
     Example(
@@ -192,13 +192,13 @@ EXAMPLES = [
         "count in windows, with the time of processing",
         ("arrivals_per_window",),
         reported={"arrivals_by_clock": "TIDE-PLAN-040"},
-        note="the clock gives other rows in a backfill; the broker's timestamp does not",
+        note="the clock gives different rows in a backfill; the broker's timestamp gives the same rows",
         proof=arrivals,
     ),
     Example(
         25,
         "guide",
-        "late events to a place of their own",
+        "late events into a separate place",
         ("late_transactions",),
         refused={"late_by_filter": "TIDE-DATA-002"},
         note="Spark has no column `watermark` and no setting `dropLateEventsInWatermark`; `late: table` "
@@ -208,10 +208,10 @@ EXAMPLES = [
     Example(
         26,
         "guide",
-        "Delta to Delta, restarted from a checkpoint that is named",
+        "Delta to Delta, restarted from a named checkpoint",
         ("delta_to_delta",),
         refused={"own_checkpoint": "TIDE-SPEC-003"},
-        note="a checkpoint belongs to one pipeline and has its name; a reader has none",
+        note="a checkpoint belongs to one pipeline and has its name; a reader has no checkpoint",
         proof=restart,
     ),
 ]

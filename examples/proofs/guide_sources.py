@@ -137,7 +137,7 @@ EXAMPLES = [
         "guide",
         "`cloudFiles`: JSON files with a schema location",
         ("repository/landed_events",),
-        note="the schema's place comes from the pipeline's name; what fits no column is kept beside the row",
+        note="the pipeline's name determines the schema's path; values that fit no column stay in the row",
         proof=files_with_columns_of_their_own,
     ),
     Example(
@@ -145,7 +145,8 @@ EXAMPLES = [
         "guide",
         "Kafka by two brokers, from the earliest offset",
         ("raw_transactions",),
-        note="brokers are the environment's, so that a pipeline runs everywhere; here two addresses of one",
+        note="the environment names the brokers, so that a pipeline runs everywhere; here two addresses of "
+        "one broker",
         proof=records_of_a_topic,
     ),
     Example(16, "guide", "lines of a socket", ("socket_lines",), proof=lines_of_a_socket),
@@ -154,7 +155,7 @@ EXAMPLES = [
         "guide",
         "select; `amount > 100`; count by user",
         ("large_amounts", "transactions_per_user"),
-        note="the guide calls the count stateless; it keeps a row per user",
+        note="the guide calls the count stateless, but it keeps a row per user",
         proof=stateless_and_count,
     ),
     Example(
@@ -173,7 +174,7 @@ EXAMPLES = [
         "inner join of two streams within an hour",
         ("orders_after_visits",),
         refused={"orders_after_visits": "TIDE-PLAN-016"},
-        note="Spark 4.2 takes it without watermarks, and keeps all rows for ever",
+        note="Spark 4.2 accepts it without watermarks, and keeps all rows for ever",
         proof=join_of_two_streams,
     ),
 ]

@@ -39,8 +39,8 @@ EXAMPLES = [
         "lecture",
         "a table, every 2 minutes, in append mode with a checkpoint, into a table",
         ("table_to_table",),
-        note="the checkpoint's place is derived from the pipeline's name; without a trigger Spark 4.2 starts "
-        "a batch as soon as the last has ended, not every half second",
+        note="the pipeline's name determines the checkpoint's path; without a trigger, Spark 4.2 starts a "
+        "batch as soon as the last one has ended, not every half second",
         proof=table_to_table,
     )
 ]

@@ -139,7 +139,7 @@ EXAMPLES = [
         "notebook",
         "lines of a socket, split into words and counted, to the console in complete mode every 2 seconds",
         ("repository/socket_word_count",),
-        note="words are lower-cased, and punctuation is no part of them",
+        note="words are lower-cased, without punctuation",
         proof=words_of_a_socket,
     ),
     Example(
@@ -147,8 +147,8 @@ EXAMPLES = [
         "notebook",
         "activity JSON with a schema, one file per trigger, `Index` renamed",
         ("repository/activity_data",),
-        note="the data's times are numbers: read as the notebook's `timestamp` they would be seconds, in the "
-        "year 47116",
+        note="the data's times are numbers. The notebook's type `timestamp` would read them as seconds, in "
+        "the year 47116",
         proof=activity_files,
     ),
     Example(
@@ -157,8 +157,8 @@ EXAMPLES = [
         "`orderBy` on a stream",
         ("activity_by_user",),
         refused={"activity_sorted": "TIDE-PLAN-010"},
-        note="Spark 4.2 refuses it, too; an aggregate may be sorted. What the notebook catches is another "
-        "error: it has no column `Recorded_At`",
+        note="Spark 4.2 also refuses it; an aggregate may be sorted. The notebook catches a different error: "
+        "the data has no column `Recorded_At`",
         proof=sorted_activity,
     ),
     Example(
@@ -166,7 +166,7 @@ EXAMPLES = [
         "notebook",
         "(8) into JSON files: append, every second, with a name and a checkpoint",
         ("stream_1p",),
-        note="name and checkpoint are the pipeline's name",
+        note="the pipeline's name is also the query name and names the checkpoint",
         proof=activity_as_json,
     ),
     Example(
@@ -182,7 +182,7 @@ EXAMPLES = [
         "`display`: a named table in memory in complete mode, queried by SQL, found by name, all stopped",
         ("stream_2p",),
         refused={"stream_2p": "TIDE-PLAN-015"},
-        note='complete mode needs an aggregate; while its driver runs, `tidemill query "SELECT * FROM '
+        note='complete mode needs an aggregate. While its driver runs, `tidemill query "SELECT * FROM '
         'memory.stream_2p"` reads the table, and `tidemill watch stream_2p` draws it',
         proof=table_in_memory,
     ),

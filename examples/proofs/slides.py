@@ -101,7 +101,7 @@ EXAMPLES = [
         "slides",
         "JSON files as a batch: device and signal above 15, into Parquet",
         ("strong_signals",),
-        note="the slides' `read.stream` and `startStream` are Spark's `readStream` and `start` since 2.0",
+        note="since Spark 2.0, the slides' `read.stream` and `startStream` are `readStream` and `start`",
         proof=signals_as_a_batch,
     ),
     Example(
@@ -117,7 +117,7 @@ EXAMPLES = [
         "`count(*)` into Parquet in complete mode",
         ("signal_count",),
         refused={"signal_count_parquet": "TIDE-MODE-007"},
-        note="Spark 4.2 refuses it, too: a table takes the whole result",
+        note="Spark 4.2 also refuses it; a table can take the whole result",
         proof=count_of_signals,
     ),
     Example(
@@ -125,7 +125,7 @@ EXAMPLES = [
         "slides",
         "stop, wait, exception, status of sources and sinks",
         ("stream_1p",),
-        note="`tidemill queries show`, `queries wait`; `sourceStatuses` and `sinkStatus` have left Spark",
+        note="`tidemill queries show`, `queries wait`; Spark no longer has `sourceStatuses` and `sinkStatus`",
         proof=query_management,
     ),
     Example(
@@ -133,7 +133,7 @@ EXAMPLES = [
         "slides",
         "average signal of each device type over 10 minutes of event time",
         ("signal_by_device_type",),
-        note="a watermark says when a window is over",
+        note="a watermark decides when a window closes",
         proof=signal_by_device_type,
     ),
 ]

@@ -96,7 +96,7 @@ EXAMPLES = [
         "talk",
         "nested JSON with epoch seconds from Kafka, flattened, as Parquet by date; the last 48 hours",
         ("readings_by_date",),
-        note="records that do not fit the schema go to the quarantine, where `from_json` gives nulls",
+        note="records that do not fit the schema go to the quarantine; `from_json` would return nulls",
         proof=nested_json,
     ),
     Example(
@@ -105,8 +105,8 @@ EXAMPLES = [
         "topics by list, pattern and assignment; starting offsets as JSON; the six columns",
         ("topics_by_list", "topics_by_pattern", "topics_by_assignment"),
         refused={"topics_by_pattern": "TIDE-SPEC-003"},
-        note="left out, `starting_offsets` is `earliest`, where Spark's is `latest`; the talk's pattern "
-        "`topic*` is a regular expression to Spark: `topi` and any number of `c`",
+        note="the default of `starting_offsets` is `earliest`, Spark's is `latest`. To Spark, the talk's "
+        "pattern `topic*` is a regular expression: `topi` and any number of `c`",
         proof=ways_to_subscribe,
     ),
 ]

@@ -3,7 +3,7 @@
 http://{{ include "tidemill.name" (list . "api-server") }}:8080
 {{- end }}
 
-{{/* Which database the pods wait for: it changes where the image, and so perhaps the schema, changes. */}}
+{{/* Key of the migration that the pods wait for. It changes with the image, because the schema may change with it. */}}
 {{- define "tidemill.migrationKey" -}}
 {{- list (include "tidemill.image" (list . .Values.images.airflow)) (include "tidemill.migrationPod" (dict "root" . "key" "")) | toJson | sha256sum | trunc 10 -}}
 {{- end }}
@@ -27,7 +27,7 @@ Call with (list $ <true for those two>). */}}
 {{- end }}
 {{- end }}
 
-{{/* Init container: waits until the database is up to date for this image. */}}
+{{/* Init container that waits until the database is migrated for this image. */}}
 {{- define "tidemill.waitForMigration" -}}
 - name: wait-for-migration
   image: {{ include "tidemill.image" (list . .Values.images.airflow) }}
@@ -38,7 +38,7 @@ Call with (list $ <true for those two>). */}}
   resources: {requests: {cpu: 10m, memory: 32Mi}, limits: {memory: 128Mi}}
 {{- end }}
 
-{{/* Pod template of a part of Airflow that runs all the time.
+{{/* Pod template of a permanently running part of Airflow.
 Call with root, component, account, values, args, secrets (signs tokens), api (talks to Kubernetes), place ("read",
 "view" or "act" on pipelines, or none), ports and probes. */}}
 {{- define "tidemill.airflowPod" -}}
@@ -50,15 +50,15 @@ metadata:
     {{- toYaml . | nindent 4 }}
     {{- end }}
   annotations:
-    # A changed setting is a changed pod; the environment file is read anew by each task instead.
+    # A changed setting replaces the pod. A changed environment file does not, because each task reads it again.
     tidemill/settings: {{ include "tidemill.airflowSettings" $root | sha256sum | trunc 16 }}
     {{- if eq .place "view" }}
-    # Who shows pipelines has read it once.
+    # The Streams page reads the environment file once, so a changed file replaces the pod.
     tidemill/environment: {{ include "tidemill.environment" $root | sha256sum | trunc 16 }}
     {{- end }}
 spec:
   {{- include "tidemill.podSpec" (list $root (include "tidemill.name" (list $root .account)) .api) | nindent 2 }}
-  # A task that writes down its end takes seconds; none holds a stream.
+  # A task needs seconds to record its end, and no task holds a stream.
   terminationGracePeriodSeconds: 60
   initContainers: {{- include "tidemill.waitForMigration" $root | nindent 4 }}
   containers:
@@ -92,12 +92,12 @@ spec:
     {{- end }}
 {{- end }}
 
-{{/* Probe by the heartbeat that a part sends to the database. */}}
+{{/* Probe that checks the heartbeat of a part in the database. */}}
 {{- define "tidemill.heartbeatProbe" -}}
 livenessProbe:
   exec:
     command: [python, -m, tidemill_airflow.metadata_database, beating, {{ . }}]
-  # The first heartbeat comes after the imports; then two minutes of silence and three looks.
+  # The first heartbeat follows the imports. Later, the probe fails after two minutes without one and three checks.
   initialDelaySeconds: 60
   periodSeconds: 60
   timeoutSeconds: 20

@@ -1,4 +1,4 @@
-{{/* The environment file, with what the release knows itself filled in where it is not given. */}}
+{{/* The environment file. The release fills in missing keys that it knows. */}}
 {{- define "tidemill.environment" -}}
 {{- $file := deepCopy .Values.environment.file -}}
 {{- if and .Values.evaluation.broker.enabled (not $file.kafka) -}}
@@ -16,12 +16,12 @@
 {{- toYaml $file -}}
 {{- end }}
 
-{{/* Whether a volume holds the storage root: "true" or nothing. Call with (list <root> <path of the volume>). */}}
+{{/* "true" if a volume contains the storage root, otherwise empty. Call with (list <root> <path of the volume>). */}}
 {{- define "tidemill.holdsRoot" -}}
 {{- if hasPrefix (printf "%s/" (index . 1)) (printf "%s/" (trimPrefix "file://" (index . 0))) }}true{{ end -}}
 {{- end }}
 
-{{/* What the release knows of the `kubernetes` section. */}}
+{{/* Keys of the `kubernetes` section that the release knows. */}}
 {{- define "tidemill.kubernetes" -}}
 namespace: {{ include "tidemill.streamsNamespace" . }}
 image: {{ include "tidemill.image" (list . .Values.images.spark) }}
@@ -43,7 +43,7 @@ pods:
 {{- end }}
 {{- end }}
 
-{{/* Address of the broker for trying out, from either namespace. */}}
+{{/* Address of the evaluation broker, from either namespace. */}}
 {{- define "tidemill.broker" -}}
 {{ include "tidemill.name" (list . "broker") }}.{{ .Release.Namespace }}.svc:9092
 {{- end }}

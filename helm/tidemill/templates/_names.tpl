@@ -1,5 +1,5 @@
 {{/* Name of an object of the release: tidemill-scheduler. Call with (list $ "scheduler"). A label of a StatefulSet's
-pods holds its name and 11 characters more, 63 at most: of them, `-scheduler` and `-triggerer` take 10. */}}
+pods contains its name and 11 more characters, and has at most 63. `-scheduler` and `-triggerer` take 10 of them. */}}
 {{- define "tidemill.name" -}}
 {{- $root := index . 0 -}}
 {{- if gt (len $root.Release.Name) 42 -}}
@@ -8,7 +8,7 @@ pods holds its name and 11 characters more, 63 at most: of them, `-scheduler` an
 {{- printf "%s-%s" $root.Release.Name (index . 1) -}}
 {{- end }}
 
-{{/* What finds an object's pods: never changes over the life of a release. Call with (list $ "scheduler"). */}}
+{{/* Selector of an object's pods; never changes over the life of a release. Call with (list $ "scheduler"). */}}
 {{- define "tidemill.selector" -}}
 app.kubernetes.io/name: tidemill
 app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
@@ -34,7 +34,7 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version }}
 {{- end -}}
 {{- end }}
 
-{{/* Name of a Secret: the one that the values name, else the one that the chart generates, else none.
+{{/* Name of a Secret: the one in the values, otherwise the one that the chart generates, otherwise none.
 Call with (list $ "database"). */}}
 {{- define "tidemill.secretName" -}}
 {{- $root := index . 0 -}}
@@ -48,13 +48,13 @@ Call with (list $ "database"). */}}
 {{- end -}}
 {{- end }}
 
-{{/* Whether the chart makes this Secret: "true" or nothing. Call with (list $ "database"). */}}
+{{/* "true" if the chart creates this Secret, otherwise empty. Call with (list $ "database"). */}}
 {{- define "tidemill.generates" -}}
 {{- $root := index . 0 -}}
 {{- if and $root.Values.evaluation.generateSecrets (not (get $root.Values.secrets (index . 1))) }}true{{ end -}}
 {{- end }}
 
-{{/* A value of a generated Secret: the one on the cluster, else the new one.
+{{/* A value of a generated Secret: the one on the cluster, otherwise the new one.
 Call with (list $ <namespace> "airflow" "fernet-key" <new>). The result is base64. */}}
 {{- define "tidemill.keptValue" -}}
 {{- $root := index . 0 -}}
@@ -72,7 +72,7 @@ annotations:
 {{- end }}
 {{- end }}
 
-{{/* Name of a cluster-wide object: it holds the namespace. Call with (list $ "executors"). */}}
+{{/* Name of a cluster-wide object, which contains the namespace. Call with (list $ "executors"). */}}
 {{- define "tidemill.clusterName" -}}
 {{- $root := index . 0 -}}
 {{- printf "%s-%s-%s" $root.Release.Namespace $root.Release.Name (index . 1) -}}
@@ -85,14 +85,14 @@ annotations:
 {{- printf "%s-%d" (include "tidemill.clusterName" (list $root (kebabcase $who))) (get $root.Values.priorityClasses $who | int) -}}
 {{- end }}
 
-{{/* Whether drivers' pods are limited by admission: "true" or nothing. */}}
+{{/* "true" if admission policies limit the pods that drivers create, otherwise empty. */}}
 {{- define "tidemill.admissionPolicy" -}}
 {{- $known := semverCompare ">=1.30-0" .Capabilities.KubeVersion.Version -}}
 {{- if and .Values.streams.admissionPolicy $known }}true{{ end -}}
 {{- end }}
 
-{{/* Namespace of drivers, executors and all objects made for them. Who can make pods in a namespace can act as its
-service accounts and mount its Secrets, so Airflow is never in it. */}}
+{{/* Namespace of drivers, executors and all objects created for them. An account that can create pods in a namespace
+can act as its service accounts and mount its Secrets, so Airflow is never in it. */}}
 {{- define "tidemill.streamsNamespace" -}}
 {{- $name := .Values.streams.namespace | default (printf "%s-streams" .Release.Namespace) -}}
 {{- if and .Values.airflow.enabled (eq $name .Release.Namespace) -}}
@@ -105,19 +105,19 @@ service accounts and mount its Secrets, so Airflow is never in it. */}}
 {{- $name -}}
 {{- end }}
 
-{{/* Whether streams have a namespace of their own: "true" or nothing. */}}
+{{/* "true" if streams have a separate namespace, otherwise empty. */}}
 {{- define "tidemill.streamsApart" -}}
 {{- if ne (include "tidemill.streamsNamespace" .) .Release.Namespace }}true{{ end -}}
 {{- end }}
 
-{{/* The claim mounted at /data, or nothing. */}}
+{{/* Name of the claim that is mounted at /data, or empty. */}}
 {{- define "tidemill.dataClaim" -}}
 {{- if .Values.data.persistence.enabled -}}
 {{- .Values.data.persistence.existingClaim | default (include "tidemill.name" (list . "data")) -}}
 {{- end -}}
 {{- end }}
 
-{{/* Whether one volume is claimed in both namespaces, by claims that the chart makes: "true" or nothing. */}}
+{{/* "true" if the chart creates claims for one volume in both namespaces, otherwise empty. */}}
 {{- define "tidemill.sharesVolume" -}}
 {{- $persistence := .Values.data.persistence -}}
 {{- if and $persistence.enabled (not $persistence.existingClaim) .Values.airflow.enabled }}true{{ end -}}

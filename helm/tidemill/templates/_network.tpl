@@ -5,7 +5,8 @@ matchExpressions:
   - {key: app.kubernetes.io/component, operator: In, values: {{ toJson (rest .) }}}
 {{- end }}
 
-{{/* One egress rule to what is outside the release; nobody named means none, not all. Call with {cidrs, to, ports}. */}}
+{{/* One egress rule to targets outside the release. Without targets, it allows none instead of all.
+Call with {cidrs, to, ports}. */}}
 {{- define "tidemill.egressTo" -}}
 {{- if and (or .cidrs .to) .ports -}}
 - to:

@@ -1,5 +1,5 @@
-{{/* Fields of every pod's spec: who it runs as, where, and nothing mounted that it did not ask for.
-Call with (list $ <service account> <true if it talks to the Kubernetes API>). */}}
+{{/* Fields of every pod's spec: user, scheduling, and a token only if requested.
+Call with (list $ <service account> <true if it uses the Kubernetes API>). */}}
 {{- define "tidemill.podSpec" -}}
 {{- $root := index . 0 -}}
 serviceAccountName: {{ index . 1 }}
@@ -10,7 +10,7 @@ securityContext:
   runAsUser: 10001
   runAsGroup: 10001
   fsGroup: 10001
-  # A big volume's files are not all touched at every start.
+  # Avoids changing the group of every file of a big volume at every start.
   fsGroupChangePolicy: OnRootMismatch
   seccompProfile: {type: RuntimeDefault}
 {{- with $root.Values.images.pullSecrets }}
@@ -42,12 +42,12 @@ readOnlyRootFilesystem: true
 runAsNonRoot: true
 {{- end }}
 
-{{/* The two folders that a container may write to. */}}
+{{/* The two writable folders of a container. */}}
 {{- define "tidemill.scratchVolumes" -}}
 - name: tmp
   emptyDir: {}
 - name: home
-  # Logs of tasks lie here. A pod with more is evicted and begins anew, before it fills the disk of its node.
+  # Contains the logs of tasks. A pod with more data is evicted and restarted before it fills the disk of its node.
   emptyDir: {sizeLimit: 10Gi}
 {{- end }}
 {{- define "tidemill.scratchMounts" -}}
@@ -55,8 +55,8 @@ runAsNonRoot: true
 - {name: home, mountPath: /home/tidemill}
 {{- end }}
 
-{{/* What pods that have to do with pipelines need: the environment file; to act also the volumes and secrets that
-drivers have; to view the volume of the storage root, or the keys of its store, and nothing else of drivers.
+{{/* Volumes of pods that work with pipelines. All get the environment file. With "act", they also get the drivers'
+volumes and secrets. With "view", they get only the volume of the storage root, or the keys of its store.
 Call with (list $ "read"), (list $ "view") or (list $ "act"). */}}
 {{- define "tidemill.placeVolumes" -}}
 {{- $root := index . 0 -}}
@@ -87,7 +87,7 @@ Call with (list $ "read"), (list $ "view") or (list $ "act"). */}}
 {{- end }}
 {{- end }}
 
-{{/* Claims of a pod: those of drivers to act, those that hold the storage root to view. */}}
+{{/* Claims of a pod: with "act" those of drivers, with "view" only those that contain the storage root. */}}
 {{- define "tidemill.placeClaims" -}}
 {{- $file := include "tidemill.environment" (index . 0) | fromYaml -}}
 {{- $found := list -}}
@@ -100,8 +100,8 @@ Call with (list $ "read"), (list $ "view") or (list $ "act"). */}}
 {{- toYaml $found -}}
 {{- end }}
 
-{{/* Secrets of a pod, as sources of a volume: those of drivers to act; to view the keys of the store alone, of
-whichever Secret has them. */}}
+{{/* Secrets of a pod, as sources of a volume: with "act" those of drivers, with "view" only the store's keys from any
+of these Secrets. */}}
 {{- define "tidemill.placeSecrets" -}}
 {{- $file := include "tidemill.environment" (index . 0) | fromYaml -}}
 {{- $keys := list -}}
