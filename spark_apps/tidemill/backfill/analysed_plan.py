@@ -242,8 +242,7 @@ class _Reader:
         )
 
     def _deduplicate(self, node: Node, children: Sequence[_Rows]) -> _Rows:
-        """Return deduplicated rows; duplicates are in the same window only if they have the same event time.
-        """
+        """Return deduplicated rows; duplicates share a window only if they have the same event time."""
         (child,) = children
         keys = [_meaning_of(expression, child) for expression in node.expressions("keys")]
         if child.aggregated or _Column(self._event_time or "") not in keys:
@@ -302,8 +301,7 @@ def _unproven(reason: str, children: Sequence[_Rows], *, stateful: bool = False)
 
 
 def _meaning_of(expression: Node, child: _Rows) -> _Column | _Part | None:
-    """Return the meaning of an expression: a column of the child, or a part of its window; None if computed.
-    """
+    """Return an expression's meaning: a column, or a part of the window; None if it is computed."""
     inner = expression.children[0] if expression.kind == "Alias" else expression
     if inner.kind == "AttributeReference":
         return child.meanings.get(inner.expression_id)

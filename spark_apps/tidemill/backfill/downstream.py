@@ -223,8 +223,7 @@ def _window_columns(window: EventWindow, span: Range) -> Times:
 
 
 def _way(reader: Reader, span: Range | None) -> Way:
-    """Return how its tables are corrected. While a stream runs, only whole windows can be replaced by time.
-    """
+    """Return how its tables are corrected; while a stream runs, only whole windows can be replaced."""
     if len(reader.spec.streams) > 1:
         return "reset"
     source, origin = reader.spec.source.delta, reader.origin

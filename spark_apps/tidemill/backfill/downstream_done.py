@@ -51,8 +51,7 @@ def finished_at(plan: BackfillPlan, progress: Progress | None) -> datetime:
 
 
 def read_done(store: Store, layout: Layout, plan: BackfillPlan, behind: datetime) -> DownstreamDone:
-    """Return the finished pipelines of this backfill run; empty if the file is damaged or of an earlier run.
-    """
+    """Return the finished pipelines of this run; empty if the file is damaged or of an earlier run."""
     try:
         document = store.read_json(layout.backfill_downstream(plan.pipeline, plan.digest))
         done = None if document is None else DownstreamDone.model_validate(document)

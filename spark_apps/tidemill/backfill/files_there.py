@@ -1,4 +1,6 @@
-"""Check that all files that a live stream has read still exist, so that a backfill never replaces rows by fewer.
+"""Check that all files that a live stream has read still exist.
+
+A backfill must never replace rows by fewer rows.
 """
 
 from __future__ import annotations

@@ -92,8 +92,7 @@ def _positions(document: Any) -> Positions | None:
 
 
 def _lowest(ends: list[Positions]) -> Positions | None:
-    """Return the offsets that every use of the source has read, because Spark reads for each use separately.
-    """
+    """Return the offsets that every use of the source has read; Spark reads for each use separately."""
     if not ends:
         return None
     first, *others = ends

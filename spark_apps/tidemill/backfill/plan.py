@@ -1,4 +1,6 @@
-"""The plan of a backfill: the range to read and the rows to replace. Stored under its digest, never changed.
+"""The plan of a backfill: the range to read and the rows to replace.
+
+A plan is stored under its digest and never changed.
 """
 
 from __future__ import annotations

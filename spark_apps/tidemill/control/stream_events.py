@@ -37,8 +37,7 @@ class Told(BaseModel):
     told_at: AwareDatetime
 
     def is_due(self, every: timedelta, now: datetime) -> bool:
-        """Return True if the next event may be emitted. Both times are schedule times, so no second is lost.
-        """
+        """Return True if the next event may be emitted. Both times are schedule times, so none is lost."""
         return now - self.told_at >= every
 
 
