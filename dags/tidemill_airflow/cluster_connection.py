@@ -35,7 +35,7 @@ def settings_by(connection: str) -> Configuration:
         # This property also loads the settings into `settings`.
         if hook.is_in_cluster:
             load_incluster_config(client_configuration=settings)
-    except Exception as error:  # noqa: BLE001  # whatever is wrong with it, it leads nowhere
+    except Exception as error:  # noqa: BLE001  # any error means that the connection is unusable
         # Errors that are not about settings may quote the connection, so only their type is shown.
         raise _unusable(connection, _words(error)) from None
     return settings

@@ -30,7 +30,7 @@ class FollowedLog:
         try:
             lines = self._read(plane)
             self._complaint = ""
-        except Exception as error:  # noqa: BLE001  # a person misses some lines; the driver goes on
+        except Exception as error:  # noqa: BLE001  # some lines are missing; the driver continues
             (complaint,) = shown_lines([f"its log cannot be read now: {error}".partition("\n")[0]])
             lines = [] if complaint == self._complaint else [complaint]
             self._complaint = complaint

@@ -94,7 +94,7 @@ class TellStreamAssets(BaseOperator):
         def act(table: str, _is_late: object) -> tuple[StreamEvent | None, Exception | None]:
             try:
                 return look(layout, by_table[table].pipeline, table, told[table]), None
-            except Exception as error:  # noqa: BLE001  # of a thread; it is in the log below
+            except Exception as error:  # noqa: BLE001  # in a thread; the error is logged below
                 return None, error
 
         found = []

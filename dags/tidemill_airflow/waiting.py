@@ -47,7 +47,7 @@ def show_rest(operator: BaseOperator, place: Place, event: Mapping[str, Any]) ->
     """Write the rest of a failed driver's log into the task's log; never raise."""
     try:
         lines = FollowedLog(event["goal"], event.get("shown")).read(place.open())
-    except Exception as error:  # noqa: BLE001  # the driver failed; that must be told, whatever else does
+    except Exception as error:  # noqa: BLE001  # the failure of the driver must be reported in any case
         lines = [f"cannot look now: {error}"]
     for line in lines:
         operator.log.info("%s | %s", event["goal"]["pipeline"], line)

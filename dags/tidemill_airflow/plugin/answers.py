@@ -14,7 +14,7 @@ Health = Literal["bad", "warn", "good", "off"]
 
 
 class Answer(BaseModel):
-    """Frozen base model without optional fields."""
+    """Frozen base model of all answers."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -83,7 +83,7 @@ async def _with_headers(request: Request, answer: Callable[[Request], Awaitable[
 
 async def _told(_: Request, error: Exception) -> JSONResponse:
     """Return a Tidemill error in the `detail` format that FastAPI uses."""
-    assert isinstance(error, TidemillError)  # noqa: S101  # registered for it
+    assert isinstance(error, TidemillError)  # noqa: S101  # the handler of this class
     codes = {SpecError: 409, UsageError: 400, UnavailableError: 503}
     code = next((code for kind, code in codes.items() if isinstance(error, kind)), 500)
     return JSONResponse({"detail": error.problem, **error.as_document()}, code)

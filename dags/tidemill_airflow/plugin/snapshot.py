@@ -147,7 +147,7 @@ class Snapshot:
             self._look = Look(
                 datetime.now(UTC), took, seen, history, place=self._place, reconciled_at=reconciled_at
             )
-        except Exception as error:  # noqa: BLE001  # an entry point: the page says what is wrong
+        except Exception as error:  # noqa: BLE001  # an entry point; the page shows the error
             log.warning("the streams cannot be looked at: %s", error)
             with self._lock:
                 # Reopen, so that a changed environment file or new credentials are used in the next snapshot.

@@ -51,7 +51,7 @@ class StreamsPlugin(AirflowPlugin):
     name = "tidemill"
 
     @property
-    def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]  # Airflow asks an instance
+    def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]  # Airflow reads it from an instance
         """Return page and API; created only in the API server, because every task process loads plugins."""
         return [{"app": _app(), "url_prefix": STREAMS_PAGE.rstrip("/"), "name": "Tidemill streams"}]
 

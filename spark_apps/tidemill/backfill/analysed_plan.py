@@ -207,7 +207,7 @@ class _Reader:
                     return _unproven("it makes windows twice", [child])
                 window, meaning = found, _Part("struct")
             else:
-                meaning = _meaning_of(expression, child)  # type: ignore[assignment]  # None is no meaning
+                meaning = _meaning_of(expression, child)  # type: ignore[assignment]  # None: no meaning
             if meaning is not None:
                 meanings[expression.expression_id] = meaning
         return replace(

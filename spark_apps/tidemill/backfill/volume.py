@@ -103,7 +103,7 @@ def _read(pipeline: Pipeline) -> int | None:
         return _size(source.delta.table, layout.table(source.delta.table)).size
     if source.files is None:
         return None
-    # Files outside the storage root need other credentials.
+    # None if only Spark can list the folder, which needs other credentials.
     stored = stored_files(layout, source.files.path)
     if stored is None:
         return None

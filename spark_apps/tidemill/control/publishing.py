@@ -74,8 +74,8 @@ def abort(plane: ControlPlane, asked: Asked) -> bool:
     """Delete staged rows without changing the tables; False if there are none.
 
     1. Write the audit entry. 2. Delete the publish request, so that a driver that starts now publishes
-       nothing. Check for a driver that has started before. 3. Delete the progress, so that the plan can be
-       run again. 4. Delete the rows. If it is interrupted between two steps, it can be repeated.
+    nothing. Check for a driver that has started before. 3. Delete the progress, so that the plan can be run
+    again. 4. Delete the rows. If it is interrupted between two steps, it can be repeated.
 
     Raises:
         UsageError: TIDE-BACK-062, if a driver runs, or rows are in a table already or are being published.

@@ -120,7 +120,7 @@ def run_part(
     """Run a part to its end, or find it again, and return its answer.
 
     1. Return the result if it is already done. 2. Delete the remains of a failed attempt. 3. Start the part,
-       or join it if it runs. 4. Wait for its end. 5. Return its result, which it wrote before it ended.
+    or join it if it runs. 4. Wait for its end. 5. Return its result, which it wrote before it ended.
 
     Args:
         plane: The control plane.

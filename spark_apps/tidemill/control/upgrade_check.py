@@ -1,9 +1,9 @@
 """The upgrade gate: check if the declared version of a pipeline can continue from the current checkpoint.
 
 1. Run the gate's checks of declaration, checkpoint, tables and source. 2. Let Spark plan the new version, in
-   a separate process where drivers run, with the desired image. 3. Compare its state with the checkpoint's.
-   The running driver is not touched. Only the answer of the Spark job and the meanings of the version's
-   operators are written, for the gate.
+a separate process where drivers run, with the desired image. 3. Compare its state with the checkpoint's. The
+running driver is not touched. Only the answer of the Spark job and the meanings of the version's operators
+are written, for the gate.
 """
 
 from __future__ import annotations

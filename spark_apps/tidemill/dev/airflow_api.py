@@ -91,7 +91,7 @@ def _request(
     headers: dict[str, str],
     answer_seconds: float = ANSWER_TIMEOUT_SECONDS,
 ) -> dict[str, Any]:
-    request = urllib.request.Request(  # noqa: S310  # our own http address on the loopback interface
+    request = urllib.request.Request(  # noqa: S310  # the server's http address on the loopback interface
         url,
         None if body is None else json.dumps(body).encode(),
         {"Content-Type": "application/json", **headers},

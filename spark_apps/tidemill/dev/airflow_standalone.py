@@ -238,7 +238,7 @@ def _sick_parts(url: str) -> list[str]:
     """Return the components that are not healthy yet; all of them while the server does not answer."""
     try:
         look = f"{url}/api/v2/monitor/health"
-        with urllib.request.urlopen(look, timeout=LOOK_TIMEOUT_SECONDS) as answer:  # noqa: S310  # our own http
+        with urllib.request.urlopen(look, timeout=LOOK_TIMEOUT_SECONDS) as answer:  # noqa: S310  # the server's http address
             health = json.load(answer)
     except (OSError, ValueError):
         return list(PARTS)

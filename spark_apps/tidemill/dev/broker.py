@@ -60,8 +60,8 @@ def start_broker(config: BrokerConfig) -> BrokerProcess:
     """Start a broker and return when it has answered a metadata request.
 
     1. Allow only one start at a time in a folder. 2. Record the process before waiting for it, so that
-       `find_broker` sees it if this process dies. 3. If the broker does not start, kill it before raising the
-       error.
+    `find_broker` sees it if this process dies. 3. If the broker does not start, kill it before raising the
+    error.
 
     Raises:
         UsageError: TIDE-DEV-001 no Java, TIDE-DEV-002 port taken, TIDE-DEV-003 a broker runs here already.

@@ -43,7 +43,7 @@ class TidemillBatchRunFacet(RunFacet):
     code: dict[str, Any]
     generation: str | None = None
     epoch: int | None = None
-    batchId: int | None = None  # noqa: N815  # OpenLineage's way of writing names
+    batchId: int | None = None  # noqa: N815  # OpenLineage's naming style
     plan: str | None = None
     queryId: str | None = None  # noqa: N815
     watermark: str | None = None

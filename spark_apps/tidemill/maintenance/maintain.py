@@ -151,7 +151,7 @@ def plan_maintenance(
     return TablePlan(table, path, facts, decision, tuple(files), _expired(facts, decision.log_before))
 
 
-def maintain(  # noqa: PLR0913  # a plan's arguments, and how to act
+def maintain(  # noqa: PLR0913  # the arguments of a plan, and callbacks
     environment: Environment,
     store: Store,
     known: Maintained,

@@ -91,7 +91,7 @@ def _newest_entries(history: History, writers: Collection[str]) -> int | None:
     return oldest
 
 
-def _facts(  # noqa: PLR0913  # what one look has found
+def _facts(  # noqa: PLR0913  # all facts that were read
     environment: Environment,
     store: Store,
     known: Maintained,

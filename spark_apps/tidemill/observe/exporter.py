@@ -86,7 +86,7 @@ class Exporter:
         try:
             self._page = self._watched.page()
             self._read_at = time.monotonic()
-        except Exception as error:  # noqa: BLE001  # storage comes back; until then the old page is told
+        except Exception as error:  # noqa: BLE001  # the old page is served until storage recovers
             log.warning("snapshot_failed", reason=f"{type(error).__name__}: {error}")
 
     def refresh_until(self, stop: threading.Event) -> None:

@@ -72,7 +72,7 @@ def read_reconciliation(store: Store, layout: Layout) -> ReconcileRecord | None:
     """Return the newest reconciliation's record; None if it is damaged, until the next one replaces it."""
     try:
         return read_record(store, layout)
-    except Exception:  # noqa: BLE001  # what cannot be read must not hide the rest
+    except Exception:  # noqa: BLE001  # an unreadable file must not hide the rest
         return None
 
 

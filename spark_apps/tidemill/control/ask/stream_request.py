@@ -74,9 +74,9 @@ def begin(
     """Do the next step of a request; `tell` receives messages about long steps.
 
     1. If a driver must be replaced by another version, ask the upgrade gate. If Spark must plan the version
-       first, start the planning and return the goal `planned`; nothing else is done. 2. Write the desired
-       state, unless a later request exists. 3. Drain a driver that must end. 4. Start a driver if none runs
-       and one should.
+    first, start the planning and return the goal `planned`; nothing else is done. 2. Write the desired state,
+    unless a later request exists. 3. Drain a driver that must end. 4. Start a driver if none runs and one
+    should.
 
     Args:
         plane: The control plane.
@@ -161,7 +161,7 @@ def _deadline(plane: ControlPlane, goal: Goal, timeout_seconds: float) -> float:
 
 
 def _seconds(plane: ControlPlane, goal: Goal, timeout_seconds: float) -> float:
-    """Return the timeout; planning gets at least its own limit, after which a stuck job is ended."""
+    """Return the timeout; planning gets at least its own limit, within which a stuck job is ended."""
     patience = goal.patience(plane) if goal.kind == "planned" else None
     return timeout_seconds if patience is None else max(timeout_seconds, patience.total_seconds())
 

@@ -85,9 +85,9 @@ def take_over(plane: ControlPlane, plan: Takeover, by: str, why: str) -> None:
     """Make this control plane the owner of the root.
 
     1. Write the audit entry. 2. Become the owner, so that the former control plane starts no more drivers. 3.
-       Claim a higher epoch for each pipeline, so that drivers that still run there end before their next
-       batch. 4. Mark the takeover as complete. A process that dies after step 2 owns the root, but no driver
-       starts until the takeover is repeated.
+    Claim a higher epoch for each pipeline, so that drivers that still run there end before their next batch.
+    4. Mark the takeover as complete. A process that dies after step 2 owns the root, but no driver starts
+    until the takeover is repeated.
 
     Raises:
         UsageError: TIDE-CKPT-031, if `by` or `why` cannot be stored.

@@ -86,7 +86,7 @@ def _returned_at(facts: Facts) -> datetime | None:
 
 
 def _suspension(facts: Facts) -> str:
-    assert facts.desired is not None  # noqa: S101  # it has returned from one
+    assert facts.desired is not None  # noqa: S101  # the stream was suspended
     return f"{words_of(facts.desired)}, and not back"
 
 
@@ -129,7 +129,7 @@ def _why(facts: Facts, row: Sequence[Ending]) -> tuple[str, str]:
     if driver is None and last is None:
         return "nothing has started it", ""
     if driver is None:
-        assert last is not None  # noqa: S101  # said above
+        assert last is not None  # noqa: S101  # see above
         return f"{len(row)} drivers in a row made none, the last: {last.cause}", last.runbook
     if driver.stuck:
         return driver.stuck, "kubernetes-object-refused"

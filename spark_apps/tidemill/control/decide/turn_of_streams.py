@@ -63,7 +63,7 @@ def _stage_or_unknown(plane: ControlPlane, name: str, slot: MainSlot, now: datet
     """
     try:
         return _stage(plane, name, slot, now)
-    except Exception:  # noqa: BLE001  # whatever it is, the others count
+    except Exception:  # noqa: BLE001  # the other streams must be counted
         return "on its way"
 
 
@@ -77,7 +77,7 @@ def _stage(plane: ControlPlane, name: str, slot: MainSlot, now: datetime) -> Sta
         return "settled"
     pipeline = _wanted(plane, name, now)
     if pipeline is None:
-        # The stream is not expected to run: it was stopped, its file has an error, or its file is gone.
+        # The stream should not run: it was stopped, or its file is invalid or gone.
         return "settled"
     ending = None if running is not None else plane.ending_of(slot.start)
     standing = Standing(

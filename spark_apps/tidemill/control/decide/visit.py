@@ -91,7 +91,7 @@ class Visitor:
             done = self._do(facts, decision)
             _keep_version(self.plane, facts)
             return [replace(done, stall=stall_of(facts), wanted=facts.is_wanted, budget=self._budget(facts))]
-        except Exception as error:  # noqa: BLE001  # an entry point: the other pipelines must be visited
+        except Exception as error:  # noqa: BLE001  # an entry point; the other pipelines must be visited
             return [Outcome(name, undecided(problem_of(error)))]
 
     def _do(self, facts: Facts, decision: Decision) -> Outcome:
@@ -122,7 +122,7 @@ def insist(look: Callable[[], T]) -> T:
     for left in reversed(range(LOOKS)):
         try:
             return look()
-        except Exception as error:  # noqa: BLE001  # raised again, as what it is
+        except Exception as error:  # noqa: BLE001  # raised again below
             problem = problem_of(error)
             if not left or not isinstance(problem, UnavailableError):
                 raise problem from (None if problem is error else error)
@@ -181,7 +181,7 @@ def _carry_out(plane: ControlPlane, facts: Facts, decision: Decision) -> Outcome
         return Outcome(facts.pipeline, decision, _act_on_driver(plane, facts, decision))
     try:
         driver = _start(plane, facts)
-    except Exception as error:  # noqa: BLE001  # whatever it is, the driver could not be made
+    except Exception as error:  # noqa: BLE001  # any error means that the driver was not started
         problem = problem_of(error)
         failed = replace(decision, action="failed", reason=str(problem), runbook=problem.runbook)
         return Outcome(facts.pipeline, failed)
@@ -223,7 +223,7 @@ def _have_planned(plane: ControlPlane, room: PlanningRoom, facts: Facts, decisio
         if not room.begin(lambda: begin_planning(plane, pipeline)):
             reason = "its version changed; it waits for its turn: Spark plans those of others"
             return Outcome(facts.pipeline, Decision("leave", reason), facts.running)
-    except Exception as error:  # noqa: BLE001  # whatever it is, the old version goes on
+    except Exception as error:  # noqa: BLE001  # the old version continues after any error
         problem = problem_of(error)
         failed = replace(decision, action="failed", reason=str(problem), runbook=problem.runbook)
         return Outcome(facts.pipeline, failed, facts.running)

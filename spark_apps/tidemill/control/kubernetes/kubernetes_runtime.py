@@ -72,8 +72,8 @@ class KubernetesRuntime:
         """Start a driver unless one holds the slot.
 
         1. Look. 2. Claim the slot at the version that was read; if several starters race, one wins. 3. Create
-           the workload. A starter that dies between 2 and 3 leaves a claim without a workload. The same run
-           continues with 3; any other run may claim the slot after half a minute.
+        the workload. A starter that dies between 2 and 3 leaves a claim without a workload. The same run
+        continues with 3; any other run may claim the slot after half a minute.
 
         Raises:
             SpecError: TIDE-K8S-005, if an object of this name is not Tidemill's; TIDE-K8S-006, without an

@@ -121,7 +121,7 @@ def _make_job(api: KubernetesApi, start: Start) -> bool:
     """Create the Job so that only one pod runs, even if a starter is delayed between any two steps.
 
     1. Delete Jobs that older claims left suspended; give up if one runs. 2. Create the Job, suspended. 3.
-       Check that the slot is still claimed. 4. Resume the Job.
+    Check that the slot is still claimed. 4. Resume the Job.
 
     Step 3 detects a newer claim that was written before it. A newer claim written after it finds this Job in
     its own step 1. If the Job is still suspended, the newer starter deletes it before step 4; if it runs, the

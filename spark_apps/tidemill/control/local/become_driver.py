@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> None:
     if drain_requested_at(file, record) is not None:
         return
     try:
-        os.execv(program, [program, *rest])  # noqa: S606  # a list of arguments; no shell is wanted
+        os.execv(program, [program, *rest])  # noqa: S606  # a list of arguments, without a shell
     except OSError as error:
         unmade = {"identity": identity, "not_made": f"{program}: {error}"}
         write_record(file, record.model_copy(update=unmade))

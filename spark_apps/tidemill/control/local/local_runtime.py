@@ -75,8 +75,8 @@ class LocalRuntime:
         """Start a driver unless one holds the slot.
 
         1. Take the slot's lock. 2. Kill the remains of a killed driver. 3. Write the record. 4. Start the
-           process, which inherits the lock and signs the record. A starter that dies in between has started
-           either nothing, or a driver that its record identifies.
+        process, which inherits the lock and signs the record. A starter that dies in between has started
+        either nothing, or a driver that its record identifies.
 
         Raises:
             UnavailableError: TIDE-CTRL-002, if processes of a killed driver cannot be ended; TIDE-CTRL-003,

@@ -87,8 +87,8 @@ class ProcessIdentity:
 
     def _signal_through(self, handle: int, number: Signals) -> bool:
         # 1. The handle refers to the process that has the pid now. 2. The check shows whether it is the right
-        #    process. 3. The signal goes through the handle, so that it cannot hit a process that got the pid
-        #    after step 2.
+        # process. 3. The signal goes through the handle, so that it cannot hit a process that got the pid
+        # after step 2.
         try:
             if not self.is_alive():
                 return False
