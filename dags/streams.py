@@ -8,7 +8,8 @@ ends a suspension, and a stop makes a suspension permanent.
 **Healthy:** Start, restart and resume end after the new driver has committed a batch or has reported an empty
 source. Stop and suspend end with the driver's receipt. `prove` returns the evidence.
 
-**Not healthy:** `prove` fails with the driver's error and the path of its log. A stop that had to be forced fails as well. The next start then repeats the interrupted batch, and no data is lost.
+**Not healthy:** `prove` fails with the driver's error and the path of its log. A stop that had to be forced
+fails as well. The next start then repeats the interrupted batch, and no data is lost.
 Pages: stream-does-not-start, drain-overdue.
 """
 

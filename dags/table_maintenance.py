@@ -7,7 +7,8 @@ the reader that needs the oldest version. `tidemill table maintain` does the sam
 
 **Healthy:** Green. `report` has a line for each action and each skipped action. If a stream commits first,
 the conflicting action waits until the next run. Tables that only Spark can rewrite (clustered tables, tables
-with deletion vectors) are listed and not compacted. If a table has gigabytes of small files, only the compaction is skipped.
+with deletion vectors) are listed and left alone. If a table has gigabytes of small files, only its compaction
+is skipped.
 
 **Not healthy:** A table's task is red if its log cannot be read or its files cannot be rewritten. All other
 tables continue. `report` is red as well, and lists each problem. Running it again is safe.

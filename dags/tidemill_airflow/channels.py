@@ -160,7 +160,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 def _send(name: str, notify: Callable[[Any], object]) -> None:
     try:
         notify({})
-    except Exception as error:  # noqa: BLE001  # errors of a provider, which may contain an address or a password
+    except Exception as error:  # noqa: BLE001  # may contain an address or a password
         raise _not_told(name, _cause(error)) from None
 
 
