@@ -32,8 +32,8 @@ from tidemill_airflow.plugin.overview import Seen
 # Seconds between two snapshots while a page is open; the shortest usual trigger is a few seconds.
 WATCHED_SECONDS = 3.0
 
-# Seconds between two snapshots while no page is open. Drivers keep ten batches, so this must stay below ten
-# triggers, even of three seconds.
+# Seconds between two snapshots while no page is open. Drivers keep ten batches, so this must not exceed ten
+# triggers of three seconds.
 UNWATCHED_SECONDS = 30.0
 
 # Seconds after its last request for which a page counts as open; pages poll every few seconds.

@@ -102,7 +102,7 @@ def _origin_of(result: Document, columns: Sequence[tuple[str, int]], given: Inpu
 
 
 def kept_columns(result: Document, columns: Sequence[tuple[str, int]], given: Input) -> SinkOrigin:
-    """Return if a sink's transform works row by row, and the columns that it keeps unchanged.
+    """Return True if a sink's transform works row by row, and the columns that it keeps unchanged.
 
     A sink's transform sees one batch. An operation that combines rows, such as an aggregate or the newest row
     of a key, gives another result for a range of many batches, even if it gives whole windows for a stream.

@@ -78,7 +78,6 @@ def _origin(store: Store, pipeline: Pipeline, analyse: Callable[[], object]) -> 
 
 
 def _filled(store: Store, asked: Asked, by: By) -> BackfillPlan:
-    """Return the plan that follows from the rule."""
     pipeline, bounds = asked.pipeline, asked.bounds
     plan = BackfillPlan(
         pipeline=pipeline.name,

@@ -141,7 +141,6 @@ def _not_properties(fields: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _members(schema: Any) -> list[Any]:
-    """Return the members of a union, or else the schema itself."""
     return schema if isinstance(schema, list) else [schema]
 
 

@@ -85,7 +85,6 @@ def estimate(plane: ControlPlane, plan: BackfillPlan) -> timedelta | None:
 
 
 def _digests(plane: ControlPlane) -> dict[str, list[str]]:
-    """Return the digests of the plans of each pipeline."""
     digests: dict[str, list[str]] = {}
     for name, _, digest in (each.rpartition("-") for each in plane.store.list_names(plane.layout.backfills)):
         digests.setdefault(name, []).append(digest)

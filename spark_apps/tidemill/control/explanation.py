@@ -106,7 +106,6 @@ def _reads(stream: PipelineSpec) -> Iterator[str]:
 
 
 def _place(stream: PipelineSpec) -> str:
-    """Return the input of a stream as text."""
     source = stream.source
     if source.iothub is not None:
         return f"the messages of the IoT hub {source.iothub.hub}"

@@ -120,7 +120,7 @@ def whole_examination(plane: ControlPlane) -> Examination:
 def backup_reason(
     newest: Manifest | None, live: tuple[str, int], now: datetime, every: timedelta
 ) -> tuple[bool, str]:
-    """Return if a backup is due, and the reason. Pure.
+    """Return True if a backup is due, and the reason. Pure.
 
     Args:
         newest: The newest backup.

@@ -148,7 +148,7 @@ class Runtime(Protocol):
         """Return the newest start in a slot, running or ended; None if there was none."""
 
     def drain(self, driver: StartedDriver) -> bool:
-        """Request a driver to finish its batch and stop; False if it has ended.
+        """Ask a driver to finish its batch and stop; False if it has ended.
 
         A repeated request only completes a previous one that failed halfway.
         """

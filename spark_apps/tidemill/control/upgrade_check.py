@@ -160,7 +160,7 @@ def judge(store: Store, pipeline: Pipeline, standing: Standing, planned: Planned
     facts = UpgradeFacts(pipeline.name, standing.kept, planned, meant, is_new_code)
     known = {finding.finding_id for finding in standing.findings}
     if "TIDE-CKPT-026" in known:
-        # The gate has already reported a different number of partitions from the declaration.
+        # The gate has already reported the changed number of partitions.
         known.add("TIDE-CTRL-084")
     found = [finding for finding in compare(facts) if finding.finding_id not in known]
     return verdict_of([*standing.findings, *found])

@@ -123,7 +123,7 @@ def same_work(plane: ControlPlane, run: DriverRun) -> list[str]:
 
 
 def stop_backfill(plane: ControlPlane, pipeline: str, by: str, why: str) -> StartedDriver | None:
-    """Request a backfill to stop, and prevent retries of it; None if no backfill runs."""
+    """Ask a backfill to stop, and prevent retries of it; None if no backfill runs."""
     driver = plane.running(pipeline, "backfill")
     if driver is not None:
         _stop(plane, driver, StopNote(by=by, why=why))

@@ -179,7 +179,7 @@ def _unless_stuck(driver: StartedDriver, decision: Decision) -> Decision:
 
 
 def _of_version_before(decision: Decision, rollback: Rollback) -> Decision:
-    """Return the decision with the rolled-back version, until a new deployment or a requested start."""
+    """Return the decision with a note that the previous version runs after a rollback."""
     if decision.action == "leave" and decision.reason == RUNS:
         return Decision("refused", f"it runs {rollback.words}", runbook=ROLLBACK_PAGE)
     return replace(decision, reason=f"{decision.reason}; this is {rollback.words}")

@@ -68,7 +68,7 @@ def gather_stream_facts(
 
 
 def _patience(plane: ControlPlane, pipeline: Pipeline | None, told: Status | None) -> dict[str, Any]:
-    """Return the declared trigger and progress limit; for a rolled-back version, those in its status."""
+    """Return the declared trigger and progress limit; after a rollback, those in the status."""
     if pipeline is None:
         return {"progress_within": plane.environment.spec.progress_within}
     found = {"trigger": pipeline.spec.run.trigger, "progress_within": pipeline.progress_within}

@@ -46,7 +46,6 @@ def _play(pipeline: Pipeline, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _tell(step: str) -> None:
-    """Write to the pod's log."""
     sys.stdout.write(f"{step}\n")
     sys.stdout.flush()
 

@@ -116,7 +116,7 @@ class KubernetesRuntime:
         return self._with_trouble(driver, seen, trouble(self.api, seen))
 
     def drain(self, driver: StartedDriver) -> bool:
-        """Request a driver to finish its batch and stop; False if it has ended.
+        """Ask a driver to finish its batch and stop; False if it has ended.
 
         The request is recorded before the pod is asked. If this process dies in between, the next request
         completes it, or the driver is killed when the record is old.

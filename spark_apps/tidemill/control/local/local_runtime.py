@@ -127,7 +127,7 @@ class LocalRuntime:
         return _with_heartbeat(seen, read_heartbeat(self._file(pipeline, slot, "heartbeat")))
 
     def drain(self, driver: StartedDriver) -> bool:
-        """Request a driver to finish its batch and stop; False if it has ended.
+        """Ask a driver to finish its batch and stop; False if it has ended.
 
         The request is recorded before the signal. If this process dies in between, the next request sends the
         signal. A second signal has no further effect, and the first record keeps the time of the drain.

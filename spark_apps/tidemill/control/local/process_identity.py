@@ -165,7 +165,7 @@ def _inherited_descriptors() -> list[int]:
 
 
 def _look_up(pid: int) -> tuple[bool, ProcessIdentity] | None:
-    """Return if the process with this pid runs, and its identity; None if no process has the pid."""
+    """Return True if the process with this pid runs, and its identity; None if no process has the pid."""
     return _look_up_in_proc(pid) if BOOT_ID_FILE.exists() else _look_up_with_ps(pid)
 
 

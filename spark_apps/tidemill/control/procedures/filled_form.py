@@ -93,7 +93,6 @@ def refuse_unknown(form: str, given: Mapping[str, Any], known: Collection[str]) 
 
 
 def _first_wrong(verb: str, given: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the first invalid field and its problem."""
     import jsonschema_rs
 
     validator = jsonschema_rs.Draft202012Validator(schema_of(verb))

@@ -76,7 +76,6 @@ def reset_lines(plan: Mapping[str, Any]) -> list[str]:
 
 
 def _warm_lines(past: Mapping[str, Any]) -> list[str]:
-    """Return the input of the state's computation."""
     # Imported here, so that the command line shows its help without pydantic.
     from tidemill.checkpoint.warm_start import WarmStart
 

@@ -83,7 +83,6 @@ class VerbForm:
 
 
 def _text(pattern: str, most: int = 80) -> dict[str, Any]:
-    """Return the schema of an optional text."""
     return {"type": ["null", "string"], "pattern": f"^({pattern})$", "maxLength": most}
 
 
