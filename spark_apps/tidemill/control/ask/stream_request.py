@@ -41,8 +41,7 @@ class StreamRequest:
         pipeline: The stream.
         verb: The action.
         run_id: Id of the request, and of the driver that it starts.
-        at: Time of the request. The request with the latest time wins, in whatever order they are carried
-            out.
+        at: Time of the request. The request with the latest time wins, in any order of execution.
         by: The requester.
         reason: The reason.
         until: Time at which a suspension ends by itself; None if it lasts until it is resumed.
