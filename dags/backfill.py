@@ -1,21 +1,22 @@
-"""# Process a range of the past again
+"""# Reprocess a range of the past
 
-**Does:** triggered by hand. `plan` prints what would be read and replaced. That is all, unless `dry_run` is
-switched off: then `apply` starts a driver of its own beside the live stream, and replaces exactly the planned
-rows. That is a new plan, unless the field `plan` names the digest of one that was read. In a protected
-environment someone else approves it in between (`approve`, under Required Actions), and is named in the audit
-entry; without an answer within an hour nothing is changed.
+**Does:** Runs by hand. `plan` prints the records to read and the rows to replace. With `dry_run` on (the
+default), nothing else happens. With `dry_run` off, `apply` starts a separate driver while the live stream
+runs, and replaces exactly the planned rows. `apply` follows a new plan, unless the field `plan` names the
+digest of a plan that you have read. In a protected environment, a second user must approve the plan
+(`approve`, under Required Actions). The audit entry names the approver. Without an answer within an hour,
+nothing changes.
 
-Running the same range twice changes nothing. With `chunk` a long range is committed piece by piece, and a
-retry goes on with the pieces that are left; `tidemill backfill status` tells how far it is. Meanwhile the
-driver's log is in the log of `apply`. To stop it for good, mark `apply` as failed. With `publish` set to
-`later`, `apply` stages the rows and changes no table; its log says how to publish them.
+Running the same range twice changes nothing. With `chunk`, a long range is committed in chunks, and a retry
+continues with the remaining chunks. `tidemill backfill status` shows the progress. The log of `apply` shows
+the driver's log while the driver runs. To stop the backfill for good, mark `apply` as failed. With `publish`
+set to `later`, `apply` stages the rows and changes no table. Its log shows the command that publishes them.
 
-**Healthy:** read the plan of a dry run first. `apply` returns rows and version of each table,
-and each table's asset gets one event with them.
+**Healthy:** Read the plan of a dry run first. `apply` returns the rows and version of each table, and emits
+one asset event for each table.
 
-**Not healthy:** `plan` refuses a range that cannot be processed again exactly, and says which one can.
-`apply` fails with the driver's own error and the path of its log; it is safe to run it again.
+**Not healthy:** `plan` refuses a range that cannot be reprocessed exactly, and names a range that can.
+`apply` fails with the driver's error and the path of its log. It is safe to run it again.
 Page: backfill.
 """
 
@@ -34,16 +35,16 @@ from tidemill_airflow.retries import REPEATED
 
 PLACE = place_of(__file__)
 PIPELINES = choices(PLACE, is_backfillable)
-# A number of records, or a length of time.
+# A number of records or a duration.
 CHUNK = r"^[0-9]{1,10}$|^[0-9]{1,10}(\.[0-9]{1,3})? ?[a-z]{1,12}$"
 
 if PIPELINES:
     with DAG(
         PLACE.dag_id(BACKFILL_DAG_ID),
         schedule=None,
-        # Runs by hand only, so there is nothing to wait for.
+        # Runs by hand only, so there is no reason to start paused.
         is_paused_upon_creation=False,
-        # A paused DAG takes a request and never carries it out.
+        # A paused DAG accepts a request and never runs it.
         max_consecutive_failed_dag_runs=0,
         doc_md=__doc__,
         tags=["tidemill", "backfill"],
@@ -77,11 +78,12 @@ if PIPELINES:
             "dry_run": Param(True, type="boolean", description="Only print the plan."),
         },
     ):
-        # A person reads the plan: it does not queue behind runs that take hours.
+        # `plan` uses no pool, because an operator waits for the plan and must not queue behind runs that take
+        # hours.
         plan = BackfillPlan(task_id=PLAN, place=PLACE)
         apply = BackfillRun(task_id="apply", place=PLACE, pool=driver_pool())
         if is_protected(PLACE):
-            # A question that nobody answered in time is not asked again.
+            # An approval that timed out is not requested again.
             plan >> ApprovePlan(task_id=APPROVE, what="backfill", retries=0) >> apply
         else:
             plan >> apply

@@ -1,16 +1,17 @@
-"""# Checkpoints: examined, backed up and pruned, once a day; files that were read put away
+"""# Checkpoints: daily examination, backup and pruning; source files: archiving
 
-**Does:** for each pipeline, in its own task and beside its stream: the doctor's findings, a backup if one
-is due, and a prune, by the environment's `hygiene`. Then files that were read are archived or deleted, where
-the pipeline says so (`after` of its files source). `report` looks at all of them together, also at state
-folders that belong to no pipeline.
+**Does:** Each pipeline has one task, which runs while its stream runs. The task runs the doctor, makes a
+backup if one is due, and prunes, as the environment's `hygiene` declares. Then it archives or deletes source
+files that were read, if the pipeline declares it (`after` of its files source). `report` examines all
+pipelines together, and also finds state folders that belong to no pipeline.
 
-**Healthy:** green; the log of each task says what was found and done. Warnings and notes leave it green.
+**Healthy:** Green. The log of each task lists its findings and actions. Warnings and notes leave the task
+green.
 
-**Not healthy:** a pipeline's task is red if the doctor finds an error, or if one of the other parts was
-refused; its message has the reason and the page. Nothing is pruned, archived or deleted of a pipeline with
-an error. All others go on. `report` is red as well, and names each. Running it again is safe: what was done
-is not done twice.
+**Not healthy:** A pipeline's task is red if the doctor finds an error or if another step was refused. Its
+message has the reason and the page. A pipeline with an error is not pruned, and its files are not archived or
+deleted. All other pipelines continue. `report` is red as well, and lists each problem. Running it again is
+safe, because finished steps are not repeated.
 Pages: checkpoint-doctor, backup-checkpoint, prune-checkpoints, unfinished-procedure.
 """
 
@@ -28,8 +29,8 @@ from tidemill_airflow.retries import REPEATED
 from tidemill_airflow.upkeep import DAILY_CARE
 
 PLACE = place_of(__file__)
-# Also of broken files: their tasks say what is wrong. Nothing is read, because each of the tasks parses this
-# file once more.
+# Includes pipelines with broken files, whose tasks report the error. Only names are listed, because each task
+# parses this file again.
 PIPELINES = names(PLACE)
 
 if PIPELINES:
@@ -39,7 +40,7 @@ if PIPELINES:
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
-        # It fails as long as a checkpoint needs a person, and backups of the others must go on.
+        # The DAG fails while a checkpoint needs an operator. The backups of other pipelines must continue.
         max_consecutive_failed_dag_runs=0,
         dagrun_timeout=timedelta(hours=20),
         doc_md=__doc__,

@@ -1,15 +1,17 @@
-"""**Does:** runs by hand. `plan` shows what would be done. That is all, unless `dry_run` is switched off:
-then `apply` carries out this very plan, and leaves an audit entry with who asked. If the pipeline must stand
-still meanwhile, `stop` stops its stream first, and `start` starts it again, whatever came of the verb. In a
-protected environment someone else approves in between (`approve`, under Required Actions), and is named in
-the audit entry; without an answer within an hour nothing is changed.
+"""**Does:** Runs by hand.
 
-**Healthy:** read the plan of a dry run first. `apply` returns what was done and what comes next; `start` ends
-with a batch that the new driver committed.
+`plan` shows the planned changes. With `dry_run` on (the default), nothing else happens. With `dry_run` off,
+`apply` carries out exactly this plan and writes an audit entry that names the requester. If the verb needs a
+stopped stream, `stop` stops it first, and `start` starts it again, even if the verb failed. In a protected
+environment, a second user must approve the plan (`approve`, under Required Actions). The audit entry names
+the approver. Without an answer within an hour, nothing changes.
 
-**Not healthy:** `plan` refuses, and says why; nothing was changed. `apply` refuses a plan that has changed
-since it was shown. If `apply` was cut short, clear it: it goes on after the last step that was done. Until
-then a hold forbids starts, and `start` says which command completes the verb.
+**Healthy:** Read the plan of a dry run first. `apply` returns the changes and the next steps. `start` ends
+after the new driver has committed a batch.
+
+**Not healthy:** `plan` refuses and gives the reason. Nothing was changed. `apply` refuses if the plan has
+changed since it was shown. If `apply` was interrupted, clear it, and it continues after the last finished
+step. Until then a hold prevents starts, and `start` names the command that completes the verb.
 """
 
 from __future__ import annotations
@@ -32,16 +34,16 @@ from tidemill_airflow.runbook_operators import (
 )
 
 PLACE = place_of(__file__)
-# Also of broken files: a hold or a backup may be wanted just then.
+# Includes pipelines with broken files, because they may need a hold or a backup.
 PIPELINES = names(PLACE)
 PROTECTED = is_protected(PLACE)
 
-# Fields whose values are names of pipelines.
+# Fields whose values are pipeline names.
 OF_PIPELINES = ("pipeline", "fork")
 
 
 def param_of(field: Field) -> Param:
-    """A field of the trigger form; one without a default must be filled in."""
+    """Return the trigger-form parameter of a field; a field without a default is required."""
     schema = {"type": "string", "enum": PIPELINES} if field.name in OF_PIPELINES else dict(field.schema)
     given = () if field.default is ... else (field.default,)
     return Param(*given, **schema, description=field.help)
@@ -54,27 +56,27 @@ for verb, form in FORMS.items():
         PLACE.dag_id(checkpoint_dag_id(verb)),
         description=form.does,
         schedule=None,
-        # Runs by hand only, so there is nothing to wait for.
+        # Runs by hand only, so there is no reason to start paused.
         is_paused_upon_creation=False,
-        # A paused DAG takes a request and never carries it out.
+        # A paused DAG accepts a request and never runs it.
         max_consecutive_failed_dag_runs=0,
         doc_md=f"# checkpoint {verb}\n\n{form.does}\n\n{__doc__}Pages: {form.page}, unfinished-procedure.\n",
         tags=["tidemill", "checkpoint"],
         default_args={**REPEATED, "owner": "tidemill"},
         params={field.name: param_of(field) for field in fields_of(verb)},
     ):
-        # Also after a stop that was skipped, as on a dry run.
+        # Also runs after a skipped stop, as on a dry run.
         plan = PlanVerb(task_id=PLAN, place=PLACE, verb=verb, trigger_rule="none_failed")
         apply = ApplyVerb(task_id="apply", place=PLACE, verb=verb, execution_timeout=LONG_WORK_TIMEOUT)
         if form.needs_approval and PROTECTED:
-            # A question that nobody answered in time is not asked again.
+            # An approval that timed out is not requested again.
             plan >> ApprovePlan(task_id=APPROVE, what=f"checkpoint {verb}", retries=0) >> apply
         else:
             plan >> apply
         if form.stops:
             StopForVerb(task_id="stop", place=PLACE, verb=verb) >> plan
-            # Teardowns, because Airflow skips all other tasks of a run that a person marks as failed, perhaps
-            # while it waits at `approve`: its stream would stay stopped.
+            # `start` and `end` are teardowns. When a user marks a run as failed, perhaps while it waits at
+            # `approve`, Airflow skips all other tasks, and the stream would stay stopped.
             start = StartAfterVerb(task_id="start", place=PLACE).as_teardown()
             end = EndOfVerb(task_id="end").as_teardown(on_failure_fail_dagrun=True)
             apply >> start >> end

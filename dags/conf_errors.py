@@ -1,7 +1,7 @@
-"""Shows broken conf files where an operator looks: as a DAG import error of this file.
+"""Show broken conf files as a DAG import error of this file.
 
-This file makes no DAG. Airflow shows the import error of a file or its DAGs, never both; the files that make
-DAGs therefore pass over a broken pipeline, and this one says what is wrong with it and how to correct it.
+This file defines no DAG. Airflow shows either the import error of a file or its DAGs, never both. The files
+that define DAGs therefore skip a broken pipeline, and this file reports its error and the fix.
 """
 
 from __future__ import annotations

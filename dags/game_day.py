@@ -1,16 +1,18 @@
-"""# Game day: emergencies rehearsed on a copy of a stream, once a week
+"""# Game day: a weekly rehearsal of emergencies on a copy of a stream
 
-**Does:** copies one stream where it stands, and on the copy kills the driver, drains it, rewinds, restores
-from a backup and backfills. After each the copy must make progress again; how long that took is kept in the
-table `platform/game_days`. Without a pipeline in the form, the first stream that can be copied is taken. The
-live stream is only read. The same as `tidemill gameday run`. Where drivers are pods, it is played in a pod of
-their image. Protected environments have no such DAG.
+**Does:** Copies one stream in its current state. On the copy it kills the driver, drains it, rewinds,
+restores from a backup and backfills. After each drill the copy must make progress again. The table
+`platform/game_days` records the recovery time. If the form names no pipeline, the first stream that can be
+copied is used. The live stream is only read. `tidemill gameday run` does the same. Where drivers are pods,
+the drills run in a pod of the driver image. Protected environments do not have this DAG.
 
-**Healthy:** green; the log has a line for each drill, with its seconds. Skipped if no stream can be copied.
+**Healthy:** Green. The log has a line for each drill with its duration in seconds. Skipped if no stream can
+be copied.
 
-**Not healthy:** red if a drill failed: the same emergency would not end well in earnest, and its line names
-the error. Running it again is safe; what one that was killed has left goes first. Clearing it plays it again,
-also after a green one; a pod that is still at work is waited for.
+**Not healthy:** Red if a drill failed. The live stream would not recover from that emergency either. The
+drill's line names the error. Running it again is safe, because a new run first removes the remains of a
+killed run. Clearing the task runs the drills again, even after success. If the pod of an earlier try still
+runs, the task waits for it.
 Pages: game-day.
 """
 
@@ -38,7 +40,7 @@ if STREAMS and ENVIRONMENT is not None and not ENVIRONMENT.protected:
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
-        # A week later someone wants to know whether it still fails.
+        # A failed DAG must run again next week to show whether the drill still fails.
         max_consecutive_failed_dag_runs=0,
         dagrun_timeout=timedelta(hours=6),
         doc_md=__doc__,
@@ -50,5 +52,5 @@ if STREAMS and ENVIRONMENT is not None and not ENVIRONMENT.protected:
             ),
         },
     ):
-        # Each drill starts a driver; with a backfill, two run for a while.
+        # Each drill starts a driver. During a backfill, two drivers run.
         PlayGameDay(task_id="play", place=PLACE, pool=driver_pool(), execution_timeout=timedelta(hours=1))

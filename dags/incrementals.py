@@ -1,16 +1,16 @@
-"""# One incremental pipeline, by schedule or by hand
+"""# One incremental pipeline, scheduled or by hand
 
-**Does:** starts a driver that reads what the source has now and ends. The task waits without a worker.
-A retry, or a cleared task, finds the driver that is still at work instead of starting another one; its log is
-in the task's log meanwhile. To stop it for good, mark the task as failed.
+**Does:** Starts a driver that reads all records that the source has now, and then ends. The task waits
+without a worker. A retry or a cleared task finds a driver that still runs and does not start another one. The
+task's log shows the driver's log. To stop the driver for good, mark the task as failed.
 
-**Healthy:** the task returns rows, version and batches of each table, and each table's asset gets an
-event with them. Skipped is healthy too: there was nothing new, and no asset gets an event.
+**Healthy:** The task returns the rows, version and batches of each table, and emits an asset event for each
+table. Skipped is healthy as well: there was no new data, so no asset event is emitted.
 
-**Not healthy:** the task fails with the driver's own error and the path of its log. It is retried where
-that can help (source away, driver killed, or stopped before it had finished), and not where it cannot (wrong
-declaration, bad data, gate). A run that has not ended within `run.deadline` is told to `notify` of the
-environment, once, and goes on. Page: stream-does-not-start.
+**Not healthy:** The task fails with the driver's error and the path of its log. It is retried after errors
+that a retry can fix (source unavailable, driver killed or stopped before it finished), and not after others
+(wrong declaration, bad data, gate). If a run has not ended within `run.deadline`, the environment's `notify`
+channels are notified once, and the run continues. Page: stream-does-not-start.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from tidemill_airflow.place import place_of
 from tidemill_airflow.retries import REPEATED
 
 PLACE = place_of(__file__)
-# A paused DAG takes a request and never carries it out. By schedule each failed run costs a driver, and
-# whether one that fails again and again is paused stays the deployment's to say
-# (`core.max_consecutive_failed_dag_runs_per_dag`; Airflow's default is never).
+# A paused DAG accepts a request and never runs it. A scheduled run that fails costs a driver each time, so
+# the deployment decides whether to pause such a DAG (`core.max_consecutive_failed_dag_runs_per_dag`;
+# Airflow's default is never).
 NEVER_PAUSED: dict[str, Any] = {"max_consecutive_failed_dag_runs": 0}
 
 for name, spec in declared(PLACE, "incremental", incremental_dag_id, saying="incremental"):
@@ -40,7 +40,7 @@ for name, spec in declared(PLACE, "incremental", incremental_dag_id, saying="inc
         description=spec.description,
         schedule=spec.run.schedule,
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
-        # One run reads all that is new, however many schedules were missed.
+        # One run reads all new records, however many schedules were missed.
         catchup=False,
         max_active_runs=1,
         **({} if spec.run.schedule else NEVER_PAUSED),

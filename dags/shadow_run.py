@@ -1,13 +1,14 @@
-"""# Shadow run: what a new version makes of the same records
+"""# Shadow run: compare the rows of a new version with the tables
 
-**Does:** has the declared version of one pipeline make its newest batches again, on a copy that is gone in
-the end, and compares with what the tables have of them. To be run before a changed transform takes over. The
-stream goes on meanwhile, and is only read. The same as `tidemill upgrade shadow`.
+**Does:** Runs the newest batches of one pipeline again with the declared version, on a temporary copy.
+Compares the result with the rows that these batches wrote to the tables. Run it before you deploy a changed
+transform. The live stream keeps running and is only read. `tidemill upgrade shadow` does the same.
 
-**Healthy:** green if both versions make the same rows; the log has a line for each table.
+**Healthy:** Green if both versions produce the same rows. The log has a line for each table.
 
-**Not healthy:** red if rows or columns differ, with some of the rows in the log: read whether they are what
-the change is about. Red also if the version fails at a batch, or cannot go on from the state that there is.
+**Not healthy:** Red if rows or columns differ. The log shows some of the differing rows. Check whether the
+differences are intended. Also red if the version fails at a batch, or cannot continue from the existing
+state.
 Pages: shadow-run, upgrade.
 """
 
@@ -29,9 +30,10 @@ if PIPELINES:
     with DAG(
         PLACE.dag_id(SHADOW_RUN_DAG_ID),
         schedule=None,
-        # Runs by hand only, so there is nothing to wait for.
+        # Runs by hand only, so there is no reason to start paused.
         is_paused_upon_creation=False,
-        # A difference is an answer; a paused DAG would take the next question and never ask it.
+        # A difference fails the run but is a valid result. A paused DAG would accept the next request and
+        # never run it.
         max_consecutive_failed_dag_runs=0,
         doc_md=__doc__,
         tags=["tidemill", "upgrades"],

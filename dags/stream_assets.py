@@ -1,14 +1,15 @@
-"""# Streams as assets: what they have committed, told at most every so often
+"""# Asset events for the commits of streams
 
-**Does:** looks at the tables of streams that declare `run.asset_every`, and tells what was committed since as
-one event of each table's asset: table version, rows, batches and the offsets that were read. DAGs that are
-scheduled on the asset run then. An event is told at most as often as the stream declares; after a missed run
-the next one tells all.
+**Does:** Reads the tables of streams that declare `run.asset_every`. Emits one asset event for each table
+with new commits: table version, rows, batches and the offsets that were read. DAGs that are scheduled on the
+asset then run. Each table emits an event at most once per declared interval. After a missed run, the next
+event covers all commits since the last one.
 
-**Healthy:** green, or skipped: no stream has committed anything new.
+**Healthy:** Green, or skipped if no stream has committed anything new.
 
-**Not healthy:** a table whose log cannot be read is in the task's log, and is told later; its stream or
-`table_maintenance` is red then. Events are late, never lost: they are made from the tables.
+**Not healthy:** If a table's log cannot be read, the task's log names the table, and its event is emitted
+later. The table's stream or `table_maintenance` is red as well. Events can be late but are never lost,
+because they are derived from the tables.
 Pages: table-log-damaged, storage-unavailable.
 """
 
@@ -37,9 +38,9 @@ if TABLES:
         PLACE.dag_id(STREAM_ASSETS_DAG_ID),
         schedule=min(each.every for each in TABLES),
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
-        # One run tells all, however many were missed.
+        # One run covers all missed runs.
         catchup=False,
-        # The stream asks for it by its declaration.
+        # The stream's declaration already asks for this DAG.
         is_paused_upon_creation=False,
         max_active_runs=1,
         max_consecutive_failed_dag_runs=0,

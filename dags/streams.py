@@ -1,15 +1,15 @@
 """# One stream: start, stop, restart, suspend or resume
 
-**Does:** triggered by hand. `act` writes what you want (a stop lasts until an operator starts it again)
-and asks the driver; `prove` waits, without a worker, for the proof. A suspended stream is started again by
-`tidemill_streams` when `until` has passed, or by `resume`. The last request wins: a start ends a suspension,
-a stop makes it last.
+**Does:** Runs by hand. `act` records the desired state and requests it from the driver. A stop lasts until an
+operator starts the stream again. `prove` waits, without a worker, for the proof. `tidemill_streams` starts a
+suspended stream again when `until` has passed; `resume` starts it at once. The last request wins: a start
+ends a suspension, and a stop makes a suspension permanent.
 
-**Healthy:** start, restart and resume end with a batch that the new driver committed, or with its word that
-the source is empty; stop and suspend end with the driver's receipt. The evidence is what `prove` returns.
+**Healthy:** Start, restart and resume end after the new driver has committed a batch or has reported an empty
+source. Stop and suspend end with the driver's receipt. `prove` returns the evidence.
 
-**Not healthy:** `prove` fails with the driver's own error and the path of its log. A stop that had to be
-forced fails too: the next start repeats that batch, and nothing is lost.
+**Not healthy:** `prove` fails with the driver's error and the path of its log. A stop that had to be forced
+fails as well. The next start then repeats the interrupted batch, and no data is lost.
 Pages: stream-does-not-start, drain-overdue.
 """
 
@@ -33,9 +33,9 @@ for name, spec in declared(PLACE, "stream", stream_dag_id):
         PLACE.dag_id(stream_dag_id(name)),
         description=spec.description,
         schedule=None,
-        # Runs by hand only, so there is nothing to wait for.
+        # Runs by hand only, so there is no reason to start paused.
         is_paused_upon_creation=False,
-        # A paused DAG takes a request and never carries it out.
+        # A paused DAG accepts a request and never runs it.
         max_consecutive_failed_dag_runs=0,
         max_active_runs=1,
         doc_md=f"{__doc__}\n**This stream:** {spec.description} Owner: {spec.owner}.",
@@ -58,5 +58,5 @@ for name, spec in declared(PLACE, "stream", stream_dag_id):
         },
     ):
         act = StreamAction(task_id="act", place=PLACE, pipeline=name)
-        # Proving changes nothing, so it is repeated when Airflow loses sight of it.
+        # Proving changes nothing, so it can be repeated when Airflow loses track of the task.
         ProveStream(task_id="prove", place=PLACE, goal=act.output)

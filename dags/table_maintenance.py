@@ -1,16 +1,17 @@
-"""# Tables: small files put together, and what nobody needs deleted, once a day
+"""# Tables: daily compaction and deletion of unneeded files
 
-**Does:** for each table, in its own task and beside its stream: small files are put together, the log gets a
-checkpoint, and data files go that no version has which someone may still read. That is decided by the
-retention, rewinds, backups and the pipelines that read the table; each task's log says who needs the oldest
-version. The same as `tidemill table maintain`, which prints the plan first.
+**Does:** Each table has one task, which runs while its stream runs. The task compacts small files, writes a
+checkpoint of the log, and deletes the data files of versions that no reader needs any more. Retention,
+rewinds, backups and the pipelines that read the table decide which versions are needed. The task's log names
+the reader that needs the oldest version. `tidemill table maintain` does the same and prints the plan first.
 
-**Healthy:** green; `report` has a line for each thing done or left. A commit that a stream won is left until
-the next run. Tables that only Spark can rewrite are named: clustered ones, or with deletion vectors, are left
-alone; of one with gigabytes of small files only these are left.
+**Healthy:** Green. `report` has a line for each action and each skipped action. If a stream commits first,
+the conflicting action waits until the next run. Tables that only Spark can rewrite (clustered tables, tables
+with deletion vectors) are listed and left alone. If a table has gigabytes of small files, only its compaction
+is skipped.
 
-**Not healthy:** a table's task is red if its log cannot be read or its files cannot be rewritten; all others
-go on. `report` is red as well, and names each. Running it again is safe.
+**Not healthy:** A table's task is red if its log cannot be read or its files cannot be rewritten. All other
+tables continue. `report` is red as well, and lists each problem. Running it again is safe.
 Pages: table-log-damaged, storage-unavailable.
 """
 
@@ -36,7 +37,7 @@ if names(PLACE):
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
-        # It fails as long as a table needs a person, and the others must not wait for that.
+        # The DAG fails while a table needs an operator. Other tables must not wait for that.
         max_consecutive_failed_dag_runs=0,
         dagrun_timeout=timedelta(hours=20),
         doc_md=__doc__,

@@ -1,20 +1,21 @@
-"""# All streams: desired against actual state
+"""# All streams: reconcile desired and actual state
 
-**Does:** every minute one short task looks at every pipeline with `run: {mode: stream}`. It starts what
-should run and does not, drains what should not run and does, and leaves the rest alone. No task holds a
-worker for a stream: drivers are processes of their own. Pausing or clearing this DAG, or losing
-Airflow, stops no stream; it only stops the looking.
+**Does:** Every minute one short task visits every pipeline with `run: {mode: stream}`. It starts streams that
+should run but do not, drains streams that run but should not, and leaves the others alone. No task holds a
+worker for a stream, because drivers are separate processes. Pausing or clearing this DAG, or losing Airflow,
+stops no stream. It only stops the visits.
 
-**Healthy:** green every minute; the log has a line for each stream, and it says `leave`.
+**Healthy:** Green every minute. The log has a line for each stream, which says `leave`.
 
-**Not healthy:** the task fails at the end, and its message names each stream that needs a human, with the
-reason and its page: `hold` (restarts are used up), `refused` (the declaration or the driver said no),
-`failed`, `not made` (no process or pod can be made), `no progress` (no batch was committed, and the source
-was not found empty, for longer than `progress_within`) or `overdue` (the same, since its suspension ended).
-All other streams were visited. It stays red as
-long as that is so; what has changed is told once to the channels of the environment's `notify`.
-`wait` is not a failure: a driver that crashed is started again with exponential backoff.
-Nor is `unseen`: storage or API server did not answer for this stream, and the next visit tries again.
+**Not healthy:** The task fails after all streams were visited. Its message names each stream that needs an
+operator, with the reason and the runbook page: `hold` (restarts are used up), `refused` (the declaration is
+invalid or the driver refused to run), `failed`, `not made` (no process or pod can be created), `no progress`
+(for longer than `progress_within`, no batch was committed and the source was not found empty) or `overdue`
+(the same, since the suspension ended). It stays red until the problem is fixed. Each change is sent once to
+the channels of the environment's `notify`.
+`wait` is not a failure: a driver that crashed is restarted with exponential backoff.
+`unseen` is not a failure either: storage or API server did not answer for this stream, and the next visit
+tries again.
 Pages: stream-does-not-start, stream-makes-no-progress, restart-budget-spent, no-progress-over-restarts,
 drain-overdue, storage-unavailable, other-control-plane.
 """
@@ -36,13 +37,13 @@ with DAG(
     schedule="* * * * *",
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=False,
-    # Also where new DAGs wait for someone to unpause them: a declared stream is wanted.
+    # Not paused, even where new DAGs start paused, because a declared stream should run.
     is_paused_upon_creation=False,
     max_active_runs=1,
-    # It fails as long as a stream needs a human; a deployment that pauses what fails again and again
-    # (`core.max_consecutive_failed_dag_runs_per_dag`) must not pause the one that looks.
+    # The DAG fails while a stream needs an operator. A deployment that pauses DAGs after repeated failures
+    # (`core.max_consecutive_failed_dag_runs_per_dag`) must not pause this one.
     max_consecutive_failed_dag_runs=0,
-    # Visits end by themselves, one by one (control/decide/all_streams.py: 4 minutes at most for all).
+    # Visits have their own time limit (control/decide/all_streams.py: 4 minutes at most for all).
     dagrun_timeout=timedelta(minutes=5),
     doc_md=__doc__,
     tags=["tidemill", "streams"],
@@ -51,8 +52,8 @@ with DAG(
     ReconcileStreams(
         task_id="reconcile",
         place=PLACE,
-        # The run of the next minute is its retry.
+        # The run of the next minute is the retry.
         retries=0,
-        # Less than the run may take, so that the task fails with its own log.
+        # Below `dagrun_timeout`, so that the task fails with its log.
         execution_timeout=timedelta(minutes=4, seconds=30),
     )

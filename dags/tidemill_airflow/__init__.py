@@ -1,1 +1,1 @@
-"""Tidemill inside Airflow: operators and a trigger over `tidemill.control`. Never imports pyspark."""
+"""Airflow integration of Tidemill: operators and a trigger over `tidemill.control`. Never imports pyspark."""

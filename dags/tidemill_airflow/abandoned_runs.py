@@ -1,4 +1,4 @@
-"""Bounded runs whose task has failed, by a person or by itself: nobody waits for them; they are drained."""
+"""Drains bounded runs whose Airflow task has failed, because no task waits for them any more."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ if TYPE_CHECKING:
     from tidemill.control.plane import ControlPlane
     from tidemill.control.runtime import StartedDriver
 
-# Why such a run is stopped.
+# Reason given when such a run is stopped.
 TASK_FAILED = "its task has failed in Airflow, and nobody waits for it"
 
-# Of these nobody waits any more, and the driver is nobody's to stop: marked as a success, it may finish.
+# No task waits for runs in these states, but their driver must not be stopped: a run that is marked as a
+# success may finish.
 _OVER = (TaskInstanceState.SUCCESS, TaskInstanceState.SKIPPED, TaskInstanceState.REMOVED)
 
 
 def waiting_task_of(context: Context, run: DriverRun | StartedDriver) -> WaitingTask:
-    """The task of a context, as the one that waits for a run."""
+    """Return the task of the context as the task that waits for a run."""
     from tidemill.control.ask.waiting_task import WaitingTask
     from tidemill.control.runtime import slot_of
 
@@ -44,16 +45,16 @@ def waiting_task_of(context: Context, run: DriverRun | StartedDriver) -> Waiting
 
 
 def state_of(task: WaitingTask) -> str | None:
-    """State of a waiting task."""
+    """Return the state of a waiting task."""
     return state_of_task(task.dag_id, task.dag_run_id, task.task_id, task.map_index)
 
 
 def stop_abandoned(plane: ControlPlane, ask: Callable[[WaitingTask], str | None] = state_of) -> Iterator[str]:
-    """Drain each run whose task has failed, and forget tasks that are over; tells what was done by lines.
+    """Drain each run whose task has failed, delete the records of finished tasks, and yield log lines.
 
-    A cleared task has no state, or one on the way to its next try: its run goes on. A failed one is looked at
-    again as long as its worker may still be about to start the driver; so is one without a state, which may
-    be that of a DAG run that was deleted: nobody would ever tell that it is over.
+    The run of a cleared task continues. A cleared task has no state, or a state on the way to its next try. A
+    failed task is checked again while its worker may still start the driver. A task without a state is
+    checked as long, because its DAG run may have been deleted and would then never report an end.
     """
     from tidemill.control.ask.waiting_task import waiting_tasks
 
@@ -61,7 +62,7 @@ def stop_abandoned(plane: ControlPlane, ask: Callable[[WaitingTask], str | None]
         try:
             yield from _settle(plane, task, ask(task))
         except TidemillError as error:
-            # Not in the way of the others; due in a minute again.
+            # One error must not stop the others. The next check is in a minute.
             yield f"{task.pipeline}: {task.run_id} cannot be drained now, {TASK_FAILED}: {error}"
 
 

@@ -1,4 +1,4 @@
-"""How far long work has come, in a task's log: a line now and then, and none of work that is done at once."""
+"""Write the progress of long work to a task's log, at intervals; short work writes nothing."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tidemill.spec.readable import readable_size
 if TYPE_CHECKING:
     from tidemill.storage.advance import Advance
 
-# Seconds between two lines, at least.
+# Minimum seconds between two lines.
 LINE_SECONDS = 10.0
 
 
 class AdvanceLog:
-    """Told of advances, one piece of work after the other; a task's log stays readable.
+    """Progress callback for consecutive pieces of work that keeps a task's log short.
 
     Args:
-        write: Takes a line.
-        clock: Seconds.
+        write: Writes a line.
+        clock: Returns seconds.
     """
 
     def __init__(self, write: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
@@ -30,10 +30,13 @@ class AdvanceLog:
         self._what = ""
 
     def tell(self, advance: Advance) -> None:
-        """Write how far it is, if the last line is old; the last line of work that had others is its end."""
+        """Write the progress if the last line is old.
+
+        Work that has written lines also gets a line at its end.
+        """
         now, ends = self._clock(), advance.done == advance.total
         if advance.done == 0:
-            # Work begins. Of a step of which nothing is counted, nothing more is heard.
+            # Work begins. A step that counts nothing writes only this line.
             self._written = now
             if not advance.is_counted:
                 self._write(advance.what)

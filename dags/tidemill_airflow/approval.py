@@ -1,4 +1,4 @@
-"""The approval of a plan in a protected environment: the task that asks for it, and who has approved."""
+"""Approval of a plan in a protected environment: the task that requests it, and the approver."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-# Task ids that other tasks read from.
+# Ids of tasks whose results other tasks read.
 PLAN, APPROVE = "plan", "approve"
 
-# Longest wait for an approval. A stream that was stopped stands still meanwhile, and starts again afterwards.
+# Maximum wait for an approval. A stopped stream stays stopped during the wait and starts again afterwards.
 APPROVAL_TIME = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
 class Approval:
-    """Who has approved, and when; nobody where nobody was asked."""
+    """Approver and time of an approval; empty if no approval was requested."""
 
     by: str = ""
     at: datetime | None = None
 
 
 class ApprovePlan(ApprovalOperator):
-    """Wait until someone approves the plan of this run; skipped where there is nothing to approve.
+    """Wait until a second user approves the plan of this run; skip if there is no plan to approve.
 
-    Whoever approves must be someone else than who asks: the task that applies the plan sees to it, by the
-    rule of the command line. No retries: a question that nobody answered in time is not asked again.
+    The approver must not be the requester. The task that applies the plan checks this by the rule of the
+    command line. The task has no retries, because an approval that timed out is not requested again.
 
     Args:
-        what: What is to be carried out; the pipeline's name follows.
+        what: Operation to approve; the pipeline's name follows.
     """
 
     def __init__(self, *, what: str, **arguments: Any) -> None:
@@ -46,7 +46,7 @@ class ApprovePlan(ApprovalOperator):
         )
 
     def execute(self, context: Context) -> Any:
-        """Ask."""
+        """Request the approval."""
         plan = context["ti"].xcom_pull(task_ids=PLAN)
         if context["params"]["dry_run"] or not plan["has_work"]:
             raise AirflowSkipException("there is nothing to approve")
@@ -55,10 +55,11 @@ class ApprovePlan(ApprovalOperator):
 
 
 def approval_of(context: Context) -> Approval:
-    """The approval of this run's plan.
+    """Return the approval of this run's plan.
 
     Raises:
-        AirflowFailException: If the plan is not the one that was approved: its task alone was cleared.
+        AirflowFailException: If the approved plan is not the current plan, because only the plan task was
+            cleared.
     """
     ti = context["ti"]
     told = ti.xcom_pull(task_ids=APPROVE) or {}

@@ -1,4 +1,4 @@
-"""Who asks for what a task does, and how that is typed: for audits, and for the fixes that errors name."""
+"""The requester of a run and the equivalent command, for audit entries and the fixes in errors."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 
 def who_asks(context: Context) -> str:
-    """Who triggered this run."""
+    """Return the user who triggered this run."""
     return getattr(context["dag_run"], "triggering_user_name", None) or "airflow"
 
 
 def asked_by(context: Context) -> str:
-    """Who triggered this run, and which run it is."""
+    """Return the user who triggered this run and the run's id."""
     return f"{who_asks(context)}, DAG run {context['dag_run'].run_id}"
 
 
 def command(place: Place, *words: str) -> str:
-    """The command line's words for the same, in this environment."""
+    """Return the equivalent command line for this environment."""
     return shlex.join(["tidemill", "--env", place.environment, *words])

@@ -1,4 +1,4 @@
-"""Tasks around drivers that end by themselves: an incremental run, and a backfill with its plan."""
+"""Tasks for drivers that end by themselves: an incremental run, and a backfill with its plan."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ if TYPE_CHECKING:
     from tidemill.spec.project import Pipeline
 
 
-# Which tables a backfill writes is known when it has run. It is that of all environments; assets are of one.
+# The tables that a backfill writes are known only after it has run. All environments share this alias; each
+# asset belongs to one environment.
 BACKFILLED = AssetAlias("tidemill_backfilled")
 
 
 class IncrementalRun(BaseOperator):
-    """Run a pipeline up to what its source has now, and prove it by the driver's receipt.
+    """Run a pipeline until it has read all that its source has now, and prove it by the driver's receipt.
 
-    A retry, or a cleared task, finds a driver that is still at work instead of starting another one. A driver
-    that was stopped before it had finished, as by a drained node, fails the task; a retry starts it again.
+    A retry or a cleared task finds a driver that still runs, and does not start another one. If a driver was
+    stopped before it finished, as by a drained node, the task fails, and a retry starts it again.
 
     Args:
         place: Project and environment.
@@ -58,17 +59,18 @@ class IncrementalRun(BaseOperator):
         start_and_wait(self, context)
 
     def run_of(self, context: Context, request: str) -> DriverRun:  # noqa: ARG002  # it has no plan
-        """The run of one request."""
+        """Return the driver run of one request."""
         from tidemill.control.ask.run_id import run_id_of
         from tidemill.control.driver_command import DriverRun
 
         return DriverRun(self.pipeline, "incremental", run_id_of(request))
 
     def finish(self, context: Context, event: dict[str, Any]) -> list[dict[str, Any]]:
-        """Succeed with what the run wrote, or fail with the driver's own words.
+        """Return what the run wrote, or fail with the driver's error.
 
-        Skipped if it wrote no table: a task that succeeds tells each of its assets, and what is scheduled by
-        one would run for nothing. A pipeline without tables has no assets, and is not skipped.
+        The task is skipped if the run wrote no table. A successful task would emit an event for each asset,
+        and the DAGs scheduled on them would run for nothing. A pipeline without tables has no assets and is
+        not skipped.
         """
         settle(self, event)
         written = conclude(self, context, self.pipeline, event)
@@ -83,7 +85,7 @@ class IncrementalRun(BaseOperator):
 class BackfillPlan(BaseOperator):
     """Print what a backfill would read and replace; changes no data.
 
-    A range that cannot be processed again is refused once: a retry would say the same.
+    A range that cannot be reprocessed is not retried, because the result would be the same.
 
     Args:
         place: Project and environment.
@@ -97,7 +99,7 @@ class BackfillPlan(BaseOperator):
         self.place = place
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Plan; returns the plan as plain data."""
+        """Plan and return the plan as plain data."""
         from tidemill.control.backfill_outlook import outlook_of
         from tidemill.spec.project import resolve_pipeline
 
@@ -111,10 +113,10 @@ class BackfillPlan(BaseOperator):
 
 
 class BackfillRun(BaseOperator):
-    """Carry out the plan of the task `plan`, beside the live stream; skipped on a dry run.
+    """Apply the plan of the task `plan` while the live stream runs; skipped on a dry run.
 
-    In a protected environment someone else has approved it.
-    In the end each table that was written gets one asset event, however many chunks it came in.
+    In a protected environment, a second user has approved the plan. At the end each written table gets one
+    asset event, regardless of the number of chunks.
 
     Args:
         place: Project and environment.
@@ -137,13 +139,13 @@ class BackfillRun(BaseOperator):
         start_and_wait(self, context)
 
     def run_of(self, context: Context, request: str) -> DriverRun:
-        """The run of one request."""
+        """Return the driver run of one request."""
         from tidemill.control.ask.bounded_run import backfill_run
 
         return backfill_run(context["params"]["pipeline"], _planned(context), request)
 
     def finish(self, context: Context, event: dict[str, Any]) -> list[dict[str, Any]]:
-        """Succeed with the rows and versions written, or fail with the driver's own words."""
+        """Return the rows and versions written, or fail with the driver's error."""
         settle(self, event)
         pipeline = context["params"]["pipeline"]
         written = conclude(self, context, pipeline, event)
@@ -178,7 +180,8 @@ class BackfillRun(BaseOperator):
         from tidemill.control.ask.bounded_run import plan_of
 
         plane = self.place.open()
-        # Not always that of the task before, which is cleared with this one and plans anew.
+        # Load the plan of the run. The result of the task `plan` may differ, because clearing both tasks
+        # makes a new plan.
         plan = load_plan(plane.store, plane.layout, name, plan_of(run_id) or "")
         progress = read_progress(plane.store, plane.layout, name, plan.digest)
         if progress is not None and waits(plan, progress):
@@ -186,10 +189,10 @@ class BackfillRun(BaseOperator):
 
 
 def _plan_of_form(plane: ControlPlane, pipeline: Pipeline, params: Mapping[str, Any]) -> Plan:
-    """A new plan, or the one that the form names, if it is of this form.
+    """Return a new plan, or the plan that the form names if it matches the form.
 
     Raises:
-        UsageError: TIDE-BACK-016, if it is not, and others for ranges that cannot be processed again.
+        UsageError: TIDE-BACK-016 if it does not match; other ids for ranges that cannot be reprocessed.
     """
     from tidemill.backfill.bounds import parse_bounds
     from tidemill.backfill.chunks import parse_chunk
@@ -198,7 +201,7 @@ def _plan_of_form(plane: ControlPlane, pipeline: Pipeline, params: Mapping[str, 
     from tidemill.backfill.planning import plan_backfill
     from tidemill.control.spark_part import analysing
 
-    # None for tables that are always computed from everything.
+    # None for tables that are always computed from all data.
     bounds = parse_bounds(params["from"] or None, params["to"] or None)
     manner = Manner(parse_chunk(params.get("chunk") or None), params.get("publish") or "now")
     digest = params.get("plan")
@@ -211,19 +214,20 @@ def _plan_of_form(plane: ControlPlane, pipeline: Pipeline, params: Mapping[str, 
 
 
 def _planned(context: Context) -> str:
-    """Digest of the plan that the task `plan` of this run has shown."""
+    """Return the digest of the plan that this run's task `plan` has shown."""
     return str(context["ti"].xcom_pull(task_ids=PLAN)["digest"])
 
 
 def table_asset(table: str, beside: str = "") -> Asset:
-    """The asset of a Delta table; of an environment beside another one, it has its name."""
+    """Return the asset of a Delta table; its name has the suffix of a second environment if there is one."""
     return Asset(name=name_beside(table, beside), uri=asset_uri(table, beside), group="tidemill")
 
 
 def start_and_wait(operator: IncrementalRun | BackfillRun, context: Context) -> None:
     """Start the driver of this DAG run, or find it again, and defer until it has ended.
 
-    A cleared run is a new request; a driver of the one before that is still at work serves it as well.
+    A cleared run is a new request. If a driver of the previous request still runs, it serves the new request
+    as well.
     """
     from tidemill.control.ask.bounded_run import finish_of, start_bounded
     from tidemill.control.ask.untold_runs import note_untold
@@ -243,7 +247,7 @@ def start_and_wait(operator: IncrementalRun | BackfillRun, context: Context) -> 
 
 
 def settle(operator: IncrementalRun | BackfillRun, event: dict[str, Any]) -> None:
-    """The wait is over: tell why, and end a driver that cannot start: a retry can start another one then."""
+    """Log why the wait ended, and end a driver that cannot start, so that a retry can start another one."""
     from tidemill.control.ask.bounded_run import end_stuck_driver
     from tidemill.control.ask.goal import Goal
     from tidemill.control.ask.waiting_task import forget_waiting
@@ -260,7 +264,7 @@ def settle(operator: IncrementalRun | BackfillRun, event: dict[str, Any]) -> Non
 def conclude(
     operator: IncrementalRun | BackfillRun, context: Context, pipeline: str, event: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """What was committed, table by table, also by runs before a clear that the task has not told of."""
+    """Return the commits of each table, including those of runs before a clear that were not reported yet."""
     from tidemill.control.ask.bounded_run import as_document, tables_written
     from tidemill.control.ask.goal import Goal
     from tidemill.control.ask.untold_runs import forget_untold, untold_runs
@@ -270,7 +274,7 @@ def conclude(
     plane = operator.place.open()
     begun_at = Goal.model_validate(event["goal"]).started_at or task.at
     untold = untold_runs(plane, task, begun_at)
-    # A driver that had ended before a try found it is older than what that try has noted.
+    # A driver that ended before this try found it is older than the record of this try.
     since = min(untold.since, begun_at)
     results = tables_written(plane, pipeline, {run_id, *untold.run_ids}, since)
     documents = [as_document(result) for result in results]

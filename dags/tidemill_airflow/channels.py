@@ -1,4 +1,4 @@
-"""How each channel that an environment names is told. Addresses and secrets are Airflow's connections."""
+"""Send notices to the channels of an environment; Airflow connections hold addresses and secrets."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
     from tidemill.control.news import Notice
 
-# Tells a notice; gets the task's context, too.
+# Sends a notice; also gets the task's context.
 Tell = Callable[["Notice", Mapping[str, Any]], object]
 
-# Seconds for each step of a request: connecting, sending, the answer.
+# Maximum seconds for each step of a request: connecting, sending, receiving the answer.
 ANSWER_SECONDS = 10
 
 log = logging.getLogger("tidemill.notify")
 
 
 def open_channel(channel: Channel) -> Tell:
-    """What tells a channel.
+    """Return the function that sends notices to a channel.
 
     Raises:
         SpecError: TIDE-CTRL-070, if it needs a package that is not installed.
@@ -50,17 +50,17 @@ def open_channel(channel: Channel) -> Tell:
 
 
 def post(name: str, connection: Connection, notice: Notice) -> None:
-    """Send a notice as JSON. Redirects are not followed: they could lead the secret elsewhere.
+    """Send a notice as JSON. Redirects are not followed, because they could leak the secret to another host.
 
     Raises:
-        UsageError: TIDE-CTRL-072, if the connection has no address that this may be sent to.
+        UsageError: TIDE-CTRL-072, if the connection has no address that the notice may be sent to.
         UnavailableError: TIDE-CTRL-071, if it did not arrive; without the address, which may hold a secret.
     """
     address = address_of(name, connection)
     headers = {"Content-Type": "application/json", "User-Agent": "tidemill", **_authorization(connection)}
     body = json.dumps(notice.as_document()).encode()
     try:
-        # http or https, as `address_of` has seen.
+        # `address_of` has checked that the scheme is http or https.
         request = urllib.request.Request(address, body, headers, method="POST")  # noqa: S310
         with urllib.request.build_opener(_NoRedirect).open(request, timeout=ANSWER_SECONDS):
             pass
@@ -72,12 +72,14 @@ def post(name: str, connection: Connection, notice: Notice) -> None:
 
 
 def address_of(name: str, connection: Connection) -> str:
-    """Where a connection leads: its host, if that is a whole address, else scheme, host, port and path.
+    """Return the address of a connection: its host if that is a full URL, else scheme, host, port and path.
 
-    `schema` of a connection is the scheme in a form, and the path where it was written as a URI.
+    The connection's `schema` is the scheme if it was entered in a form, and the path if it was written as a
+    URI.
 
     Raises:
-        UsageError: TIDE-CTRL-072, if that is no address, or is not encrypted though there is a password.
+        UsageError: TIDE-CTRL-072, if this is not an address, or if it is unencrypted although there is a
+            password.
     """
     host, schema = connection.host or "", connection.schema or ""
     address = host
@@ -103,10 +105,10 @@ def address_of(name: str, connection: Connection) -> str:
 
 
 def mail(name: str, email: Email, notice: Notice) -> None:
-    """Send a notice as mail, by Airflow's SMTP provider.
+    """Send a notice as email by Airflow's SMTP provider.
 
     Raises:
-        UnavailableError: TIDE-CTRL-071, if the server did not take it.
+        UnavailableError: TIDE-CTRL-071, if the server did not accept it.
     """
     from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 
@@ -117,15 +119,15 @@ def mail(name: str, email: Email, notice: Notice) -> None:
         html_content=f"<pre>{html.escape(notice.text)}</pre>",
         smtp_conn_id=email.connection,
     )
-    # Not by calling it: that would take words of an error for templates, and hide what goes wrong.
+    # Do not call the notifier itself: it would render error texts as templates, and hide errors.
     _send(name, notifier.notify)
 
 
 def slack_channel(name: str, slack: Slack) -> Tell:
-    """What tells Slack, by Airflow's provider.
+    """Return the function that sends notices to Slack by Airflow's provider.
 
     Raises:
-        SpecError: TIDE-CTRL-070, if that is not installed.
+        SpecError: TIDE-CTRL-070, if the provider is not installed.
     """
     try:
         from airflow.providers.slack.notifications.slack_webhook import SlackWebhookNotifier
@@ -138,7 +140,7 @@ def slack_channel(name: str, slack: Slack) -> Tell:
         ) from error
 
     def tell(notice: Notice, _context: Mapping[str, Any]) -> None:
-        # These three begin what Slack takes for links, and for calls to everybody.
+        # Slack uses these three characters for links and for mentions such as @channel.
         text = notice.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         notifier = SlackWebhookNotifier(
             slack_webhook_conn_id=slack.connection,
@@ -152,13 +154,13 @@ def slack_channel(name: str, slack: Slack) -> Tell:
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: Any) -> None:
-        """Leave the answer what it is: an error."""
+        """Follow no redirect, so that the response stays an error."""
 
 
 def _send(name: str, notify: Callable[[Any], object]) -> None:
     try:
         notify({})
-    except Exception as error:  # noqa: BLE001  # a provider's own errors, which may know an address or a password
+    except Exception as error:  # noqa: BLE001  # may contain an address or a password
         raise _not_told(name, _cause(error)) from None
 
 
@@ -188,7 +190,7 @@ def _not_told(name: str, cause: str) -> UnavailableError:
 
 
 def _cause(error: BaseException) -> str:
-    """What went wrong, without words that may hold an address."""
+    """Return the cause without text that may contain an address."""
     reason = getattr(error, "reason", error)
     said = getattr(reason, "strerror", None) or getattr(reason, "smtp_code", None)
     return f"{type(reason).__name__}: {said}" if said else type(reason).__name__

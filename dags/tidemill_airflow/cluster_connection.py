@@ -1,4 +1,4 @@
-"""The cluster of an environment by its Airflow connection, as `KubernetesHook` reads it."""
+"""Access to an environment's cluster through its Airflow connection, as `KubernetesHook` reads it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from airflow.providers.cncf.kubernetes.hooks.kubernetes import KubernetesHook
     from kubernetes.client import Configuration
 
-# The type of connection that the hook reads. Of any other it would find no setting, and take the cluster that
-# it runs in.
+# The connection type that the hook reads. With any other type it would find no settings and use the cluster
+# that it runs in.
 KUBERNETES = "kubernetes"
 
 
 def settings_by(connection: str) -> Configuration:
-    """Settings of the official client, of their own: no other hook of this process changes them.
+    """Return separate client settings that no other hook of this process changes.
 
-    The hook loads them into what it is given, except where a connection says `in_cluster`: then it loads the
-    process's default, and what it was given stays empty (provider 10.25).
+    The hook loads the connection into the given settings, except if the connection sets `in_cluster`. Then it
+    loads the process's default, and the given settings stay empty (provider 10.25).
 
     Raises:
         UnavailableError: TIDE-CTRL-060, if there is no such connection; TIDE-CTRL-061, if it cannot be used.
@@ -32,11 +32,11 @@ def settings_by(connection: str) -> Configuration:
     hook = KubernetesHook(conn_id=connection, client_configuration=settings)
     _check_type(hook, connection)
     try:
-        # Also says whether the cluster is the one around this process.
+        # This property also loads the settings into `settings`.
         if hook.is_in_cluster:
             load_incluster_config(client_configuration=settings)
-    except Exception as error:  # noqa: BLE001  # whatever is wrong with it, it leads nowhere
-        # Only the kind of an error that is not about settings: its text may quote the connection.
+    except Exception as error:  # noqa: BLE001  # any error means that the connection is unusable
+        # Errors that are not about settings may quote the connection, so only their type is shown.
         raise _unusable(connection, _words(error)) from None
     return settings
 
@@ -55,7 +55,7 @@ def _check_type(hook: KubernetesHook, connection: str) -> None:
             "'{\"in_cluster\": true}', or correct `kubernetes.connection` of the environment",
             runbook="kubernetes-unavailable",
         ) from error
-    # Without a type: the empty one that the hook makes up where its default does not exist.
+    # The type is empty if the hook's default connection does not exist.
     if its_type and its_type != KUBERNETES:
         raise _unusable(connection, f"its type is {its_type}, not {KUBERNETES}")
 

@@ -1,7 +1,7 @@
-"""The pipelines that conf declares, as DAG files need them: the good ones, and what is wrong with the others.
+"""Declared pipelines for DAG files: the valid ones, and the errors of the others.
 
-Airflow shows either the DAGs of a file or its import error, never both. So files that make DAGs use
-the good pipelines only, and `conf_errors.py`, which makes none, shows what is wrong.
+Airflow shows either the DAGs of a file or its import error, never both. Files that define DAGs therefore use
+only the valid pipelines, and `conf_errors.py`, which defines none, shows the errors.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from tidemill_airflow.workers import refuse_remote_workers
 def declared(
     place: Place, mode: str, dag_id_of: Callable[[str], str] | None = None, *, saying: str = ""
 ) -> Iterator[tuple[str, PipelineSpec]]:
-    """Name and declaration of each pipeline of a mode; broken files are left out.
+    """Yield name and declaration of each pipeline of a mode, without broken files.
 
     Args:
         place: Project and environment.
         mode: `run.mode`.
-        dag_id_of: The DAG that is made of a pipeline, by its name. A process that runs a task parses the
-            task's file once more, for one DAG: then only that pipeline is read.
-        saying: A word without which a file declares nothing that is looked for: checking a thousand files
-            for it takes a hundredth of the time that understanding them takes.
+        dag_id_of: Maps a pipeline's name to its DAG id. A process that runs a task parses the DAG file again
+            for one DAG, and then only that pipeline is read.
+        saying: Text that every relevant file contains. Searching a thousand files for it takes a hundredth of
+            the time that parsing them takes.
     """
     asked = get_parsing_context().dag_id
     folder = Project(Path(place.project)).pipelines
@@ -46,9 +46,9 @@ def declared(
 
 
 def choices(place: Place, fits: Callable[[PipelineSpec], bool]) -> list[str]:
-    """Names of the pipelines that a form offers.
+    """Return the names of the pipelines that a form offers.
 
-    Of all pipelines in a process that runs a task: the form was checked when the run was asked for.
+    A process that runs a task gets all names, because the form was checked when the run was triggered.
     """
     if get_parsing_context().dag_id:
         return names(place)
@@ -56,22 +56,22 @@ def choices(place: Place, fits: Callable[[PipelineSpec], bool]) -> list[str]:
 
 
 def is_stream(spec: PipelineSpec) -> bool:
-    """Whether a pipeline runs as a stream."""
+    """Return True if the pipeline runs as a stream."""
     return spec.run.mode == "stream"
 
 
 def is_backfillable(spec: PipelineSpec) -> bool:
-    """Whether a pipeline reads one stream with a past and writes a table."""
+    """Return True if the pipeline reads a single stream whose past can be read again, and writes a table."""
     return bool(spec.delta_sinks) and not spec.has_named_streams and spec.source.facts.has_past
 
 
 def names(place: Place) -> list[str]:
-    """Names of all pipelines, of broken files too; nothing is read."""
+    """Return the names of all pipelines, including broken ones, without reading their files."""
     return list(Project(Path(place.project)).pipeline_names())
 
 
 def is_protected(place: Place) -> bool:
-    """Whether verbs need someone else's approval; so they do where the environment cannot be read."""
+    """Return True if verbs need approval; also if the environment cannot be read."""
     try:
         return load_environment(Project(Path(place.project)), place.environment).spec.protected
     except SpecError:
@@ -82,8 +82,8 @@ def raise_conf_errors(place: Place) -> None:
     """Raise if the environment or a pipeline file is broken.
 
     Raises:
-        SpecError: The error itself, or TIDE-SPEC-030 with one paragraph for each of several.
-        UsageError: TIDE-CTRL-062, if local drivers are to be found by tasks of other machines.
+        SpecError: The error itself, or TIDE-SPEC-030 with one paragraph for each of several errors.
+        UsageError: TIDE-CTRL-062, if drivers are local but tasks run on other machines.
     """
     refuse_remote_workers(load_environment(Project(Path(place.project)), place.environment))
     errors = [error for _, _, error in _read_all(place) if error is not None]
@@ -99,9 +99,10 @@ def raise_conf_errors(place: Place) -> None:
 
 
 def _says(file: Path, word: str) -> bool:
-    """Whether a file may say a word; reading one that cannot be read tells what is wrong with it.
+    """Return True if the file may contain the word, or if it cannot be read.
 
-    YAML can write a word otherwise only with a backslash.
+    An unreadable file is then parsed, which reports the error. YAML can write a word differently only with a
+    backslash.
     """
     try:
         text = file.read_text(encoding="utf-8")

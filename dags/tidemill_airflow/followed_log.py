@@ -1,4 +1,4 @@
-"""The log of the driver that a task waits for, as it grows."""
+"""Follow the log of the driver that a task waits for."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 class FollowedLog:
-    """Reads on where it stopped, over drivers, triggers and tasks.
+    """Log reader that resumes at its last position, across drivers, triggers and tasks.
 
     Args:
-        goal: A `tidemill.control.ask.goal.Goal`, as plain data: it says whose driver.
-        position: How far its log was read before, as plain data.
+        goal: A `tidemill.control.ask.goal.Goal` as plain data, which identifies the driver.
+        position: Position after the last read, as plain data.
     """
 
     def __init__(self, goal: Mapping[str, Any], position: Mapping[str, Any] | None = None) -> None:
@@ -24,13 +24,13 @@ class FollowedLog:
         self._complaint = ""
 
     def read(self, plane: ControlPlane) -> list[str]:
-        """What is new; never a reason to fail. That it cannot be read is said once, until it can."""
+        """Return new lines; never raise. A read error is reported once until a read succeeds."""
         from tidemill.control.driver_log import shown_lines
 
         try:
             lines = self._read(plane)
             self._complaint = ""
-        except Exception as error:  # noqa: BLE001  # a person misses some lines; the driver goes on
+        except Exception as error:  # noqa: BLE001  # some lines are missing; the driver continues
             (complaint,) = shown_lines([f"its log cannot be read now: {error}".partition("\n")[0]])
             lines = [] if complaint == self._complaint else [complaint]
             self._complaint = complaint
@@ -49,7 +49,7 @@ class FollowedLog:
         self.position = news.position.model_dump(mode="json")
         is_new = before is None or not before.is_of(driver)
         if is_new and goal.kind == "stopped" and driver.alive:
-            # A stream has run for weeks: its end is what is waited for.
+            # A stream may have run for weeks, so only the end of its log is of interest.
             return [_title(driver)]
         return [_title(driver), *news.lines] if is_new else news.lines
 

@@ -1,4 +1,4 @@
-"""The task of `game_day`."""
+"""The task of the `game_day` DAG."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PlayGameDay(BaseOperator):
-    """Do all drills on a copy of one stream.
+    """Run all drills on a copy of one stream.
 
     Args:
         place: Project and environment.
@@ -35,7 +35,7 @@ class PlayGameDay(BaseOperator):
         self.place = place
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Play; returns what was measured. Fails for good if a drill did."""
+        """Run the drills and return the measurements; fail without retry if a drill failed."""
         from tidemill.control.ask.run_id import run_id_of
         from tidemill.control.game_day.play import is_played, play
         from tidemill.control.procedures.run import Asking
@@ -56,7 +56,7 @@ class PlayGameDay(BaseOperator):
             )
             for request in request_names(context)
         ]
-        # A try finds the pod of the one before, and a cleared task one that is still at work.
+        # A retry finds the pod of the previous try, and a cleared task finds one that still runs.
         at_work = next((each for each in earlier if is_played(plane, pipeline, each)), asking)
         day = play(plane, pipeline, at_work, tell=self.log.info)
         told = day.as_document()

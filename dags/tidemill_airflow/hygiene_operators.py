@@ -1,4 +1,4 @@
-"""The tasks of `checkpoint_hygiene`: one for each pipeline, and the report on all of them."""
+"""The tasks of `checkpoint_hygiene`: one for each pipeline, and a report on all of them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 
 class LookAfterCheckpoint(BaseOperator):
-    """Examine, back up and prune one pipeline's checkpoint, beside its stream.
+    """Examine, back up and prune one pipeline's checkpoint while its stream runs.
 
-    Fails after all of it was tried: for good if the doctor has found an error, else to be repeated.
+    All steps are tried before the task fails. It fails without retry if the doctor found an error, and with
+    retry otherwise.
 
     Args:
         place: Project and environment.
@@ -38,7 +39,7 @@ class LookAfterCheckpoint(BaseOperator):
         self.pipeline = pipeline
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Do it; returns what was found and done."""
+        """Run all steps and return findings and actions."""
         from tidemill.control.hygiene import line_of, look_after
 
         care = look_after(self.place.open(), self.pipeline, asked_by(context), AdvanceLog(self.log.info).tell)
@@ -53,13 +54,13 @@ class LookAfterCheckpoint(BaseOperator):
 
 
 class HygieneReport(BaseOperator):
-    """Say what all tasks have come to, and what the doctor finds in no single pipeline.
+    """Report the results of all tasks, and the doctor's findings that belong to no single pipeline.
 
-    Fails if anything is wrong, so that the DAG run does.
+    The task fails on any problem, so that the DAG run fails.
 
     Args:
         place: Project and environment.
-        pipelines: All that were looked after.
+        pipelines: All pipelines that were examined.
     """
 
     def __init__(self, *, place: Place, pipelines: Sequence[str], **arguments: Any) -> None:
@@ -68,7 +69,7 @@ class HygieneReport(BaseOperator):
         self.pipelines = list(pipelines)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Sum up; returns the summary."""
+        """Return the summary."""
         from tidemill.control.hygiene import line_of, whole_examination
 
         found = whole_examination(self.place.open())
@@ -86,7 +87,7 @@ class HygieneReport(BaseOperator):
 
 
 def troubles(told: Iterable[Mapping[str, Any]], pipelines: Iterable[str]) -> list[str]:
-    """What was refused, and which tasks have told nothing."""
+    """Return the refused steps, and the tasks without a result."""
     by_name = {care["pipeline"]: care for care in told}
     refused = [f"{name}: {text}" for name, care in by_name.items() for text in care["failed"]]
     silent = [f"{name}: its task has told nothing; see its log" for name in pipelines if name not in by_name]

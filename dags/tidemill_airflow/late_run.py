@@ -1,4 +1,4 @@
-"""A run that is late is told to the environment's channels; it goes on."""
+"""Notify the environment's channels of a late run; the run continues."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def deadline_of(place: Place, pipeline: str, deadline: timedelta | None) -> DeadlineAlert | None:
-    """The deadline of an incremental pipeline's DAG; None if it has none.
+    """Return the deadline of an incremental pipeline's DAG; None if it has none.
 
-    It counts from when a run was queued: an un-paused DAG runs once for the last interval, however old that
-    is, and a run that waits for the one before it is late all the same. The callback is asynchronous because
-    only some executors run the other kind.
+    The deadline counts from the time at which the run was queued. An unpaused DAG runs once for the last
+    interval, however old that interval is, and a run that waits for the previous one can be late as well. The
+    callback is asynchronous because only some executors run synchronous callbacks.
     """
     if deadline is None:
         return None
@@ -39,13 +39,13 @@ def deadline_of(place: Place, pipeline: str, deadline: timedelta | None) -> Dead
 async def tell_late(
     place: dict[str, str], pipeline: str, within: str, context: dict[str, Any] | None = None
 ) -> None:
-    """Tell that a run has not ended in time. Runs in the triggerer, so all waiting is in a thread.
+    """Notify that a run has not ended in time. Runs in the triggerer, so blocking calls run in a thread.
 
     Args:
         place: Project and environment, as plain data.
-        pipeline: Whose run it is.
+        pipeline: Pipeline of the run.
         within: The deadline, in words.
-        context: What Airflow knows of the run.
+        context: Airflow's data about the run.
     """
     await asyncio.to_thread(_tell, place_from(place), pipeline, within, context or {})
 
@@ -60,7 +60,7 @@ def _tell(place: Place, pipeline: str, within: str, context: dict[str, Any]) -> 
 
 
 def notice_of_late(environment: str, pipeline: str, within: str, run: dict[str, Any]) -> Notice:
-    """What people are told of a late run."""
+    """Return the notice of a late run."""
     from tidemill.control.news import Notice
 
     named = {"dag_id": run.get("dag_id"), "dag_run_id": run.get("dag_run_id"), "state": run.get("state")}

@@ -1,7 +1,8 @@
-"""Buttons on a task in Airflow's UI: its runbook page, its pipeline's page, and where drivers' logs are kept.
+"""Links on a task in Airflow's UI: its runbook page, its pipeline's page and the drivers' logs.
 
-A link is there only if it leads somewhere: the deployment says where pages and logs can be read, and the
-Streams page shows one environment. The worker makes them when the task ends, so the UI needs none of this.
+A link exists only if it has a target. The deployment configures the addresses of runbook pages and logs, and
+the Streams page shows one environment. The worker creates the links when the task ends, so the UI needs no
+configuration.
 """
 
 from __future__ import annotations
@@ -21,31 +22,31 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
 
-# Folder of the runbook pages as people read them, such as that of a repository in its web page.
+# Address of the folder of runbook pages, such as the web page of a repository.
 RUNBOOKS_VARIABLE = "TIDEMILL_RUNBOOKS_URL"
-# Where a service shows the logs of one pipeline's drivers, with `{pipeline}` in its address.
+# Address that shows the driver logs of one pipeline; contains `{pipeline}`.
 LOGS_VARIABLE = "TIDEMILL_LOGS_URL"
 
 
 @attrs.define
 class RunbookLink(BaseOperatorLink):
-    """The page for when the task has failed."""
+    """Link to the runbook page for a failed task."""
 
     name = "Runbook"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002
-        """The page that the operator names."""
+        """Return the address of the operator's runbook page."""
         return runbook_address(getattr(operator, "runbook", ""))
 
 
 @attrs.define
 class StreamsPageLink(BaseOperatorLink):
-    """The pipeline in the Streams page."""
+    """Link to the pipeline in the Streams page."""
 
     name = "Streams page"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The pipeline's part of it; the page has nothing of an environment beside its own."""
+        """Return the address of the pipeline in the page; empty for a second environment."""
         pipeline, place = pipeline_of(operator, ti_key), getattr(operator, "place", None)
         if not pipeline or (place is not None and place.beside):
             return ""
@@ -54,29 +55,29 @@ class StreamsPageLink(BaseOperatorLink):
 
 @attrs.define
 class DriverLogLink(BaseOperatorLink):
-    """The log of the pipeline's drivers."""
+    """Link to the log of the pipeline's drivers."""
 
     name = "Driver log"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """Where the deployment keeps it."""
+        """Return the address that the deployment configures."""
         pipeline = pipeline_of(operator, ti_key)
         return _address(LOGS_VARIABLE).replace("{pipeline}", quote(pipeline, safe="")) if pipeline else ""
 
 
 def runbook_address(page: str) -> str:
-    """Where a runbook page can be read; empty without a page, and where the deployment does not say."""
+    """Return the address of a runbook page; empty without a page or without a configured address."""
     folder = _address(RUNBOOKS_VARIABLE)
     return f"{folder}/{quote(page, safe='')}.md" if page and _is_web(folder) else ""
 
 
 def airflow_path() -> str:
-    """Path below which Airflow is reached, without a slash in the end; empty if it has its host to itself."""
+    """Return the path prefix of Airflow, without a trailing slash; empty if it is at the root of its host."""
     return urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
 
 
 def links(variables: Mapping[str, str] = os.environ) -> list[BaseOperatorLink]:
-    """The links that lead somewhere in this deployment."""
+    """Return the links that have a target in this deployment."""
     return [
         *([RunbookLink()] if _is_web(variables.get(RUNBOOKS_VARIABLE)) else []),
         *([DriverLogLink()] if _is_web(variables.get(LOGS_VARIABLE)) else []),
@@ -85,7 +86,7 @@ def links(variables: Mapping[str, str] = os.environ) -> list[BaseOperatorLink]:
 
 
 def pipeline_of(operator: BaseOperator, ti: Any) -> str:
-    """Which pipeline a task is about: its own, its goal's, or that of the form; empty if none."""
+    """Return the task's pipeline: from the operator, its goal, or the form; empty if none."""
     goal = getattr(operator, "goal", None)
     named = getattr(operator, "pipeline", None) or (goal.get("pipeline") if isinstance(goal, dict) else None)
     if named is None and hasattr(ti, "get_template_context"):
@@ -98,7 +99,7 @@ def _address(variable: str) -> str:
 
 
 def _is_web(address: str | None) -> bool:
-    """Whether it is an address for a browser; anything else, such as javascript:, makes no link."""
+    """Return True for an http(s) address; other schemes, such as javascript:, make no link."""
     return (address or "").startswith(("https://", "http://"))
 
 

@@ -1,4 +1,4 @@
-"""The tasks of `table_maintenance`: the tables that there are, one task for each, and the report."""
+"""The tasks of `table_maintenance`: a list of existing tables, one task for each, and the report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class TablesThere(BaseOperator):
-    """Name the declared tables that exist.
+    """List the declared tables that exist.
 
     Args:
         place: Project and environment.
@@ -28,14 +28,14 @@ class TablesThere(BaseOperator):
         self.place = place
 
     def execute(self, context: Context) -> list[str]:  # noqa: ARG002  # Airflow's signature
-        """Look."""
+        """Return the names of the tables."""
         from tidemill.control.maintenance import open_upkeep
 
         return open_upkeep(self.place.open()).there()
 
 
 class MaintainTable(BaseOperator):
-    """Put small files of one table together and delete files that nobody needs, beside its stream.
+    """Compact small files of one table and delete unneeded files while its stream runs.
 
     Args:
         place: Project and environment.
@@ -50,7 +50,7 @@ class MaintainTable(BaseOperator):
         self.table = table
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Do it; returns what was done and left."""
+        """Maintain the table and return the actions, done and skipped."""
         from tidemill.control.maintenance import open_upkeep
 
         upkeep = open_upkeep(self.place.open())
@@ -64,7 +64,7 @@ class MaintainTable(BaseOperator):
 
 
 class MaintenanceReport(BaseOperator):
-    """Say what all tasks have come to; fails if one has failed, so that the DAG run does.
+    """Report the results of all tasks; fail if one has failed, so that the DAG run fails.
 
     Args:
         place: Project and environment.
@@ -75,7 +75,7 @@ class MaintenanceReport(BaseOperator):
         self.place = place
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Sum up; returns the summary."""
+        """Return the summary."""
         tables = context["ti"].xcom_pull(task_ids="tables")
         if tables is None:
             raise AirflowFailException("The tables are not known; see the task `tables`.")

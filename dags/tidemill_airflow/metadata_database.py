@@ -1,17 +1,17 @@
-"""Cheap looks at Airflow's metadata database, for init containers and probes of the chart.
+"""Cheap queries of Airflow's metadata database, for the chart's init containers and probes.
 
     python -m tidemill_airflow.metadata_database VERB …
 
-`airflow db check-migrations` and `airflow jobs check` import all of Airflow: seconds of a core, each time, in
-each pod. These questions need one connection.
+`airflow db check-migrations` and `airflow jobs check` import all of Airflow. This costs seconds of CPU time
+on each call in each pod. These verbs need only one connection.
 
     reachable           wait until the database answers
-    mark KEY            write down that the database is up to date for KEY
-    marked KEY          wait until someone wrote that
+    mark KEY            record that the database is up to date for KEY
+    marked KEY          wait until KEY is marked
     once KEY COMMAND…   run a command and mark KEY, unless KEY is marked already
     beating JOB_TYPE    fail if no job of this type on this host has sent a heartbeat lately
 
-A mark stays for ever: after a rollback the older pods find theirs and start at once.
+Marks are never deleted. After a rollback, the older pods find their mark and start at once.
 """
 
 from __future__ import annotations
@@ -27,24 +27,25 @@ from collections.abc import Callable
 import psycopg2
 from psycopg2.extensions import connection as Connection  # a class, named like a function
 
-# Seconds to wait for the database or the migration; a first start on two busy cores takes one minute. The
-# container then ends, and Kubernetes starts it again after a growing pause.
+# Seconds to wait for the database or the migration. A first start on two busy cores takes one minute. Then
+# the container ends, and Kubernetes restarts it with backoff.
 WAIT_SECONDS = 600
 POLL_SECONDS = 1.0
 
-# Seconds for one connection: a packet that a policy drops gets no answer at all.
+# Seconds for one connection, because a packet that a network policy drops gets no answer.
 CONNECT_SECONDS = 5
 
-# Oldest heartbeat of a living job, in seconds. Jobs send one every 5; a busy machine delays it.
+# Maximum age of the last heartbeat of a running job, in seconds. Jobs send one every 5 seconds; a busy
+# machine delays it.
 HEARTBEAT_SECONDS = 120
 
-# A client takes a line's end for a part of the database's name, and a bare @ or / of a password for its end:
-# the complaint then shows the rest.
+# The client reads a line end as part of the database's name, and ends the password at a bare @ or /. Its
+# error message would then show the rest of the password.
 URL = re.compile(r"[^\s:/]+://(?:(?:[^\s@/%]|%[0-9A-Fa-f]{2})*@)?[^\s@]*")
 
 
 def connect() -> Connection:
-    """Connect to the database of Airflow's own variable, whose scheme names SQLAlchemy's driver."""
+    """Connect to the database of Airflow's variable, whose scheme also names the SQLAlchemy driver."""
     text = os.environ["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"]
     if URL.fullmatch(text) is None:
         raise SystemExit(
@@ -56,14 +57,14 @@ def connect() -> Connection:
 
 
 def mark(connection: Connection, key: str) -> None:
-    """Write the mark down, once."""
+    """Write the mark once."""
     with connection, connection.cursor() as cursor:
         cursor.execute("CREATE TABLE IF NOT EXISTS tidemill_marks (key text PRIMARY KEY, at timestamptz)")
         cursor.execute("INSERT INTO tidemill_marks VALUES (%s, now()) ON CONFLICT DO NOTHING", (key,))
 
 
 def is_marked(connection: Connection, key: str) -> bool:
-    """Whether the mark is there; the table is made with the first one."""
+    """Return True if the mark exists; the first mark creates the table."""
     with connection, connection.cursor() as cursor:
         cursor.execute("SELECT to_regclass('tidemill_marks')")
         if cursor.fetchone() == (None,):
@@ -73,7 +74,7 @@ def is_marked(connection: Connection, key: str) -> bool:
 
 
 def once(key: str, command: list[str]) -> None:
-    """Run the command unless the key is marked; no answer is an error, never a no."""
+    """Run the command unless the key is marked; an unreachable database is an error."""
     connection = connect()
     if not is_marked(connection, key):
         subprocess.run(command, check=True)
@@ -81,7 +82,7 @@ def once(key: str, command: list[str]) -> None:
 
 
 def is_beating(connection: Connection, job_type: str) -> bool:
-    """Whether the newest job of this type on this host has sent a heartbeat lately, or there is none yet."""
+    """Return True if this host's newest job of the type has a recent heartbeat, or if it has none yet."""
     with connection, connection.cursor() as cursor:
         cursor.execute(
             "SELECT extract(epoch FROM now() - max(latest_heartbeat)) FROM job"
@@ -93,7 +94,7 @@ def is_beating(connection: Connection, job_type: str) -> bool:
 
 
 def wait(question: Callable[[Connection], bool]) -> bool:
-    """Ask until the answer is yes; False if time is up. Each new reason is told at once."""
+    """Poll until the answer is yes and return True; False on timeout. Each new reason is logged at once."""
     deadline = time.monotonic() + WAIT_SECONDS
     told = ""
     while time.monotonic() < deadline:
@@ -116,7 +117,10 @@ def wait(question: Callable[[Connection], bool]) -> bool:
 
 
 def beating(job_type: str) -> bool:
-    """A database that is unavailable is not the fault of who asks: a restart would not bring it back."""
+    """Return True if the job is alive, or if the database is unavailable.
+
+    A restart of the container would not fix the database.
+    """
     try:
         connection = connect()
     except psycopg2.OperationalError:
@@ -125,7 +129,7 @@ def beating(job_type: str) -> bool:
 
 
 def main(verb: str, argument: str = "", *command: str) -> bool:
-    """Carry out one verb; True if all is well."""
+    """Run one verb and return True on success."""
     if verb == "reachable":
         return wait(lambda _: True)
     if verb == "mark":

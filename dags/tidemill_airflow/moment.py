@@ -1,10 +1,10 @@
-"""A moment in a trigger form."""
+"""JSON schema of a date and time in a trigger form."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# `format` makes the form show a calendar; Airflow's server does not check it, so the pattern does.
+# `format` makes the form show a calendar. Airflow's server does not check the format, so the pattern does.
 MOMENT: dict[str, Any] = {
     "type": ["null", "string"],
     "format": "date-time",

@@ -1,4 +1,4 @@
-"""Telling people: through the channels of the environment, and through the deployment's own notifier."""
+"""Send notices through the environment's channels and the deployment's notifier."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from tidemill.control.news import Notice
     from tidemill.spec.environment import EnvironmentSpec
 
-# `module:name` of an Airflow notifier, or of any other callable that takes a task's context.
+# `module:name` of an Airflow notifier, or of another callable that takes a task's context.
 NOTIFIER_VARIABLE = "TIDEMILL_NOTIFIER"
 
-# Longest that a mail server or chat may take, in seconds; all are told at once. The visits before may have
+# Maximum seconds for a mail server or chat; all channels are notified in parallel. The visits before may have
 # taken four minutes, and the task has four and a half (dags/tidemill_streams.py).
 PATIENCE_SECONDS = 20
 
@@ -30,11 +30,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Channels:
-    """Those who can be told, and why others cannot.
+    """Channels that can be notified, and the errors of the others.
 
     Args:
-        tell: By name, what tells them.
-        refused: By name, why a channel can never be told as it is declared.
+        tell: Send function of each channel, by name.
+        refused: Error of each channel whose declaration cannot work, by name.
     """
 
     tell: Mapping[str, Tell]
@@ -42,16 +42,16 @@ class Channels:
 
     @property
     def names(self) -> list[str]:
-        """All of them."""
+        """Return the names of all channels."""
         return [*self.tell, *self.refused]
 
 
 def channels_of(spec: EnvironmentSpec | None, variables: Mapping[str, str] = os.environ) -> Channels:
-    """The channels of an environment, and the deployment's notifier. None is asked for anything.
+    """Return the channels of an environment and the deployment's notifier. No connection is opened.
 
     Args:
         spec: The environment; None if it cannot be read.
-        variables: Where the notifier is named.
+        variables: Environment variables, which may name the notifier.
     """
     openers: dict[str, Callable[[], Tell]] = {
         channel.name: partial(open_channel, channel) for channel in (spec.notify if spec else ())
@@ -68,7 +68,7 @@ def channels_of(spec: EnvironmentSpec | None, variables: Mapping[str, str] = os.
 
 
 def own_notifier(named: str) -> Tell:
-    """The deployment's own notifier. It gets the task's context with `tidemill`: the notice as plain data.
+    """Return the deployment's notifier. It gets the task's context plus `tidemill`, the notice as plain data.
 
     Raises:
         UsageError: TIDE-CTRL-015, if it cannot be imported.
@@ -83,19 +83,19 @@ def own_notifier(named: str) -> Tell:
             facts={NOTIFIER_VARIABLE: named, "cause": error},
             fix="name it as module:name, importable by Airflow's tasks, or unset the variable",
         ) from error
-    # A copy: Airflow's own notifiers put what they render in the place of their templates.
+    # Copy the notifier, because Airflow's notifiers replace their templates with the rendered text.
     return lambda notice, context: copy.copy(notifier)({**context, "tidemill": notice.as_document()})
 
 
 def tell_all(channels: Channels, notices: Mapping[str, Notice], context: Mapping[str, Any]) -> set[str]:
-    """Tell each channel its notice, all at once; returns the names of those that were not told.
+    """Send each channel its notice in parallel; return the names of channels that failed.
 
-    Whatever goes wrong with one is in the log, and is that one's alone.
+    Errors are logged. The error of one channel does not affect the others.
 
     Args:
         channels: The channels.
-        notices: By name of the channel.
-        context: Of the task.
+        notices: Notices by channel name.
+        context: Context of the task.
     """
     from tidemill.control.decide.side_by_side import IsLate, Limits, side_by_side
 
@@ -103,7 +103,7 @@ def tell_all(channels: Channels, notices: Mapping[str, Notice], context: Mapping
         try:
             channels.tell[name](notices[name], context)
         except TidemillError as error:
-            # Without its cause, which may know an address with a secret.
+            # Do not log the cause, which may contain an address with a secret.
             log.error("%s", error)
             return False
         except Exception:

@@ -1,4 +1,4 @@
-"""Which project and environment the DAGs of this Airflow run."""
+"""The project and environment that the DAGs of this Airflow run."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from tidemill.spec.environment import EnvironmentSpec
 
 
-# Beside the DAG files of a second environment, the file that names it.
+# This file, in the folder of a second environment's DAG files, names that environment.
 BESIDE_FILE = ENVIRONMENT_VARIABLE
 
 
 @dataclass(frozen=True)
 class Place:
-    """A project folder and one of its environments: plain text, so that it can wait in a database.
+    """A project folder and one of its environments, as plain text that can be stored in a database.
 
     Args:
         project: The project folder.
         environment: A name in `conf/environments`, or a file.
-        beside: The environment's name, where its DAGs stand beside those of another one. Triggers that wait
-            since before there was this have none.
+        beside: The environment's name if its DAGs are in the same Airflow as those of another one. Triggers
+            that were stored before this field existed do not have it.
     """
 
     project: str
@@ -41,17 +41,17 @@ class Place:
     beside: str = ""
 
     def dag_id(self, dag_id: str) -> str:
-        """The id that a DAG has here."""
+        """Return the DAG's id in this environment."""
         return name_beside(dag_id, self.beside)
 
     def open(self) -> ControlPlane:
-        """The control plane; for tasks and triggers only, never while DAG files are parsed.
+        """Return the control plane; for tasks and triggers only, never during DAG parsing.
 
         Raises:
-            UsageError: TIDE-CTRL-062, if drivers are to be processes of a machine that tasks do not share.
-            TidemillError: If the environment is wrong, or its cluster is out of reach.
+            UsageError: TIDE-CTRL-062, if drivers are processes of a machine that the tasks do not share.
+            TidemillError: If the environment is wrong, or its cluster is unreachable.
         """
-        # Storage clients take half a second to import; parsing needs none of them.
+        # Storage clients take half a second to import, and parsing needs none of them.
         from tidemill.control.kubernetes.cluster_access import use_connections
         from tidemill.control.plane import open_control_plane
         from tidemill_airflow.cluster_connection import settings_by
@@ -63,39 +63,40 @@ class Place:
 
     @property
     def environment_name(self) -> str:
-        """What people call the environment, also one that is named by its file."""
+        """Return the environment's name, also if it is given as a file."""
         return Path(self.environment).stem
 
     def declared(self) -> EnvironmentSpec | None:
-        """The environment as it is declared; None if it cannot be read, of which reconciliation tells."""
+        """Return the declared environment; None if it cannot be read, which reconciliation reports."""
         try:
             return load_environment(Project(Path(self.project)), self.environment).spec
         except SpecError:
             return None
 
     def as_document(self, variables: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """Plain data, for a trigger: without what its process knows itself.
+        """Return plain data for a trigger, without the values that its process has itself.
 
-        The triggerer is another process, perhaps on another machine, where the project is mounted elsewhere.
+        The triggerer is another process, perhaps on another machine with another mount point of the project.
         """
         known = asdict(_own_place(variables))
         return {key: value for key, value in asdict(self).items() if value != known[key]}
 
 
 def place_from(document: Mapping[str, str], variables: Mapping[str, str] = os.environ) -> Place:
-    """The place of a document, in this process."""
+    """Return the place of a document in this process."""
     return Place(**{**asdict(_own_place(variables)), **document})
 
 
 def place_of(dag_file: str, variables: Mapping[str, str] = os.environ) -> Place:
-    """TIDEMILL_PROJECT and TIDEMILL_ENV; else the repository that holds the DAG file, and `local`.
+    """Return the place of a DAG file.
 
-    A folder of DAG files, or of links to them, with a file TIDEMILL_ENV is that of a second environment.
+    The project and environment are TIDEMILL_PROJECT and TIDEMILL_ENV, else the file's repository and `local`.
+    A folder of DAG files, or of links to them, that has a file TIDEMILL_ENV belongs to a second environment.
 
     Raises:
-        SpecError: TIDE-CTRL-073, if that file names none.
+        SpecError: TIDE-CTRL-073, if that file does not hold a name.
     """
-    # Not resolved: links in another folder stand for another environment.
+    # Do not resolve links, because links in another folder belong to another environment.
     beside = _environment_beside(Path(dag_file).parent / BESIDE_FILE)
     repository = Path(dag_file).resolve().parents[1]
     return Place(
@@ -106,14 +107,14 @@ def place_of(dag_file: str, variables: Mapping[str, str] = os.environ) -> Place:
 
 
 def _own_place(variables: Mapping[str, str]) -> Place:
-    """As of a DAG file beside this package."""
+    """Return the place of a DAG file in this package's parent folder."""
     return place_of(str(Path(__file__).parent), variables)
 
 
 def _environment_beside(file: Path) -> str:
     if not file.is_file():
         return ""
-    # More than a name can have, so that nothing large is read.
+    # Longer than any valid name, so that a large file is not read completely.
     with file.open(encoding="utf-8", errors="replace") as opened:
         named = opened.read(200).strip()
     if re.fullmatch(ENVIRONMENT_PATTERN, named) is None:

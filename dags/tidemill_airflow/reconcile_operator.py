@@ -1,4 +1,4 @@
-"""The task that brings all streams to their desired state."""
+"""The task that reconciles all streams with their desired state."""
 
 from __future__ import annotations
 
@@ -24,19 +24,22 @@ if TYPE_CHECKING:
 
 REPORT_KEY = "report"
 
-# Stands for all streams where none could be visited; no pipeline can have this name.
+# Replaces the pipeline names if no stream could be visited; no pipeline can have this name.
 ALL_STREAMS = "all streams"
 
 
 def streams_asset(beside: str = "") -> Asset:
-    """The asset of all streams. Its state keeps what was found: an XCom goes with its run."""
+    """Return the asset of all streams.
+
+    Its state keeps the last report, because an XCom is deleted with its run.
+    """
     return Asset(name=name_beside(STREAMS_DAG_ID, beside), uri=streams_asset_uri(beside), group="tidemill")
 
 
 class ReconcileStreams(BaseOperator):
     """Visit every stream once: start, drain, leave or hold it.
 
-    Fails at the end, naming them, if streams need a human; all others have been visited by then.
+    After all visits, the task fails if streams need an operator, and names them.
 
     Args:
         place: Project and environment.
@@ -47,7 +50,7 @@ class ReconcileStreams(BaseOperator):
         self.place = place
 
     def execute(self, context: Context) -> dict[str, str]:
-        """Reconcile; returns the action by pipeline."""
+        """Reconcile and return the action for each pipeline."""
         from tidemill.control.decide.report import report_of
 
         outcomes = self._reconcile(context)
@@ -56,7 +59,7 @@ class ReconcileStreams(BaseOperator):
         report = report_of(memory, outcomes, datetime.now(UTC))
         channels = channels_of(self.place.declared())
         self._tell(context, channels, memory, report)
-        # Last: it has no limit of its own, and people have been told by then.
+        # Runs last because it has no time limit, and the channels have been notified by then.
         self._stop_abandoned()
         complaint = complaint_of(report, channels)
         if complaint:
@@ -65,7 +68,7 @@ class ReconcileStreams(BaseOperator):
         return summary
 
     def _tell(self, context: Context, channels: Channels, memory: Memory, report: Report) -> None:
-        """Tell each channel what it does not know, and remember who was not told."""
+        """Send each channel the changes it does not know, and remember the channels that failed."""
         from tidemill.control.decide.report import changes
         from tidemill.control.news import after_telling, news_for, notice_of
 
@@ -91,7 +94,7 @@ class ReconcileStreams(BaseOperator):
             return [Outcome(ALL_STREAMS, undecided(error))]
 
     def _stop_abandoned(self) -> None:
-        """Drain bounded runs whose task has failed; what cannot be done now is due in a minute again."""
+        """Drain bounded runs whose task has failed; failures are tried again in a minute."""
         try:
             for line in stop_abandoned(self.place.open()):
                 self.log.info("%s", line)
@@ -99,7 +102,7 @@ class ReconcileStreams(BaseOperator):
             self.log.exception("Bounded runs whose task has failed could not be looked for.")
 
     def _recall(self, context: Context) -> Memory:
-        """What was found before; nothing where that is lost, which is then told once more."""
+        """Return the previous findings; empty if they are lost, and then all findings are sent again."""
         from tidemill.control.news import Memory
 
         try:
@@ -119,7 +122,7 @@ class ReconcileStreams(BaseOperator):
 
 
 def line_of(outcome: Outcome) -> str:
-    """A visit in one line: name, action, driver with its run, by which its log is found, reason."""
+    """Return a visit as one line: pipeline, action, driver and run (to find its log), reason."""
     decision = outcome.decision
     driver = f" ({outcome.driver.process}, run {outcome.driver.run_id})" if outcome.driver else ""
     until = f", until {decision.until:%H:%M:%S} UTC" if decision.until else ""
@@ -127,7 +130,7 @@ def line_of(outcome: Outcome) -> str:
 
 
 def complaint_of(report: Report, channels: Channels) -> str:
-    """What a person should know of streams, and of channels that can never be told; empty if nothing."""
+    """Return the problems of streams and of unusable channels; empty if there are none."""
     refused = [str(error) for error in channels.refused.values()]
     lines = [f"{name}: {trouble}" for name, trouble in sorted(report.red.items())]
     return "\n".join([*refused, *(["These streams need a human.", *lines] if lines else [])])

@@ -1,4 +1,4 @@
-"""The name of what a task asks for, so that its repetition is the same request."""
+"""Names of a task's requests: a retry of the task has the same name, so it is the same request."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 
 
 def request_name(context: Context) -> str:
-    """The same for every try of this DAG run, until it is cleared: whoever clears it asks anew."""
+    """Return the name that every try of this DAG run shares until it is cleared; a clear is a new request."""
     return request_names(context)[-1]
 
 
 def request_names(context: Context) -> list[str]:
-    """That, after those of before this DAG run was cleared."""
+    """Return this name after the names from before each clear of this DAG run."""
     run = context["dag_run"]
     name = f"{run.dag_id}-{run.run_id}"
     times_cleared = getattr(run, "clear_number", None) or 0

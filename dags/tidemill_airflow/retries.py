@@ -1,4 +1,4 @@
-"""How tasks that may be repeated are repeated: each finds what the try before it started."""
+"""Retry settings of repeatable tasks: each try finds the work that the previous try started."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
 
 from tidemill.errors import DataError, GateRefusedError, SpecError, UsageError
 
-# Exit codes 64, 65 and 66: a person has to act first, and a retry would be refused, too. Everything else may
-# be over soon: storage, source or cluster is unavailable, or a worker died.
+# Exit codes 64, 65 and 66: an operator must act first, and a retry would be refused as well. Other errors may
+# be temporary: storage, source or cluster is unavailable, or a worker died.
 REFUSALS_ARE_FINAL = ExceptionRetryPolicy(
     [
         RetryRule(
@@ -21,16 +21,16 @@ REFUSALS_ARE_FINAL = ExceptionRetryPolicy(
     ]
 )
 
-# The longest that a task may work on a worker in one piece: most take seconds, a plan that asks Spark as long
-# as a pod takes to start. What it waits for its driver, deferred, is not counted (dags/README.md): a bounded
-# run takes as long as it takes.
+# Maximum time that a task may run on a worker without a break. Most take seconds; a plan that needs Spark
+# takes as long as the start of a pod. The deferred wait for a driver is not counted (dags/README.md), so a
+# bounded run may take any time.
 WORK_TIMEOUT = timedelta(minutes=15)
 
-# The same for work whose size is that of the data: a copy of a state store, a table rewritten.
+# The same limit for work that grows with the data: copying a state store, rewriting a table.
 LONG_WORK_TIMEOUT = timedelta(hours=12)
 
-# Soon, then less often: most failures that a retry mends are Airflow's own (a lost worker, a deferred task
-# that its scheduler lost sight of) and over at once; a driver waits for an unavailable source by itself.
+# Short delays first, then longer ones. Most errors that a retry fixes are Airflow's (a lost worker, a
+# deferred task that the scheduler lost) and end at once. A driver itself waits for an unavailable source.
 REPEATED: dict[str, Any] = {
     "retries": 3,
     "retry_delay": timedelta(seconds=10),

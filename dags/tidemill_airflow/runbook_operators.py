@@ -1,4 +1,4 @@
-"""The tasks of a runbook DAG: stop, plan, approve, apply, start; over what the command line uses, too."""
+"""The tasks of a runbook DAG (stop, plan, approve, apply, start), which call the command line's code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class StopForVerb(BaseOperator):
-    """Stop the stream whose checkpoint is to be changed; skipped on a dry run, or if nothing should run.
+    """Stop the stream whose checkpoint will change; skipped on a dry run, or if no stream should run.
 
     Args:
         place: Project and environment.
@@ -41,7 +41,7 @@ class StopForVerb(BaseOperator):
         self.verb = verb
 
     def execute(self, context: Context) -> None:
-        """Ask for the stop, and wait without a worker."""
+        """Request the stop and wait without a worker."""
         from tidemill.checkpoint.procedure.request import check_reason
         from tidemill.control.procedures.standstill import stand_still
 
@@ -55,13 +55,13 @@ class StopForVerb(BaseOperator):
         wait_for(self, self.place, goal, "conclude")
 
     def conclude(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        """Succeed with how the driver ended; kill one that does not go, and wait on."""
+        """Return how the driver ended; kill a driver that does not drain, and continue to wait."""
         wait_for_overdue(self, self.place, event, "conclude")
         return evidence_or_raise(event)
 
 
 class PlanVerb(BaseOperator):
-    """Show what a verb would do; changes nothing. A refusal is final: a retry would say the same.
+    """Show the plan of a verb; changes nothing. A refusal is final, because a retry would be refused as well.
 
     Args:
         place: Project and environment.
@@ -77,7 +77,7 @@ class PlanVerb(BaseOperator):
         self.runbook = FORMS[verb].page
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Plan; returns it as text and as plain data."""
+        """Plan and return the plan as text and as plain data."""
         from tidemill.control.procedures.runbook import show_plan
 
         asked = form_of(self.verb, context)
@@ -89,9 +89,9 @@ class PlanVerb(BaseOperator):
 
 
 class ApplyVerb(BaseOperator):
-    """Carry out the plan that was shown, and no other; skipped on a dry run, or if it changes nothing.
+    """Apply exactly the plan that was shown; skipped on a dry run, or if it changes nothing.
 
-    A retry goes on after the last step that was done; a cleared run finds its request at its end.
+    A retry continues after the last finished step. A cleared run finds that its request is finished.
 
     Args:
         place: Project and environment.
@@ -107,7 +107,7 @@ class ApplyVerb(BaseOperator):
         self.runbook = FORMS[verb].page
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Carry it out; returns what came of it."""
+        """Apply the plan and return the result."""
         from tidemill.control.procedures.run import Hearers
         from tidemill.control.procedures.runbook import carry_out_plan
 
@@ -126,9 +126,10 @@ class ApplyVerb(BaseOperator):
 
 
 class StartAfterVerb(BaseOperator):
-    """Start the stream that this run has stopped, whatever became of the verb, and prove it by a batch.
+    """Start the stream that this run stopped, even if the verb failed, and prove it by a batch.
 
-    While a verb is unfinished its hold forbids that, and the task fails with what completes it.
+    While a verb is unfinished, its hold prevents the start. The task then fails and names the command that
+    completes the verb.
 
     Args:
         place: Project and environment.
@@ -139,7 +140,7 @@ class StartAfterVerb(BaseOperator):
         self.place = place
 
     def execute(self, context: Context) -> None:
-        """Ask for the start, and wait without a worker."""
+        """Request the start and wait without a worker."""
         from tidemill.control.procedures.standstill import go_on
 
         asked = Asked("", context["params"]["pipeline"], str(context["params"]["reason"]))
@@ -149,15 +150,15 @@ class StartAfterVerb(BaseOperator):
         wait_for(self, self.place, goal, "conclude")
 
     def conclude(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        """Succeed with the batch that proves it, or fail with the driver's own words."""
+        """Return the batch that proves the start, or fail with the driver's error."""
         return proven(self, self.place, event)
 
 
 class EndOfVerb(BaseOperator):
-    """Fail if a task of this run has, though its stream was started again."""
+    """Fail if a task of this run failed, even if its stream was started again."""
 
     def execute(self, context: Context) -> None:
-        """Look."""
+        """Check the other tasks."""
         run = context["dag_run"]
         failed = failed_tasks(run.dag_id, run.run_id)
         if failed:
@@ -165,7 +166,7 @@ class EndOfVerb(BaseOperator):
 
 
 def form_of(verb: str, context: Context) -> Asked:
-    """The form as it was filled in, with whatever else came through.
+    """Return the trigger form, including fields that the form does not have.
 
     Raises:
         UsageError: TIDE-CTRL-050.
@@ -174,7 +175,7 @@ def form_of(verb: str, context: Context) -> Asked:
 
 
 def asking_of(context: Context, place: Place, asked: Asked, approved_by: str = "") -> Asking:
-    """Who asks, who approved, and why: the same in every try of a task of this DAG run."""
+    """Return requester, approver and reason, which are the same in every try of this DAG run."""
     from tidemill.checkpoint.procedure.request import request_stem
     from tidemill.control.procedures.run import Asking
 
@@ -187,13 +188,13 @@ def asking_of(context: Context, place: Place, asked: Asked, approved_by: str = "
         partial(command, place),
         approved_by=approved_by,
         reason=f"{asked.reason} (DAG run {run.run_id})",
-        # `run_after` stays as it is when the run is cleared: an old request does not become a new one.
+        # `run_after` does not change when the run is cleared, so the request stays the same.
         request_id=f"{stem}-{run.run_after.astimezone(UTC):%Y%m%dt%H%M%S%f}",
     )
 
 
 def stop_request_of(context: Context, asked: Asked) -> StreamRequest:
-    """The stop that this DAG run asks for; its start goes by it, too."""
+    """Return the stop that this DAG run requests; its start refers to this request."""
     from tidemill.control.ask.run_id import run_id_of
     from tidemill.control.ask.stream_request import StreamRequest
 

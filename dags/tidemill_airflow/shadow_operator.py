@@ -1,4 +1,4 @@
-"""The task of `shadow_run`."""
+"""The task of the `shadow_run` DAG."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RunShadow(BaseOperator):
-    """Have the declared version make newest batches again, aside, and compare.
+    """Run the newest batches again with the declared version on a copy, and compare the rows.
 
     Args:
         place: Project and environment.
@@ -30,7 +30,7 @@ class RunShadow(BaseOperator):
         self.place = place
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Run it; returns how the rows differ. Fails for good if they do."""
+        """Run the shadow and return the differences; fail without retry if there are any."""
         from tidemill.control.shadow_run import run_shadow, stretch_of
         from tidemill.spec.project import resolve_pipeline
 

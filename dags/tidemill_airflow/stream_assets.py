@@ -1,4 +1,4 @@
-"""The task that tells what streams have committed, as events of their tables' assets."""
+"""The task that emits asset events for the commits of streams."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ if TYPE_CHECKING:
 
     from tidemill.control.stream_events import StreamEvent, Told
 
-# Which tables have news is known when it has looked. It is that of all environments; assets are of one.
+# The tables with new commits are known only at run time. All environments share this alias; each asset
+# belongs to one environment.
 STREAMED = AssetAlias("tidemill_streamed")
 
-# Events of a table looked through for the last one of its stream; others are of backfills.
+# Maximum number of events to search for the last stream event of a table; the others are from backfills.
 SEARCHED_EVENTS = 50
 
-# Tables looked at side by side. A look takes milliseconds, or seconds where a log is long.
+# Number of tables read in parallel. Reading takes milliseconds, or seconds if the log is long.
 AT_ONCE, EACH_SECONDS, ALL_SECONDS = 8, 60, 600
 
 
 @dataclass(frozen=True)
 class StreamTable:
-    """A table whose stream is told of.
+    """A table whose stream emits asset events.
 
     Args:
         pipeline: The stream.
         table: The table.
-        every: How often it is told, at most.
+        every: Minimum time between two events.
     """
 
     pipeline: str
@@ -44,14 +45,14 @@ class StreamTable:
 
 
 class TellStreamAssets(BaseOperator):
-    """Tell what was committed to each table since its last event: one event, or none if nothing was.
+    """Emit one event for each table with commits since its last event.
 
-    The last event is itself the memory: an event and what is remembered of it are one record in Airflow's
-    database, so nothing is told twice or lost when a worker dies in between.
+    The last event is the only state. The event and its content are one record in Airflow's database, so a
+    worker that dies cannot lose or duplicate an event.
 
     Args:
         place: Project and environment.
-        tables: What is told of.
+        tables: The tables to report.
     """
 
     def __init__(self, *, place: Place, tables: Sequence[StreamTable], **arguments: Any) -> None:
@@ -61,7 +62,7 @@ class TellStreamAssets(BaseOperator):
         self.tables = list(tables)
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        """Look at what is due; returns what was told. Skipped if nothing was."""
+        """Read the tables that are due and return the events; skipped if there are none."""
         now = context["dag_run"].run_after
         told = {each.table: self._last_told(context, each) for each in self.tables}
         due = [each for each in self.tables if _is_due(told[each.table], each, now)]
@@ -83,7 +84,7 @@ class TellStreamAssets(BaseOperator):
         return last_told([event.extra or {} for event in events])
 
     def _look(self, due: Sequence[StreamTable], told: Mapping[str, Told | None]) -> list[StreamEvent]:
-        """What each has to tell. One that cannot be read is told later, and holds up no other."""
+        """Return the event of each table; a table that cannot be read is reported later."""
         from tidemill.control.decide.side_by_side import Limits, side_by_side
         from tidemill.control.stream_events import look
 
@@ -93,7 +94,7 @@ class TellStreamAssets(BaseOperator):
         def act(table: str, _is_late: object) -> tuple[StreamEvent | None, Exception | None]:
             try:
                 return look(layout, by_table[table].pipeline, table, told[table]), None
-            except Exception as error:  # noqa: BLE001  # of a thread; it is in the log below
+            except Exception as error:  # noqa: BLE001  # in a thread; the error is logged below
                 return None, error
 
         found = []

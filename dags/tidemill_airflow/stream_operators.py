@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class StreamAction(BaseOperator):
-    """Ask for a stream to be started, stopped, restarted, suspended or resumed, as the trigger form says.
+    """Request the action of the trigger form: start, stop, restart, suspend or resume.
 
-    Repeating it (a retry, a cleared task) continues the same request: it never starts a second driver.
+    A retry or a cleared task continues the same request and never starts a second driver.
 
     Args:
         place: Project and environment.
@@ -38,14 +38,14 @@ class StreamAction(BaseOperator):
         self.pipeline = pipeline
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Take the next step; returns the goal that is left to prove."""
+        """Take the next step and return the goal to prove."""
         refuse_unknown_fields(self, context)
         return self._step(context, self.place.open())
 
     def go_on(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """Its version is planned, or the old driver gone: take the step after that.
+        """Continue after the version was planned or the old driver ended.
 
-        If the old driver has to be killed, wait on for its end.
+        If the old driver has to be killed, continue to wait for its end.
         """
         wait_for_overdue(self, self.place, event, "go_on")
         evidence_or_raise(event)
@@ -71,11 +71,11 @@ class StreamAction(BaseOperator):
 
 
 class ProveStream(BaseOperator):
-    """Wait for the proof of an action: a committed batch of the new driver, or the old one's receipt.
+    """Wait for the proof of an action: a batch committed by the new driver, or the receipt of the old one.
 
     Args:
         place: Project and environment.
-        goal: What the action returned.
+        goal: The goal that the action returned.
     """
 
     template_fields = ("goal",)
@@ -89,29 +89,29 @@ class ProveStream(BaseOperator):
         self.goal = goal
 
     def execute(self, context: Context) -> None:  # noqa: ARG002  # Airflow's signature
-        """Wait."""
+        """Wait for the goal."""
         from tidemill.control.ask.goal import Goal
 
         wait_for(self, self.place, Goal.model_validate(self.goal), "conclude")
 
     def conclude(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        """Succeed with the evidence, or fail with the reason; wait on for a driver that has to be killed."""
+        """Return the evidence, or fail with the reason; wait on if the driver has to be killed."""
         wait_for_overdue(self, self.place, event, "conclude")
         return proven(self, self.place, event)
 
 
 def request_of(context: Context, pipeline: str) -> StreamRequest:
-    """The request that this DAG run is: the same in every try of every task of it.
+    """Return the request of this DAG run, which is the same in every try of all its tasks.
 
     Raises:
-        UsageError: If its moment is none.
+        UsageError: If `until` is not a valid time.
     """
     from tidemill.control.ask.run_id import run_id_of
     from tidemill.control.ask.stream_request import StreamRequest
     from tidemill.control.decide.suspension import parse_until
 
     run = context["dag_run"]
-    # `run_after` stays as it is when the run is cleared: an old request does not become a new one.
+    # `run_after` does not change when the run is cleared, so the request stays the same.
     return StreamRequest(
         pipeline=pipeline,
         verb=context["params"]["action"],
@@ -119,6 +119,6 @@ def request_of(context: Context, pipeline: str) -> StreamRequest:
         at=run.run_after,
         by=asked_by(context),
         reason=context["params"]["reason"],
-        # A run that was asked for before there was this parameter has none.
+        # Runs that were triggered before this parameter existed do not have it.
         until=parse_until(context["params"].get("until")),
     )

@@ -1,4 +1,4 @@
-"""The states of tasks of any DAG run, as Airflow has them."""
+"""States of the tasks of any DAG run, read from Airflow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _FAILED = (TaskInstanceState.FAILED, TaskInstanceState.UPSTREAM_FAILED)
 
 
 def state_of_task(dag_id: str, dag_run_id: str, task_id: str, map_index: int) -> str | None:
-    """State of a task; None if its run was deleted, and while it is about to run again."""
+    """Return the state of a task; None if its run was deleted, and while it is about to run again."""
     states = RuntimeTaskInstance.get_task_states(
         dag_id=dag_id, task_ids=[task_id], run_ids=[dag_run_id], map_index=map_index
     )
@@ -18,6 +18,6 @@ def state_of_task(dag_id: str, dag_run_id: str, task_id: str, map_index: int) ->
 
 
 def failed_tasks(dag_id: str, dag_run_id: str) -> list[str]:
-    """Tasks of a run that have failed, or did not run because one before them has."""
+    """Return the tasks of a run that have failed or were skipped because an upstream task failed."""
     states = RuntimeTaskInstance.get_task_states(dag_id=dag_id, run_ids=[dag_run_id])
     return sorted(task for task, state in states.get(dag_run_id, {}).items() if state in _FAILED)

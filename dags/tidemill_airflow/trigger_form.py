@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 def filled_in(context: Context) -> dict[str, Any]:
-    """All that came with the trigger, also what no form has: Airflow's server lets it pass."""
+    """Return all values of the trigger, including unknown fields, which Airflow's server accepts."""
     conf = getattr(context["dag_run"], "conf", None) or {}
     return {**conf, **dict(context["params"])}
 
 
 def refuse_unknown_fields(task: BaseOperator, context: Context) -> None:
-    """For the first task of a DAG with a form: see that nothing but its fields is filled in.
+    """Raise if a field of the trigger is not in the form; for the first task of a DAG.
 
     Raises:
         UsageError: TIDE-CTRL-050.

@@ -1,4 +1,4 @@
-"""The one trigger: waits in the triggerer, holding no worker, until a goal is proven."""
+"""The trigger: waits in the triggerer, without a worker, until a goal is proven."""
 
 from __future__ import annotations
 
@@ -19,29 +19,30 @@ from tidemill_airflow.task_state import state_of_task
 if TYPE_CHECKING:
     from tidemill.control.plane import ControlPlane
 
-# Looks in a row that may fail before the trigger gives up: at 2 s a look, five minutes of a storage that
-# does not answer. The driver itself goes on meanwhile.
+# Maximum consecutive failed checks before the trigger gives up: at 2 seconds each, five minutes of
+# unavailable storage. The driver itself continues.
 TOLERATED_FAILURES = 150
 
-# Seconds between two looks at the driver's log. On Kubernetes one costs a few calls of the API server.
+# Seconds between two reads of the driver's log. On Kubernetes, a read costs a few calls of the API server.
 LOG_SECONDS = 10
 
-# Why a run is stopped then.
+# Reason given when such a run is stopped.
 MARKED_AS_FAILED = "its task was marked as failed"
 
 
 class GoalTrigger(BaseTrigger):
-    """Fires when a goal is proven, has failed, or its time is over.
+    """Fires when a goal is proven, has failed, or has reached its deadline.
 
-    Meanwhile the driver's log goes into the task's log. The event also carries `goal`, `deadline` and
-    `shown`, for a task that has to wait on.
+    While it waits, it copies the driver's log into the task's log. The event also carries `goal`, `deadline`
+    and `shown`, for a task that has to wait again.
 
     Args:
-        place: Project and environment, as plain data: only what the triggerer's own variables may not say.
+        place: Project and environment as plain data; only values that the triggerer's variables may not
+            contain.
         goal: A `tidemill.control.ask.goal.Goal`, as plain data.
-        deadline: When to stop waiting (ISO 8601); None waits as long as the driver runs.
-        shown: How much of the driver's log an earlier trigger has shown, as plain data.
-        poll_seconds: Time between two looks.
+        deadline: Time to stop waiting (ISO 8601); None waits as long as the driver runs.
+        shown: Position in the driver's log that an earlier trigger has reached, as plain data.
+        poll_seconds: Seconds between two checks.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class GoalTrigger(BaseTrigger):
         self._log_read_at = -math.inf
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """What the triggerer needs to make this trigger again."""
+        """Return the data from which the triggerer recreates this trigger."""
         arguments = {
             "place": self.place,
             "goal": self.goal,
@@ -73,10 +74,10 @@ class GoalTrigger(BaseTrigger):
         return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look until there is something to say. All I/O is in threads: one loop serves all triggers.
+        """Check until the goal is decided. All I/O runs in threads, because one loop serves all triggers.
 
-        The first look comes after a pause. A task that resumes before Airflow's scheduler has taken note of
-        its deferral is failed by Airflow 3.3 (apache/airflow#72716).
+        The first check follows a pause. Airflow 3.3 fails a task that resumes before the scheduler has
+        recorded its deferral (apache/airflow#72716).
         """
         failures, told = 0, ""
         while True:
@@ -89,7 +90,7 @@ class GoalTrigger(BaseTrigger):
                 if failures > TOLERATED_FAILURES:
                     raise
                 event = {"state": "pending", "message": f"cannot look now: {error}", "evidence": {}}
-                # The next look begins anew: the connection to the cluster may be another one by now.
+                # The next check opens a new connection, because the address of the cluster may have changed.
                 self._plane = None
             is_decided = event["state"] != "pending" or self._is_over()
             await self._show_log(is_last=is_decided)
@@ -107,7 +108,7 @@ class GoalTrigger(BaseTrigger):
                 self.log.info("%s: %s", self.goal["pipeline"], told)
 
     async def _show_log(self, *, is_last: bool) -> None:
-        """What the driver has written since, line by line, in the task's log."""
+        """Copy the new lines of the driver's log into the task's log."""
         now = asyncio.get_running_loop().time()
         if self._plane is None or (now - self._log_read_at < LOG_SECONDS and not is_last):
             return
@@ -116,10 +117,10 @@ class GoalTrigger(BaseTrigger):
             self.log.info("%s | %s", self.goal["pipeline"], line)
 
     async def on_kill(self) -> None:
-        """Stop a bounded run whose task a person has marked as failed.
+        """Stop a bounded run whose task a user has marked as failed.
 
-        Airflow also calls this when a task is cleared or marked as a success: the driver then goes on, and
-        the cleared task finds it again.
+        Airflow also calls this when a task is cleared or marked as a success. Then the driver continues, and
+        a cleared task finds it again.
         """
         if self.goal["kind"] == "finished" and await self._task_state() == TaskInstanceState.FAILED:
             self.log.info("%s: %s, so its driver is asked to stop", self.goal["pipeline"], MARKED_AS_FAILED)
@@ -129,7 +130,7 @@ class GoalTrigger(BaseTrigger):
         task = self.task_instance
         if task is None:
             return None
-        # Not asyncio's threads: the answer comes by the triggerer's own event loop.
+        # Do not use asyncio's threads, because the answer arrives in the triggerer's event loop.
         return await sync_to_async(state_of_task)(task.dag_id, task.run_id, task.task_id, task.map_index)
 
     def _stop(self) -> None:

@@ -1,4 +1,4 @@
-"""How the tasks of the daily DAGs share the machine with everything else."""
+"""Settings that limit the resources of the daily DAGs' tasks."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-# Names the pool that bounds them. Airflow never schedules a task whose pool does not exist, so whoever makes
-# the pool sets this.
+# Names the pool of these tasks. Airflow never schedules a task whose pool does not exist, so the deployment
+# that creates the pool sets this.
 POOL_VARIABLE = "TIDEMILL_UPKEEP_POOL"
 
-# Tasks of one DAG run at once, whatever the pool: each lists and copies files, waiting for storage most of
-# the time, and a compaction holds some hundred megabytes.
+# Maximum tasks of one DAG run at the same time, in any pool. Each lists and copies files and mostly waits for
+# storage; a compaction needs some hundred megabytes.
 AT_ONCE = 4
 
 
 def told_by(context: Context, task_id: str) -> list[dict[str, Any]]:
-    """What the mapped tasks of a name have returned, or pushed before they failed; others are left out."""
-    # As a list: asked for by its name alone, a task that is mapped once would give its value instead.
+    """Return the results of the mapped tasks, including those pushed before a failure."""
+    # A list, because for a single name `xcom_pull` returns a task that is mapped once as a plain value.
     return [told for told in context["ti"].xcom_pull(task_ids=[task_id]) if told is not None]
 
 
 def upkeep_pool(variables: Mapping[str, str] = os.environ) -> str:
-    """The pool of the daily tasks; Airflow's own if none is named."""
+    """Return the pool of the daily tasks; Airflow's default pool if none is named."""
     return variables.get(POOL_VARIABLE) or "default_pool"
 
 
 DAILY_CARE: dict[str, Any] = {
     "owner": "tidemill",
     "pool": upkeep_pool(),
-    # Behind everything that runs streams or waits for a driver.
+    # Lower priority than tasks that run streams or wait for a driver.
     "weight_rule": "absolute",
     "priority_weight": 1,
     "max_active_tis_per_dagrun": AT_ONCE,
-    # A backup of 10 GiB over a slow network; a table's small files.
+    # Enough for a backup of 10 GiB over a slow network, or for compacting a table's small files.
     "execution_timeout": timedelta(hours=2),
 }

@@ -1,4 +1,4 @@
-"""How an operator waits for a goal, and what it makes of the answer."""
+"""Wait for a goal in an operator, and interpret the result."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 def wait_for(
     operator: BaseOperator, place: Place, goal: Goal, then: str, before: Mapping[str, Any] | None = None
 ) -> NoReturn:
-    """Give the worker back until the goal is decided; then the operator's method `then` gets the `event`.
+    """Release the worker until the goal is decided; then the operator's method `then` gets the `event`.
 
-    Who waits on, after an event, hands it over as `before`: a task has one deadline, however often it waits,
-    and shows no line of the driver's log twice.
+    An operator that waits again passes the previous event as `before`. So a task has one deadline, and shows
+    each line of the driver's log once.
     """
     waited = before or {}
     deadline, patience = waited.get("deadline"), goal.patience(place.open())
@@ -34,7 +34,7 @@ def wait_for(
 
 
 def wait_for_overdue(operator: BaseOperator, place: Place, event: Mapping[str, Any], then: str) -> None:
-    """Kill a driver that does not drain, and wait on for its end; nothing for one that has ended."""
+    """Kill a driver that does not drain, and wait for its end; do nothing if it has ended."""
     from tidemill.control.ask.goal import Goal
     from tidemill.control.ask.stream_request import end_overdue
 
@@ -44,17 +44,17 @@ def wait_for_overdue(operator: BaseOperator, place: Place, event: Mapping[str, A
 
 
 def show_rest(operator: BaseOperator, place: Place, event: Mapping[str, Any]) -> None:
-    """Put what the trigger has not shown of a failed driver into the task's log; never a reason to fail."""
+    """Write the rest of a failed driver's log into the task's log; never raise."""
     try:
         lines = FollowedLog(event["goal"], event.get("shown")).read(place.open())
-    except Exception as error:  # noqa: BLE001  # the driver failed; that must be told, whatever else does
+    except Exception as error:  # noqa: BLE001  # the failure of the driver must be reported in any case
         lines = [f"cannot look now: {error}"]
     for line in lines:
         operator.log.info("%s | %s", event["goal"]["pipeline"], line)
 
 
 def proven(operator: BaseOperator, place: Place, event: dict[str, Any]) -> dict[str, Any]:
-    """What proves the goal, as `evidence_or_raise`; a driver that failed is shown in its own words first."""
+    """Return the evidence as `evidence_or_raise` does; first log the output of a failed driver."""
     if event["state"] != "done":
         show_rest(operator, place, event)
     evidence = evidence_or_raise(event)
@@ -63,10 +63,10 @@ def proven(operator: BaseOperator, place: Place, event: dict[str, Any]) -> dict[
 
 
 def evidence_or_raise(event: dict[str, Any]) -> dict[str, Any]:
-    """What proves the goal.
+    """Return the evidence of the goal.
 
     Raises:
-        AirflowFailException: If a retry would say the same.
+        AirflowFailException: If a retry would fail as well.
         AirflowException: If a retry may help.
     """
     if event["state"] == "done":

@@ -1,4 +1,4 @@
-"""Where tasks run: local drivers are found only by tasks of one machine."""
+"""Check where tasks run: only tasks on the same machine can find local drivers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidemill.errors import UsageError
 if TYPE_CHECKING:
     from tidemill.spec.project import Environment
 
-# The one executor of Airflow 3 whose tasks are processes of the scheduler's machine.
+# The only executor of Airflow 3 whose tasks are processes on the scheduler's machine.
 LOCAL_EXECUTOR = "LocalExecutor"
 
 # Set by KubernetesExecutor in each task's pod, whose own setting often says LocalExecutor.
@@ -19,7 +19,7 @@ EXECUTOR_POD_VARIABLE = "AIRFLOW_IS_K8S_EXECUTOR_POD"
 
 
 def refuse_remote_workers(environment: Environment, variables: Mapping[str, str] = os.environ) -> None:
-    """See that drivers which are processes of a machine are started and found by tasks of that machine.
+    """Raise if drivers are local processes but tasks run on other machines.
 
     Raises:
         UsageError: TIDE-CTRL-062.
@@ -41,12 +41,12 @@ def refuse_remote_workers(environment: Environment, variables: Mapping[str, str]
 
 
 def remote_executor(setting: str, variables: Mapping[str, str]) -> str:
-    """The executor that runs tasks elsewhere; empty if they run beside the scheduler.
+    """Return the executor that runs tasks on other machines; empty if they run on the scheduler's machine.
 
     Args:
-        setting: `core.executor`: names, `alias:path` or paths of classes, the default first; those of teams
+        setting: `core.executor`: names, `alias:path` or class paths, the default first; executors of teams
             follow after a semicolon.
-        variables: Of this process.
+        variables: Environment variables of this process.
     """
     if variables.get(EXECUTOR_POD_VARIABLE):
         return "KubernetesExecutor"

@@ -1,19 +1,19 @@
 """Every error that Tidemill raises on purpose.
 
-TidemillError               exit  what the caller does differently
+TidemillError               exit  action of the caller
 ├── UsageError                64  corrects the command's arguments
 ├── SpecError                 64  corrects a conf file or a transform
-├── DataError                 65  looks at the data or the transform
+├── DataError                 65  examines the data or the transform
 ├── GateRefusedError          66  follows the runbook; nothing was started, read or written
 ├── UnavailableError          69  waits and tries again: source, sink or storage is unavailable
-│   └── AbsentError           69  the same, but ends at once where a person waits: it was not made yet
-├── CrashError                70  looks at memory and native code; restarts are within a budget
+│   └── AbsentError           69  the same, but ends at once if a user waits: it does not exist yet
+├── CrashError                70  examines memory and native code; restarts are limited by a budget
 ├── InternalError             70  reports a bug
 └── FencedError               75  does nothing: a newer driver runs, or another generation is live
 
-Each error has a stable id, the facts as fields, the fix and, where one exists, its runbook.
-The command line shows 1 for a refusal and 2 for wrong usage or a wrong file; a driver exits with
-`exit_code` (sysexits), which the restart policy reads.
+Each error has a stable id, the facts as fields, the fix and, if one exists, its runbook. The command line
+exits with 1 for a refusal and 2 for wrong usage or a wrong file. A driver exits with `exit_code` (sysexits),
+which the restart policy reads.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class TidemillError(Exception):
 
     Args:
         error_id: Stable id such as `TIDE-CKPT-004`.
-        problem: One sentence that says what is wrong.
-        facts: What was found, as named values. Never a payload, never a secret.
-        fix: What the reader can do now.
-        runbook: Name of a page in `dags/runbooks/`, without the ending.
+        problem: One sentence that states the problem.
+        facts: Facts as named values. Never a payload, never a secret.
+        fix: Action that the reader can take now.
+        runbook: Name of a page in `dags/runbooks/`, without the file extension.
     """
 
     exit_code = 70
@@ -62,7 +62,7 @@ class TidemillError(Exception):
         return "\n".join(lines)
 
     def as_document(self) -> dict[str, Any]:
-        """As it stands in status, receipts and memories."""
+        """Return the form that is stored in status, receipts and memories."""
         return {
             "id": self.error_id,
             "problem": self.problem,
@@ -73,52 +73,52 @@ class TidemillError(Exception):
 
 
 class UsageError(TidemillError):
-    """The command was given something it cannot use."""
+    """Invalid arguments of a command."""
 
     exit_code = 64
 
 
 class SpecError(TidemillError):
-    """A conf file, a schema, a transform or the installation is wrong; no data was looked at."""
+    """An invalid conf file, schema, transform or installation; no data was read."""
 
     exit_code = 64
 
 
 class DataError(TidemillError):
-    """Data, a table or a transform cannot be processed as declared."""
+    """Data, a table or a transform that cannot be processed as declared."""
 
     exit_code = 65
 
 
 class GateRefusedError(TidemillError):
-    """The gate or a hold forbids the start. Nothing was started, read or written."""
+    """A start that the gate or a hold forbids. Nothing was started, read or written."""
 
     exit_code = 66
 
 
 class UnavailableError(TidemillError):
-    """A source, sink or storage does not answer; trying again later can help."""
+    """A source, sink or storage that does not answer; a later retry can help."""
 
     exit_code = 69
 
 
 class AbsentError(UnavailableError):
-    """A source does not exist: its name is wrong, or it is made later."""
+    """A source that does not exist: its name is wrong, or it will be created later."""
 
 
 class CrashError(TidemillError):
-    """A process of the driver ended by itself: out of memory, or in native code."""
+    """A process of the driver that ended by itself: out of memory, or in native code."""
 
     exit_code = 70
 
 
 class InternalError(TidemillError):
-    """A state that Tidemill believed impossible."""
+    """A state that Tidemill assumed to be impossible."""
 
     exit_code = 70
 
 
 class FencedError(TidemillError):
-    """A newer driver of this pipeline, or another generation, has taken over; this one must not write."""
+    """A driver that must not write, because a newer driver or another generation has taken over."""
 
     exit_code = 75

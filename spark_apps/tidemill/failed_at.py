@@ -1,7 +1,7 @@
-"""What may be said of an error that comes from data: its class or condition, and where; never its words.
+"""Safe description of an error caused by data: its class or condition, and its location; never its message.
 
-Spark and Python quote the values at which they fail. What is said of an error goes into logs, statuses and
-notifications, where nothing of a record belongs; `log4j2.properties` does the same for what Java logs.
+Spark and Python quote the values at which they fail. Descriptions go into logs, statuses and notifications,
+which must not contain parts of records. `log4j2.properties` does the same for Java's log lines.
 """
 
 from __future__ import annotations
@@ -10,29 +10,30 @@ import re
 import traceback
 from collections.abc import Iterator
 
-# The line after a Python traceback's indented ones: the error itself.
+# The line after the indented lines of a Python traceback: the error itself.
 _PYTHON_ERROR = re.compile(r"Traceback \(most recent call last\):\n((?:[ \t].*\n)+)(\S.*)")
 _FRAME = re.compile(r'  File "([^"\n]+)", line (\d+)(?:, in (\S+))?')
 _CLASS = re.compile(r"([A-Za-z_][\w.]*)(?::.*)?")
 
-# How Spark begins a message, `[CAST_INVALID_INPUT] The value …`, but for those that only wrap another.
+# The begin of a Spark message, `[CAST_INVALID_INPUT] The value …`, except for messages that only wrap
+# another.
 CONDITION = re.compile(r"\[(?!TASK_WRITE_FAILED|STREAM_FAILED)([A-Z]+_[A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] ")
-# How it ends one, with the class of the condition by the SQL standard.
+# The end of a Spark message, with the SQL standard's class of the condition.
 _STATE = re.compile(r"SQLSTATE: (\w\w)")
-# Data exception, integrity, code of a user, `raise_error`.
+# Data exception, integrity, user code, `raise_error`.
 _OF_VALUES = ("22", "23", "38", "39", "P0")
 
-# Where an expression comes from: a line of Python, or a place in a text of SQL.
+# Origin of an expression: a line of Python, or a position in SQL text.
 _CALL = re.compile(r'== DataFrame ==\n"\w+" was called from\n(\S+:\d+)')
 _SQL = re.compile(r"== SQL \((line \d+, position \d+)\) ==")
 
-# A class of Java's errors; and frames, whose classes failed nothing.
+# Class of a Java error; and Java frames, whose classes did not fail.
 _JAVA_ERROR = re.compile(r"(?<![\w.$])(?:[a-z]\w*\.)+[A-Z][\w$]*(?:Exception|Error)\b")
 _JAVA_FRAME = re.compile(r"(?m)^[ \t]+at .*$")
 _JAVA_TRACE = re.compile(
     r"(?m)^(?:: |Caused by: )((?:\w+\.)+[\w$]+(?:Exception|Error))\b|^([ \t]+at [^\s(]+\([\w.$ :<>-]*\))$"
 )
-# Of those, what speaks of network, disk, memory and Kafka, and keeps its words; as in `log4j2.properties`.
+# Java errors about network, disk, memory and Kafka, which keep their message; as in `log4j2.properties`.
 _INFRASTRUCTURE = re.compile(
     r"java\.(?:io|net|nio)\.|java\.util\.concurrent\.Timeout|java\.lang\.(?:OutOfMemory|NoClassDefFound)|"
     r"org\.apache\.(?:kafka\.common|hadoop\.(?:fs|ipc|net|security|util))\.|org\.rocksdb\."
@@ -40,18 +41,18 @@ _INFRASTRUCTURE = re.compile(
 
 _CAUSE = re.compile(r"(?m)^Caused by: (.+)$")
 
-# What runs in a task has records in hand.
+# Code in a task processes records.
 _IN_A_TASK = "Lost task"
 
-# Of others: a function of a library is called by one of the project.
+# Frames of libraries, which the project's functions call.
 _LIBRARIES = "site-packages"
 
-# Longest line of an error of the infrastructure.
+# Maximum characters of an infrastructure error's line.
 _CHARACTERS = 600
 
 
 def failed_at(error: BaseException) -> str:
-    """One line, such as `ValueError at transforms/orders.py:7 in price`, or `[CAST_INVALID_INPUT] at …`."""
+    """Return one line: `ValueError at transforms/orders.py:7 in price`, or `[CAST_INVALID_INPUT] at …`."""
     text = text_of(error)
     if (raised := _PYTHON_ERROR.findall(text)) and (name := _CLASS.fullmatch(raised[-1][1])):
         return f"{name[1]}{_innermost(_FRAME.findall(raised[-1][0]))}"
@@ -67,26 +68,26 @@ def failed_at(error: BaseException) -> str:
 
 
 def cause_in(text: str) -> str:
-    """Return the innermost cause that is of network, storage or memory, with its words; empty without one."""
+    """Return the innermost cause about network, storage or memory, with its message; empty if none."""
     causes = [line for line in _CAUSE.findall(text) if _INFRASTRUCTURE.match(line)]
     return causes[-1][:_CHARACTERS] if causes else ""
 
 
 def may_quote(error: BaseException) -> bool:
-    """Whether an error may quote a record: it comes from a task, from a user's function, or is of a value."""
+    """Return True if an error may quote a record: from a task, a user's function, or about a value."""
     text = text_of(error)
     return _IN_A_TASK in text or bool(raised_in_python(text)) or state_of(text) in _OF_VALUES
 
 
 def state_of(text: str) -> str:
-    """Class of the SQLSTATE of the first condition, such as `22`; empty without one."""
+    """Return the SQLSTATE class of the first condition, such as `22`; empty without one."""
     condition = CONDITION.search(text)
     state = None if condition is None else _STATE.search(text, condition.end())
     return "" if state is None else state[1]
 
 
 def trace_of(error: BaseException) -> str:
-    """A traceback as Python prints it, causes first, with places and classes; Java's own below its error."""
+    """Return a traceback as Python prints it, causes first, without messages, with Java's frames below."""
     return "\n\n".join("\n".join(_trace(each)) for each in reversed(_chain(error)))
 
 
@@ -99,7 +100,7 @@ def _trace(error: BaseException) -> Iterator[str]:
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """An error, and what caused it, each once."""
+    """Return an error and its causes, each once."""
     chain: list[BaseException] = []
     at: BaseException | None = error
     while at is not None and at not in chain:
@@ -109,17 +110,17 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 
 def text_of(error: BaseException) -> str:
-    """All that an error and its causes say."""
+    """Return the messages of an error and all its causes."""
     return "\n".join(f"{type(each).__name__}: {each}" for each in _chain(error))
 
 
 def raised_in_python(text: str) -> list[str]:
-    """The errors of all Python tracebacks in a text, causes before what they caused; a line each."""
+    """Return the errors of all Python tracebacks in a text, causes first, one line each."""
     return [str(line) for _, line in _PYTHON_ERROR.findall(text)]
 
 
 def _innermost(frames: list[tuple[str, str, str]]) -> str:
-    """The last of them that is the project's."""
+    """Return the location of the last frame that belongs to the project."""
     own = [frame for frame in frames if _LIBRARIES not in frame[0]] or frames
     if not own:
         return ""

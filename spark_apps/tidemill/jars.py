@@ -1,7 +1,7 @@
-"""Where the jars are that set-up resolved.
+"""Location of the jars that the set-up resolved.
 
-`make setup` copies what `docker/jars.xml` lists into `.cache/jars/spark`, `s3a`, `broker` and, for tests,
-`postgres` of the checkout; an image names its own folder in `TIDEMILL_JARS`. Nothing is downloaded here.
+`make setup` copies the jars of `docker/jars.xml` into `.cache/jars/spark`, `s3a`, `broker` and, for tests,
+`postgres` of the checkout. An image names its own folder in `TIDEMILL_JARS`. Nothing is downloaded here.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from tidemill.errors import SpecError
 
 JARS_VARIABLE = "TIDEMILL_JARS"
 
-# spark_apps/tidemill/jars.py -> the checkout. An installed copy has no .cache there, and says so.
+# spark_apps/tidemill/jars.py -> the checkout. An installed copy has no .cache there, and the error names the
+# folder.
 _CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def spark_jars() -> list[Path]:
-    """Jars that a driver and its executors need beside pyspark's own, sorted by name.
+    """Return the jars that a driver and its executors need in addition to pyspark's, sorted by name.
 
     Raises:
         SpecError: TIDE-JARS-001, if there are none.
@@ -27,7 +28,7 @@ def spark_jars() -> list[Path]:
 
 
 def s3_jars() -> list[Path]:
-    """Jars that they need, too, where the storage root is on S3, sorted by name.
+    """Return the additional jars for a storage root on S3, sorted by name.
 
     Raises:
         SpecError: TIDE-JARS-001, if there are none.
@@ -36,7 +37,7 @@ def s3_jars() -> list[Path]:
 
 
 def broker_jars() -> list[Path]:
-    """The class path of the local Kafka broker, sorted by name.
+    """Return the class path of the local Kafka broker, sorted by name.
 
     Raises:
         SpecError: TIDE-JARS-001, if there are none.
@@ -45,7 +46,7 @@ def broker_jars() -> list[Path]:
 
 
 def jars_folder(purpose: str) -> Path:
-    """The folder of one set, whether or not it is there."""
+    """Return the folder of one set of jars, which may not exist."""
     named = os.environ.get(JARS_VARIABLE)
     return (Path(named) if named else _CHECKOUT / ".cache" / "jars") / purpose
 

@@ -1,7 +1,8 @@
-"""Every metric, once: its name, what it counts, and its labels.
+"""Every metric, defined once: its name, its meaning, and its labels.
 
-Dashboards and alerts of users depend on these names: `tests/unit/test_metrics.py` pins them, and the table in
-`observe/README.md` is made from them. Units are in the names, as Prometheus asks: seconds, bytes, rows.
+Dashboards and alerts of users depend on these names, so `tests/unit/test_metrics.py` pins them. The table in
+`observe/README.md` is generated from them. Units are in the names, as Prometheus recommends: seconds, bytes,
+rows.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from prometheus_client.core import Metric as Family
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-# Labels of everything that one driver tells.
+# Labels of all metrics of one driver.
 OF_DRIVER = ("pipeline", "mode")
 
 Kind = Literal["gauge", "counter"]
@@ -27,8 +28,8 @@ class Metric:
     """One metric.
 
     Args:
-        name: As Prometheus has it.
-        about: What it tells, in a sentence.
+        name: Its Prometheus name.
+        about: Its description, in a sentence.
         labels: Names of its labels.
         kind: A counter only rises, until its process ends.
     """
@@ -52,7 +53,7 @@ def _driver(name: str, about: str, *labels: str, kind: Kind = "gauge") -> Metric
     return Metric(name, about, (*OF_DRIVER, *labels), kind)
 
 
-# Told by each driver.
+# Metrics of each driver.
 
 START = _driver("tidemill_start_timestamp_seconds", "When the driver started.")
 LAST_SIGN = _driver(
@@ -137,7 +138,7 @@ DRIVER_METRICS = (
     *(WATERMARK, WATERMARK_DELAY, EVENT_TIME_DELAY, STATE_ROWS, STATE_BYTES, FAILED_GROUP),
 )
 
-# Told by `tidemill metrics serve`.
+# Metrics of `tidemill metrics serve`.
 
 _PIPELINE = ("pipeline",)
 
@@ -199,7 +200,7 @@ _FAMILIES = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
 
 
 class _Collector:
-    """Hands samples to a registry, as the families that Prometheus wants them in."""
+    """Passes samples to a registry, grouped into Prometheus metric families."""
 
     def __init__(self, samples: Iterable[Sample]) -> None:
         self._samples = samples
@@ -215,7 +216,7 @@ class _Collector:
 
 
 def exposition(samples: Iterable[Sample]) -> str:
-    """The samples as Prometheus text (exposition format 0.0.4), from a registry of their own."""
+    """Return the samples as Prometheus text (exposition format 0.0.4), from a separate registry."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(list(samples)))
     return generate_latest(registry).decode()

@@ -1,14 +1,15 @@
-"""The Streams page: an Airflow plugin with one page, one JSON API and one snapshot behind them.
+"""The Streams page: an Airflow plugin with one page and one JSON API over one snapshot.
 
-streams_plugin    what Airflow loads: the app, its place in the navigation, and a tab of each DAG
+streams_plugin    the class that Airflow loads: the app, its navigation entry, and a tab of each DAG
 app               page and API as one FastAPI app, mounted at /tidemill
-access            who may see a pipeline, act on it, and look into records
+access            permissions to see a pipeline, to act on it, and to read records
 routes, *_parts   the API; `answers` and `graph_answers` are its models
 timeline          generations, verbs and backups
-storage_gate      how many requests may read storage at once
-kept_answers      answers that need much of storage, kept until that has another version
-graph             what is made of what, and what is stale. Pure; `due` by when a schedule lets a pipeline read
-snapshot          what all pipelines are like, read in the background, never for a request
-overview          state of a pipeline -> row of the overview. Pure; `data_loss` what may be lost
+storage_gate      limit of requests that read storage at the same time
+kept_answers      cache of expensive answers, valid until the table has a new version
+graph             dependencies and staleness. Pure; `due` has the time by which a scheduled pipeline should
+read
+snapshot          state of all pipelines, read in the background and never for a request
+overview          state of a pipeline -> row of the overview. Pure; `data_loss` has possible data loss
 static/           the page: plain JavaScript modules, no build step; vendor/ is uPlot as published
 """

@@ -1,6 +1,6 @@
-"""Who may see a pipeline, act on it, and look into records: Airflow's login and roles decide, nobody else.
+"""Permissions to see a pipeline, act on it, and read records; only Airflow's login and roles decide.
 
-| to                  | a user needs, in Airflow's words                                          |
+| to                  | a user needs, in Airflow's terms                                          |
 |---------------------|---------------------------------------------------------------------------|
 | see a pipeline      | to read its DAG (`stream__<name>` or `incremental__<name>`)               |
 | get a button        | to create runs of the DAG behind it; Airflow itself allows the run or not |
@@ -21,28 +21,28 @@ from fastapi import Depends, HTTPException
 from tidemill.airflow_names import incremental_dag_id, stream_dag_id
 from tidemill_airflow.place import Place
 
-# Airflow's word for a permission of a plugin's own; with FAB, `can read on Tidemill records`.
+# Airflow's name for a custom permission of a plugin; with FAB, `can read on Tidemill records`.
 RECORDS_VIEW = "Tidemill records"
 
 
 def dag_of(place: Place, pipeline: str, mode: str | None) -> str:
-    """The DAG by which a pipeline is known in Airflow, whether or not Airflow has parsed it yet."""
+    """Return the DAG id of a pipeline, even if Airflow has not parsed the DAG yet."""
     return place.dag_id(incremental_dag_id(pipeline) if mode == "incremental" else stream_dag_id(pipeline))
 
 
 @dataclass(frozen=True)
 class Viewer:
-    """Whoever has logged in."""
+    """The logged-in user."""
 
     user: Any
 
     def readable(self, dag_ids: Iterable[str]) -> set[str]:
-        """Those of these DAGs that the viewer may read."""
+        """Return the DAG ids that the viewer may read."""
         ids = set(dag_ids)
         return get_auth_manager().filter_authorized_dag_ids(dag_ids=ids, user=self.user, method="GET")
 
     def may_run(self, dag_id: str) -> bool:
-        """Whether Airflow would let the viewer trigger a DAG."""
+        """Return True if Airflow would let the viewer trigger the DAG."""
         return get_auth_manager().is_authorized_dag(
             method="POST",
             access_entity=DagAccessEntity.RUN,
@@ -51,13 +51,13 @@ class Viewer:
         )
 
     def may_see_records(self, dag_id: str) -> bool:
-        """Whether the viewer may look into what flows, which may be anything."""
+        """Return True if the viewer may read records, which may contain any data."""
         return self.may_run(dag_id) and get_auth_manager().is_authorized_custom_view(
             method="GET", resource_name=RECORDS_VIEW, user=self.user
         )
 
     def check_records(self, dag_id: str) -> None:
-        """Refuse a viewer who may not look into records.
+        """Raise if the viewer may not read records.
 
         Raises:
             HTTPException: 403.
@@ -70,5 +70,5 @@ def _viewer(user: GetUserDep) -> Viewer:
     return Viewer(user)
 
 
-# In a route: 401 for whoever has not logged in.
+# In a route: 401 without a login.
 LoggedIn = Annotated[Viewer, Depends(_viewer)]

@@ -1,4 +1,4 @@
-"""Which buttons a pipeline has, and what their forms are filled in with. Pure."""
+"""Buttons of a pipeline and the values in their forms. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tidemill_airflow.plugin.overview import Seen
 
 
 def actions_of(seen: Seen, place: Place, may_run: Callable[[str], bool]) -> tuple[Action, ...]:
-    """The buttons of a pipeline, what helps it now first; those that the viewer may not press are left out.
+    """Return the buttons of a pipeline that the viewer may use, the most useful first.
 
     Args:
         seen: The pipeline.
-        place: Whose DAGs the buttons are for.
-        may_run: Whether the viewer may run a DAG.
+        place: The environment whose DAGs the buttons trigger.
+        may_run: Returns True if the viewer may run a DAG.
     """
     here = (action.model_copy(update={"dag_id": place.dag_id(action.dag_id)}) for action in _all(seen))
     return tuple(action for action in here if may_run(action.dag_id))
@@ -40,7 +40,7 @@ def _all(seen: Seen) -> Iterator[Action]:
 def _verbs(seen: Seen) -> tuple[str, ...]:
     facts = seen.state.facts
     if facts.running is not None and seen.holds:
-        # A restart would drain a driver whose successor is refused.
+        # A restart would drain a driver whose successor could not start.
         return ("suspend", "stop")
     if facts.running is not None:
         return ("restart", "suspend", "stop")

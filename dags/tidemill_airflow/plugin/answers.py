@@ -1,4 +1,4 @@
-"""What the API answers: one model for each answer. Times are UTC; spans end in their unit."""
+"""Models of the API's answers. Times are UTC; names of durations end in their unit."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pydantic import BaseModel, ConfigDict
 
 from tidemill.checkpoint.retention.clock import Level
 
-# How a pipeline is doing, from what a person must look at first to what runs nowhere by wish.
+# Health of a pipeline, from needing an operator at once to stopped on request.
 Health = Literal["bad", "warn", "good", "off"]
 
 
 class Answer(BaseModel):
-    """Frozen, and complete."""
+    """Frozen base model of all answers."""
 
     model_config = ConfigDict(frozen=True)
 
 
 class HoldSeen(Answer):
-    """What forbids a start, and what ends it."""
+    """A hold: reason why the pipeline cannot start, and the fix."""
 
     id: str
     by: str
@@ -34,20 +34,22 @@ class PipelineRow(Answer):
 
     Args:
         dag_id: Its DAG in Airflow.
-        zone: Of its first table; empty without one.
-        state: In one word or two.
-        reason: Why it is in that state, for a person; empty where there is nothing to say.
-        runbook: Page for what is wrong; empty if nothing is.
-        runbook_url: Where that page can be read; empty where the deployment does not say.
-        lag: Records that wait; None if the source does not tell, and of a stream that does not run.
-        lags: Those of the slowest partition, batch after batch, newest last; as `lag`.
-        rate: Rows a second that came in, newest last (of an incremental run: that it worked off); as `lag`.
-        batch_milliseconds: How long the newest batch took.
-        trigger_seconds: How often there should be a batch; None of an incremental pipeline.
-        loss_seconds: Time until what it has not read may be gone from its source, if it reads nothing more;
-            None for a source that forgets nothing, or if nothing was ever read.
-        loss_level: How urgent that is; where it is only assumed what the source keeps, never `urgent`.
-        loss_words: How that is known.
+        zone: Zone of its first table; empty without a table.
+        state: State in one or two words.
+        reason: Reason for the state, in readable form; empty if there is none.
+        runbook: Runbook page for the problem; empty without a problem.
+        runbook_url: Address of that page; empty if the deployment configures none.
+        lag: Number of waiting records; None if the source does not report it, and for a stream that does not
+            run.
+        lags: Lag of the slowest partition for each batch, newest last; missing as for `lag`.
+        rate: Input rows per second, newest last (for an incremental run: processed rows); missing as for
+            `lag`.
+        batch_milliseconds: Duration of the newest batch.
+        trigger_seconds: Time between two batches; None for an incremental pipeline.
+        loss_seconds: Seconds until unread records may be deleted from the source if nothing more is read;
+            None if the source deletes nothing, or if nothing was ever read.
+        loss_level: Urgency of the possible data loss; never `urgent` if the retention is only assumed.
+        loss_words: Basis of that estimate.
     """
 
     name: str
@@ -77,7 +79,7 @@ class PipelineRow(Answer):
 
 
 class PageWarning(Answer):
-    """What a person must know of the whole environment, and the page for it."""
+    """A warning about the whole environment, and its runbook page."""
 
     words: str
     runbook: str
@@ -88,10 +90,11 @@ class Overview(Answer):
     """All pipelines that the viewer may see.
 
     Args:
-        at: When they were looked at; None if nobody has looked yet.
-        problem: Why that may no longer be so: the newest look failed, or is old; empty if neither.
-        reconciled_at: When the newest reconciliation ended; None if none is known.
-        warning: That reconciliation is dead; None while it lives.
+        at: Time of the snapshot; None before the first one.
+        problem: Reason why the snapshot may be outdated: the newest attempt failed, or the snapshot is old;
+            empty otherwise.
+        reconciled_at: End of the newest reconciliation; None if none is known.
+        warning: Warning that reconciliation has stopped; None while it runs.
     """
 
     environment: str
@@ -103,7 +106,7 @@ class Overview(Answer):
 
 
 class Action(Answer):
-    """A button: which DAG, and what its form is filled in with."""
+    """A button: the DAG to trigger and the values in its form."""
 
     label: str
     dag_id: str
@@ -111,14 +114,14 @@ class Action(Answer):
 
 
 class PipelineView(Answer):
-    """One pipeline, as declared and as it is.
+    """One pipeline, as declared and as observed.
 
     Args:
         at: As `Overview.at`.
         problem: As `Overview.problem`.
-        actions: What the viewer may ask for.
-        may_see_records: Whether the viewer may look at quarantined records, log and sample.
-        tables: What it writes.
+        actions: Actions that the viewer may request.
+        may_see_records: True if the viewer may read quarantined records, log and sample.
+        tables: Tables that it writes.
         plan: Spark's plan of a batch; empty before the first one.
     """
 
@@ -148,10 +151,10 @@ class HistoryPoint(Answer):
     """One batch.
 
     Args:
-        parts: Milliseconds of each part of it, in Spark's words.
-        lag: Records by which the slowest partition was behind; None if the source does not tell.
-        partition_lag: The same of each partition, of those that are furthest behind.
-        watermark_delay_seconds: How far the watermark was behind the newest event.
+        parts: Milliseconds of each phase, with Spark's names.
+        lag: Lag of the slowest partition in records; None if the source does not report it.
+        partition_lag: Lag of each of the slowest partitions.
+        watermark_delay_seconds: Distance of the watermark from the newest event.
     """
 
     at: datetime
@@ -197,7 +200,7 @@ class BackfillSeen(Answer):
     """One backfill.
 
     Args:
-        share: Part of the chunks that is done; None before it is known how many there are.
+        share: Finished share of the chunks; None before their number is known.
     """
 
     plan: str
@@ -212,7 +215,7 @@ class BackfillSeen(Answer):
 
 
 class ReasonCount(Answer):
-    """Records in quarantine with one reason."""
+    """Number of quarantined records with one reason."""
 
     reason: str
     records: int
@@ -223,8 +226,8 @@ class Records(Answer):
     """Records as a table of text.
 
     Args:
-        columns: Their names.
-        rows: Cells as text; None where there is nothing.
+        columns: Column names.
+        rows: Cells as text; None for null.
     """
 
     columns: tuple[str, ...]
@@ -232,7 +235,7 @@ class Records(Answer):
 
 
 class PlotPoint(Answer):
-    """A value and what it belongs to."""
+    """A value and its label."""
 
     label: str
     value: float

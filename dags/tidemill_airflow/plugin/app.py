@@ -20,7 +20,7 @@ from tidemill_airflow.plugin.storage_gate import StorageGate
 
 STATIC = Path(__file__).parent / "static"
 
-# Nothing from elsewhere, nothing inline, and no frame but Airflow's own.
+# Only same-origin content, nothing inline, and frames only in Airflow.
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'",
@@ -30,10 +30,10 @@ SECURITY_HEADERS = {
 
 
 def streams_app(snapshot: Snapshot | None = None) -> FastAPI:
-    """The app; looks at the streams from its start to its end.
+    """Return the app, which takes snapshots of the streams while it runs.
 
     Args:
-        snapshot: What is shown; by default the project and environment of this Airflow's DAGs.
+        snapshot: The snapshot to show; by default of the project and environment of this Airflow's DAGs.
     """
     shown = snapshot or Snapshot(_place)
 
@@ -53,7 +53,7 @@ def streams_app(snapshot: Snapshot | None = None) -> FastAPI:
     app.state.snapshot = shown
     app.state.gate = StorageGate()
     app.state.kept = KeptAnswers()
-    # Apart, so that nobody waits for a large table to be told of a pipeline.
+    # A separate cache, so that a request about a pipeline never waits for a large table.
     app.state.advice = KeptAnswers()
     app.middleware("http")(_with_headers)
     app.exception_handler(TidemillError)(_told)
@@ -68,22 +68,22 @@ def _place() -> Place:
 
 
 def _page() -> FileResponse:
-    """Says nothing about streams: whoever has not logged in may have it."""
+    """Return the page, which contains no stream data and therefore needs no login."""
     return FileResponse(STATIC / "index.html")
 
 
 async def _with_headers(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
     response = await answer(request)
     response.headers.update(SECURITY_HEADERS)
-    # A page of the release before beside an API of this one would be a riddle.
+    # A cached page of an older release must not call this release's API.
     is_api = request.url.path.rpartition("/api/")[1] != ""
     response.headers["Cache-Control"] = "no-store" if is_api else "no-cache"
     return response
 
 
 async def _told(_: Request, error: Exception) -> JSONResponse:
-    """An error of ours, as `detail`, as FastAPI's own."""
-    assert isinstance(error, TidemillError)  # noqa: S101  # registered for it
+    """Return a Tidemill error in the `detail` format that FastAPI uses."""
+    assert isinstance(error, TidemillError)  # noqa: S101  # the handler of this class
     codes = {SpecError: 409, UsageError: 400, UnavailableError: 503}
     code = next((code for kind, code in codes.items() if isinstance(error, kind)), 500)
     return JSONResponse({"detail": error.problem, **error.as_document()}, code)

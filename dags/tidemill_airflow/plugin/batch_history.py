@@ -1,4 +1,4 @@
-"""Batches as Spark reports them -> points of charts. Drivers keep the newest ten; the server keeps more."""
+"""Convert Spark's progress reports to chart points; drivers keep ten reports, the server keeps more."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 from tidemill.checkpoint.query_report import QueryReport, RowsAside
 from tidemill_airflow.plugin.answers import HistoryPoint
 
-# Points kept of each pipeline: half an hour at a trigger of ten seconds. With 1,000 pipelines 60 MB.
+# Points kept for each pipeline: half an hour with a trigger of ten seconds. 1,000 pipelines need 60 MB.
 KEPT_POINTS = 180
 
-# Whole batch: its parts are drawn beside it.
+# Duration of the whole batch, which is charted next to its parts.
 _WHOLE = "triggerExecution"
 
 
 def merged(known: tuple[HistoryPoint, ...], report: QueryReport | None) -> tuple[HistoryPoint, ...]:
-    """The known points with those that a report adds, oldest first."""
+    """Return the known points plus the new points of a report, oldest first."""
     if report is None:
         return known
     newest = known[-1].at if known else datetime.fromtimestamp(0, UTC)
@@ -29,7 +29,7 @@ def merged(known: tuple[HistoryPoint, ...], report: QueryReport | None) -> tuple
 
 
 def point_of(progress: Mapping[str, Any], aside: Mapping[int, RowsAside]) -> HistoryPoint | None:
-    """One batch, with the rows that it set aside, by batch; None of a document that is not one."""
+    """Return the point of one batch, with its quarantined and late rows; None for an invalid document."""
     try:
         at = datetime.fromisoformat(str(progress["timestamp"]))
         rows = aside.get(int(progress["batchId"]), RowsAside(batch_id=0))
@@ -60,7 +60,7 @@ def _point(at: datetime, progress: Mapping[str, Any], aside: RowsAside) -> Histo
 
 
 def _lag(progress: Mapping[str, Any]) -> int | None:
-    """Records by which the slowest partition was behind after the batch."""
+    """Return the lag of the slowest partition after the batch, in records."""
     metrics = [source.get("metrics") or {} for source in progress.get("sources") or ()]
     behind = [float(told["maxOffsetsBehindLatest"]) for told in metrics if "maxOffsetsBehindLatest" in told]
     return round(max(behind)) if behind else None
@@ -72,7 +72,7 @@ def _partition_lag(progress: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _delay(progress: Mapping[str, Any]) -> float | None:
-    """How far the watermark is behind the newest event."""
+    """Return the distance of the watermark from the newest event, in seconds."""
     times = progress.get("eventTime") or {}
     if "max" not in times or "watermark" not in times:
         return None

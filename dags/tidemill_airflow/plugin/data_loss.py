@@ -1,4 +1,4 @@
-"""How long until what a pipeline has not read may be gone from its source, and how urgent that is. Pure."""
+"""Time until a pipeline's unread records may be deleted from its source, and its urgency. Pure."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ from tidemill.spec.units import format_duration
 
 @dataclass(frozen=True)
 class DataLoss:
-    """What a source keeps, and how much of that time is left.
+    """Retention of a source, and the part of it that is left.
 
     Args:
-        left: Until unread records may be gone, if nothing more is read; none left: they may be.
-        keeps: How long the source keeps records.
-        is_assumed: Whether nobody has told that.
-        since_progress: Whether the time counts from the last progress, as nobody knows when all was read.
+        left: Time until unread records may be deleted if nothing more is read; zero or less if they may be
+            gone.
+        keeps: Retention of the source.
+        is_assumed: True if the retention is not known.
+        since_progress: True if the time counts from the last progress, because it is unknown when all was
+            read.
     """
 
     left: timedelta
@@ -36,13 +38,13 @@ class DataLoss:
 
     @property
     def level(self) -> Level:
-        """As the metric's; what is only assumed is never urgent."""
+        """Return the level as the metric defines it; never urgent if the retention is only assumed."""
         level = level_of(self.left.total_seconds(), self.keeps.total_seconds())
         return "warn" if self.is_assumed and level == "urgent" else level
 
     @property
     def basis(self) -> str:
-        """How the time is known."""
+        """Return the basis of the estimate."""
         if self.is_assumed:
             keeps = format_duration(self.keeps)
             return f"since the last progress; the driver has not told what is kept: {keeps} assumed"
@@ -52,7 +54,7 @@ class DataLoss:
 
     @property
     def warning(self) -> str:
-        """A sentence with the figures; empty while there is time enough."""
+        """Return a sentence with the figures; empty while enough time is left."""
         if self.level == "ok":
             return ""
         left = self.left.total_seconds() > 0
@@ -66,7 +68,7 @@ class DataLoss:
 
 
 def data_loss_of(status: Status | None, spec: PipelineSpec | None, now: datetime) -> DataLoss | None:
-    """Of a pipeline; None for a source that forgets nothing, or if nothing was ever read."""
+    """Return the data loss of a pipeline; None if the source deletes nothing, or if nothing was ever read."""
     if status is None or status.source_keeps_for_ever:
         return None
     left, kept = time_to_data_loss(status, now), status.source_retention_seconds

@@ -1,4 +1,4 @@
-"""When an incremental pipeline last read, and by when it should again, by Airflow's own timetable. Pure."""
+"""Last read of an incremental pipeline, and the time of its next read by Airflow's timetable. Pure."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from tidemill.spec.readable import short_duration
 
 
 def read_at(facts: Facts) -> datetime | None:
-    """When a pipeline last read, or found that there was nothing to read."""
+    """Return the time at which a pipeline last read, or found nothing to read."""
     status, receipt = facts.newest_status, facts.newest_receipt
     moments = [] if status is None else [status.progressed_at, status.batch_committed_at]
     if receipt is not None and receipt.mode == "incremental" and receipt.result == "clean":
-        # One that finds nothing new says so by its receipt alone.
+        # A run that finds nothing new leaves only a receipt.
         moments.append(None if receipt.stopped_early else receipt.stopped_at)
-    # The newest receipt may be a backfill's.
+    # The newest receipt may be from a backfill.
     if facts.ended is not None and facts.ended.mode == "incremental" and facts.endings[-1:]:
         moments.append(facts.endings[-1].ended_at if facts.endings[-1].is_finished else None)
     return max((moment for moment in moments if moment is not None), default=None)
 
 
 def why_overdue(facts: Facts, run: Run) -> str:
-    """That an incremental pipeline should have read again by now; empty if not, or if nobody waits for it."""
+    """Return a message if a scheduled pipeline is overdue; empty if it is not, or if it is not scheduled."""
     is_scheduled = facts.mode == "incremental" and not facts.by_hand and facts.desired is None
     last = read_at(facts) if is_scheduled else None
     due = None if last is None else due_at(run, last)
@@ -39,14 +39,14 @@ def why_overdue(facts: Facts, run: Run) -> str:
 
 
 def due_at(run: Run, read_at: datetime) -> datetime | None:
-    """The end of the first run after a moment: by its deadline, else by the run after it.
+    """Return the end of the first run after a time: its deadline, or else the start of the run after it.
 
     Args:
-        run: How the pipeline runs.
-        read_at: When it last read.
+        run: The pipeline's run declaration.
+        read_at: Time of its last read.
 
     Returns:
-        None without a schedule: then nobody promises anything.
+        None without a schedule, because then no read is due.
     """
     if run.schedule is None:
         return None

@@ -1,4 +1,4 @@
-"""Whether the newest run of an incremental pipeline failed, also if it could not say so itself. Pure."""
+"""Detect a failed newest run of an incremental pipeline, even if the driver could not report it. Pure."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from tidemill.control.decide.restart_policy import class_of
 
 @dataclass(frozen=True)
 class FailedRun:
-    """Why a run failed, and the page for it."""
+    """Cause of a failed run, and its runbook page."""
 
     cause: str
     runbook: str = ""
 
 
 def failed_run_of(facts: Facts) -> FailedRun | None:
-    """The newest run of an incremental pipeline, if it failed and none has succeeded since.
+    """Return the newest run of an incremental pipeline if it failed and none has succeeded since.
 
-    Airflow may have given up. A driver that was killed, such as for its memory, could not say that it failed;
-    its place knows.
+    Airflow may have given up. A driver that was killed, for example for its memory use, could not report its
+    failure, but the runtime knows it.
     """
     if facts.mode != "incremental" or facts.running is not None:
         return None
@@ -43,18 +43,18 @@ def failed_run_of(facts: Facts) -> FailedRun | None:
 
 
 def words_of_error(error: Mapping[str, Any]) -> str:
-    """An error as a status has it, in a line."""
+    """Return the error of a status as one line."""
     return f"{error.get('id', '')} {error.get('problem', '')}".strip()
 
 
 def _newest_end(facts: Facts) -> Ending | None:
-    """How the newest run here ended; what a stream of this name did before says nothing."""
+    """Return the end of the newest run; ignores an earlier stream of the same name."""
     is_run = facts.ended is not None and facts.ended.mode == "incremental"
     return facts.endings[-1] if is_run and facts.endings else None
 
 
 def _succeeded_after(facts: Facts, last: Ending) -> bool:
-    """Whether a later run, on another machine, has succeeded."""
+    """Return True if a later run on another machine has succeeded."""
     receipt = facts.newest_receipt
     return (
         receipt is not None

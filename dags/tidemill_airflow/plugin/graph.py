@@ -1,4 +1,4 @@
-"""Pipelines and tables in dependency order, with how fresh each is, and what makes it stale. Pure."""
+"""Pipelines and tables in dependency order, with their freshness and the cause of staleness. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tidemill_airflow.plugin.due import due_at, read_at
 from tidemill_airflow.plugin.graph_answers import Graph, GraphEdge, GraphNode, Staleness
 from tidemill_airflow.plugin.overview import Seen, health_of, reason_of, state_of
 
-# What is stale, by node.
+# Staleness of each stale node.
 Stale = Mapping[str, Staleness]
 
 
 def graph_of(seen: Mapping[str, Seen]) -> Graph:
-    """The graph of the pipelines that a viewer may see.
+    """Return the graph of the pipelines that a viewer may see.
 
     Raises:
         SpecError: TIDE-SPEC-027 or -032, as `tidemill graph`.
@@ -30,7 +30,7 @@ def graph_of(seen: Mapping[str, Seen]) -> Graph:
 
 
 def _columns(found: TableGraph, order: Sequence[str]) -> dict[str, int]:
-    """Each node one column to the right of all that it depends on."""
+    """Return the column of each node, one to the right of all its dependencies."""
     columns: dict[str, int] = {}
     for name in order:
         links = found.links[name]
@@ -42,7 +42,7 @@ def _columns(found: TableGraph, order: Sequence[str]) -> dict[str, int]:
 
 
 def _stale(found: TableGraph, order: Sequence[str], seen: Mapping[str, Seen]) -> Stale:
-    """A pipeline in trouble is stale, and so is all that is made of what it writes."""
+    """Return the stale nodes: pipelines in trouble, and everything that depends on their output."""
     stale: dict[str, Staleness] = {}
     for name in order:
         links = found.links[name]
@@ -57,7 +57,7 @@ def _stale(found: TableGraph, order: Sequence[str], seen: Mapping[str, Seen]) ->
 
 
 def _trouble(seen: Seen) -> str:
-    """Why a pipeline is stale by itself: it is bad, or a wanted stream is late with its progress."""
+    """Return why a pipeline is stale by itself: bad health, or a wanted stream without progress."""
     facts, at = seen.state.facts, _read_at(seen)
     if health_of(seen) == "bad":
         return reason_of(seen).partition("\n")[0] or state_of(seen)
@@ -69,7 +69,7 @@ def _trouble(seen: Seen) -> str:
 
 
 def _unread(found: TableGraph, seen: Mapping[str, Seen], name: str) -> str:
-    """Why an incremental pipeline is stale: what it reads has newer commits, and its next run is overdue."""
+    """Return the reason why an incremental pipeline is stale: newer input, and an overdue run."""
     own, read_at = seen[name], _read_at(seen[name])
     facts, spec = own.state.facts, own.spec
     is_scheduled = facts.mode == "incremental" and not facts.by_hand and facts.desired is None
@@ -85,12 +85,12 @@ def _unread(found: TableGraph, seen: Mapping[str, Seen], name: str) -> str:
 
 
 def _read_at(seen: Seen) -> datetime | None:
-    """When a pipeline last read, or found that there was nothing to read."""
+    """Return the time at which a pipeline last read, or found nothing to read."""
     return read_at(seen.state.facts)
 
 
 def _committed_at(seen: Seen) -> datetime | None:
-    """When a pipeline last committed, as far as its newest driver knows."""
+    """Return the time of a pipeline's last commit, if its newest driver knows it."""
     return None if seen.state.status is None else seen.state.status.batch_committed_at
 
 

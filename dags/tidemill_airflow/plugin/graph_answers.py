@@ -1,4 +1,4 @@
-"""What the API answers of the graph."""
+"""Models of the API's answers about the graph."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from tidemill_airflow.plugin.answers import Answer, Health
 
 
 class Staleness(Answer):
-    """What makes something stale.
+    """Cause of staleness.
 
     Args:
-        pipeline: Whose trouble it is.
-        why: In a sentence.
+        pipeline: Pipeline that has the problem.
+        why: The problem, in a sentence.
     """
 
     pipeline: str
@@ -20,12 +20,12 @@ class Staleness(Answer):
 
 
 class GraphEdge(Answer):
-    """What flows from one node to another.
+    """An edge: data flows from one node to another.
 
     Args:
-        at: When a pipeline last read what it reads, or last committed what it writes; None if its newest
+        at: Time at which the pipeline last read this input or committed this output; None if its newest
             driver does not know.
-        stale: None of what is fresh.
+        stale: None if fresh.
     """
 
     source: str
@@ -35,13 +35,13 @@ class GraphEdge(Answer):
 
 
 class GraphNode(Answer):
-    """A pipeline, or what it reads or writes.
+    """A pipeline, or one of its inputs or outputs.
 
     Args:
         id: `pipeline orders`, `table silver/orders`, `topic orders`.
-        column: Its place from left to right.
-        health: Of a pipeline.
-        stale: None of what is fresh; what is made of something stale is stale, too.
+        column: Position from left to right.
+        health: Health of a pipeline.
+        stale: None if fresh; nodes that depend on a stale node are stale.
     """
 
     id: str
@@ -56,8 +56,8 @@ class Graph(Answer):
     """Pipelines and tables in dependency order.
 
     Args:
-        at: When they were looked at; None if nobody has looked yet.
-        problem: Why that may no longer be so; empty if nothing speaks against it.
+        at: Time of the snapshot; None before the first one.
+        problem: Reason why the snapshot may be outdated; empty otherwise.
     """
 
     at: datetime | None = None

@@ -1,6 +1,6 @@
-"""Answers that need much of storage, such as a whole table, kept until that has another version.
+"""Cache of expensive answers, such as those that read a whole table, until the table has a new version.
 
-Every open page asks every few seconds; storage is read for all of them together.
+Every open page polls every few seconds. The cache reads storage once for all of them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any, TypeVar, cast
 from tidemill.ledger.read import open_table
 from tidemill_airflow.plugin.storage_gate import too_slow
 
-# Answers kept; one has at most some hundred rows.
+# Maximum number of cached answers; each has at most some hundred rows.
 KEPT = 32
 
-# An answer stays for this many times as long as it took, also where each batch makes another version.
+# An answer stays valid for this multiple of its read time, even if each batch creates a new version.
 REST = 4.0
 
-# Seconds to wait for what is read for somebody else.
+# Maximum seconds to wait for another request's read.
 PATIENCE_SECONDS = 2.0
 
 Answer = TypeVar("Answer")
@@ -29,7 +29,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class _Kept:
-    """An answer, of which version, and the (monotonic) second until which it stays in any case."""
+    """An answer, its version, and the (monotonic) second until which it stays valid in any case."""
 
     version: Hashable
     answer: Any
@@ -37,7 +37,7 @@ class _Kept:
 
 
 class KeptAnswers:
-    """Of one API server."""
+    """The cache of one API server."""
 
     def __init__(self, patience: float = PATIENCE_SECONDS) -> None:
         self._patience = patience
@@ -45,7 +45,7 @@ class KeptAnswers:
         self._reading = threading.Lock()
 
     def of(self, path: str, asked: Hashable, read: Callable[[], Answer]) -> Answer:
-        """What `read` answers of the table at `path`; `asked` tells its questions apart.
+        """Return the answer of `read` for the table at `path`; `asked` identifies the question.
 
         Raises:
             HTTPException: As `at`.
@@ -53,12 +53,12 @@ class KeptAnswers:
         return self.at((path, asked), lambda: _version(path), read)
 
     def at(self, key: Hashable, version: Callable[[], Hashable], read: Callable[[], Answer]) -> Answer:
-        """What `read` answers, while `version` is the same.
+        """Return the answer of `read`, cached while `version` is the same.
 
-        One answer is read at a time. Who finds another one being read for long gets the answer before.
+        Only one answer is read at a time. If another read takes long, the previous answer is returned.
 
         Raises:
-            HTTPException: 503, if there is none.
+            HTTPException: 503, if there is no previous answer.
         """
         known = self._kept.get(key)
         if known is not None and time.monotonic() < known.stays_until:
@@ -73,9 +73,9 @@ class KeptAnswers:
             self._reading.release()
 
     def _newest(self, key: Hashable, version: Callable[[], Hashable], read: Callable[[], Answer]) -> _Kept:
-        # Before it is read: a commit in between counts as one after it.
+        # The version is read first, so that a commit during the read invalidates the answer.
         began, newest = time.monotonic(), version()
-        known = self._kept.get(key)  # perhaps somebody has read it meanwhile
+        known = self._kept.get(key)  # another request may have read it in the meantime
         if known is None or known.version != newest:
             answer = read()
             ended = time.monotonic()
@@ -87,6 +87,6 @@ class KeptAnswers:
 
 
 def _version(path: str) -> tuple[str, int] | None:
-    """Which table, and its version: one that is made anew counts from zero again."""
+    """Return the table's id and version, because a recreated table counts from zero again."""
     table = open_table(path)
     return None if table is None else (str(table.metadata().id), table.version())

@@ -1,4 +1,4 @@
-"""What is too old to be trusted: what the page shows, and the reconciliation of the streams. Pure."""
+"""Detect an outdated snapshot and a stopped reconciliation. Pure."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from tidemill.spec.readable import short_duration
 from tidemill_airflow.links import runbook_address
 from tidemill_airflow.plugin.answers import PageWarning
 
-# Longest time without a reconciliation, which comes every minute: as the alert TidemillReconcileTooOld
-# (helm: files/rules/control-plane.yaml).
+# Maximum time without a reconciliation, which runs every minute. The same as in the alert
+# TidemillReconcileTooOld (helm: files/rules/control-plane.yaml).
 RECONCILED_WITHIN = timedelta(minutes=10)
 
 SILENT_PAGE = "control-plane-silent"
 
-# Age from which a look counts as old. Above the usual time between two (snapshot.py: half a minute, or four
-# times as long as a look took).
+# Age from which a snapshot is old. Above the usual time between two snapshots (snapshot.py: half a minute, or
+# four times the duration of a snapshot).
 LOOKED_WITHIN = timedelta(minutes=2)
 
 
 def problem_of(at: datetime | None, problem: str, now: datetime) -> str:
-    """Why what is shown may no longer be so; empty if nothing speaks against it.
+    """Return the reason why the shown data may be outdated; empty if there is none.
 
     Args:
-        at: When the streams were looked at; None if nobody has looked yet.
-        problem: Why the newest look failed; empty if it did not.
-        now: The time.
+        at: Time of the snapshot; None before the first one.
+        problem: Error of the newest snapshot; empty if it succeeded.
+        now: The current time.
     """
     if at is None or now - at <= LOOKED_WITHIN:
         return problem
@@ -35,12 +35,12 @@ def problem_of(at: datetime | None, problem: str, now: datetime) -> str:
 def reconcile_warning(
     at: datetime | None, reconciled_at: datetime | None, streams_wanted: bool
 ) -> PageWarning | None:
-    """What to say of a reconciliation that is dead; None while there is one.
+    """Return a warning if reconciliation has stopped; None while it runs.
 
     Args:
-        at: When the streams were looked at; None if nobody has looked yet.
-        reconciled_at: When the newest reconciliation ended, as that look has found; None if none is known.
-        streams_wanted: Whether any stream should run.
+        at: Time of the snapshot; None before the first one.
+        reconciled_at: End of the newest reconciliation in that snapshot; None if none is known.
+        streams_wanted: True if any stream should run.
     """
     if at is None:
         return None

@@ -1,4 +1,4 @@
-"""What is known of a pipeline -> its row in the overview. Pure."""
+"""Convert the known state of a pipeline to its row in the overview. Pure."""
 
 from __future__ import annotations
 
@@ -27,20 +27,22 @@ from tidemill_airflow.plugin.failed_run import FailedRun, failed_run_of, words_o
 # Batches in a sparkline.
 SPARKLINE = 30
 
-# A batch that takes longer than its trigger for this many triggers' time is late: one slow batch is load.
+# A batch is slow if it takes longer than this multiple of its trigger interval. Slightly longer batches are
+# normal load.
 SLOW_SHARE = 1.5
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What one look has told of a pipeline.
+    """State of a pipeline in one snapshot.
 
     Args:
         spec: Its declaration; None if it cannot be read.
-        holds: What forbids its next start, whether it runs or not.
-        report: What its driver says of its query.
-        rates: Rows a second of its newest batches: what came in; of an incremental run what it worked off.
-        lags: Records that waited after each, of the slowest partition; none where the source does not tell.
+        holds: Holds that prevent its next start, even while it runs.
+        report: Its driver's report about its query.
+        rates: Input rows per second of its newest batches; processed rows for an incremental run.
+        lags: Lag of the slowest partition after each batch, in records; empty if the source does not report
+            it.
     """
 
     state: PipelineState
@@ -52,37 +54,37 @@ class Seen:
 
     @property
     def name(self) -> str:
-        """The pipeline."""
+        """Return the pipeline's name."""
         return self.state.facts.pipeline
 
     @property
     def current(self) -> Status | None:
-        """What still holds of its status: of a stream while its driver runs; what a run left stays."""
+        """Return the current status: of a stream only while its driver runs, of a run also after its end."""
         return self.state.status if self.state.facts.mode == "incremental" else self.state.own_status
 
     @property
     def is_held(self) -> bool:
-        """Whether it does not run, and must not start."""
+        """Return True if it does not run and must not start."""
         return bool(self.holds) and self.state.facts.running is None
 
     @cached_property
     def loss(self) -> DataLoss | None:
-        """How long until what it has not read may be gone; None where nothing can be told."""
+        """Return the possible data loss; None if nothing is known."""
         return data_loss_of(self.state.status, self.spec, self.state.facts.now)
 
     @cached_property
     def failed_run(self) -> FailedRun | None:
-        """The newest run of an incremental pipeline, if it failed."""
+        """Return the newest run of an incremental pipeline if it failed."""
         return failed_run_of(self.state.facts)
 
     @cached_property
     def overdue(self) -> str:
-        """That an incremental pipeline should have read again by now; empty if not."""
+        """Return a message if an incremental pipeline is overdue; empty otherwise."""
         return "" if self.spec is None else why_overdue(self.state.facts, self.spec.run)
 
     @cached_property
     def growing_backlog(self) -> tuple[int, int] | None:
-        """Of a running stream that falls behind, by the doctor's rule: records that waited, and that wait."""
+        """Return the earlier and current lag of a running stream that falls behind, by the doctor's rule."""
         own, report = self.state.own_status, self.report
         if own is None or own.mode != "stream" or report is None or report.run_id != own.run_id:
             return None
@@ -91,7 +93,7 @@ class Seen:
 
 
 def row_of(seen: Seen, place: Place) -> PipelineRow:
-    """One pipeline in the overview."""
+    """Return the overview row of one pipeline."""
     facts, status, spec = seen.state.facts, seen.state.status, seen.spec
     loss, runbook, current = seen.loss, runbook_of(seen), seen.current
     return PipelineRow(
@@ -123,7 +125,7 @@ def row_of(seen: Seen, place: Place) -> PipelineRow:
 
 
 def health_of(seen: Seen) -> Health:
-    """What a person must know, in one of four colours."""
+    """Return the health as one of four colours."""
     state, facts = seen.state, seen.state.facts
     level = None if seen.loss is None else seen.loss.level
     has_failed = state.stall is not None or seen.failed_run is not None
@@ -141,7 +143,7 @@ def health_of(seen: Seen) -> Health:
 
 
 def state_of(seen: Seen) -> str:
-    """In one word or two."""
+    """Return the state in one or two words."""
     state, facts = seen.state, seen.state.facts
     if seen.is_held:
         return "held"
@@ -157,7 +159,7 @@ def state_of(seen: Seen) -> str:
 
 
 def _resting(seen: Seen) -> str:
-    """Of a pipeline without a driver that is in no trouble."""
+    """Return the state of a pipeline without a driver and without trouble."""
     facts = seen.state.facts
     if seen.failed_run is not None:
         return "failed"
@@ -171,7 +173,7 @@ def _resting(seen: Seen) -> str:
 
 
 def reason_of(seen: Seen) -> str:
-    """Why, for a person; what comes beside it on lines of their own."""
+    """Return the reason in readable form, with additional facts on separate lines."""
     loss = "" if seen.loss is None else seen.loss.warning
     next_start = f"its next start is refused: {_why_held(seen)}" if seen.holds and not seen.is_held else ""
     return "\n".join(filter(None, (_reason(seen), next_start, loss)))
@@ -206,7 +208,7 @@ def _why_held(seen: Seen) -> str:
 
 
 def runbook_of(seen: Seen) -> str:
-    """The page for what is wrong."""
+    """Return the runbook page for the problem."""
     if seen.is_held:
         return "hold"
     if seen.state.decision.runbook:
@@ -223,17 +225,17 @@ def runbook_of(seen: Seen) -> str:
 
 
 def is_slow(seen: Seen) -> bool:
-    """Whether the newest batch of a running stream took clearly longer than its trigger."""
+    """Return True if the newest batch of a running stream took clearly longer than its trigger."""
     status, trigger = seen.state.own_status, seen.state.facts.trigger
     if status is None or status.batch_milliseconds is None or seen.state.facts.mode != "stream":
         return False
-    # A trigger of 0 seconds promises nothing.
+    # A trigger of 0 seconds sets no limit.
     slow = max(trigger, timedelta(seconds=1)) * SLOW_SHARE
     return bool(trigger) and timedelta(milliseconds=status.batch_milliseconds) > slow
 
 
 def _error_of(seen: Seen) -> dict[str, Any] | None:
-    """What a running driver cannot go on for."""
+    """Return the error that blocks a running driver."""
     status = seen.state.status
     return None if seen.state.facts.running is None or status is None else status.error
 

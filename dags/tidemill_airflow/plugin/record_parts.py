@@ -1,4 +1,4 @@
-"""Parts of a pipeline's page that show what flows: for viewers with the permission for records only."""
+"""Parts of a pipeline's page that show records, for viewers with the permission for records only."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tidemill.names import Layout
 from tidemill.spec.readable import shown
 from tidemill_airflow.plugin.answers import LogTail, PlotPoint, ReasonCount, Records, Sample
 
-# Characters of a cell; a record may have megabytes, and a browser shows a line of it.
+# Maximum characters of a cell; a record may have megabytes, and a browser shows one line of it.
 CELL_CHARACTERS = 2_000
 
 
 def reasons_of(path: str) -> list[ReasonCount]:
-    """How many records are in the quarantine at `path`, by reason; says nothing of what is in them."""
+    """Return the number of records in the quarantine at `path` by reason, without their content."""
     return [
         ReasonCount(reason=str(row["reason"]), records=row["records"], newest=row["newest"])
         for row in count_reasons(path)
@@ -24,14 +24,14 @@ def reasons_of(path: str) -> list[ReasonCount]:
 
 
 def rejected_of(path: str, limit: int) -> Records:
-    """The records rejected last into the quarantine at `path`, with their text."""
+    """Return the newest records in the quarantine at `path`, with their text."""
     rows = newest_rejected(path, limit, raw=True)
     columns = [name for name in (rows[0] if rows else {}) if any(row[name] is not None for row in rows)]
     return _records(columns, rows)
 
 
 def sample_of(layout: Layout, table: str, wanted: Wanted) -> Sample:
-    """The newest rows of a table that exists, and a plot.
+    """Return the newest rows of an existing table, and a plot.
 
     Raises:
         TidemillError: As `view_table`.
@@ -49,7 +49,7 @@ def sample_of(layout: Layout, table: str, wanted: Wanted) -> Sample:
 
 
 def log_of(plane: ControlPlane, pipeline: str) -> LogTail | None:
-    """The newest lines of the newest driver's log, without secrets; None if there never was a driver."""
+    """Return the newest lines of the newest driver's log, without secrets; None if no driver has run."""
     driver = plane.runtime.last_start(pipeline)
     if driver is None:
         return None

@@ -1,7 +1,7 @@
 """The API of the Streams page, below `/tidemill/api`; documented by `/tidemill/api/openapi.json`.
 
-Routes are plain functions: FastAPI runs each in a thread. Those that read storage do so by `Shown.plane`,
-which lets a few of them in at a time.
+Routes are plain functions, which FastAPI runs in threads. Routes that read storage use `Shown.plane`, which
+limits how many read at the same time.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Looked = Annotated[Snapshot, Depends(_snapshot)]
 
 @dataclass(frozen=True)
 class Shown:
-    """One pipeline that the viewer may see."""
+    """A pipeline that the viewer may see."""
 
     seen: Seen
     look: Look
@@ -66,17 +66,17 @@ class Shown:
 
     @property
     def name(self) -> str:
-        """The pipeline."""
+        """Return the pipeline's name."""
         return self.seen.name
 
     @property
     def dag_id(self) -> str:
-        """Its DAG."""
+        """Return the id of its DAG."""
         return dag_of(self.look.place, self.name, self.seen.state.facts.mode)
 
     @property
     def spec(self) -> PipelineSpec:
-        """Its declaration.
+        """Return its declaration.
 
         Raises:
             HTTPException: 409, if it cannot be read.
@@ -87,20 +87,20 @@ class Shown:
 
     @property
     def kept(self) -> KeptAnswers:
-        """Answers that need a whole table."""
+        """Return the cache of answers that read a whole table."""
         found: KeptAnswers = self.app.state.kept
         return found
 
     @contextmanager
     def plane(self) -> Iterator[ControlPlane]:
-        """The control plane, to read storage inside.
+        """Yield the control plane, for reading storage.
 
         Raises:
-            HTTPException: 503, if too many requests wait for storage already.
+            HTTPException: 503, if too many requests already read storage.
             TidemillError: As `Snapshot.plane`.
         """
         with self.app.state.gate.entered():
-            # It opens under a lock, so the gate is before it.
+            # Opening takes a lock, so the gate is passed first.
             yield self.app.state.snapshot.plane()
 
 
@@ -116,7 +116,7 @@ def _visible(viewer: Viewer, look: Look, names: Iterable[str]) -> dict[str, Seen
 
 
 def _shown(pipeline: str, viewer: LoggedIn, snapshot: Looked, request: Request) -> Shown:
-    """404 for a pipeline that does not exist, and the same for one that the viewer may not see."""
+    """Return the pipeline, or raise 404 if it does not exist or the viewer may not see it."""
     look = snapshot.newest()
     if pipeline not in look.seen or not _visible(viewer, look, [pipeline]):
         raise HTTPException(404, "There is no such pipeline, or you may not see it.")
@@ -134,7 +134,7 @@ OneWithRecords = Annotated[Shown, Depends(_shown_with_records)]
 
 @api.get("/pipelines")
 def overview(viewer: LoggedIn, snapshot: Looked) -> Overview:
-    """Everything about all pipelines that the overview shows, in one answer."""
+    """Return the overview of all pipelines in one answer."""
     look = snapshot.newest()
     seen = _visible(viewer, look, look.seen)
     return Overview(
@@ -149,7 +149,7 @@ def overview(viewer: LoggedIn, snapshot: Looked) -> Overview:
 
 @api.get("/graph")
 def graph(viewer: LoggedIn, snapshot: Looked) -> Graph:
-    """Pipelines, and what they read and write."""
+    """Return pipelines with their inputs and outputs."""
     look = snapshot.newest()
     found = graph_of(_visible(viewer, look, look.seen))
     return found.model_copy(update={"at": look.at, "problem": _problem(look)})
@@ -157,7 +157,7 @@ def graph(viewer: LoggedIn, snapshot: Looked) -> Graph:
 
 @api.get("/pipelines/{pipeline}")
 def pipeline(shown: OnePipeline) -> PipelineView:
-    """One pipeline, with the buttons that the viewer may press."""
+    """Return one pipeline, with the buttons that the viewer may use."""
     seen, spec, status = shown.seen, shown.seen.spec, shown.seen.state.status
     return PipelineView(
         at=shown.look.at,
@@ -178,41 +178,41 @@ def pipeline(shown: OnePipeline) -> PipelineView:
 
 @api.get("/pipelines/{pipeline}/explanation")
 def explanation(shown: OnePipeline) -> list[Paragraph]:
-    """What `tidemill explain` says of it."""
+    """Return the text of `tidemill explain`."""
     with shown.plane() as plane:
         return stored_parts.explanation_of(plane, shown.seen.state, shown.app.state.advice)
 
 
 @api.get("/pipelines/{pipeline}/history")
 def history(shown: OnePipeline) -> History:
-    """The newest batches, for charts."""
+    """Return the newest batches for charts."""
     return History(points=shown.look.history.get(shown.name, ()))
 
 
 @api.get("/pipelines/{pipeline}/ledger")
 def ledger(shown: OnePipeline, limit: Limit = 50) -> list[LedgerLine]:
-    """What each committed batch did, newest first."""
+    """Return the committed batches, newest first."""
     with shown.plane() as plane:
         return stored_parts.ledger_of(plane, shown.name, shown.spec, limit)
 
 
 @api.get("/pipelines/{pipeline}/checkpoints")
 def checkpoints(shown: OnePipeline) -> Checkpoints:
-    """Generations, what verbs did, and backups."""
+    """Return generations, executed verbs and backups."""
     with shown.plane() as plane:
         return checkpoints_of(plane, shown.name)
 
 
 @api.get("/pipelines/{pipeline}/backfills")
 def backfills(shown: OnePipeline) -> list[BackfillSeen]:
-    """Backfills, those begun last first."""
+    """Return backfills, the latest begun first."""
     with shown.plane() as plane:
         return stored_parts.backfills_of(plane, shown.name)
 
 
 @api.get("/pipelines/{pipeline}/quarantine")
 def quarantine(shown: OnePipeline) -> list[ReasonCount]:
-    """How many records are in quarantine, and why."""
+    """Return the number of quarantined records by reason."""
     with shown.plane() as plane:
         path = plane.layout.quarantine(shown.name)
         return shown.kept.of(path, "reasons", lambda: record_parts.reasons_of(path))
@@ -220,7 +220,7 @@ def quarantine(shown: OnePipeline) -> list[ReasonCount]:
 
 @api.get("/pipelines/{pipeline}/quarantine/records")
 def rejected(shown: OneWithRecords, limit: Limit = 20) -> Records:
-    """The records rejected last."""
+    """Return the latest rejected records."""
     with shown.plane() as plane:
         path = plane.layout.quarantine(shown.name)
         return shown.kept.of(path, ("records", limit), lambda: record_parts.rejected_of(path, limit))
@@ -230,7 +230,7 @@ def rejected(shown: OneWithRecords, limit: Limit = 20) -> Records:
 def sample(
     shown: OneWithRecords, table: str | None = None, x: Column = None, y: Column = None, limit: Limit = 20
 ) -> Sample:
-    """The newest rows of one of its tables, and a plot."""
+    """Return the newest rows of one of its tables, and a plot."""
     tables = [sink.table for sink in shown.spec.delta_sinks]
     wanted = table or (tables[0] if tables else "")
     event_time = shown.spec.event_time.column if shown.spec.event_time else None
@@ -245,7 +245,7 @@ def sample(
 
 @api.get("/pipelines/{pipeline}/log")
 def log(shown: OneWithRecords) -> LogTail:
-    """The end of the newest driver's log."""
+    """Return the end of the newest driver's log."""
     with shown.plane() as plane:
         found = record_parts.log_of(plane, shown.name)
     if found is None:

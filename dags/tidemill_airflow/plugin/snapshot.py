@@ -1,7 +1,7 @@
-"""What all pipelines are like, looked at in the background: no request of a browser reads storage for it.
+"""State of all pipelines, read in the background, so that no browser request reads storage for it.
 
-One thread of each API server looks every few seconds while somebody has a page open, and every half minute
-otherwise, so that charts have no gaps. What a look could not read is in the rows, or in `problem`.
+One thread of each API server takes a snapshot every few seconds while a page is open. Otherwise it takes one
+every half minute, so that charts have no gaps. Read errors are shown in the rows or in `problem`.
 """
 
 from __future__ import annotations
@@ -29,19 +29,20 @@ from tidemill_airflow.plugin.answers import HistoryPoint
 from tidemill_airflow.plugin.batch_history import merged
 from tidemill_airflow.plugin.overview import Seen
 
-# Seconds between two looks while somebody watches; the shortest usual trigger is a few seconds.
+# Seconds between two snapshots while a page is open; the shortest usual trigger is a few seconds.
 WATCHED_SECONDS = 3.0
 
-# While nobody does. Drivers keep ten batches: shorter than ten triggers of three seconds.
+# Seconds between two snapshots while no page is open. Drivers keep ten batches, so this must not exceed ten
+# triggers of three seconds.
 UNWATCHED_SECONDS = 30.0
 
-# Seconds after its last request for which a page counts as open; it asks every few.
+# Seconds after its last request for which a page counts as open; pages poll every few seconds.
 OPEN_SECONDS = 60.0
 
-# A look rests this many times as long as it took: at most a fifth of one core goes into looking.
+# The pause after a snapshot is this multiple of its duration, so snapshots use at most a fifth of one core.
 REST = 4.0
 
-# Of a look before the first one.
+# Place of the empty snapshot before the first one.
 NOWHERE = Place(project="", environment="")
 
 Read = TypeVar("Read")
@@ -51,15 +52,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Look:
-    """One look at all pipelines.
+    """One snapshot of all pipelines.
 
     Args:
-        at: When it ended; None before the first one.
+        at: Time at which it ended; None before the first one.
         seen: Pipelines by name.
-        history: Newest batches of each.
-        problem: Why it failed; empty if it did not. Then the rest is of the look before.
-        place: Which project and environment they are of.
-        reconciled_at: When the newest reconciliation ended; None if none is known.
+        history: Newest batches of each pipeline.
+        problem: Error of a failed snapshot, whose other fields are from the previous one; empty if none.
+        place: Project and environment of the pipelines.
+        reconciled_at: End of the newest reconciliation; None if none is known.
     """
 
     at: datetime | None = None
@@ -72,16 +73,16 @@ class Look:
 
     @property
     def streams_wanted(self) -> bool:
-        """Whether any stream should run."""
+        """Return True if any stream should run."""
         return any(each.state.facts.is_wanted for each in self.seen.values())
 
 
 class Snapshot:
-    """The newest look.
+    """The newest snapshot, refreshed in the background.
 
     Args:
-        find_place: Tells project and environment; asked anew after a failed look, so what is wrong with
-            them is on the page and can be mended, while Airflow goes on.
+        find_place: Returns project and environment. Called again after a failed snapshot, so that a wrong
+            setting is shown on the page and can be fixed while Airflow runs.
         open_plane: Opens the control plane there.
     """
 
@@ -100,17 +101,17 @@ class Snapshot:
         self._specs: dict[str, tuple[float, PipelineSpec]] = {}
 
     def begin(self) -> None:
-        """Look in the background until `end`."""
+        """Take snapshots in the background until `end`."""
         self._ended.clear()
         threading.Thread(target=self._go_on, name="tidemill-snapshot", daemon=True).start()
 
     def end(self) -> None:
-        """Look no more."""
+        """Stop taking snapshots."""
         self._ended.set()
         self._wake.set()
 
     def newest(self) -> Look:
-        """The newest look; somebody watches now."""
+        """Return the newest snapshot, and record that a page is open."""
         was_watched = time.monotonic() - self._asked_at < OPEN_SECONDS
         self._asked_at = time.monotonic()
         if not was_watched:
@@ -118,7 +119,7 @@ class Snapshot:
         return self._look
 
     def plane(self) -> ControlPlane:
-        """The control plane.
+        """Return the control plane.
 
         Raises:
             TidemillError: If environment or storage cannot be found or opened.
@@ -130,7 +131,7 @@ class Snapshot:
             return self._plane
 
     def refresh(self) -> Look:
-        """Look now."""
+        """Take a snapshot now."""
         began = time.monotonic()
         try:
             plane = self.plane()
@@ -140,16 +141,16 @@ class Snapshot:
             }
             seen = {name: with_recent(each, history[name]) for name, each in seen.items()}
             took = time.monotonic() - began
-            # The next reconciliation mends a damaged record; until then the one before counts.
+            # The next reconciliation replaces a damaged record; until then the previous time is kept.
             record = _readable(lambda: read_record(plane.store, plane.layout))
             reconciled_at = self._look.reconciled_at if record is None else record.ended_at
             self._look = Look(
                 datetime.now(UTC), took, seen, history, place=self._place, reconciled_at=reconciled_at
             )
-        except Exception as error:  # noqa: BLE001  # an entry point: the page says what is wrong
+        except Exception as error:  # noqa: BLE001  # an entry point; the page shows the error
             log.warning("the streams cannot be looked at: %s", error)
             with self._lock:
-                # A changed environment file, or new credentials, count from the next look on.
+                # Reopen, so that a changed environment file or new credentials are used in the next snapshot.
                 self._plane = None
             self._look = replace(self._look, problem=_words(error))
         return self._look
@@ -162,7 +163,7 @@ class Snapshot:
             self._wake.wait(max(WATCHED_SECONDS if is_watched else UNWATCHED_SECONDS, REST * took))
 
     def _spec_of(self, plane: ControlPlane, name: str) -> PipelineSpec | None:
-        """The declaration, read again when its file has changed; None if it cannot be read."""
+        """Return the declaration, read again if its file changed; None if it cannot be read."""
         try:
             changed_at = plane.environment.project.pipeline_file(name).stat().st_mtime
             known = self._specs.get(name)
@@ -187,8 +188,8 @@ def _look_at_all(
 
 
 def with_recent(seen: Seen, points: tuple[HistoryPoint, ...]) -> Seen:
-    """A pipeline with the rates and the lag of its newest batches."""
-    # What a stream works off, it does within a part of its trigger: what flows is what comes in.
+    """Return the pipeline with rates and lag of its newest batches."""
+    # A stream processes a batch in a part of its trigger interval, so its throughput is its input rate.
     is_run = seen.state.facts.mode == "incremental"
     told = (point.processed_rate if is_run else point.input_rate for point in points)
     rates = tuple(round(rate, 1) for rate in told if rate is not None)
@@ -201,7 +202,7 @@ def _words(error: Exception) -> str:
 
 
 def _readable(read: Callable[[], Read | None]) -> Read | None:
-    """What is read; None where it is damaged: the doctor tells of that."""
+    """Return the result, or None if the data is damaged, which the doctor reports."""
     try:
         return read()
     except (TidemillError, ValidationError):

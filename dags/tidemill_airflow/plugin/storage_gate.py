@@ -1,7 +1,7 @@
-"""How many requests may read storage at once.
+"""Limit of requests that read storage at the same time.
 
-Airflow's API server runs every plain function of every route, the heartbeats of tasks among them, in the same
-forty threads. Storage that is silent would hold all of them, and tasks would be taken for dead.
+Airflow's API server runs plain route functions, including the heartbeats of tasks, in the same forty threads.
+Unresponsive storage would block all of them, and Airflow would consider the tasks dead.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from contextlib import contextmanager
 
 from fastapi import HTTPException
 
-# Of the API server's forty threads; the others stay Airflow's whatever storage does.
+# Part of the API server's forty threads; the others stay free for Airflow even if storage does not respond.
 READERS_AT_ONCE = 8
 
 
 class StorageGate:
-    """Lets a few requests in and refuses the others at once: none of them waits in a thread."""
+    """Admits a few requests and refuses others at once, so that none waits in a thread."""
 
     def __init__(self, readers: int = READERS_AT_ONCE) -> None:
         self._free = threading.BoundedSemaphore(readers)
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Read storage inside.
+        """Admit a request that reads storage.
 
         Raises:
-            HTTPException: 503, if as many as may read already.
+            HTTPException: 503, if the limit is reached.
         """
         if not self._free.acquire(blocking=False):
             raise too_slow()
@@ -38,5 +38,5 @@ class StorageGate:
 
 
 def too_slow() -> HTTPException:
-    """What a request is told that cannot wait any longer; a page asks again in seconds by itself."""
+    """Return the error for a request that cannot wait; the page repeats it after seconds."""
     return HTTPException(503, "Storage is slow: other requests still wait for it.", {"Retry-After": "5"})

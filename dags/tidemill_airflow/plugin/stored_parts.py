@@ -1,4 +1,4 @@
-"""Parts of a pipeline's page that are read from storage when a person asks for them, without records."""
+"""Parts of a pipeline's page that are read from storage on request, without records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tidemill_airflow.plugin.kept_answers import KeptAnswers
 
 
 def ledger_of(plane: ControlPlane, pipeline: str, spec: PipelineSpec, limit: int) -> list[LedgerLine]:
-    """The newest commits of a pipeline to its tables, newest first."""
+    """Return the newest commits of a pipeline to its tables, newest first."""
     lines = [
         _ledger_line(sink.table, commit)
         for sink in spec.delta_sinks
@@ -52,9 +52,9 @@ def _ledger_line(table: str, commit: Commit) -> LedgerLine:
 
 
 def explanation_of(plane: ControlPlane, state: PipelineState, kept: KeptAnswers) -> list[Paragraph]:
-    """What `tidemill explain` says, with what the doctor would change.
+    """Return the text of `tidemill explain`, with the doctor's advice.
 
-    How the pipeline stands is told anew each time, of the look; what the doctor says, once for each batch.
+    The state of the pipeline comes from each snapshot; the doctor's advice is computed once for each batch.
 
     Raises:
         SpecError: If the declaration cannot be read.
@@ -71,14 +71,14 @@ def explanation_of(plane: ControlPlane, state: PipelineState, kept: KeptAnswers)
 
 
 def _batch_of(state: PipelineState) -> Hashable:
-    """The newest batch, and by which declaration the doctor measures it."""
+    """Return the newest batch and the declaration's digest, which identify the doctor's advice."""
     status = state.status
     batch = None if status is None else (status.run_id, status.generation, status.batch_id)
     return state.facts.digest, batch
 
 
 def backfills_of(plane: ControlPlane, pipeline: str) -> list[BackfillSeen]:
-    """All backfills of a pipeline, those begun last first."""
+    """Return all backfills of a pipeline, the latest begun first."""
     return [_backfill(each) for each in list_backfills(plane, pipeline)]
 
 

@@ -1,4 +1,4 @@
-"""What Airflow loads by the entry point `airflow.plugins`."""
+"""The plugin class that Airflow loads by the entry point `airflow.plugins`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ log = logging.getLogger(__name__)
 
 
 def _app() -> FastAPI:
-    """Page and API; if they cannot be made, such as with another Airflow, a page that says so.
+    """Return page and API, or a page that reports why they cannot be created, as with another Airflow.
 
-    Airflow's API server does not start with a plugin that raises.
+    Airflow's API server does not start if a plugin raises.
     """
     try:
         from tidemill_airflow.plugin.app import streams_app
@@ -31,7 +31,7 @@ def _app() -> FastAPI:
 
 
 def _off(what: str) -> FastAPI:
-    """Whoever has not logged in may have it: what exactly is wrong is in the log."""
+    """Return a page that needs no login and therefore shows no details; they are in the log."""
     from fastapi import FastAPI
     from fastapi.responses import PlainTextResponse
 
@@ -51,13 +51,13 @@ class StreamsPlugin(AirflowPlugin):
     name = "tidemill"
 
     @property
-    def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]  # Airflow asks an instance
-        """Page and API; made in the API server only, for every task's process loads plugins, too."""
+    def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]  # Airflow reads it from an instance
+        """Return page and API; created only in the API server, because every task process loads plugins."""
         return [{"app": _app(), "url_prefix": STREAMS_PAGE.rstrip("/"), "name": "Tidemill streams"}]
 
     @property
     def external_views(self) -> list[dict[str, Any]]:  # type: ignore[override]  # as above
-        """A place in the navigation, and a tab of DAGs. Airflow shows a tab for all DAGs or for none."""
+        """Return the navigation entry and the DAG tab, which Airflow shows for all DAGs or for none."""
         page = airflow_path() + STREAMS_PAGE
         icons = {
             "icon": f"{page}static/streams-icon.svg",

@@ -1,4 +1,4 @@
-"""Generations, verbs and backups of a pipeline, for its time line."""
+"""Generations, verbs and backups of a pipeline, for its timeline."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tidemill.control.plane import ControlPlane
 from tidemill.control.procedures.plan_words import kept_lines
 from tidemill_airflow.plugin.timeline_answers import AuditLine, BackupSeen, Checkpoints, GenerationSeen
 
-# Entries of the audit that are shown.
+# Maximum number of audit entries to show.
 AUDIT_LINES = 50
 
 
 def checkpoints_of(plane: ControlPlane, pipeline: str) -> Checkpoints:
-    """Generations, what verbs did, and backups that exist; newest first."""
+    """Return generations, executed verbs and existing backups, newest first."""
     history = read_history(plane.store, plane.layout, pipeline)
     audit = read_audit(plane.store, plane.layout, pipeline, AUDIT_LINES)
     backups = read_manifests(plane.store, plane.layout, pipeline)
@@ -32,7 +32,7 @@ def _generation(record: Current, *, is_live: bool) -> GenerationSeen:
 
 
 def _line(entry: AuditEntry) -> AuditLine:
-    # What was live before and after; of a hold, there is no generation in it.
+    # Generation before and after the verb; the audit entry of a hold has none.
     before, after = entry.before or {}, entry.after or {}
     undone = entry.plan.get("batches_undone") or [None]
     return AuditLine(

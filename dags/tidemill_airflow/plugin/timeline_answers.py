@@ -1,4 +1,4 @@
-"""What the API answers of generations, verbs and backups."""
+"""Models of the API's answers about generations, verbs and backups."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidemill_airflow.plugin.answers import Answer
 
 
 class GenerationSeen(Answer):
-    """How a checkpoint became the live one."""
+    """Record of how a checkpoint became the live one."""
 
     generation: str
     since: datetime
@@ -18,15 +18,15 @@ class GenerationSeen(Answer):
 
 
 class AuditLine(Answer):
-    """What a verb did.
+    """One executed verb.
 
     Args:
-        request_id: Names it; of a backup, the backup.
-        at: When it began.
-        from_generation: What was live before; None if nothing was, or if the verb does not tell.
+        request_id: Its id; for a backup, the backup's name.
+        at: Time at which it began.
+        from_generation: Live generation before it; None if there was none, or if the verb does not record it.
         from_batch: Newest batch that it has undone.
-        to_batch: Newest batch that is left, or that was backed up.
-        lines: Its plan, as far as the audit has it.
+        to_batch: Newest batch that remains, or that was backed up.
+        lines: Its plan, in the form that the audit keeps.
     """
 
     request_id: str

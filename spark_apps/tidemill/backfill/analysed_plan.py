@@ -1,9 +1,10 @@
-"""Reading Spark's analysed plan of a transform: are its rows made of one record each, or of whole windows?
+"""Read Spark's analysed plan of a transform: each row is made of one record or of a whole window.
 
-Expression ids are unique to a value: an attribute that keeps its id from the input to the result was never
-changed on the way.
+Expression ids are unique to a value. An attribute with the same id in input and result was not changed in
+between.
 
-What is not known to work row by row proves nothing: a new kind of node makes a backfill refuse, never wrong.
+Only node types that are known to work row by row prove anything. A new node type makes a backfill refuse, and
+never makes it wrong.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tidemill.backfill.row_origin import EventWindow, RowOrigin, SinkOrigin
 from tidemill.backfill.window_expression import is_window, read_window
 from tidemill.names import LINEAGE_COLUMNS
 
-# Nodes that give each row of their child again, or not, or somewhere else, and change no value.
+# Nodes that only copy, filter or move rows of their child, and change no value.
 _ROW_BY_ROW = frozenset(
     {
         "EventTimeWatermark",
@@ -32,7 +33,7 @@ _ROW_BY_ROW = frozenset(
     }
 )
 
-# By join type: the sides (0 left, 1 right) of which each row is joined for itself with a static other side.
+# Sides (0 left, 1 right) whose rows are joined independently with a static other side, by join type.
 _SIDES_KEPT = {
     "Inner": (0, 1),
     "Cross": (0, 1),
@@ -45,7 +46,7 @@ _SIDES_KEPT = {
 
 @dataclass(frozen=True)
 class Input:
-    """What a transform is given.
+    """The input of a transform.
 
     Args:
         plan: Analysed plan of its rows.
@@ -59,7 +60,7 @@ class Input:
 
 
 def origin_of(result: Document, columns: Sequence[tuple[str, int]], given: Input) -> RowOrigin:
-    """What a transform's result is proven to be made of.
+    """Return the proven origin of a transform's rows.
 
     Args:
         result: Its analysed plan.
@@ -71,7 +72,7 @@ def origin_of(result: Document, columns: Sequence[tuple[str, int]], given: Input
 
 
 def windows_in(result: Document) -> tuple[timedelta, ...]:
-    """Return the lengths of all windows of time in a plan, whatever becomes of their rows."""
+    """Return the lengths of all time windows in a plan, even of unused ones."""
     expressions = (e for node in tree(result).walk() for e in node.all_expressions())
     structs = (node for expression in expressions for node in expression.walk() if is_window(node))
     windows = (read_window(struct) for struct in structs)
@@ -101,15 +102,15 @@ def _origin_of(result: Document, columns: Sequence[tuple[str, int]], given: Inpu
 
 
 def kept_columns(result: Document, columns: Sequence[tuple[str, int]], given: Input) -> SinkOrigin:
-    """Whether a sink's transform works row by row, and which columns it keeps unchanged.
+    """Return True if a sink's transform works row by row, and the columns that it keeps unchanged.
 
-    It sees one batch. Whatever brings rows together, such as an aggregate or the newest row of a key, gives
-    another result for a range of many batches, also where it gives whole windows for a stream.
+    A sink's transform sees one batch. An operation that combines rows, such as an aggregate or the newest row
+    of a key, gives another result for a range of many batches, even if it gives whole windows for a stream.
 
     Args:
         result: Its analysed plan.
         columns: Its columns and expression ids, in order.
-        given: The pipeline's result, without an event time: windows made here are of one batch.
+        given: The pipeline's result, without an event time, because windows made here are of one batch.
     """
     rows = _Reader(given).rows(tree(result))
     if rows.reason or rows.stateful or rows.static:
@@ -120,7 +121,7 @@ def kept_columns(result: Document, columns: Sequence[tuple[str, int]], given: In
 
 @dataclass(frozen=True)
 class _Column:
-    """A column of the input, unchanged."""
+    """An unchanged column of the input."""
 
     name: str
 
@@ -134,16 +135,16 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Rows:
-    """What is known of the rows of a node.
+    """The known facts about the rows of a node.
 
     Args:
-        meanings: By expression id.
-        order: Expression ids of the columns, where their order is known.
-        window: Of the rows: made by an aggregation, or, before it, of the column that names it.
-        aggregated: Whether rows are aggregates.
-        stateful: Whether a row depends on others.
-        static: Whether the rows are none of the input's.
-        reason: Why nothing is proven.
+        meanings: Known columns, by expression id.
+        order: Expression ids of the columns, if their order is known.
+        window: Window of the rows, made by an aggregation; before the aggregation, of its window column.
+        aggregated: True if rows are aggregates.
+        stateful: True if a row depends on others.
+        static: True if the rows are not made of the input.
+        reason: Reason why nothing is proven.
     """
 
     meanings: Mapping[int, _Column | _Part] = field(default_factory=dict)
@@ -206,7 +207,7 @@ class _Reader:
                     return _unproven("it makes windows twice", [child])
                 window, meaning = found, _Part("struct")
             else:
-                meaning = _meaning_of(expression, child)  # type: ignore[assignment]  # None is no meaning
+                meaning = _meaning_of(expression, child)  # type: ignore[assignment]  # None: no meaning
             if meaning is not None:
                 meanings[expression.expression_id] = meaning
         return replace(
@@ -214,7 +215,7 @@ class _Reader:
         )
 
     def _window_of(self, expression: Node, child: _Rows) -> EventWindow | None:
-        """The window that an expression makes of the event-time column."""
+        """Return the window that an expression makes from the event-time column."""
         struct = expression.children[0] if expression.kind == "Alias" else expression
         if not is_window(struct):
             return None
@@ -224,7 +225,7 @@ class _Reader:
         return read_window(struct)
 
     def _expand(self, node: Node, children: Sequence[_Rows]) -> _Rows:
-        """Sliding windows: a row for each window that it lies in, the window's struct first."""
+        """Return the rows of sliding windows: one for each window of a row, the window's struct first."""
         (child,) = children
         output = [expression.expression_id for expression in node.expressions("output")]
         first, *others = (expressions(projection) for projection in node.fields["projections"])
@@ -241,7 +242,7 @@ class _Reader:
         )
 
     def _deduplicate(self, node: Node, children: Sequence[_Rows]) -> _Rows:
-        """Repetitions of a row lie in the same window only if they carry the same event time."""
+        """Return deduplicated rows; duplicates share a window only if they have the same event time."""
         (child,) = children
         keys = [_meaning_of(expression, child) for expression in node.expressions("keys")]
         if child.aggregated or _Column(self._event_time or "") not in keys:
@@ -282,7 +283,7 @@ def _generate(_: Node, children: Sequence[_Rows]) -> _Rows:
 
 
 def _union(_: Node, children: Sequence[_Rows]) -> _Rows:
-    """A column is what it is in every branch; its id is the first branch's."""
+    """Return the columns with the same meaning in every branch; the id is the first branch's."""
     first, *others = children
     if any(child.order is None or child.static or child.aggregated for child in children):
         return _unproven("it unites rows of different kinds", children)
@@ -300,7 +301,7 @@ def _unproven(reason: str, children: Sequence[_Rows], *, stateful: bool = False)
 
 
 def _meaning_of(expression: Node, child: _Rows) -> _Column | _Part | None:
-    """What an expression is: a column of the child, or a part of its window; None if it is computed."""
+    """Return an expression's meaning: a column, or a part of the window; None if it is computed."""
     inner = expression.children[0] if expression.kind == "Alias" else expression
     if inner.kind == "AttributeReference":
         return child.meanings.get(inner.expression_id)

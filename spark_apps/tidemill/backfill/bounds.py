@@ -1,4 +1,4 @@
-"""The range that a backfill is asked for: of time, of offsets, or everything."""
+"""The requested range of a backfill: of time, of offsets, or everything."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 from tidemill.errors import UsageError
 from tidemill.ledger.entry import Positions
 
-# Beyond it, the end of a long window would not fit Python's dates.
+# Beyond this time, the end of a long window would not fit Python's dates.
 _LATEST = datetime(9999, 1, 1, tzinfo=UTC)
 
-# Names and numbers as Kafka has them. They become part of an SQL condition, so nothing else may pass.
+# Names and numbers as Kafka allows them. They become part of an SQL condition, so no other text may pass.
 _POSITIONS: TypeAdapter[Positions] = TypeAdapter(
     dict[
         Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,249}$")],
@@ -27,10 +27,10 @@ _POSITIONS: TypeAdapter[Positions] = TypeAdapter(
 
 
 class Bounds(BaseModel):
-    """What to process again. Starts are inclusive, ends exclusive.
+    """The range to process again. Starts are inclusive, ends exclusive.
 
     Args:
-        start: First moment of event time; with `end`.
+        start: Start of event time; with `end`.
         end: End of event time.
         start_offsets: First offset of each partition; with `end_offsets`.
         end_offsets: End offset of each partition.
@@ -45,16 +45,16 @@ class Bounds(BaseModel):
 
     @property
     def is_everything(self) -> bool:
-        """Whether no bound was given."""
+        """Return True if no bound was given."""
         return self.start is None and self.start_offsets is None
 
     @property
     def times(self) -> tuple[datetime, datetime] | None:
-        """The range of time; None for another one."""
+        """Return the range of time; None for another range."""
         return None if self.start is None or self.end is None else (self.start, self.end)
 
     def text(self) -> str:
-        """As a person reads it."""
+        """Return the range in readable form."""
         if self.times is not None:
             return " to ".join(moment.isoformat() for moment in self.times)
         if self.start_offsets is not None:
@@ -68,7 +68,7 @@ def parse_bounds(
     start_offsets: str | None = None,
     end_offsets: str | None = None,
 ) -> Bounds:
-    """Read what a person or a trigger form gave.
+    """Return the bounds given by a user or a trigger form.
 
     Raises:
         UsageError: TIDE-BACK-001, if a bound is missing, unreadable or empty.
@@ -117,7 +117,7 @@ def _positions(text: str | None) -> Positions | None:
 
 
 def _check_positions(start: Positions, end: Positions) -> None:
-    """Each partition has a start and an end, and at least one of them lies behind the other."""
+    """Raise unless each partition has a start and an end, and at least one range is not empty."""
     places = [{(topic, partition) for topic in side for partition in side[topic]} for side in (start, end)]
     if places[0] != places[1]:
         raise _unusable("Start and end must name the same partitions.", start=start, end=end)

@@ -1,8 +1,8 @@
-"""A range in chunks, each committed on its own: a long backfill goes on where it was stopped.
+"""A range in chunks, each committed separately, so that a long backfill continues where it was stopped.
 
-Rows that are made of one record each are cut by records, and every record is read once. Windows, and rows
-that are chosen by their time, are cut by time where windows begin; of a topic each of those chunks reads all
-records up to the seam again, because the time of an event says nothing of its place.
+Rows that are made of one record each are split by records, and every record is read once. Windows, and rows
+that are chosen by their time, are split by time at window starts. For a topic, each of those chunks reads all
+records up to the seam again, because the time of an event does not determine its offset.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tidemill.ledger.entry import Positions
 from tidemill.sources.offsets import records_between
 from tidemill.spec.units import MAX_COUNT, format_duration, parse_duration
 
-# A plan names each chunk, and a person reads it.
+# A plan lists each chunk, and users read it.
 MOST_CHUNKS = 1000
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Chunk(BaseModel):
-    """How large a chunk is: a length of event time, or a number of records."""
+    """Size of a chunk: a length of event time, or a number of records."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -36,12 +36,12 @@ class Chunk(BaseModel):
     records: int | None = None
 
     def text(self) -> str:
-        """As a person reads it."""
+        """Return the size in readable form."""
         return f"{self.records} records" if self.time is None else format_duration(self.time)
 
 
 def parse_chunk(text: str | None) -> Chunk | None:
-    """Read `1 day`, or `1000000` for records; None stays None.
+    """Return the size from `1 day`, or `1000000` for records; None stays None.
 
     Raises:
         UsageError: TIDE-BACK-001.
@@ -66,7 +66,7 @@ def parse_chunk(text: str | None) -> Chunk | None:
 
 
 def check_chunk(pipeline: str, by: By, chunk: Chunk, window: EventWindow | None) -> None:
-    """Refuse a size by which this range cannot be cut.
+    """Raise if the range cannot be split by this size.
 
     Raises:
         UsageError: TIDE-BACK-018.
@@ -90,10 +90,10 @@ def check_chunk(pipeline: str, by: By, chunk: Chunk, window: EventWindow | None)
 def cut_times(
     pipeline: str, times: tuple[datetime, datetime], length: timedelta, window: EventWindow | None
 ) -> list[Bounds]:
-    """Ranges that adjoin, cut at multiples of `length` since 1970, moved to where a window begins.
+    """Return adjacent ranges, split at multiples of `length` since 1970, moved to window starts.
 
     Raises:
-        UsageError: TIDE-BACK-018, if they are too many.
+        UsageError: TIDE-BACK-018, if there are too many.
     """
     start, end = times
     length = length if window is None else max(length, window.length)
@@ -109,10 +109,10 @@ def cut_times(
 def cut_offsets(
     pipeline: str, start: Positions, end: Positions, records: int
 ) -> list[tuple[Positions, Positions]]:
-    """Ranges of offsets that adjoin, each with about `records` of all partitions; at least one.
+    """Return adjacent ranges of offsets, each with about `records` of all partitions; at least one.
 
     Raises:
-        UsageError: TIDE-BACK-018, if they are too many.
+        UsageError: TIDE-BACK-018, if there are too many.
     """
     count = -(-records_between(start, end) // records) or 1
     _check_count(pipeline, count)
@@ -121,7 +121,7 @@ def cut_offsets(
 
 
 def _between(start: Positions, end: Positions, number: int, count: int) -> Positions:
-    """The offsets at which chunk `number` of `count` begins; a partition that ends first has none."""
+    """Return the offsets at which chunk `number` of `count` begins; a partition may have none left."""
     return {
         topic: {
             partition: first + max(0, end[topic][partition] - first) * number // count

@@ -1,4 +1,4 @@
-"""The tables that a range is compared with: those that readers see, or those of rows that are staged."""
+"""The tables that a range is compared with: the published ones, or those with staged rows."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tidemill.storage.store import Store
 
 @dataclass(frozen=True)
 class Compared:
-    """Tables as they are at one moment.
+    """Tables at one time.
 
     Args:
-        layout: Where they lie.
-        versions: Version of each, by its name in the ledger; None where there is none yet.
+        layout: Their location.
+        versions: Version of each, by its name in the ledger; None if it does not exist yet.
     """
 
     layout: Layout
@@ -28,7 +28,7 @@ class Compared:
 
 
 def compared_now(store: Store, pipeline: Pipeline, plan: BackfillPlan) -> Compared:
-    """The tables of a pipeline, or of its staged rows if they wait to be published."""
+    """Return the tables of a pipeline, or of its staged rows if they wait to be published."""
     layout = pipeline.layout
     progress = read_progress(store, layout, pipeline.name, plan.digest)
     if progress is not None and waits(plan, progress):

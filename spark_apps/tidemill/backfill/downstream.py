@@ -1,8 +1,8 @@
-"""What is stale behind a backfill: the tables that were made of the rows that it replaces, in their order.
+"""Stale tables downstream of a backfill, which were made of the replaced rows, in dependency order.
 
-Nothing here reads a row. Which pipelines read which tables is declared. Which windows are stale follows from
-the columns of time: a column that is the start or the end of a window is proven to be by Spark's plan; one
-that has the name of the event time is taken for it, and where neither leads on, no range is told.
+No row is read here. The declarations show which pipelines read which tables. The time columns show which
+windows are stale. Spark's plan proves that a column is the start or the end of a window. A column with the
+name of the event time is assumed to be it. If neither applies, no range is given.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from tidemill.spec.project import Pipeline, resolve_pipeline
 from tidemill.spec.table_graph import build_graph
 from tidemill.storage.store import Store
 
-# What a reader makes by itself of rows that are replaced in its source.
-# `follows`: its change feed has them. `skips`: such commits are left out. `stops`: its stream ends with an
-# error. `joins`: its next batches use the new rows, those it has written do not.
+# How a reader handles rows that are replaced in its source. `follows`: its change feed contains them.
+# `skips`: such commits are skipped. `stops`: its stream ends with an error. `joins`: its next batches use the
+# new rows, but its written rows do not change.
 Sees = Literal["follows", "skips", "stops", "joins"]
 
-# What makes its tables right: nothing more, a backfill of the range, one whose range a person knows, a reset.
+# How its tables are corrected: by nothing more, a backfill of the range, a backfill of a range that the user
+# must choose, or a reset.
 Way = Literal["nothing", "backfill", "backfill of a time", "reset"]
 
 Range = tuple[datetime, datetime]
-# By column of a table, the times of its stale rows.
+# Times of the stale rows, by column of a table.
 Times = Mapping[str, Range]
 
 _SEES_WORDS = {
@@ -42,11 +43,11 @@ _SEES_WORDS = {
 
 @dataclass(frozen=True)
 class Reader:
-    """A pipeline as far as it matters here.
+    """The relevant facts about a pipeline.
 
     Args:
         spec: Its declaration.
-        origin: What its rows are made of; None if nobody has looked at its code yet.
+        origin: Origin of its rows; None if its code was not analysed yet.
     """
 
     spec: PipelineSpec
@@ -59,11 +60,11 @@ class Stale:
 
     Args:
         pipeline: Its name.
-        reads: Which stale tables it reads.
+        reads: Stale tables that it reads.
         writes: Its tables.
-        sees: What it makes of the replaced rows by itself.
-        range: Event time of what is stale, at least; None if it cannot be told.
-        way: What makes its tables right.
+        sees: How it handles the replaced rows by itself.
+        range: Event time of the stale rows, at least; None if unknown.
+        way: How its tables are corrected.
     """
 
     pipeline: str
@@ -75,7 +76,7 @@ class Stale:
 
     @property
     def fix(self) -> str:
-        """The command; empty if nothing is to be done."""
+        """Return the command; empty if none is needed."""
         if self.way == "backfill" and self.range is not None:
             start, end = (at.isoformat() for at in self.range)
             return f"tidemill backfill plan {self.pipeline} --from {start} --to {end}"
@@ -87,7 +88,7 @@ class Stale:
         return f"tidemill backfill plan {self.pipeline}, of a time of yours"
 
     def lines(self) -> list[str]:
-        """As a person reads it."""
+        """Return readable lines."""
         span = "of unknown time" if self.range is None else " to ".join(at.isoformat() for at in self.range)
         return [
             f"  stale     {', '.join(self.writes)}: {span}, by {self.pipeline} from {', '.join(self.reads)}",
@@ -96,7 +97,7 @@ class Stale:
         ]
 
     def as_document(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         times = None if self.range is None else [at.isoformat() for at in self.range]
         return {
             "pipeline": self.pipeline,
@@ -110,14 +111,14 @@ class Stale:
 
 
 def stale_behind(store: Store, pipeline: Pipeline, times: Range | None) -> list[Stale]:
-    """What is stale behind a backfill of a pipeline, in the order in which it is to be computed again.
+    """Return the stale pipelines downstream of a backfill, in the order in which they must be recomputed.
 
-    Pipelines that have written nothing yet, and those whose file is wrong, are left out.
+    Pipelines that have not written anything, and those with an invalid file, are left out.
 
     Args:
         store: The storage.
-        pipeline: What is processed again.
-        times: The range of event time; None for another one.
+        pipeline: The pipeline that is backfilled.
+        times: The range of event time; None for another range.
     """
     readers = {pipeline.name: Reader(pipeline.spec, read_origin(store, pipeline))}
     for name in pipeline.environment.project.pipeline_names():
@@ -134,16 +135,16 @@ def _resolved(pipeline: Pipeline, name: str) -> Pipeline | None:
     try:
         return resolve_pipeline(pipeline.environment, name)
     except SpecError:
-        # It cannot run as it is.
+        # An invalid pipeline cannot run.
         return None
 
 
 def stale_parts(readers: Mapping[str, Reader], first: str, times: Range | None) -> list[Stale]:
-    """The same, of what is known of all pipelines.
+    """Return the stale pipelines, from the facts about all pipelines.
 
     Args:
         readers: All pipelines that may matter, by name.
-        first: Which one is processed again.
+        first: The pipeline that is backfilled.
         times: Its range of event time.
     """
     tables: dict[str, Times] = _times_of(readers[first], times)
@@ -187,7 +188,7 @@ def _sees(spec: PipelineSpec, reads: Sequence[str]) -> Sees:
 
 
 def _range_read(reader: Reader, reads: Sequence[str], tables: Mapping[str, Times]) -> Range | None:
-    """Event time of what it makes of the stale rows: of whole windows, where it makes such."""
+    """Return the event time of the rows that it makes from stale rows; whole windows if it makes windows."""
     if len(reader.spec.streams) > 1:
         return None
     source, event_time = reader.spec.source.delta, reader.spec.event_time
@@ -202,7 +203,7 @@ def _range_read(reader: Reader, reads: Sequence[str], tables: Mapping[str, Times
 
 
 def _times_of(reader: Reader, span: Range | None) -> dict[str, Times]:
-    """The columns of time of each table, and what of them is stale."""
+    """Return the time columns of each table, with their stale ranges."""
     return {sink.table: _columns_of(reader, sink.table, span) for sink in reader.spec.delta_sinks}
 
 
@@ -222,7 +223,7 @@ def _window_columns(window: EventWindow, span: Range) -> Times:
 
 
 def _way(reader: Reader, span: Range | None) -> Way:
-    """What makes its tables right. Beside a stream only whole windows can be replaced by time."""
+    """Return how its tables are corrected; while a stream runs, only whole windows can be replaced."""
     if len(reader.spec.streams) > 1:
         return "reset"
     source, origin = reader.spec.source.delta, reader.origin

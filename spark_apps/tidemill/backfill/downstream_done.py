@@ -1,7 +1,6 @@
-"""Which pipelines behind a backfill have been processed again: kept beside its plan, one after the other.
+"""Record of downstream pipelines that have been processed again, stored next to the plan.
 
-It counts for one end of the backfill. Once the backfill has been carried out again, everything behind it is
-stale again.
+It belongs to one run of the backfill. After another run, all downstream pipelines are stale again.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from tidemill.storage.store import Store
 
 
 class DownstreamDone(BaseModel):
-    """What is done.
+    """The finished pipelines.
 
     Args:
-        behind: When the backfill had finished behind which they were processed.
+        behind: End of the backfill run after which they were processed.
         pipelines: Their names.
     """
 
@@ -33,10 +32,11 @@ class DownstreamDone(BaseModel):
 
 
 def finished_at(plan: BackfillPlan, progress: Progress | None) -> datetime:
-    """When a backfill has finished.
+    """Return the end of a backfill.
 
     Raises:
-        UsageError: TIDE-BACK-064, if it has not: what is behind it would be made of the old rows.
+        UsageError: TIDE-BACK-064, if it has not finished, because downstream rows would be made of the old
+            rows.
     """
     if progress is not None and progress.finished_at is not None:
         return progress.finished_at
@@ -51,7 +51,7 @@ def finished_at(plan: BackfillPlan, progress: Progress | None) -> datetime:
 
 
 def read_done(store: Store, layout: Layout, plan: BackfillPlan, behind: datetime) -> DownstreamDone:
-    """What is done behind this end of a backfill; nothing where the file is damaged, or of an earlier end."""
+    """Return the finished pipelines of this run; empty if the file is damaged or of an earlier run."""
     try:
         document = store.read_json(layout.backfill_downstream(plan.pipeline, plan.digest))
         done = None if document is None else DownstreamDone.model_validate(document)
@@ -61,6 +61,6 @@ def read_done(store: Store, layout: Layout, plan: BackfillPlan, behind: datetime
 
 
 def keep_done(store: Store, layout: Layout, plan: BackfillPlan, done: DownstreamDone) -> None:
-    """Keep what is done."""
+    """Store the finished pipelines."""
     path = layout.backfill_downstream(plan.pipeline, plan.digest)
     store.write_json(path, done.model_dump(mode="json"))

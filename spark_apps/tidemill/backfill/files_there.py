@@ -1,4 +1,7 @@
-"""Files that a live stream has read: all of them must be there, for rows are never replaced by fewer."""
+"""Check that all files that a live stream has read still exist.
+
+A backfill must never replace rows by fewer rows.
+"""
 
 from __future__ import annotations
 
@@ -15,34 +18,34 @@ from tidemill.spec.files_place import files_place
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
-# Requests at the same time, where files are asked for one by one.
+# Parallel requests, if files are checked one by one.
 LOOKS_AT_ONCE = 8
 
-# Marks the name of a file that was deleted: what is there under its name is another one.
+# Marks the name of a deleted file, because a file of that name may be another one.
 _DELETED = " (deleted)"
 
 
 def files_read_live(store: Store, pipeline: Pipeline, generation: str) -> frozenset[str]:
-    """Files that rows of the tables are made of, by name below the source's folder.
+    """Return the files from which the tables' rows were made, by name below the source's folder.
 
-    All that the live generation has read, and all that were deleted since. One of another folder, which the
-    declaration has named before, stands there by its URI.
+    These are all files that the live generation has read, and all that were deleted since. A file in another
+    folder, from an earlier declaration, is listed by its URI.
 
     Raises:
         GateRefusedError: TIDE-CKPT-007, if the checkpoint is damaged.
     """
     names = _names(pipeline, all_files_read(store, pipeline.layout.checkpoint(pipeline.name, generation)))
     stored = stored_files(pipeline.layout, pipeline.spec.source.chosen.path)
-    # Perhaps another file has the name by now.
+    # Another file may have the name by now.
     gone = (f"{name}{_DELETED}" for name in deleted_files(store, pipeline, SOURCE_NAME, stored))
     return frozenset({*names, *gone})
 
 
 def files_finished_live(store: Store, pipeline: Pipeline, generation: str) -> frozenset[str] | None:
-    """The seam of files: those that the live stream is done with, as above.
+    """Return the seam of files: those that the live stream has finished, by name as above.
 
-    What is rejected or late in the others it will set aside itself. None where it may pass files over for
-    good (`max_file_age`): those are for the backfill, and nothing tells them apart.
+    The stream itself handles rejected and late rows of the other files. None if it may skip files for good
+    (`max_file_age`); the backfill must read those, and they cannot be distinguished.
 
     Raises:
         GateRefusedError: TIDE-CKPT-007, if the checkpoint is damaged.
@@ -59,7 +62,7 @@ def _names(pipeline: Pipeline, uris: AbstractSet[str]) -> frozenset[str]:
 
 
 def files_there(pipeline: Pipeline, wanted: AbstractSet[str]) -> frozenset[str]:
-    """Which of some files are there, in the source's folder or in its archive; not if two have the name."""
+    """Return the files that exist in the source's folder or its archive, without duplicate names."""
     stored = stored_files(pipeline.layout, pipeline.spec.source.chosen.path)
     if stored is not None:
         return frozenset({*stored.there, *stored.archived}).difference(stored.in_the_way)
@@ -70,12 +73,12 @@ def files_there(pipeline: Pipeline, wanted: AbstractSet[str]) -> frozenset[str]:
 
 
 def check_files_there(pipeline: Pipeline, wanted: AbstractSet[str], there: AbstractSet[str]) -> None:
-    """Refuse to compute windows from a part of their events, to take the place of windows made of all.
+    """Raise if windows would be computed from only a part of their events and replace complete ones.
 
     Raises:
         UsageError: TIDE-BACK-008.
     """
-    # A file that was deleted may be in the live stream's log as well.
+    # A deleted file may also be in the live stream's log.
     gone = sorted({name.removesuffix(_DELETED) for name in wanted - there})
     if gone:
         files = pipeline.spec.source.chosen

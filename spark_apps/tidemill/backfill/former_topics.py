@@ -1,4 +1,4 @@
-"""Rows of a topic that is another one by now: the same offsets mean other records."""
+"""Rows of a topic that was replaced: the same offsets are other records now."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tidemill.spec.project import Pipeline
 
 
 def check_same_topics(pipeline: Pipeline, found: TopicFacts) -> None:
-    """Refuse to replace rows by offsets, or windows by time, where rows of former topics are among them.
+    """Raise if offsets or windows are to be replaced that contain rows of former topics.
 
     Args:
-        pipeline: Whose tables.
-        found: What the broker says today.
+        pipeline: Pipeline that writes the tables.
+        found: Current facts from the broker.
 
     Raises:
         UsageError: TIDE-BACK-017.
@@ -47,7 +47,7 @@ def _own(pipeline: Pipeline, path: str) -> Iterator[LedgerEntry]:
 
 
 def _former(entry: LedgerEntry, found: TopicFacts) -> dict[str, object]:
-    """What was another one when the batch was read."""
+    """Return the cluster or topic that was another one when the batch was read."""
     for read in entry.sources.values():
         if read.cluster and found.cluster and read.cluster != found.cluster:
             return {"cluster": read.cluster, "cluster_now": found.cluster}

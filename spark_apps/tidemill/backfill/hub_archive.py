@@ -1,4 +1,4 @@
-"""What a hub's archive adds to a backfill: older events, and the exact place where the hub goes on."""
+"""A hub's archive in a backfill: older events, and the exact position where the hub continues."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from tidemill.sources.kafka_clients import kafka_client
 from tidemill.sources.offsets import KafkaOffsets
 from tidemill.spec.project import Pipeline
 
-# How much later than it was enqueued an event may say that it happened, where the pipeline does not limit it.
+# Maximum time by which an event time may be after the enqueued time, if the pipeline sets no limit.
 MOST_AHEAD = timedelta(days=1)
 
-# Capture may give a moment in whole seconds; the hub's own is at most this much later.
+# Capture may round times to whole seconds; the hub's time is at most this much later.
 _ROUNDED = timedelta(seconds=1)
 
-# How far the clock of a hub may be set back, as when another node takes a partition over.
+# Maximum backward step of a hub's clock, for example when another node takes over a partition.
 _CLOCK_STEP = timedelta(minutes=5)
 
-# After its events, a file is late: Capture's windows have 15 minutes at most.
+# A file is late if it is this much newer than its events; Capture's windows have at most 15 minutes.
 _LATE = timedelta(days=1)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -39,12 +39,12 @@ Files = Mapping[int, Sequence[ArchiveFile]]
 
 @dataclass(frozen=True)
 class HubArchive:
-    """The archive of a pipeline's hub, as far as a range needs it.
+    """The archive of a pipeline's hub, for a range.
 
     Args:
         pipeline: The pipeline's name.
         hub: Name of the hub, which is the topic.
-        since: From which enqueued time on its events may be in the range; None for all of them.
+        since: Earliest enqueued time of events that may be in the range; None for all events.
         files: The files of each partition.
     """
 
@@ -54,17 +54,17 @@ class HubArchive:
     files: Files
 
     def runs(self, partition: int) -> list[Run]:
-        """What the archive has of a partition, by number."""
+        """Return the archived runs of a partition, by sequence number."""
         runs = [run for file in self.files.get(partition, ()) for run in file.runs]
         return sorted(runs, key=lambda run: (run.first, run.end))
 
 
 def read_archive(pipeline: Pipeline, bounds: Bounds) -> HubArchive | None:
-    """Look into the archive; None if the pipeline's source has none.
+    """Return the archive for a range; None if the pipeline's source has none.
 
     Raises:
         DataError: TIDE-HUB-001 or -002, if a file cannot be read.
-        UsageError: TIDE-HUB-003, if it holds the events of two hubs.
+        UsageError: TIDE-HUB-003, if it contains the events of two hubs.
     """
     source = pipeline.spec.source.event_hub
     if source is None or source.capture is None:
@@ -83,9 +83,9 @@ def read_archive(pipeline: Pipeline, bounds: Bounds) -> HubArchive | None:
 
 
 def _is_enough(file: ArchiveFile, since: datetime | None, asked: Mapping[str, int] | None) -> bool:
-    """Whether all events of older files lie before the range, because those of this one do.
+    """Return True if this file shows that all events of older files are before the range.
 
-    One that came late, long after its events, says nothing of those before it.
+    A late file, written long after its events, shows nothing about older files.
     """
     if asked is not None and str(file.partition) not in asked:
         return True
@@ -97,7 +97,7 @@ def _is_enough(file: ArchiveFile, since: datetime | None, asked: Mapping[str, in
 
 
 def _check_one_hub(archive: HubArchive, partition: int) -> None:
-    """One hub's numbers rise with the time; those of a hub that was made again begin anew.
+    """Raise if sequence numbers do not rise with time, because a recreated hub begins again.
 
     Raises:
         UsageError: TIDE-HUB-003.
@@ -109,7 +109,7 @@ def _check_one_hub(archive: HubArchive, partition: int) -> None:
     for after in runs[1:]:
         shares = after.first < before.end
         goes_back = not shares and after.earliest + _CLOCK_STEP < before.latest
-        # A number that both have has one moment.
+        # A number that is in both runs must have the same time.
         apart = shares and min(before.latest, after.latest) + _ROUNDED < max(before.earliest, after.earliest)
         if goes_back or apart:
             numbers = f"{after.first}-{after.end - 1}"
@@ -119,10 +119,10 @@ def _check_one_hub(archive: HubArchive, partition: int) -> None:
 
 
 def with_archive(found: RangeFacts, archive: HubArchive, bounds: Bounds) -> RangeFacts:
-    """What hub and archive have together, in the place of what the hub has alone.
+    """Return the combined facts of hub and archive.
 
     Raises:
-        UsageError: TIDE-HUB-003, if the archive has what the hub never had.
+        UsageError: TIDE-HUB-003, if the archive has events that the hub never had.
     """
     hub = archive.hub
     oldest, from_start = dict(found.topics.oldest[hub]), dict(found.from_start[hub])
@@ -144,7 +144,7 @@ def with_archive(found: RangeFacts, archive: HubArchive, bounds: Bounds) -> Rang
 
 
 def _first(runs: Sequence[Run], since: datetime | None) -> int:
-    """Where the events that may be in the range begin: at the newest run that began before it."""
+    """Return the start of the newest run that began before `since`, where events of the range may begin."""
     before = [run.first for run in runs if since is not None and run.earliest < since]
     return max(before, default=runs[0].first)
 
@@ -152,12 +152,12 @@ def _first(runs: Sequence[Run], since: datetime | None) -> int:
 def plan_archive(
     pipeline: Pipeline, archive: HubArchive, found: RangeFacts, wanted: tuple[Positions, Positions]
 ) -> tuple[Archive, list[PartitionSeam]]:
-    """The seam of each partition.
+    """Return the archive slices and the seam of each partition.
 
     Args:
-        pipeline: Whose range.
+        pipeline: The pipeline of the range.
         archive: Its archive.
-        found: What the hub has alone.
+        found: Facts of the hub alone.
         wanted: Start and end of the range, of each partition.
 
     Raises:
@@ -197,7 +197,7 @@ def _check_gaps(archive: HubArchive, seams: Sequence[PartitionSeam]) -> None:
 
 
 def _check_same_events(pipeline: Pipeline, archive: HubArchive, found: RangeFacts) -> None:
-    """Where archive and hub both have an event, both must say the same time of it."""
+    """Raise if archive and hub report different times for the same event."""
     hub = archive.hub
     with KafkaOffsets(kafka_client(pipeline)) as offsets:
         for partition in archive.files:
@@ -213,7 +213,7 @@ def _check_same_events(pipeline: Pipeline, archive: HubArchive, found: RangeFact
 
 
 def written_spans(pipeline: Pipeline) -> dict[str, tuple[Span, ...]]:
-    """Offsets of each partition that the ledgers of all tables say were written."""
+    """Return the offsets of each partition that were written to all tables, by their ledgers."""
     tables = [_written(pipeline, pipeline.layout.table(sink.table)) for sink in pipeline.spec.delta_sinks]
     if not tables:
         return {}

@@ -1,8 +1,8 @@
-"""Where the live stream stands, for a backfill to end exactly where it goes on.
+"""Position of the live stream, so that a backfill ends exactly where the stream continues.
 
-Not the newest ledger entry: after a RESTORE by hand that is a batch which the stream will write again, and of
-several tables one may be a batch behind. What counts is the live generation's checkpoint at its newest
-finished batch, which every table has.
+The newest ledger entry is not enough. After a RESTORE by hand the stream writes that batch again, and one of
+several tables may be a batch behind. So the position is the newest finished batch in the live generation's
+checkpoint, which every table has.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class LiveSide(BaseModel):
     Args:
         generation: Its checkpoint.
         batch_id: Newest finished batch, which every table has; None before the first.
-        offsets: First offset of each partition that is in no table yet; None for sources other than Kafka's.
+        offsets: First offset of each partition that is in no table yet; None for sources other than Kafka.
         closed_until: Event time up to which every table has all windows; None if no window is closed.
     """
 
@@ -40,14 +40,14 @@ class LiveSide(BaseModel):
 
 
 def read_live_side(store: Store, pipeline: Pipeline) -> LiveSide | None:
-    """Where the live stream stands; None if it has never begun.
+    """Return the position of the live stream; None if it has never begun.
 
-    Rows of a batch that is not finished lie beyond its offsets, and in windows that are not closed.
+    Rows of an unfinished batch are beyond its offsets, and in windows that are not closed.
 
     Raises:
-        GateRefusedError: What the gate says, where checkpoint and tables do not belong together: then nobody
-            knows which rows the stream will write again.
-        UsageError: TIDE-BACK-006, if it has begun and one cannot say yet from where.
+        GateRefusedError: The gate's finding, if checkpoint and tables do not belong together, because it is
+            then unknown which rows the stream will write again.
+        UsageError: TIDE-BACK-006, if it has begun and its start is not known yet.
     """
     current = read_current(store, pipeline.layout, pipeline.name)
     if current is None:
@@ -85,14 +85,14 @@ def _before_its_first_batch(
 
 
 def _positions(document: Any) -> Positions | None:
-    """An offset document of Kafka's; None for those of other sources."""
+    """Return an offset document of Kafka; None for those of other sources."""
     if not isinstance(document, dict) or not all(isinstance(value, dict) for value in document.values()):
         return None
     return document
 
 
 def _lowest(ends: list[Positions]) -> Positions | None:
-    """What every use of the source has read: Spark asks for each use by itself."""
+    """Return the offsets that every use of the source has read; Spark reads for each use separately."""
     if not ends:
         return None
     first, *others = ends

@@ -1,4 +1,4 @@
-"""How a backfill is to be carried out: in which pieces, and when its rows come into the tables."""
+"""Options of a backfill: its chunks, and the time of publication."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tidemill.backfill.plan import Publish
 
 @dataclass(frozen=True)
 class Manner:
-    """What a person chooses of it.
+    """Options that a user chooses.
 
     Args:
-        chunk: Size of the chunks, each of which is committed on its own; None for all at once.
+        chunk: Size of the chunks, each of which is committed separately; None for all at once.
         publish: `later` stages the rows until they are published.
     """
 
@@ -21,5 +21,5 @@ class Manner:
     publish: Publish = "now"
 
 
-# What is done if nobody says otherwise.
+# The default options.
 AT_ONCE = Manner()

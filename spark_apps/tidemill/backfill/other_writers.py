@@ -1,4 +1,4 @@
-"""Who else writes the tables of a pipeline: rows that a backfill must not take for its own."""
+"""Other writers of a pipeline's tables, whose rows a backfill must not replace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class OtherWriter:
     Args:
         pipeline: Its name.
         table: The table.
-        topics: Topics that its rows name; None if they may be of any.
+        topics: Topics in its rows; None if they may be of any topic.
     """
 
     pipeline: str
@@ -27,7 +27,7 @@ class OtherWriter:
 
 
 def other_writers(pipeline: Pipeline) -> list[OtherWriter]:
-    """Those that are declared, and those that the tables' ledgers know."""
+    """Return the declared writers, and those in the tables' ledgers."""
     tables = [sink.table for sink in pipeline.spec.delta_sinks]
     return [*_declared(pipeline, tables), *(other for table in tables for other in _known(pipeline, table))]
 
@@ -39,7 +39,7 @@ def _declared(pipeline: Pipeline, tables: list[str]) -> list[OtherWriter]:
         try:
             spec = project.load_pipeline(name)
         except SpecError:
-            # It cannot run as it is; whether it has run, the ledger tells.
+            # An invalid pipeline cannot run; the ledger shows if it has run before.
             continue
         shared = [sink.table for sink in spec.delta_sinks if sink.table in tables]
         found += [OtherWriter(name, table, _topics(spec)) for table in shared if name != pipeline.name]

@@ -1,4 +1,7 @@
-"""A backfill, decided: what is read and what is replaced. Kept under its digest, and carried out as kept."""
+"""The plan of a backfill: the range to read and the rows to replace.
+
+A plan is stored under its digest and never changed.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from tidemill.names import Layout
 from tidemill.sources.offsets import records_between
 from tidemill.storage.store import Store
 
-# Hex digits of a digest: two plans of one pipeline are alike once in 2**48.
+# Hex digits of a digest; two plans of one pipeline collide once in 2**48.
 DIGEST_DIGITS = 12
 
 _BY_WORDS = {
@@ -32,22 +35,23 @@ _BY_WORDS = {
 }
 
 
-# When rows come into the tables: as each chunk is done, or all at once, when a person says so.
+# Time of publication: after each chunk, or all at once on request.
 Publish = Literal["now", "later"]
 
 
 def hold_of(digest: str) -> str:
-    """Id of the hold that the backfill of a pipeline that has never run takes."""
+    """Return the id of the hold that the backfill of a pipeline without live runs takes."""
     return f"backfill-{digest}"
 
 
 class TablePlan(BaseModel):
-    """What happens to one table.
+    """The changes to one table.
 
     Args:
         table: Its name.
-        condition: Rows that are replaced; None for all, or where the offsets are found first.
-        record: Columns that name a row's record, by lineage column; None where no rows are chosen by it.
+        condition: Rows that are replaced; None for all, or if the offsets must be found first.
+        record: Columns that identify a row's record, by lineage column; None if rows are not chosen by
+            record.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -58,7 +62,7 @@ class TablePlan(BaseModel):
 
 
 class Part(BaseModel):
-    """A chunk of time, and what differs in it from the whole plan."""
+    """A chunk of time, with the fields that differ from the whole plan."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -74,26 +78,26 @@ class BackfillPlan(BaseModel):
     Args:
         pipeline: Its name.
         definition: Digest of the declaration and of the code that it was made for.
-        bounds: What was asked for.
-        by: How rows are chosen and replaced.
-        live: Where the live stream stood; None if it had never begun.
+        bounds: The requested range.
+        by: Rule by which rows are chosen and replaced.
+        live: Position of the live stream; None if it had never begun.
         start_offsets: First offsets read, for Kafka sources.
-        end_offsets: End offsets: the seam, where the live stream goes on, or the topic's end.
-        topic_ids: Ids of the topics, as far as the broker tells.
-        archive: What of the range is read from the hub's archive; None without one.
-        seams: Where each partition goes over from archive to hub, as a person reads it.
+        end_offsets: End offsets: the seam, where the live stream continues, or the topic's end.
+        topic_ids: Ids of the topics, if the broker reports them.
+        archive: Part of the range that is read from the hub's archive; None without one.
+        seams: Change from archive to hub in each partition, in readable form.
         source_version: Version of the table that is read, for Delta sources.
-        condition: Which decoded rows take part; None for all.
-        counted: Which of them are in no window but those that are replaced; None without windows.
-        find_offsets_by: Time column of the records whose offsets are looked for first: all between the first
-            and the last one in the range are processed again.
-        tables: What happens to each table.
+        condition: Condition of the decoded rows that take part; None for all.
+        counted: Condition of those that are only in replaced windows; None without windows.
+        find_offsets_by: Time column of the records whose offsets are searched first; all records between the
+            first and the last one in the range are processed again.
+        tables: The changes to each table.
         left_out: Sinks that a backfill does not write again.
-        chunk: Size of the chunks, each of which is committed on its own; None for all at once.
-        parts: The chunks of time; those of records are cut once the offsets are found.
+        chunk: Size of the chunks, each of which is committed separately; None for all at once.
+        parts: The chunks of time; chunks of records are split after the offsets are found.
         publish: `later` stages the rows first.
-        whole: Of a chunk, the digest of its plan.
-        number: Of a chunk, its place among them, from 0.
+        whole: Digest of the whole plan, for a chunk.
+        number: Index of the chunk, from 0, for a chunk.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -123,10 +127,10 @@ class BackfillPlan(BaseModel):
 
     @property
     def digest(self) -> str:
-        """Of all that was decided; a chunk has that of the whole plan."""
+        """Return the digest of all decisions; a chunk has the digest of the whole plan."""
         if self.whole is not None:
             return self.whole
-        # As plans were kept before there were chunks, archives, and rows that are staged.
+        # Compatible with plans that were stored before chunks, archives and staged rows existed.
         without = {"chunk", "parts"} if self.chunk is None else set()
         without |= {"publish"} if self.publish == "now" else set()
         without |= {"archive", "seams"} if self.archive is None else set()
@@ -135,23 +139,23 @@ class BackfillPlan(BaseModel):
 
     @property
     def records(self) -> int | None:
-        """Records to read; None if the source does not tell."""
+        """Return the number of records to read; None if the source does not report it."""
         if self.start_offsets is None or self.end_offsets is None:
             return None
         return records_between(self.start_offsets, self.end_offsets)
 
     @property
     def at_seam(self) -> bool:
-        """Whether the end is where the live stream goes on."""
+        """Return True if the range ends where the live stream continues."""
         return self.end_offsets is not None and self.live is not None and self.bounds.end_offsets is None
 
     def of_time(self, part: Part, number: int) -> BackfillPlan:
-        """One chunk of time as a plan."""
+        """Return one chunk of time as a plan."""
         return self.model_copy(update={**dict(part), **self._chunk(number)})
 
     def of_records(self, start: Positions, end: Positions, number: int) -> BackfillPlan:
-        """One chunk of records as a plan, whose offsets are found."""
-        # A range of offsets from now on: each of its records was there when they were found.
+        """Return one chunk of records, with known offsets, as a plan."""
+        # From here on it is a range of offsets, whose records existed when the offsets were found.
         found = {"start_offsets": start, "end_offsets": end, "find_offsets_by": None}
         bounds = Bounds(start_offsets=start, end_offsets=end)
         return self.model_copy(update={**found, "bounds": bounds, **self._chunk(number)})
@@ -160,7 +164,7 @@ class BackfillPlan(BaseModel):
         return {"chunk": None, "parts": (), "whole": self.digest, "number": number}
 
     def lines(self) -> list[str]:
-        """The plan as a person reads it."""
+        """Return the plan in readable form."""
         lines = [f"Backfill of {self.pipeline}, plan {self.digest}", f"  range     {self.bounds.text()}"]
         if self.records is not None:
             until = "where the live stream goes on" if self.at_seam else "the end of the range"
@@ -185,10 +189,11 @@ class BackfillPlan(BaseModel):
         return lines
 
     def as_document(self) -> dict[str, Any]:
-        """The plan as plain data, with what it comes to."""
+        """Return the plan as plain data, with derived values."""
         told = {"digest": self.digest, "range": self.bounds.text(), "records": self.records}
         ranges = [part.bounds.text() for part in self.parts]
-        # Not the slices, of which there are as many as files: Airflow keeps this document.
+        # Without the archive's slices, of which there are as many as files, because Airflow stores this
+        # document.
         plan = self.model_dump(mode="json", exclude={"archive"})
         return {**told, "at_seam": self.at_seam, **plan, "parts": ranges}
 
@@ -208,15 +213,15 @@ def _chunks(plan: BackfillPlan, chunk: Chunk) -> str:
 
 
 def save_plan(store: Store, layout: Layout, plan: BackfillPlan) -> None:
-    """Keep a plan, for a driver to carry out; kept before is kept."""
+    """Store a plan for a driver; an existing one stays."""
     store.create_json(layout.backfill_plan(plan.pipeline, plan.digest), plan.model_dump(mode="json"))
 
 
 def load_plan(store: Store, layout: Layout, pipeline: str, digest: str) -> BackfillPlan:
-    """The plan of that digest.
+    """Return the plan with that digest.
 
     Raises:
-        UsageError: TIDE-BACK-016, if there is none, or its file says something else.
+        UsageError: TIDE-BACK-016, if there is none, or its file was changed.
     """
     named = re.fullmatch(rf"[0-9a-f]{{{DIGEST_DIGITS}}}", digest) is not None
     document = store.read_json(layout.backfill_plan(pipeline, digest)) if named else None
@@ -229,7 +234,7 @@ def load_plan(store: Store, layout: Layout, pipeline: str, digest: str) -> Backf
 
 
 def plan_is_void(pipeline: str, digest: str, because: str, **facts: object) -> UsageError:
-    """The refusal of a plan that does not hold any more: what was approved is not what would run."""
+    """Return the refusal of an invalid plan, because the run would differ from the approved plan."""
     return refused(
         "TIDE-BACK-016",
         pipeline,

@@ -1,7 +1,7 @@
-"""A plan of Spark's as a tree, from Spark's own JSON (`TreeNode.toJSON`).
+"""A Spark plan as a tree, from Spark's own JSON (`TreeNode.toJSON`).
 
-The JSON is a list: nodes in the order of a walk from the root, each with the number of its children.
-Expressions of a node are lists of the same form.
+The JSON is a list of nodes in depth-first order, each with the number of its children. Expressions of a node
+are lists of the same form.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class Node:
 
     Args:
         kind: Name of its class, without the package.
-        fields: As Spark writes them.
-        children: In order.
+        fields: Fields as Spark writes them.
+        children: Child nodes, in order.
     """
 
     kind: str
@@ -29,21 +29,21 @@ class Node:
 
     @property
     def expression_id(self) -> int:
-        """Names the value of a named expression in the whole plan; -1 for others."""
+        """Return the id of a named expression's value in the whole plan; -1 for others."""
         return int(self.fields["exprId"]["id"]) if "exprId" in self.fields else -1
 
     def walk(self) -> Iterator[Node]:
-        """The node and all below it."""
+        """Yield the node and all its descendants."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     def expressions(self, name: str) -> list[Node]:
-        """A field that holds a list of expressions."""
+        """Return the expressions in a list field."""
         return expressions(self.fields.get(name) or ())
 
     def all_expressions(self) -> Iterator[Node]:
-        """Every expression in any field, as a tree."""
+        """Yield every expression in any field, as a tree."""
         yield from _expressions_in(list(self.fields.values()))
 
 
@@ -58,12 +58,12 @@ def _expressions_in(value: Any) -> Iterator[Node]:
 
 
 def expressions(documents: Sequence[Document]) -> list[Node]:
-    """Each document as a tree."""
+    """Return each document as a tree."""
     return [tree(document) for document in documents]
 
 
 def tree(document: Document) -> Node:
-    """The tree of a document."""
+    """Return the tree of a document."""
     return _next_node(iter(document))
 
 

@@ -1,4 +1,4 @@
-"""Making a plan: what the rule says, with what the broker and the tables say. Changes no data."""
+"""Make a plan from the rule and the facts of broker and tables. Changes no data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tidemill.spec.project import Pipeline
 from tidemill.spec.sinks import DeltaSink
 from tidemill.storage.store import Store
 
-# Column of a record that names when the broker took it.
+# Column with the time at which the broker received a record.
 _BROKER_TIME = "kafka_timestamp"
 
 
@@ -39,17 +39,17 @@ def plan_backfill(
     analyse: Callable[[], object],
     manner: Manner = AT_ONCE,
 ) -> BackfillPlan:
-    """Decide what a backfill reads and replaces; keeps the plan, and changes no data.
+    """Decide what a backfill reads and replaces; stores the plan and changes no data.
 
     Args:
         store: The storage.
-        pipeline: What is processed again.
+        pipeline: The pipeline to process again.
         bounds: The range.
-        analyse: Lets Spark analyse the transform and keep what it finds; called if nobody has for this code.
-        manner: How it is to be carried out.
+        analyse: Lets Spark analyse the transform and store the result; called if there is none for this code.
+        manner: Options of the backfill.
 
     Raises:
-        UsageError: TIDE-BACK-002 to -018, if the range cannot be processed again exactly.
+        UsageError: TIDE-BACK-002 to -018, if the range cannot be reprocessed exactly.
         GateRefusedError: If checkpoint and tables do not belong together.
         UnavailableError: If the broker does not answer.
     """
@@ -78,7 +78,6 @@ def _origin(store: Store, pipeline: Pipeline, analyse: Callable[[], object]) -> 
 
 
 def _filled(store: Store, asked: Asked, by: By) -> BackfillPlan:
-    """The plan that the rule leads to."""
     pipeline, bounds = asked.pipeline, asked.bounds
     plan = BackfillPlan(
         pipeline=pipeline.name,
@@ -109,7 +108,7 @@ def _in_chunks(asked: Asked, plan: BackfillPlan, chunk: Chunk) -> BackfillPlan:
         parts = tuple(_part(replace(asked, bounds=bounds), plan) for bounds in ranges)
         return plan.model_copy(update={"chunk": chunk, "parts": parts})
     if chunk.records is not None and plan.start_offsets is not None and plan.end_offsets is not None:
-        # As many as there can be: where they lie is decided by the offsets that are found.
+        # Only checks the maximum number of chunks; the offsets that are found decide where they are split.
         cut_offsets(name, plan.start_offsets, plan.end_offsets, chunk.records)
     return plan.model_copy(update={"chunk": chunk})
 
@@ -130,7 +129,8 @@ def _table_plan(asked: Asked, plan: BackfillPlan, sink: DeltaSink) -> TablePlan:
 
 
 def _with_offsets(plan: BackfillPlan, pipeline: Pipeline) -> BackfillPlan:
-    # Before the hub is asked: what is archived meanwhile would lie beyond what the hub was seen to have.
+    # Before the hub is asked; otherwise events that are archived in between would be beyond the hub's known
+    # range.
     archive = read_archive(pipeline, plan.bounds)
     alone = look_up(pipeline, plan.bounds)
     there = alone if archive is None else with_archive(alone, archive, plan.bounds)
@@ -167,7 +167,7 @@ def _record_time(pipeline: Pipeline) -> str:
 
 
 def _row_condition(asked: Asked, by: By) -> str | None:
-    """Which decoded rows take part. Windows that overlap need events after the start of the last one."""
+    """Return the condition of the decoded rows that take part, up to the end of the last window."""
     times = asked.bounds.times
     if times is None or by in ("record", "everything"):
         return None
@@ -177,7 +177,7 @@ def _row_condition(asked: Asked, by: By) -> str | None:
 
 
 def _counted_condition(asked: Asked, by: By) -> str | None:
-    """Which rows are in replaced windows alone: where windows overlap, those at the edges are not."""
+    """Return the condition of rows in replaced windows only; overlapping windows exclude the edges."""
     times, window = asked.bounds.times, asked.origin.window
     if times is None or by != "window" or window is None:
         return None
@@ -185,7 +185,7 @@ def _counted_condition(asked: Asked, by: By) -> str | None:
 
 
 def _table_condition(asked: Asked, plan: BackfillPlan, sink: DeltaSink, rows: RowOrigin) -> str | None:
-    """Which rows of a table are replaced."""
+    """Return the condition of the rows of a table that are replaced."""
     if plan.by == "record":
         asked_offsets = plan.find_offsets_by is None and plan.start_offsets and plan.end_offsets
         return (
@@ -202,7 +202,7 @@ def _table_condition(asked: Asked, plan: BackfillPlan, sink: DeltaSink, rows: Ro
 
 
 def _windows_between(window: EventWindow, times: tuple[datetime, datetime]) -> str:
-    """The rows of the windows that start in a range, by whatever column tells."""
+    """Return the condition of the rows of the windows that start in a range, by a start or end column."""
     starts = [quoted(name) for name in window.start_columns] + [
         f"{quoted(name)}.`start`" for name in window.struct_columns
     ]

@@ -1,4 +1,4 @@
-"""Which Kafka offsets a backfill reads: what the broker still has, up to where the live stream goes on."""
+"""Kafka offsets that a backfill reads: from the broker's oldest record to the live stream's position."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class RangeFacts:
-    """What the broker says of each partition that the pipeline reads.
+    """Broker facts about each partition that the pipeline reads.
 
     Args:
-        topics: What it has.
-        from_start: Offset of the first record that came at or after the start of the range.
+        topics: Existing offsets.
+        from_start: Offset of the first record that arrived at or after the start of the range.
     """
 
     topics: TopicFacts
@@ -36,7 +36,7 @@ class RangeFacts:
 
 
 def look_up(pipeline: Pipeline, bounds: Bounds) -> RangeFacts:
-    """Ask the broker.
+    """Return the facts from the broker.
 
     Raises:
         UnavailableError: If it does not answer, or a topic is missing.
@@ -54,20 +54,21 @@ def look_up(pipeline: Pipeline, bounds: Bounds) -> RangeFacts:
 def choose_offsets(
     pipeline: Pipeline, bounds: Bounds, live: LiveSide | None, found: RangeFacts, *, whole: bool
 ) -> tuple[Positions, Positions]:
-    """First and end offset of every partition that the pipeline reads; Spark wants all of them named.
+    """Return first and end offset of every partition that the pipeline reads; Spark needs all of them.
 
-    A range of time is read from the oldest record to the seam: event time says nothing about where a
-    record lies in the topic. A range of offsets is read as given; a partition that it leaves out, not at all.
+    A range of time is read from the oldest record to the seam, because event time does not determine the
+    position of a record in the topic. A range of offsets is read as given; partitions that it does not name
+    are not read.
 
     Args:
-        pipeline: Whose.
+        pipeline: The pipeline.
         bounds: The range.
-        live: Where its stream stands.
-        found: What the broker says.
-        whole: Whether all records of the range are needed, because rows are made of several.
+        live: Position of its stream.
+        found: Facts from the broker.
+        whole: True if all records of the range are needed, because rows are made of several.
 
     Raises:
-        UsageError: TIDE-BACK-006, -008 or -009, if the topic does not hold the range, or no longer.
+        UsageError: TIDE-BACK-006, -008 or -009, if the topic does not contain the range, or no longer does.
     """
     oldest = found.topics.oldest
     reached = _seam(live, oldest) or found.topics.ends
@@ -81,7 +82,7 @@ def choose_offsets(
 
 
 def offsets_condition(start: Positions, end: Positions, columns: Mapping[str, str]) -> str:
-    """SQL condition of the rows that were made of these records.
+    """Return the SQL condition of the rows that were made of these records.
 
     Args:
         start: First offset of each partition.
@@ -99,7 +100,7 @@ def offsets_condition(start: Positions, end: Positions, columns: Mapping[str, st
 
 
 def _read_by(pipeline: Pipeline, positions: Positions) -> Positions:
-    """Without partitions that the pipeline does not read."""
+    """Return the positions without partitions that the pipeline does not read."""
     kafka = pipeline.spec.source.kafka
     if kafka is None or kafka.assign is None:
         return positions
@@ -110,7 +111,7 @@ def _read_by(pipeline: Pipeline, positions: Positions) -> Positions:
 
 
 def _seam(live: LiveSide | None, oldest: Positions) -> Positions | None:
-    """Where the live stream goes on; at the oldest record of a partition that it has not seen yet."""
+    """Return the live stream's position; the oldest record of partitions that it has not seen yet."""
     end = None if live is None else live.offsets
     return None if end is None else _each(oldest, lambda t, p: max(oldest[t][p], _of(end, t, p, 0)))
 
@@ -140,10 +141,10 @@ def _check_named(pipeline: Pipeline, bounds: Bounds, oldest: Positions, reached:
 
 
 def check_retention(pipeline: Pipeline, found: RangeFacts) -> None:
-    """Refuse to compute rows from a part of their records, to take the place of rows made of all.
+    """Raise if rows would be computed from only a part of their records and replace complete rows.
 
-    Relies on events reaching Kafka after they happened: then a broker that still has a record from
-    before the range has all of the range.
+    Assumes that events reach Kafka after they happened. Then a broker that still has a record from before the
+    range has all of the range.
 
     Raises:
         UsageError: TIDE-BACK-008.
@@ -160,7 +161,7 @@ def check_retention(pipeline: Pipeline, found: RangeFacts) -> None:
 
 
 def cut_partitions(found: RangeFacts) -> list[str]:
-    """Partitions of which nothing from before the range is left: then a part of it may be gone, too."""
+    """Return the partitions without records from before the range, whose range may be incomplete."""
     return [
         f"{topic}-{partition}"
         for topic, partition, oldest in _flat(found.topics.oldest)

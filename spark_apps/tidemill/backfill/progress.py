@@ -1,7 +1,7 @@
-"""How far a backfill has come: kept beside its plan by the driver that carries it out, chunk by chunk.
+"""Progress of a backfill, stored next to its plan by the driver that carries it out, chunk by chunk.
 
-A chunk is done once its rows are in every table and its records in no other place. A driver that dies before
-it has said so does the chunk again, which changes no row.
+A chunk is done once its rows are in every table, and nowhere else. If a driver dies before it has recorded
+this, the chunk is processed again, which changes no row.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from tidemill.storage.store import Store
 
 
 class ChunkDone(BaseModel):
-    """A chunk that is done.
+    """A finished chunk.
 
     Args:
         rows: Rows written, by table.
-        versions: Versions of the tables with its commits; None where it changed no row.
-        poison: Records that it left out because the transform fails at them.
-        records: Records read; None if the source does not tell.
-        seconds: How long it took.
-        run_id: Which run did it.
-        at: When it was done.
+        versions: Versions of the tables with its commits; None if it changed no row.
+        poison: Number of records skipped because the transform fails on them.
+        records: Records read; None if the source does not report it.
+        seconds: Duration.
+        run_id: Id of the run.
+        at: Time at which it was finished.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -42,12 +42,12 @@ class ChunkDone(BaseModel):
 
 
 class Found(BaseModel):
-    """Offsets of the records, found once, so that a driver that goes on cuts them at the same places.
+    """Offsets of the records, found once, so that every driver splits them at the same places.
 
     Args:
         start: First offsets.
         end: End offsets.
-        seconds: How long that took: records that are chosen by time are read for it.
+        seconds: Duration of the search, which reads the records that are chosen by time.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -58,20 +58,20 @@ class Found(BaseModel):
 
 
 class Progress(BaseModel):
-    """One attempt at a plan, by one driver after the other.
+    """One attempt at a plan, by consecutive drivers.
 
     Args:
-        begun_at: When the first of them began.
-        rules: Digest of all that decides what becomes of a record, models included.
-        tables_read: Version of each table that the rows are joined with: one for all chunks.
-        found: Offsets of the records, where chunks are cut by records.
-        chunks: How many there are; None before that is known.
-        done: Those that are done, by number, from 0.
-        staged_at: When all rows were staged, if they are published later.
-        since: Version of each table before its rows were published; None for a table that was new.
-        published: Version of each table with them; None where they changed no row.
-        finished_at: When all were done.
-        finished_by: By which run.
+        begun_at: Time at which the first driver began.
+        rules: Digest of everything that determines the result of a record, including models.
+        tables_read: Version of each joined table; the same for all chunks.
+        found: Offsets of the records, if chunks are split by records.
+        chunks: Number of chunks; None before it is known.
+        done: Finished chunks by number, from 0.
+        staged_at: Time at which all rows were staged, if they are published later.
+        since: Version of each table before its rows were published; None for a new table.
+        published: Version of each table with the published rows; None if they changed no row.
+        finished_at: Time at which all chunks were done.
+        finished_by: Id of the run that finished.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -91,7 +91,7 @@ class Progress(BaseModel):
 
     @property
     def rows(self) -> dict[str, int]:
-        """Rows written so far, by table."""
+        """Return the rows written so far, by table."""
         rows: dict[str, int] = {}
         for chunk in self.done.values():
             for table, count in chunk.rows.items():
@@ -100,12 +100,12 @@ class Progress(BaseModel):
 
     @property
     def poison(self) -> int:
-        """Records left out so far because the transform fails at them."""
+        """Return the number of records skipped so far because the transform fails on them."""
         return sum(chunk.poison for chunk in self.done.values())
 
     @property
     def left(self) -> timedelta | None:
-        """How long the chunks that are left take if each takes as long as those before; None if unknown."""
+        """Return the estimated time for the remaining chunks; None if unknown."""
         if self.chunks is None or not self.done:
             return None
         each = sum(chunk.seconds for chunk in self.done.values()) / len(self.done)
@@ -113,17 +113,17 @@ class Progress(BaseModel):
 
     @property
     def records_per_second(self) -> float | None:
-        """How fast records were processed; None if the source does not tell."""
+        """Return the speed of processing records; None if the source does not report them."""
         known = [(chunk.records, chunk.seconds) for chunk in self.done.values() if chunk.records]
         seconds = sum(seconds for _, seconds in known) + (self.found.seconds if self.found else 0)
         return sum(records for records, _ in known) / seconds if seconds else None
 
 
 class ProgressFile:
-    """The file of one plan. Its writer is the one driver that carries the plan out.
+    """The progress file of one plan, written by the one driver that carries the plan out.
 
-    A backfill that another run has finished is done again as a whole: who asks for it wants its rows back. So
-    is one whose file cannot be read.
+    If another run has finished the backfill, it is done again completely, because a new request wants the
+    rows rewritten. The same applies if the file cannot be read.
     """
 
     def __init__(self, store: Store, layout: Layout, plan: BackfillPlan, run_id: str) -> None:
@@ -134,17 +134,17 @@ class ProgressFile:
         self.now = before if before is not None and goes_on else Progress(begun_at=datetime.now(UTC))
 
     def change(self, **changes: object) -> None:
-        """Keep what is new."""
+        """Store changed fields."""
         self.now = self.now.model_copy(update=changes)
         self._store.write_json(self._path, self.now.model_dump(mode="json"))
 
     def begin_anew(self) -> None:
-        """Forget what was done."""
+        """Reset the progress."""
         self.now = Progress(begun_at=datetime.now(UTC))
 
 
 def read_progress(store: Store, layout: Layout, pipeline: str, digest: str) -> Progress | None:
-    """How far a plan was carried out; None if nobody has begun, or the file is damaged."""
+    """Return the progress of a plan; None if it was not started, or if the file is damaged."""
     try:
         document = store.read_json(layout.backfill_progress(pipeline, digest))
         return None if document is None else Progress.model_validate(document)
@@ -153,5 +153,5 @@ def read_progress(store: Store, layout: Layout, pipeline: str, digest: str) -> P
 
 
 def forget_progress(store: Store, layout: Layout, pipeline: str, digest: str) -> None:
-    """Let the next driver do all chunks again."""
+    """Delete the progress, so that the next driver processes all chunks again."""
     store.delete(layout.backfill_progress(pipeline, digest))

@@ -1,4 +1,4 @@
-"""How a backfill is refused: before anything was read or written, with what to do instead."""
+"""Refusal of a backfill before anything is read or written, with a fix."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tidemill.errors import UsageError
 
 
 def refused(error_id: str, pipeline: str, problem: str, facts: dict[str, object], fix: str) -> UsageError:
-    """The refusal; its page is `backfill`."""
+    """Return the refusal; its page is `backfill`."""
     return UsageError(
         error_id,
         f"{problem} Nothing was read or written.",

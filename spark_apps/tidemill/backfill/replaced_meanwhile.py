@@ -1,4 +1,4 @@
-"""Whether another backfill has replaced rows of a range while those of this one waited to be published."""
+"""Detect another backfill that has replaced rows of a range while this one's rows were staged."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tidemill.ledger.standing import standing_commits
 from tidemill.names import SOURCE_NAME, Layout
 from tidemill.storage.store import Store
 
-# Finds a plan of the pipeline by its digest; None if its file is gone.
+# Returns a plan of the pipeline by its digest; None if its file is gone.
 PlanOf = Callable[[str], BackfillPlan | None]
 
 
 def check_not_replaced(store: Store, layout: Layout, plan: BackfillPlan, progress: Progress) -> None:
-    """Refuse to put older rows, and what was rejected then, over those of a newer backfill.
+    """Raise if publishing would overwrite the rows of a newer backfill with older ones.
 
     Raises:
         UsageError: TIDE-BACK-065.
@@ -48,13 +48,13 @@ def check_not_replaced(store: Store, layout: Layout, plan: BackfillPlan, progres
 def replaced_by(
     plan: BackfillPlan, progress: Progress, newest_first: Iterable[Commit], plan_of: PlanOf
 ) -> str | None:
-    """Digest of another plan that has replaced rows of the range since an attempt began; None without one.
+    """Return the digest of another plan that replaced rows of the range since an attempt began, or None.
 
     Args:
-        plan: Whose rows wait.
-        progress: Of the attempt.
+        plan: The plan whose rows are staged.
+        progress: Progress of the attempt.
         newest_first: Commits of one of its tables.
-        plan_of: Finds the other plan. Where it finds none, the ranges are taken to overlap.
+        plan_of: Returns the other plan. If it returns None, the ranges are assumed to overlap.
     """
     newer = takewhile(lambda commit: commit.committed_at >= progress.begun_at, standing_commits(newest_first))
     for entry in (commit.entry for commit in newer):
@@ -73,12 +73,12 @@ def _may_overlap(plan: BackfillPlan, progress: Progress, entry: LedgerEntry, pla
         return _meet((found.start, found.end), (read.start, read.end))
     other = None if entry.plan is None else plan_of(entry.plan)
     times, others = plan.bounds.times, None if other is None else other.bounds.times
-    # Bounds of windows are where windows begin, so these are the rows, too.
+    # Bounds of windows are window starts, so this compares the rows as well.
     return times is None or others is None or (times[0] < others[1] and others[0] < times[1])
 
 
 def _meet(one: tuple[Positions, Positions], other: tuple[Positions, Positions]) -> bool:
-    """Whether two ranges, each of first and end offsets, have a record in common."""
+    """Return True if two ranges of offsets share a record."""
     return any(
         max(first, other[0].get(topic, {}).get(partition, first))
         < min(one[1][topic][partition], other[1].get(topic, {}).get(partition, first))

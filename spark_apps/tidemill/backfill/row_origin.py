@@ -1,8 +1,8 @@
-"""What is proven of where the rows of a pipeline come from; a backfill decides by it what it may replace.
+"""The proven origin of a pipeline's rows, which determines what a backfill may replace.
 
-Found in the analysed plan of the transform (`analysed_plan.py`), never declared: code cannot contradict it.
-It stands in storage under the digest of the code it was found in, so that Airflow and the command line,
-which have no Spark, can plan a backfill.
+It is derived from the analysed plan of the transform (`analysed_plan.py`) and never declared, so code cannot
+contradict it. It is stored under the digest of its code, so that Airflow and the command line can plan a
+backfill without Spark.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class EventWindow(BaseModel):
-    """The windows of event time that rows are computed of, and where a row says which one is its own.
+    """The event-time windows from which rows are computed, and the columns that identify a row's window.
 
     Args:
-        kind: `session` windows have neither length nor slide.
-        length: From a window's start to its end.
-        slide: From one window's start to the next one's; the length for tumbling windows.
-        offset: Of the starts against the epoch.
-        start_columns: Result columns that hold the window's start.
-        end_columns: Result columns that hold its end.
-        struct_columns: Result columns that hold both, as `start` and `end`.
+        kind: Kind of window; `session` windows have neither length nor slide.
+        length: Time from a window's start to its end.
+        slide: Time from one window's start to the next one's; the length for tumbling windows.
+        offset: Offset of the starts from the epoch.
+        start_columns: Result columns with the window's start.
+        end_columns: Result columns with its end.
+        struct_columns: Result columns with both, as `start` and `end`.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -47,26 +47,26 @@ class EventWindow(BaseModel):
 
     @property
     def columns(self) -> frozenset[str]:
-        """All columns that tell windows apart."""
+        """Return all columns that identify a window."""
         return frozenset((*self.start_columns, *self.end_columns, *self.struct_columns))
 
     def last_end(self, end: datetime) -> datetime:
-        """Where the last window ends that starts before `end`, which is a start itself."""
+        """Return the end of the last window that starts before `end`, which is itself a start."""
         return end - self.slide + self.length
 
     def starts_in(self, start: datetime, end: datetime) -> tuple[datetime, datetime]:
-        """The smallest range around another one that begins and ends where windows start."""
+        """Return the smallest range around another one that begins and ends at window starts."""
         below = start - (start - _EPOCH - self.offset) % self.slide
         above = end + (_EPOCH + self.offset - end) % self.slide
         return below, above
 
 
 class SinkOrigin(BaseModel):
-    """What a sink's own transform does to the rows of the result.
+    """Effect of a sink's own transform on the rows of the result.
 
     Args:
-        columns: Column of the table by column of the result, for those that it keeps unchanged.
-        reason: Why it does not work row by row; empty if it does.
+        columns: Unchanged columns: column of the table by column of the result.
+        reason: Reason why it does not work row by row; empty if it does.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -76,16 +76,16 @@ class SinkOrigin(BaseModel):
 
 
 class RowOrigin(BaseModel):
-    """What the rows of a result are made of.
+    """Origin of the rows of a result.
 
     Args:
         record: Result column by lineage column (`kafka_offset`, …), if each row is made of one record and
             names it; None otherwise.
-        window: If each row is made of all records of one window; None otherwise.
-        windows: Lengths of all windows of time that the transform makes, also where neither is proven.
-        stateful: Whether a row depends on records of earlier batches.
-        reason: Why neither is proven.
-        sinks: What sinks with a transform of their own do to these rows, by table.
+        window: Window, if each row is made of all records of one window; None otherwise.
+        windows: Lengths of all time windows that the transform makes, even if nothing is proven.
+        stateful: True if a row depends on records of earlier batches.
+        reason: Reason why neither is proven.
+        sinks: Effects of sinks with their own transform, by table.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -98,7 +98,7 @@ class RowOrigin(BaseModel):
     sinks: dict[str, SinkOrigin] = {}
 
     def of_table(self, table: str) -> RowOrigin:
-        """What the rows of one table are made of: as the sink's own transform leaves them."""
+        """Return the origin of one table's rows, after the sink's own transform."""
         shaped = self.sinks.get(table)
         if shaped is None:
             return self
@@ -120,14 +120,14 @@ class RowOrigin(BaseModel):
 
 
 def plain_origin(pipeline: Pipeline) -> RowOrigin:
-    """The origin of the rows of a pipeline without a transform: its records, if they have an address."""
+    """Return the origin of rows without a transform: the records, if they have an address."""
     if pipeline.spec.source.is_kafka:
         return RowOrigin(record={name: name for name in LINEAGE_COLUMNS})
     return RowOrigin(reason=f"rows of a {pipeline.spec.source.kind} source do not name their record")
 
 
 def read_origin(store: Store, pipeline: Pipeline) -> RowOrigin | None:
-    """What was found in the code as it is now; None if nobody has looked yet."""
+    """Return the origin found in the current code; None if it was not analysed yet."""
     if not _has_code(pipeline):
         return plain_origin(pipeline)
     document = store.read_json(_path(pipeline))
@@ -135,7 +135,7 @@ def read_origin(store: Store, pipeline: Pipeline) -> RowOrigin | None:
 
 
 def keep_origin(store: Store, pipeline: Pipeline, origin: RowOrigin) -> None:
-    """Keep what was found in the code as it is now."""
+    """Store the origin found in the current code."""
     if _has_code(pipeline):
         store.create_json(_path(pipeline), origin.model_dump(mode="json"))
 
@@ -150,7 +150,7 @@ def _path(pipeline: Pipeline) -> str:
 
 
 def check_declared(pipeline: Pipeline, origin: RowOrigin) -> None:
-    """Refuse a declaration that says something else of the rows than the code does.
+    """Raise if the declaration contradicts the code.
 
     Raises:
         SpecError: TIDE-SPEC-042.

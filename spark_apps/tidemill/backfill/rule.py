@@ -1,13 +1,14 @@
-"""The rule: what a backfill of a pipeline may replace. Pure.
+"""The rule that determines what a backfill of a pipeline may replace. Pure.
 
-| what the analysed plan proves of the rows | they are chosen and replaced by | up to |
+| proven origin of the rows | rows are chosen and replaced by | end of the range |
 |---|---|---|
-| each is made of one record and names it | the records' offsets | the offset where the live stream goes on |
+| each is made of one record and names it | the records' offsets | the offset where the live stream continues
+|
 | each is made of one window of event time | whole windows | the watermark of every table |
-| neither, and the pipeline has never run live | the column of time | the end of the source |
+| neither, and the pipeline has never run live | the time column | the end of the source |
 | a table that each batch replaces, never run live | the whole table | the end of the source |
 
-Everything else is refused, with the reason and what to change.
+Everything else is refused, with the reason and the fix.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ _NEXT = "`tidemill checkpoint reset {pipeline} --from earliest` computes it agai
 
 @dataclass(frozen=True)
 class Asked:
-    """What was asked for, and what is known.
+    """The request and the known facts.
 
     Args:
-        pipeline: Of which pipeline.
+        pipeline: The pipeline.
         bounds: The range.
-        origin: What its rows are made of.
-        live: Where its stream stands; None if it has never begun.
-        others: Who else writes its tables.
+        origin: Origin of its rows.
+        live: Position of its stream; None if it has never begun.
+        others: Other writers of its tables.
     """
 
     pipeline: Pipeline
@@ -51,25 +52,25 @@ class Asked:
 
     @property
     def sinks(self) -> list[DeltaSink]:
-        """The tables."""
+        """Return the table sinks."""
         return self.pipeline.spec.delta_sinks
 
     @property
     def rows(self) -> list[RowOrigin]:
-        """What the rows of each table are made of."""
+        """Return the origin of each table's rows."""
         return [self.origin.of_table(sink.table) for sink in self.sinks]
 
     @property
     def reason(self) -> str:
-        """Why nothing is proven of the rows of a table."""
+        """Return the reason why nothing is proven about the rows of a table."""
         return next((rows.reason for rows in self.rows if rows.reason), "")
 
 
 def choose(asked: Asked) -> By:
-    """By what rows are replaced.
+    """Return the rule by which rows are replaced.
 
     Raises:
-        UsageError: TIDE-BACK-002 to -015, if the range cannot be processed again exactly.
+        UsageError: TIDE-BACK-002 to -015, if the range cannot be reprocessed exactly.
     """
     _check_past(asked)
     by = _by(asked)
@@ -88,7 +89,7 @@ def _by(asked: Asked) -> By:
 
 
 def check_one_stream(pipeline: Pipeline) -> None:
-    """A range is one stream's.
+    """Raise if the pipeline reads several streams, because a range belongs to one stream.
 
     Raises:
         UsageError: TIDE-BACK-002.
@@ -188,7 +189,7 @@ def _check_windows(asked: Asked) -> None:
 
 
 def _check_told_apart(asked: Asked) -> None:
-    """Whether the rows of each table say which window they are of."""
+    """Raise if the rows of a table do not identify their window."""
     windows = [rows.window or EventWindow(kind="none") for rows in asked.rows]
     if any(window.kind == "session" for window in windows):
         raise refused(
@@ -269,7 +270,7 @@ _check_range: dict[By, Callable[[Asked], None]] = {
 
 
 def check_others(pipeline: Pipeline, others: Sequence[OtherWriter], by: By) -> None:
-    """Rows of other pipelines must not match: only rows of other topics never do.
+    """Raise if rows of other pipelines could match; only rows of other topics never do.
 
     Raises:
         UsageError: TIDE-BACK-015.

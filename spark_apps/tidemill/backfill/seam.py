@@ -1,7 +1,7 @@
-"""The seam of each partition: the exact sequence number where its archive ends and the hub goes on. Pure.
+"""The seam of each partition: the exact sequence number where its archive ends and the hub continues. Pure.
 
-The archive is read as far as it reaches without a gap, and the hub from there: of the two, the hub is the one
-that loses its oldest events while a backfill is at work.
+The archive is read up to its first gap, and the hub from there, because only the hub may lose its oldest
+events while a backfill runs.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tidemill.capture.spans import Span, clipped, common, length, minus, repeate
 
 @dataclass(frozen=True)
 class PartitionFacts:
-    """What is known of one partition.
+    """Facts about one partition.
 
     Args:
         partition: Its number.
-        wanted: The range that is asked for.
+        wanted: The requested range.
         files: Its files.
-        hub: What the hub still has.
-        written: What the ledger says was written.
+        hub: Range that the hub still has.
+        written: Ranges that were written according to the ledger.
     """
 
     partition: int
@@ -36,17 +36,18 @@ class PartitionFacts:
 
 @dataclass(frozen=True)
 class PartitionSeam:
-    """Where the events of one partition are read.
+    """Sources of the events of one partition.
 
     Args:
         partition: Its number.
-        wanted: The range that is asked for.
+        wanted: The requested range.
         join: First number that is read from the hub.
-        slices: What is read from the archive: each number below `join` once. With gaps, up to the first.
-        gaps: Numbers that neither has.
-        repeated: Numbers that the archive has more than once.
+        slices: Slices of the archive, which contain each number below `join` once. With gaps, up to the
+            first.
+        gaps: Numbers that are in neither.
+        repeated: Numbers that are in the archive more than once.
         in_both: Numbers that are in the archive and in the hub.
-        unwritten: Numbers that no commit says it has written.
+        unwritten: Numbers that no commit has recorded as written.
     """
 
     partition: int
@@ -59,7 +60,7 @@ class PartitionSeam:
     unwritten: tuple[Span, ...]
 
     def line(self) -> str:
-        """As a person reads it."""
+        """Return the seam in readable form."""
         files = len({each.path for each in self.slices})
         parts = [
             f"archive {self.wanted[0]} to {self.join} ({files} files)" if self.slices else "",
@@ -73,7 +74,7 @@ class PartitionSeam:
 
 
 def seam_of(facts: PartitionFacts) -> PartitionSeam:
-    """Decide what of a partition is read where."""
+    """Decide which events of a partition are read from archive and hub."""
     held = [(file, (run.first, run.end)) for file in facts.files for run in file.runs]
     archived = [span for _, span in held]
     twice = [span for file in facts.files for span in file.twice]
@@ -92,14 +93,14 @@ def seam_of(facts: PartitionFacts) -> PartitionSeam:
 
 
 def _reach(wanted: Span, archived: Sequence[Span]) -> int:
-    """How far the archive reaches from the start of the range without a gap."""
+    """Return the first number from the start of the range on that the archive lacks."""
     first, end = wanted
     holds = [stop for start, stop in union(archived) if start <= first < stop]
     return min(holds[0], end) if holds else first
 
 
 def _slices(partition: int, held: Sequence[tuple[ArchiveFile, Span]], within: Span) -> tuple[Slice, ...]:
-    """Each number of the range from one file; where several have it, from the one that reaches furthest."""
+    """Return slices with each number from one file; of several files, the one that reaches furthest."""
     slices: list[Slice] = []
     waiting = deque(sorted(held, key=lambda each: (each[1], each[0].path)))
     number = within[0]

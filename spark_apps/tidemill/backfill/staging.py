@@ -1,8 +1,8 @@
-"""Rows of a backfill that wait to be published: whether they are all there, and who wants them in the tables.
+"""Staged rows of a backfill: their completeness, and the request to publish them.
 
-Each attempt stages into a folder of its own: what another one has left can neither be mixed up with its rows
-nor be taken for them. A request names the attempt that a person has looked at, so rows that were computed
-anew since are never published by it.
+Each attempt stages into a separate folder, so that its rows cannot be confused with those of another attempt.
+A publish request names the attempt that was reviewed, so rows that were recomputed since are never published
+by it.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from tidemill.ledger.standing import standing_commits
 from tidemill.names import Layout
 from tidemill.storage.store import Store
 
-# What became of a table's one commit.
+# State of a table's single publishing commit.
 Publication = Literal["to do", "done", "taken back"]
 
 
 class PublishRequest(BaseModel):
-    """That the rows of one attempt are wanted in the tables.
+    """Request to publish the rows of one attempt.
 
     Args:
-        attempt: Which.
-        by: Who asked.
-        at: When.
+        attempt: The attempt.
+        by: The requester.
+        at: Time of the request.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -45,23 +45,23 @@ class PublishRequest(BaseModel):
 
 
 def attempt_of(progress: Progress) -> str:
-    """Name of an attempt, in the order of time, e.g. `20260301T101500123456Z`."""
+    """Return the name of an attempt, which sorts by time, e.g. `20260301T101500123456Z`."""
     return f"{progress.begun_at.astimezone(UTC):%Y%m%dT%H%M%S%fZ}"
 
 
 def transaction_of(plan: BackfillPlan, progress: Progress, table: str) -> tuple[str, int]:
-    """Delta transaction id and version of the commit that publishes a table; a later attempt's is higher."""
+    """Return Delta transaction id and version of a table's publishing commit; later attempts are higher."""
     microseconds = int(progress.begun_at.timestamp() * 1_000_000)
     return f"{plan.pipeline}:backfill-{plan.digest}:{table}", microseconds
 
 
 def waits(plan: BackfillPlan, progress: Progress) -> bool:
-    """Whether all rows of an attempt are staged, and not published."""
+    """Return True if all rows of an attempt are staged and not published."""
     return plan.publish == "later" and progress.staged_at is not None and progress.published is None
 
 
 def next_steps(plan: BackfillPlan) -> list[str]:
-    """What can be done with rows that wait, as a person reads it."""
+    """Return the possible actions on staged rows, in readable form."""
     named = f"{plan.pipeline} --plan {plan.digest}"
     return [
         "Staged; the tables are as they were. To compare the rows with their records, to bring them into",
@@ -71,18 +71,18 @@ def next_steps(plan: BackfillPlan) -> list[str]:
 
 
 def staging_of(layout: Layout, plan: BackfillPlan, progress: Progress) -> Layout:
-    """Where an attempt stages."""
+    """Return the folder of an attempt's staged rows."""
     return layout.staging(plan.pipeline, plan.digest, attempt_of(progress))
 
 
 def ask_to_publish(store: Store, layout: Layout, plan: BackfillPlan, request: PublishRequest) -> None:
-    """Keep a request; the driver that carries the plan out obeys it once all rows are staged."""
+    """Store a request; the driver that carries the plan out follows it once all rows are staged."""
     path = layout.backfill_request(plan.pipeline, plan.digest)
     store.write_json(path, request.model_dump(mode="json"))
 
 
 def is_asked_for(store: Store, layout: Layout, plan: BackfillPlan, progress: Progress) -> bool:
-    """Whether a person wants the rows of this attempt in the tables; not of a file that is damaged."""
+    """Return True if publishing this attempt was requested; False if the file is damaged."""
     try:
         document = store.read_json(layout.backfill_request(plan.pipeline, plan.digest))
         request = None if document is None else PublishRequest.model_validate(document)
@@ -92,7 +92,7 @@ def is_asked_for(store: Store, layout: Layout, plan: BackfillPlan, progress: Pro
 
 
 def drop_staged(store: Store, layout: Layout, plan: BackfillPlan, keep: str | None = None) -> None:
-    """Delete staged rows, of all attempts but `keep`. They can be computed again, so none go to the trash."""
+    """Delete staged rows of all attempts but `keep`, without the trash, because they can be recomputed."""
     folder = layout.staged(plan.pipeline, plan.digest)
     for attempt in store.list_names(folder):
         if attempt != keep:
@@ -100,14 +100,14 @@ def drop_staged(store: Store, layout: Layout, plan: BackfillPlan, keep: str | No
 
 
 def drop_unfinished(path: str, done: Collection[int]) -> None:
-    """Take back what a chunk that was not finished has left in a staged table of records set aside.
+    """Remove rows that an unfinished chunk has left in a staged table of quarantined or late records.
 
-    Its next attempt may decide otherwise of a record. Rows that are replaced need no such thing; rows that
-    are only ever added would say both, and publishing would obey both.
+    The next attempt of the chunk may treat a record differently. Replaced rows need no cleanup, but appended
+    rows would then contain both results, and publishing would use both.
 
     Args:
-        path: Of the table; nothing happens if there is none.
-        done: Numbers of the chunks that are finished.
+        path: Path of the table, which may not exist.
+        done: Numbers of the finished chunks.
     """
     table = open_table(path)
     version = None if table is None else version_of_finished(History(path, table), done)
@@ -116,30 +116,30 @@ def drop_unfinished(path: str, done: Collection[int]) -> None:
 
 
 def version_of_finished(newest_first: Iterable[Commit], done: Collection[int]) -> int | None:
-    """Version of a staged table with what finished chunks have left, and no more; None if it has no more.
+    """Return the version of a staged table with finished chunks only; None if it has no others.
 
     Args:
-        newest_first: Commits of the table. Chunks are carried out one after another.
-        done: Numbers of the chunks that are finished.
+        newest_first: Commits of the table. Chunks are processed one after another.
+        done: Numbers of the finished chunks.
     """
     standing = [(c.version, c.entry.chunk) for c in standing_commits(newest_first) if c.entry is not None]
     if all(chunk in done for _, chunk in standing):
         return None
-    # Version 0 made the table.
+    # Version 0 created the table.
     return next((version for version, chunk in standing if chunk in done), 0)
 
 
 def publication(
     newest_first: Iterable[Commit], attempt: str, since: int, is_known: bool
 ) -> tuple[Publication, Commit | None]:
-    """What became of the commit that publishes a table.
+    """Return the state of the commit that publishes a table.
 
     Args:
         newest_first: Commits of the table.
-        attempt: Whose rows.
+        attempt: The attempt.
         since: Version of the table before the attempt was published.
-        is_known: Whether the table has its transaction. Delta would skip another commit with it, also where
-            the first was taken back by a RESTORE.
+        is_known: True if the table has its transaction. Delta would skip another commit with it, even if a
+            RESTORE has undone the first one.
     """
     newer = takewhile(lambda commit: commit.version > since, standing_commits(newest_first))
     found = next((c for c in newer if c.entry is not None and c.entry.published == attempt), None)
@@ -149,13 +149,13 @@ def publication(
 
 
 def published_entry(planned: LedgerEntry, staged: Sequence[LedgerEntry], attempt: str) -> LedgerEntry:
-    """What the one commit says: what was planned, and what became of it in the chunks.
+    """Return the ledger entry of the publishing commit: the plan, and the results of the chunks.
 
     Args:
-        planned: Of the whole range.
-        staged: Those of the table's chunks, newest first; of a chunk that was computed twice, its
-            newest counts.
-        attempt: Whose rows.
+        planned: Entry of the whole range.
+        staged: Entries of the table's chunks, newest first; of a chunk that was computed twice, the newest
+            counts.
+        attempt: The attempt.
     """
     chunks = {entry.chunk: entry for entry in reversed(staged)}.values()
     poison = {record for entry in chunks for record in entry.poison_records or ()}

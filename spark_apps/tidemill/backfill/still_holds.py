@@ -1,4 +1,4 @@
-"""Whether a plan still holds: what was approved is what runs, or nothing does."""
+"""Check that a plan is still valid, so that only the approved plan runs."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tidemill.storage.store import Store
 
 
 def check_still_holds(store: Store, pipeline: Pipeline, plan: BackfillPlan) -> None:
-    """Refuse a plan under which something has changed; asked before each commit.
+    """Raise if the basis of a plan has changed; called before each commit.
 
     Args:
         store: The storage.
-        pipeline: As it is declared now.
+        pipeline: The pipeline as currently declared.
         plan: The plan.
 
     Raises:
-        UsageError: TIDE-BACK-016; TIDE-BACK-015, if someone else writes the tables by now.
+        UsageError: TIDE-BACK-016; TIDE-BACK-015, if another pipeline writes the tables now.
         GateRefusedError: If checkpoint and tables do not belong together.
     """
     if pipeline.definition_digest != plan.definition:
@@ -45,7 +45,7 @@ def check_still_holds(store: Store, pipeline: Pipeline, plan: BackfillPlan) -> N
 
 
 def records_there(pipeline: Pipeline, plan: BackfillPlan) -> Positions | None:
-    """First offsets to read: those of the plan, or what the broker has left of what the plan leaves open.
+    """Return the first offsets to read: the plan's, or the broker's oldest records of a time range.
 
     Raises:
         UsageError: TIDE-BACK-008 or -016, if the broker no longer has the records, or has others.
@@ -68,7 +68,7 @@ def records_there(pipeline: Pipeline, plan: BackfillPlan) -> Positions | None:
                 place = f"{topic}-{partition}"
                 if oldest is None or plan.bounds.times is None:
                     raise _void(plan, "the broker no longer has its records", partition=place, oldest=oldest)
-                # Of a range of time it may be an older record that is gone; what is left decides.
+                # In a range of time, the lost record may be older than the range; the remaining ones decide.
                 partitions[partition] = min(oldest, plan.end_offsets[topic][partition])
     if plan.by == "window":
         check_retention(pipeline, look_up(pipeline, plan.bounds))
@@ -76,9 +76,9 @@ def records_there(pipeline: Pipeline, plan: BackfillPlan) -> Positions | None:
 
 
 def _check_hub_part(plan: BackfillPlan, archive: Archive, oldest: Positions) -> None:
-    """What was to be read from the hub must be there: without it, the range would have a gap.
+    """Raise if the hub has lost a part that must be read from it, because the range would have a gap.
 
-    The archive's part is counted where it is read (`sources/archived_events.py`).
+    The archive's part is counted when it is read (`sources/archived_events.py`).
     """
     for topic, partitions in archive.from_hub(plan.start_offsets or {}).items():
         for partition, offset in partitions.items():

@@ -1,7 +1,7 @@
-"""Which version of its source table a backfill beside a live stream reads: what the stream has read, no more.
+"""Version of its source table that a backfill reads while a stream runs: exactly what the stream has read.
 
-What is rejected or late in the commits behind it, the stream will set aside itself. Commits that change rows
-it never reads: it skips them, or stops at them. Where one comes next, its rows are for the backfill.
+The stream itself handles rejected and late rows of later commits. It never reads commits that change rows: it
+skips them, or stops at them. If such a commit comes next, the backfill reads its rows.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from tidemill.storage.store import Store
 
 
 def whole_version(offset: DeltaOffset, files: int) -> int | None:
-    """The newest version of which a stream has read every file; None while it is in the middle of one.
+    """Return the newest version that a stream has read completely; None while it is inside a version.
 
     Args:
-        offset: How far it has read.
+        offset: Position of the stream.
         files: Files to read in the version that the offset names.
     """
     if offset.index < 0:
-        # Of a first snapshot nothing is read yet.
+        # Nothing of a first snapshot is read yet.
         return None if offset.is_snapshot else offset.version - 1
     return offset.version if offset.index + 1 >= files else None
 
 
 def readable_version(read: int, behind: Sequence[ChangedFiles]) -> int | None:
-    """The version that has what a stream has read and no row that it will read; None if there is none.
+    """Return the version with exactly the rows that a stream has read; None if there is none.
 
     Args:
         read: The newest version that the stream has read.
@@ -47,10 +47,10 @@ def readable_version(read: int, behind: Sequence[ChangedFiles]) -> int | None:
 
 
 def version_read_live(store: Store, pipeline: Pipeline, live: LiveSide) -> int:
-    """The version to read beside a live stream.
+    """Return the version to read while a live stream runs.
 
     Raises:
-        UsageError: TIDE-BACK-006, if no version has what the stream has read, and nothing that it will read.
+        UsageError: TIDE-BACK-006, if no version has exactly the rows that the stream has read.
         DataError: TIDE-LEDG-001, if the table's log lacks a commit that the stream has yet to read.
     """
     source = pipeline.spec.source.chosen
@@ -70,7 +70,7 @@ def version_read_live(store: Store, pipeline: Pipeline, live: LiveSide) -> int:
 
 
 def _lowest_offset(store: Store, pipeline: Pipeline, live: LiveSide) -> DeltaOffset | None:
-    """What every use of the source has read: Spark asks for each use by itself."""
+    """Return the offset that every use of the source has read; Spark reads for each use separately."""
     batches = CheckpointBatches(store, pipeline.layout.checkpoint(pipeline.name, live.generation))
     planned = None if live.batch_id is None else batches.offsets(live.batch_id)
     ends = [] if planned is None else map(parse_delta_offset, planned.ends.values())

@@ -1,7 +1,7 @@
-"""How much a backfill reads and writes, in bytes: from what tables and folders say of their files.
+"""Bytes that a backfill reads and writes, from the file sizes of tables and folders.
 
-Nothing is read of the records. What is known exactly is told apart from what is only likely: of a topic
-nobody tells bytes, and how many rows come out of a transform is known afterwards.
+No record is read. Exact and estimated values are separate, because a topic does not report bytes, and the
+number of rows of a transform is known only afterwards.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class TableSize:
 
     Args:
         table: Its name.
-        rows: Its rows; None if its files do not tell.
-        size: Its data files, in bytes.
+        rows: Number of its rows; None if its files do not record it.
+        size: Size of its data files, in bytes.
     """
 
     table: str
@@ -32,7 +32,7 @@ class TableSize:
 
     @property
     def row_bytes(self) -> float | None:
-        """Bytes of a row, in a file, on average."""
+        """Return the average bytes of a row in a file."""
         return self.size / self.rows if self.rows else None
 
 
@@ -41,9 +41,9 @@ class Volume:
     """Bytes of a plan.
 
     Args:
-        read: Bytes of the source, of which the plan may need a part; None if the source does not tell.
-        records: Records to read, if known and if each may become a row; None if rows are made of
-            several, such as those of a window.
+        read: Bytes of the source, of which the plan may need a part; None if the source does not report them.
+        records: Records to read, if known and if each may become a row; None if rows are made of several,
+            such as those of a window.
         tables: The tables that are written.
     """
 
@@ -52,7 +52,7 @@ class Volume:
     tables: tuple[TableSize, ...]
 
     def lines(self) -> list[str]:
-        """As a person reads it."""
+        """Return readable lines."""
         lines = (
             []
             if self.read is None
@@ -70,7 +70,7 @@ class Volume:
         return f"{table.table}: about {expected}, estimated: a row of {readable_size(each)} for each record"
 
     def as_document(self) -> dict[str, Any]:
-        """Plain data; `row_bytes` and `write_bytes_estimate` are likely, the others exact."""
+        """Return plain data; `row_bytes` and `write_bytes_estimate` are estimates, the others exact."""
         written = [table.row_bytes for table in self.tables]
         known = self.records is not None and written and all(each is not None for each in written)
         return {
@@ -86,10 +86,10 @@ class Volume:
 
 
 def volume_of(pipeline: Pipeline, plan: BackfillPlan) -> Volume:
-    """Look at the files of source and tables.
+    """Return the volume, from the files of source and tables.
 
     Args:
-        pipeline: What is processed again.
+        pipeline: The pipeline to process again.
         plan: Its plan.
     """
     sizes = [_size(sink.table, pipeline.layout.table(sink.table)) for sink in pipeline.spec.delta_sinks]
@@ -103,7 +103,7 @@ def _read(pipeline: Pipeline) -> int | None:
         return _size(source.delta.table, layout.table(source.delta.table)).size
     if source.files is None:
         return None
-    # Elsewhere, it takes another key to look.
+    # None if only Spark can list the folder, which needs other credentials.
     stored = stored_files(layout, source.files.path)
     if stored is None:
         return None

@@ -1,7 +1,7 @@
-"""Whether a new generation can compute its state from the past, and from which past.
+"""Plan of a warm start: the past from which a new generation computes its state.
 
-It must end with the rows that a stream over all events has. So each window that no table has yet must find
-all its events in the past, and rows that a table has must be known as such, by their window.
+The result must have the same rows as a stream over all events. So the past must contain all events of each
+window that no table has yet, and rows that a table already has must be recognizable by their window.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from tidemill.storage.store import Store
 def plan_warm_start(
     store: Store, pipeline: Pipeline, wanted: str, analyse: Callable[[], object]
 ) -> WarmStart:
-    """The past of a new generation, up to where the live one stands.
+    """Return the past of a new generation, up to the live one's position.
 
     Args:
         store: The storage.
-        pipeline: What begins anew.
-        wanted: `earliest`, or the moment from which on all events are read.
-        analyse: Lets Spark analyse the transform; called if nobody has for this code.
+        pipeline: The pipeline to reset.
+        wanted: `earliest`, or the time from which on all events are read.
+        analyse: Lets Spark analyse the transform; called if there is no result for this code.
 
     Raises:
-        UsageError: TIDE-CKPT-101 to -103, if windows could come twice, or in parts; TIDE-HUB-003 or -004, if
-            archive and hub are of different hubs, or have a gap.
+        UsageError: TIDE-CKPT-101 to -103, if windows could be duplicated or incomplete; TIDE-HUB-003 or -004,
+            if archive and hub are of different hubs, or have a gap.
         UnavailableError: If the broker does not answer.
     """
     live = read_live_side(store, pipeline)
@@ -47,7 +47,7 @@ def plan_warm_start(
     window = _provable_window(pipeline, _origin(store, pipeline, analyse))
     _check_finished(pipeline, live)
     if live.closed_until is None:
-        # Of a generation that was reset, too: the windows of the one before may be in the tables.
+        # Also after a reset, because the windows of the previous generation may be in the tables.
         raise _unprovable(
             pipeline, "the live generation has closed no window, so nothing tells which there are"
         )
@@ -57,7 +57,7 @@ def plan_warm_start(
 
 
 def first_open(window: EventWindow, closed_until: datetime) -> datetime:
-    """Start of the first window that ends after a moment."""
+    """Return the start of the first window that ends after a time."""
     last_closed, _ = window.starts_in(closed_until - window.length, closed_until)
     return last_closed + window.slide
 
@@ -71,7 +71,7 @@ def _origin(store: Store, pipeline: Pipeline, analyse: Callable[[], object]) -> 
 
 
 def _provable_window(pipeline: Pipeline, origin: RowOrigin) -> EventWindow:
-    """The windows of which every row of every table says which one is its own."""
+    """Return the windows, if every row of every table identifies its window."""
     if pipeline.spec.has_named_streams or not pipeline.spec.source.is_kafka:
         raise _unprovable(pipeline, "its past is not one topic's, or hub's")
     if origin.window is None or origin.window.kind == "session":
@@ -93,7 +93,7 @@ def _why_not(window: EventWindow | None, sink: DeltaSink) -> str:
 
 
 def _check_finished(pipeline: Pipeline, live: LiveSide) -> None:
-    """A batch that only some tables have would be written twice to these."""
+    """Raise if only some tables have a batch, because it would be written twice to these."""
     finished = -1 if live.batch_id is None else live.batch_id
     for sink in pipeline.spec.delta_sinks:
         entries = (c.entry for c in standing_commits(read_commits(pipeline.layout.table(sink.table))))
@@ -130,14 +130,15 @@ def _moment(pipeline: Pipeline, wanted: str) -> datetime | None:
 
 
 def _check_early_enough(pipeline: Pipeline, needed: datetime, moment: datetime | None) -> None:
-    """An event can reach the broker before its own time, by as much as the pipeline allows."""
+    """Raise if the past begins too late; events may arrive before their own time by `max_ahead`."""
     latest = needed - (pipeline.spec.max_ahead or MOST_AHEAD)
     if moment is not None and moment > latest:
         raise _begins_too_late(pipeline, latest, {"from": moment.isoformat()})
 
 
 def _from_sources(pipeline: Pipeline, live: LiveSide, bounds: Bounds) -> WarmStart:
-    # Before the hub is asked: what is archived meanwhile would lie beyond what the hub was seen to have.
+    # Before the hub is asked; otherwise events that are archived in between would be beyond the hub's known
+    # range.
     archive = read_archive(pipeline, bounds)
     alone = look_up(pipeline, bounds)
     there = alone if archive is None else with_archive(alone, archive, bounds)
@@ -156,7 +157,7 @@ def _from_sources(pipeline: Pipeline, live: LiveSide, bounds: Bounds) -> WarmSta
 
 
 def _check_complete(pipeline: Pipeline, there: RangeFacts, bounds: Bounds, end: Positions) -> None:
-    """What the past lacks must have come before its beginning, and be of partitions that there are."""
+    """Raise if the past is incomplete: it may lack only older events, and no partition."""
     gone = [f"{t}-{p}" for t, ps in end.items() for p in ps if p not in there.topics.ends.get(t, {})]
     if gone:
         raise _begins_too_late(pipeline, None, {"gone": ", ".join(gone)})

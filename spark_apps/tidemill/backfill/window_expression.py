@@ -1,7 +1,8 @@
-"""The expression that Spark makes of `window()`: reading its parameters back (TimeWindowing, Spark 4.2).
+"""The expression that Spark makes of `window()`, and its parameters (TimeWindowing, Spark 4.2).
 
-A struct of `start` and `end`: start = t - (t - offset) % slide, less whole slides; end = start + length,
-all in microseconds. The end of a session window is its event's time and the gap, without a remainder.
+It is a struct of `start` and `end`: start = t - (t - offset) % slide, less whole slides; end = start +
+length, all in microseconds. The end of a session window is its event's time plus the gap, without a
+remainder.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def is_window(struct: Node) -> bool:
-    """Whether an expression is what Spark makes of a window."""
+    """Return True if the expression is a window of Spark."""
     edges = struct.children[1::2]
     return (
         struct.kind == "CreateNamedStruct"
@@ -25,7 +26,7 @@ def is_window(struct: Node) -> bool:
 
 
 def read_window(struct: Node) -> EventWindow | None:
-    """The window of an expression that is one; None if its parameters cannot be told."""
+    """Return the window of a window expression; None if its parameters are not constant."""
     start, end = struct.children[1::2]
     remainders = [node for node in start.walk() if node.kind == "Remainder"]
     if not remainders:

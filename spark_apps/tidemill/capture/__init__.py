@@ -1,1 +1,1 @@
-"""Files of Event Hubs Capture: the archive of what a hub no longer keeps. No JVM."""
+"""Files of Event Hubs Capture, the archive of events that a hub no longer keeps. No JVM."""

@@ -1,4 +1,4 @@
-"""What a backfill reads from an archive: which numbers from which file, and where the hub goes on."""
+"""The part of a backfill that is read from an archive: sequence numbers by file, and the start in the hub."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Slice(BaseModel):
         path: The file, below the archive's folder.
         partition: Number of its partition.
         first: First sequence number.
-        end: End, exclusive; the file holds all numbers between the two.
+        end: End, exclusive; the file contains all numbers in between.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -30,7 +30,7 @@ class Archive(BaseModel):
     """The part of a range that is read from the archive. Each event is in one slice.
 
     Args:
-        slices: In the order of partitions and numbers.
+        slices: Slices in the order of partitions and numbers.
         join: First sequence number of each partition that is read from the hub.
     """
 
@@ -40,7 +40,7 @@ class Archive(BaseModel):
     join: Positions
 
     def between(self, start: Positions, end: Positions) -> tuple[Slice, ...]:
-        """The slices, cut to a range of offsets."""
+        """Return the slices, limited to a range of offsets."""
         (topic,) = self.join
         found = []
         for each in self.slices:
@@ -51,7 +51,7 @@ class Archive(BaseModel):
         return tuple(found)
 
     def from_hub(self, start: Positions) -> Positions:
-        """Where a range that begins at `start` is read from the hub."""
+        """Return the offsets from which a range that begins at `start` is read from the hub."""
         return {
             topic: {
                 number: max(first, self.join[topic].get(number, 0)) for number, first in partitions.items()

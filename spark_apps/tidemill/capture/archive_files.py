@@ -1,4 +1,4 @@
-"""The files of a hub's archive, and which sequence numbers each of them holds."""
+"""The files of a hub's archive, with the sequence numbers in each of them."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from tidemill.storage.access import access_to
 from tidemill.storage.object_stores import Access
 from tidemill.storage.objects import open_objects
 
-# Files that are read at the same time, one of each partition: it hides the waits of an object store.
+# Files read in parallel, one of each partition, to hide the latency of an object store.
 FILES_AT_ONCE = 8
 
-# Of a file in memory at a time: a request each on an object store, and Capture's files have up to 500 MB.
+# Bytes of a file read at a time, one request each on an object store; Capture's files have up to 500 MB.
 READ_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Run:
-    """Events of a file without a gap between them.
+    """Consecutive events of a file without a gap.
 
     Args:
         first: Lowest sequence number.
         end: One above the highest.
-        earliest: When the first of them was enqueued.
-        latest: When the last one was.
+        earliest: Earliest enqueued time.
+        latest: Latest enqueued time.
     """
 
     first: int
@@ -47,11 +47,11 @@ class ArchiveFile:
     """One file.
 
     Args:
-        path: Below the archive's folder.
+        path: Path below the archive's folder.
         partition: Number of its partition.
-        moment: When its window began, by its path.
-        runs: What it holds, ascending.
-        twice: Numbers that it holds more than once.
+        moment: Begin of its window, from its path.
+        runs: Its runs of events, ascending.
+        twice: Numbers that it contains more than once.
     """
 
     path: str
@@ -62,7 +62,7 @@ class ArchiveFile:
 
 
 class _AsBytes(io.RawIOBase):
-    """An object of a store as a file of the standard library; obstore's own hands out buffers."""
+    """An object of a store as a file of the standard library; obstore's own files return buffers."""
 
     def __init__(self, file: obstore.ReadableFile) -> None:
         self._file = file
@@ -76,7 +76,7 @@ class _AsBytes(io.RawIOBase):
         return len(part)
 
 
-# Says of a file whether older files of its partition need not be looked at.
+# Returns True if files of the partition that are older than this one need not be read.
 Enough = Callable[[ArchiveFile], bool]
 
 
@@ -85,8 +85,8 @@ class ArchiveFolder:
 
     Args:
         folder: Full path of the archive's folder.
-        paths: The form of its paths.
-        access: How its store is reached; by default as this process knows.
+        paths: The format of its paths.
+        access: Access to its store; by default that of this process.
     """
 
     def __init__(self, folder: str, paths: PathFormat, access: Access | None = None) -> None:
@@ -94,7 +94,7 @@ class ArchiveFolder:
         self._objects = open_objects(folder, access_to(folder) if access is None else access)
 
     def files(self) -> dict[int, list[tuple[CapturePath, str]]]:
-        """Paths of each partition's files, the newest window first; other files are left out."""
+        """Return the paths of each partition's files, the newest window first; other files are left out."""
         found: dict[int, list[tuple[CapturePath, str]]] = {}
         for page in obstore.list(self._objects, self._paths.folder or None):
             for entry in page:
@@ -106,9 +106,9 @@ class ArchiveFolder:
         return found
 
     def index(self, enough: Enough) -> dict[int, list[ArchiveFile]]:
-        """What the files of each partition hold, from the newest back to the first that is enough.
+        """Return the contents of each partition's files, from the newest back to the first that is enough.
 
-        Each of them is read whole: Capture writes its numbers nowhere but beside the events.
+        Each of these files is read completely, because Capture stores the numbers only with the events.
 
         Raises:
             DataError: TIDE-HUB-001 or -002.
@@ -119,7 +119,7 @@ class ArchiveFolder:
             return dict(zip(listed, found, strict=True))
 
     def events(self, path: str) -> Iterator[CapturedEvent]:
-        """The events of one file.
+        """Return the events of one file.
 
         Raises:
             FileNotFoundError: If it is gone.
@@ -138,12 +138,12 @@ class ArchiveFolder:
 
 
 def archive_folder(archive: CaptureArchive, folder: str, namespace: str, hub: str) -> ArchiveFolder:
-    """The archive of one hub, whose folder is at that full path."""
+    """Return the archive of one hub, whose folder has this full path."""
     return ArchiveFolder(folder, PathFormat(archive, namespace, hub))
 
 
 def runs_of(events: Iterable[CapturedEvent]) -> tuple[tuple[Run, ...], tuple[Span, ...]]:
-    """Runs of sequence numbers in whatever order, and the numbers that come more than once."""
+    """Return runs of sequence numbers, from events in any order, and the numbers that occur repeatedly."""
     parts: list[Run] = []
     for event in events:
         number, moment = event.number, event.enqueued

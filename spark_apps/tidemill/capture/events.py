@@ -1,7 +1,7 @@
 """The events of one Capture file, in Capture's own Avro schema.
 
-Capture writes EnqueuedTimeUtc as `11/16/2016 4:44:11 PM`, in whole seconds. Where the system properties have
-the time in milliseconds, that one counts: it is what a consumer of the hub is given.
+Capture writes EnqueuedTimeUtc as `11/16/2016 4:44:11 PM`, in whole seconds. If the system properties contain
+the time in milliseconds, that time is used, because a consumer of the hub receives it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ CapturedValue = int | float | str | bytes | None
 _FIELDS = frozenset({"SequenceNumber", "EnqueuedTimeUtc", "SystemProperties", "Properties", "Body"})
 _ENQUEUED = "x-opt-enqueued-time"
 _KEY = "x-opt-partition-key"
-# Types of a property's value: those of Capture, and the narrower ones that copies by other tools have.
+# Types of a property's value: those of Capture, and the narrower ones in copies by other tools.
 _VALUES = frozenset({"null", "boolean", "int", "long", "float", "double", "string", "bytes"})
-# What fastavro raises where bytes are not what they should be.
+# Exceptions of fastavro for damaged bytes.
 _DAMAGE = (
     EOFError,
     ValueError,
@@ -44,10 +44,10 @@ class CapturedEvent:
     """One event.
 
     Args:
-        number: Its sequence number: what its Kafka offset was.
-        enqueued: When the hub took it.
-        key: Its partition key, as a Kafka consumer is given it; None without one.
-        body: Its payload; None of an event without one, which Kafka calls a tombstone.
+        number: Its sequence number, which equals its Kafka offset.
+        enqueued: Time at which the hub received it.
+        key: Its partition key, as a Kafka consumer receives it; None without one.
+        body: Its payload; None for an event without one, which is a tombstone in Kafka.
         system: Its system properties, with the types that Capture keeps.
         properties: Its application properties, with the types that Capture keeps.
     """
@@ -61,14 +61,14 @@ class CapturedEvent:
 
 
 def read_events(path: str, file: BinaryIO) -> Iterator[CapturedEvent]:
-    """The events of a file, in its order; none of an empty file, which Capture writes for a quiet window.
+    """Yield the events of a file in its order; none of an empty file, which Capture writes if idle.
 
     Args:
         path: Its path, for errors.
         file: Its content; read block by block.
 
     Raises:
-        DataError: TIDE-HUB-001, if the file is cut off or damaged; TIDE-HUB-002, if it is not Capture's.
+        DataError: TIDE-HUB-001, if the file is truncated or damaged; TIDE-HUB-002, if it is not Capture's.
     """
     read = 0
     try:
@@ -101,7 +101,7 @@ def _enqueued(text: str, system: Mapping[str, Any]) -> datetime:
         return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest * 1000)
     found = _TIME.fullmatch(text)
     if found is None:
-        # As it stands in copies that other tools have written.
+        # The format in copies that other tools have written.
         moment = datetime.fromisoformat(text)
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     month, day, year, hour, minute, second = map(int, found.groups()[:6])
@@ -141,12 +141,11 @@ def _not_properties(fields: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _members(schema: Any) -> list[Any]:
-    """Return the members of a union; of another schema itself."""
     return schema if isinstance(schema, list) else [schema]
 
 
 def _plain(schema: Any) -> str:
-    """Return the name of a primitive type, or the text of another schema, which names no primitive type."""
+    """Return the name of a primitive type; for another schema, its text, which is not such a name."""
     is_wrapped = isinstance(schema, dict) and "logicalType" not in schema
     return str(schema["type"] if is_wrapped else schema)
 
@@ -155,7 +154,7 @@ def _damaged(path: str, read: int, error: Exception) -> DataError:
     return DataError(
         "TIDE-HUB-001",
         "A file of the archive is cut off or damaged.",
-        # Not what the reader says of it: that may quote an event.
+        # Without the reader's message, which may quote an event.
         facts={"file": path, "events_before": read, "reason": type(error).__name__},
         fix="bring the whole file back; if it is lost, move it away, and its events are shown as a gap",
         runbook="backfill",

@@ -1,4 +1,4 @@
-"""Sets of whole numbers as spans `(first, end)`, end exclusive: sequence numbers of one partition."""
+"""Sets of integers as spans `(first, end)`, end exclusive: sequence numbers of one partition."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Span = tuple[int, int]
 
 
 def union(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """The same numbers in ascending spans that do not touch."""
+    """Return the same numbers in ascending spans that do not touch."""
     found: list[Span] = []
     for first, end in sorted(span for span in spans if span[0] < span[1]):
         if found and first <= found[-1][1]:
@@ -19,13 +19,13 @@ def union(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def clipped(spans: Iterable[Span], within: Span) -> tuple[Span, ...]:
-    """What of each span lies in another one, in their order; without empty ones."""
+    """Return the part of each span that is inside another one, in order, without empty ones."""
     cut = ((max(first, within[0]), min(end, within[1])) for first, end in spans)
     return tuple(span for span in cut if span[0] < span[1])
 
 
 def minus(spans: Iterable[Span], taken: Iterable[Span]) -> tuple[Span, ...]:
-    """The numbers of `spans` that are not in `taken`."""
+    """Return the numbers of `spans` that are not in `taken`."""
     left: list[Span] = []
     holes = union(taken)
     for span in union(spans):
@@ -38,12 +38,12 @@ def minus(spans: Iterable[Span], taken: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def common(spans: Iterable[Span], others: Sequence[Span]) -> tuple[Span, ...]:
-    """Numbers that are in both."""
+    """Return the numbers that are in both."""
     return union(part for span in union(spans) for part in clipped(union(others), span))
 
 
 def repeated(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """Numbers that are in more than one of the spans."""
+    """Return the numbers that are in more than one of the spans."""
     reached: int | None = None
     twice: list[Span] = []
     for first, end in sorted(span for span in spans if span[0] < span[1]):
@@ -54,10 +54,10 @@ def repeated(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def length(spans: Iterable[Span]) -> int:
-    """How many numbers; a number that is in two spans counts twice."""
+    """Return the count of numbers; a number in two spans counts twice."""
     return sum(max(0, end - first) for first, end in spans)
 
 
 def text(spans: Iterable[Span]) -> str:
-    """As a person reads them: `5-9, 12`."""
+    """Return the spans in readable form: `5-9, 12`."""
     return ", ".join(str(first) if end == first + 1 else f"{first}-{end - 1}" for first, end in spans)

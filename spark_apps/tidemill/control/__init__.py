@@ -1,1 +1,1 @@
-"""Desired against actual state: what should run, what does run, and what to do about the difference."""
+"""Control plane: compare desired and actual state of pipelines, and act on the difference."""

@@ -1,4 +1,4 @@
-"""In a protected environment someone else approves a backfill, by the rule of the verbs."""
+"""Approval of backfills in a protected environment, by the rule of the verbs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidemill.control.procedures.run import Asking, check_approval
 
 
 def check_consent(plane: ControlPlane, asking: Asking) -> None:
-    """See that someone else has approved, where that is needed.
+    """Raise if an approval is needed and missing.
 
     Raises:
         GateRefusedError: TIDE-CKPT-036.
@@ -21,17 +21,17 @@ def check_consent(plane: ControlPlane, asking: Asking) -> None:
 
 
 def allow_backfill(plane: ControlPlane, asking: Asking, pipeline: str, digest: str, at: datetime) -> None:
-    """Let a plan be carried out. Where that needs an approval, the audit keeps who asked and who approved.
+    """Allow a plan to be carried out; if it needs an approval, audit the requester and the approver.
 
     Args:
-        plane: Where.
-        asking: Who asks, and who approved.
-        pipeline: Its name.
-        digest: Of the plan.
-        at: When it was approved; the same approval leaves one entry, however often the work is repeated.
+        plane: The control plane.
+        asking: Requester and approver.
+        pipeline: Name of the pipeline.
+        digest: Digest of the plan.
+        at: Time of the approval; each approval leaves one audit entry, even if the work is repeated.
 
     Raises:
-        GateRefusedError: TIDE-CKPT-036, or if the storage root is another control plane's.
+        GateRefusedError: TIDE-CKPT-036, or if another control plane owns the storage root.
         UsageError: TIDE-BACK-016, if there is no such plan.
     """
     check_consent(plane, asking)

@@ -1,4 +1,4 @@
-"""All that is told of a plan before it is carried out: what it does, how much, how long, what is stale."""
+"""The preview of a plan: its effects, volume, duration and stale tables."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tidemill.spec.units import format_duration
 
 @dataclass(frozen=True)
 class Outlook:
-    """A plan with what it comes to.
+    """A plan with its preview.
 
     Args:
         plan: The plan.
-        volume: Bytes.
-        time: How long it will take; None if nothing is known of it.
-        stale: What is stale behind it.
+        volume: Bytes to read and write.
+        time: Estimated duration; None if unknown.
+        stale: Downstream pipelines and tables that become stale.
     """
 
     plan: BackfillPlan
@@ -32,7 +32,7 @@ class Outlook:
     stale: list[Stale]
 
     def lines(self) -> list[str]:
-        """As a person reads it."""
+        """Return the preview as readable lines."""
         behind = [line for part in self.stale for line in part.lines()]
         return [*self.plan.lines(), *self.volume.lines(), f"  time      {self._time}", *behind]
 
@@ -44,7 +44,7 @@ class Outlook:
         return f"about {told}, estimated by the speed of the pipeline's last backfill"
 
     def as_document(self) -> dict[str, Any]:
-        """Plain data; `time_estimate` in seconds."""
+        """Return plain data; `time_estimate` in seconds."""
         return {
             **self.plan.as_document(),
             "volume": self.volume.as_document(),
@@ -54,13 +54,13 @@ class Outlook:
 
 
 def _rounded(time: timedelta) -> timedelta:
-    """To whole seconds, minutes or hours: an estimate has few digits."""
+    """Return the time rounded to whole seconds, minutes or hours, because it is an estimate."""
     unit = next(u for u in (3600, 60, 1) if u == 1 or time.total_seconds() >= 2 * u)
     return timedelta(seconds=max(1, round(time.total_seconds() / unit)) * unit)
 
 
 def outlook_of(plane: ControlPlane, pipeline: Pipeline, plan: BackfillPlan) -> Outlook:
-    """Look at what a plan comes to; changes nothing."""
+    """Return the preview of a plan; changes nothing."""
     return Outlook(
         plan,
         volume_of(pipeline, plan),

@@ -1,4 +1,4 @@
-"""The backfills of a project: what was planned, how far each has come, and how long the next will take."""
+"""The backfills of a project: plans, their progress, and time estimates."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ State = Literal["planned", "at work", "stopped", "staged", "finished"]
 
 @dataclass(frozen=True)
 class Backfill:
-    """One plan, and what has come of it.
+    """One plan and its progress.
 
     Args:
         plan: The plan.
-        progress: Its newest attempt; None if nobody has begun.
-        state: Whether a driver is at work on it. `stopped` is also one that was killed;
-            the rows of one that is `staged` wait to be published.
+        progress: Its newest attempt; None if it was not started.
+        state: State of the backfill. `stopped` includes killed ones; `staged` rows wait to be published.
     """
 
     plan: BackfillPlan
@@ -36,11 +35,11 @@ class Backfill:
 
     @property
     def left(self) -> timedelta | None:
-        """How long the rest will take; None if nobody is at work on it, or if it is unknown."""
+        """Return the remaining time; None if no driver works on it, or if the time is unknown."""
         return self.progress.left if self.progress is not None and self.state == "at work" else None
 
     def cells(self) -> tuple[object, ...]:
-        """Pipeline, plan, range, state, chunks, rows, begun, left: a line for people."""
+        """Return pipeline, plan, range, state, chunks, rows, begin and remaining time, for display."""
         plan, progress = self.plan, self.progress
         head = (plan.pipeline, plan.digest, plan.bounds.text(), self.state)
         if progress is None:
@@ -50,7 +49,7 @@ class Backfill:
         return (*head, chunks, rows, progress.begun_at, self.left)
 
     def as_document(self) -> dict[str, Any]:
-        """Plain data; `left` in seconds."""
+        """Return plain data; `left` in seconds."""
         progress = self.progress
         return {
             "pipeline": self.plan.pipeline,
@@ -64,7 +63,7 @@ class Backfill:
 
 
 def list_backfills(plane: ControlPlane, pipeline: str | None = None) -> list[Backfill]:
-    """Backfills of a pipeline or of all, those begun last first, without plans whose files are damaged."""
+    """Return the backfills of one or all pipelines, latest begun first, without plans with damaged files."""
     digests = _digests(plane)
     names = list(digests) if pipeline is None else [pipeline]
     found = [each for name in names for each in _of_pipeline(plane, name, digests.get(name, []))]
@@ -72,7 +71,7 @@ def list_backfills(plane: ControlPlane, pipeline: str | None = None) -> list[Bac
 
 
 def estimate(plane: ControlPlane, plan: BackfillPlan) -> timedelta | None:
-    """How long a plan will take at the speed of the pipeline's last backfill; None without one."""
+    """Return the estimated duration at the speed of the pipeline's last backfill; None without one."""
     if plan.records is None:
         return None
     store, layout, name = plane.store, plane.layout, plan.pipeline
@@ -86,7 +85,6 @@ def estimate(plane: ControlPlane, plan: BackfillPlan) -> timedelta | None:
 
 
 def _digests(plane: ControlPlane) -> dict[str, list[str]]:
-    """Digests of the plans of each pipeline."""
     digests: dict[str, list[str]] = {}
     for name, _, digest in (each.rpartition("-") for each in plane.store.list_names(plane.layout.backfills)):
         digests.setdefault(name, []).append(digest)

@@ -1,4 +1,4 @@
-"""Pipelines that feed each other, one after the other: which ones, in which order, what a failure stops."""
+"""Chains: pipelines that feed each other, run in order; a failure stops the ones that depend on it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Literal
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.table_graph import build_graph
 
-# `left_alone`: a stream, which runs by itself. `not_run`: because of what happened to another one.
+# `left_alone`: a stream, which runs by itself. `not_run`: skipped because of another pipeline's result.
 Outcome = Literal["finished", "failed", "stopped", "not_run", "left_alone"]
 
 
 @dataclass(frozen=True)
 class Link:
-    """What became of one pipeline of a chain, and what there is to say of it."""
+    """Result of one pipeline of a chain, with a message."""
 
     pipeline: str
     outcome: Outcome
@@ -23,18 +23,18 @@ class Link:
 
     @property
     def is_well(self) -> bool:
-        """Whether those that read its tables may run."""
+        """Return True if pipelines that read its tables may run."""
         return self.outcome in ("finished", "left_alone")
 
 
 @dataclass(frozen=True)
 class Chain:
-    """Pipelines to run, each after all that write what it reads.
+    """Pipelines to run, each after all pipelines that write its input.
 
     Args:
         order: Their names.
-        upstream: By name, all that feed it, directly or through others.
-        streams: Those of them that are streams.
+        upstream: All direct and indirect upstream pipelines, by name.
+        streams: The pipelines among them that are streams.
     """
 
     order: tuple[str, ...]
@@ -42,13 +42,13 @@ class Chain:
     streams: frozenset[str]
 
     def links(self, run: Callable[[str], Link], look: Callable[[str], str]) -> Iterator[Link]:
-        """Run it, and tell of each pipeline when it is done.
+        """Run the chain, and yield the result of each pipeline.
 
-        What does not depend on a pipeline that failed goes on. After one that was stopped nothing is started.
+        Pipelines that do not depend on a failed one continue. After a stopped one, no pipeline is started.
 
         Args:
             run: Runs one pipeline to its end.
-            look: Says of a stream whether it runs.
+            look: Returns the state of a stream as text.
         """
         failed: list[str] = []
         stopped = ""
@@ -70,10 +70,10 @@ class Chain:
 
 
 def chain_of(pipelines: Mapping[str, PipelineSpec], last: str | None = None) -> Chain:
-    """The chain that ends with a pipeline; without one, all pipelines.
+    """Return the chain that ends with a pipeline; without one, all pipelines.
 
     Args:
-        pipelines: All of the project, since any may write what another one reads.
+        pipelines: All pipelines of the project, because any may write another one's input.
         last: The pipeline.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The command line of a driver process, or of a part of a verb: one place for the caller and the callee."""
+"""The command line of a driver process or of a verb's Spark job, shared by caller and callee."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    # Each driver's process imports this module before it becomes the driver: without the models of the conf
-    # files it starts a tenth of a second sooner.
+    # Each driver's process imports this module first. Without the models of the conf files it starts a tenth
+    # of a second sooner.
     from tidemill.spec.project import Environment
 
-# Parts (spark_part.py) are what no driver does and needs the drivers' place. `verb`: of a verb, which changes
-# the pipeline. `aside`: what works on a copy, and keeps no verb waiting.
+# Spark jobs (spark_part.py) do work that no driver does, and run where drivers run. `verb`: a job of a verb,
+# which changes the pipeline. `aside`: a job that works on a copy and blocks no verb.
 Mode = Literal["stream", "incremental", "backfill", "verb", "aside"]
 
-# Parts that work on a copy.
+# Spark jobs that work on a copy.
 _ASIDE = ("shadow", "game_day")
 
-# Longest game day: five starts of drivers and a backfill, none of which is waited for longer than 10 minutes.
+# Maximum duration of a game day: five starts of drivers and a backfill, each with a limit of 10 minutes.
 GAME_DAY_TIME = timedelta(hours=2)
 
-# Where a part is not `tidemill.engine.<part>`.
+# Modules of Spark jobs other than `tidemill.engine.<part>`.
 _PROGRAMS = {"game_day": "tidemill.control.game_day.part"}
 
 
 def mode_of_part(module: str) -> Mode:
-    """In which slot a part runs."""
+    """Return the slot in which a Spark job runs."""
     return "aside" if module in _ASIDE else "verb"
 
 
@@ -37,11 +37,11 @@ class DriverRun:
 
     Args:
         pipeline: Its name.
-        mode: stream, incremental, backfill, or that of a part.
-        run_id: Names this run in status, receipts and logs; the same id never runs twice at once.
+        mode: stream, incremental, backfill, or the mode of a Spark job.
+        run_id: Id of this run in status, receipts and logs; the same id never runs twice at the same time.
         arguments: Further arguments, such as a backfill's `--from` and `--to`.
-        module: The part that the process runs, or `driver`.
-        dag_run: The DAG run that starts it, where its id does not tell: each line of its log says so.
+        module: The Spark job that the process runs, or `driver`.
+        dag_run: The DAG run that starts it, if the run id does not contain it; added to each log line.
     """
 
     pipeline: str
@@ -53,33 +53,33 @@ class DriverRun:
 
     @property
     def is_part(self) -> bool:
-        """Whether it is no driver."""
+        """Return True if it is a Spark job of a verb and not a driver."""
         return self.mode in ("verb", "aside")
 
     @property
     def program(self) -> str:
-        """The Python module that the process runs."""
+        """Return the Python module that the process runs."""
         return _PROGRAMS.get(self.module, f"tidemill.engine.{self.module}")
 
     @property
     def drivers_within(self) -> int:
-        """How many drivers it starts in its own place, at most at once: a copy's stream, and its backfill."""
+        """Return the maximum number of drivers in its own pod: a copy's stream and its backfill."""
         return 2 if self.module == "game_day" else 0
 
     @property
     def deadline(self) -> timedelta | None:
-        """After which it is ended; None for what takes as long as it takes."""
+        """Return the time after which it is killed; None without a limit."""
         return GAME_DAY_TIME if self.module == "game_day" else None
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What its command line says beside project and environment."""
+        """Return its arguments, without project and environment."""
         mode = () if self.is_part else ("--mode", self.mode)
         return ("--pipeline", self.pipeline, *mode, "--run-id", self.run_id, *self.arguments)
 
 
 def driver_command(environment: Environment, run: DriverRun) -> list[str]:
-    """Arguments that start the driver on this machine with this interpreter."""
+    """Return the command that starts the driver on this machine with this interpreter."""
     sources = environment.project.own_sources
     return [
         *(sys.executable, "-m", run.program),

@@ -1,7 +1,7 @@
-"""The environment variables that a driver gets: a list of what it needs, never all that the caller has.
+"""The environment variables of a driver: a list of those it needs, never all of the caller's variables.
 
-Airflow's own variables hold its database, its keys and its connections; a driver runs other people's
-transforms and must not see them.
+Airflow's variables contain its database, keys and connections. A driver runs transforms written by users,
+which must not see them.
 """
 
 from __future__ import annotations
@@ -29,18 +29,19 @@ KEPT = frozenset(
 )
 KEPT_PREFIXES = ("LC_", "TIDEMILL_")
 
-# Marks every process of a run, so that what a killed driver left behind (its JVM) is told from others.
+# Marks every process of a run, so that the remaining processes of a killed driver (its JVM) can be
+# recognized.
 RUN_ID_VARIABLE = "TIDEMILL_RUN_ID"
 
 
 def started_by(run_id: str, control_plane: str, dag_run: str = "") -> dict[str, str]:
-    """What tells a driver which run it is, and which control plane and DAG run have started it."""
+    """Return the variables with a driver's run, control plane and DAG run."""
     told = {RUN_ID_VARIABLE: run_id, CONTROL_PLANE_VARIABLE: control_plane}
     return {**told, DAG_RUN_VARIABLE: dag_run} if dag_run else told
 
 
 def driver_variables(variables: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a driver: those that it needs of its starter's, and its own."""
+    """Return the variables of a driver: the needed ones of its starter, and its own."""
     kept = {
         name: value for name, value in variables.items() if name in KEPT or name.startswith(KEPT_PREFIXES)
     }

@@ -1,7 +1,7 @@
-"""A pipeline in sentences: what it does, how it stands, what it waits for, and where its time goes. Pure.
+"""Explain a pipeline in sentences: purpose, state, what it waits for, and batch time. Pure.
 
-What it knows is what `plan`, `status` and the doctor show, too; here it is told to somebody who has not seen
-the pipeline before.
+The facts are also in `plan`, `status` and the doctor's report; this text is for a reader who does not know
+the pipeline.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Explanation:
     """Sentences under four headings.
 
     Args:
-        does: What it reads, makes of that, and writes; when.
-        stands: What is asked of it, what runs, and how far it has come.
-        waits_for: Why nothing happens, or what happens next.
-        time: What a typical batch takes, and for what.
+        does: Input, processing, output and schedule.
+        stands: Requested state, running driver, and progress.
+        waits_for: Reason why nothing happens, or the next action.
+        time: Duration of a typical batch and of its phases.
     """
 
     does: tuple[str, ...]
@@ -48,12 +48,12 @@ class Explanation:
     time: tuple[str, ...]
 
     def document(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return plain data."""
         return asdict(self)
 
     @property
     def paragraphs(self) -> list[tuple[str, tuple[str, ...]]]:
-        """Headings and their sentences; a heading without a sentence is left out."""
+        """Return headings with their sentences; headings without sentences are left out."""
         return [(heading, said) for key, heading in HEADINGS.items() if (said := getattr(self, key))]
 
 
@@ -62,8 +62,8 @@ def explain_pipeline(pipeline: Pipeline, state: PipelineState, measured: Measure
 
     Args:
         pipeline: Its declaration.
-        state: What is asked of it, and what is.
-        measured: What its newest batches took; None where nothing was measured.
+        state: Its requested and actual state.
+        measured: Measurements of its newest batches; None without measurements.
     """
     return Explanation(
         tuple(_does(pipeline)),
@@ -106,7 +106,6 @@ def _reads(stream: PipelineSpec) -> Iterator[str]:
 
 
 def _place(stream: PipelineSpec) -> str:
-    """Where a stream reads."""
     source = stream.source
     if source.iothub is not None:
         return f"the messages of the IoT hub {source.iothub.hub}"
@@ -189,7 +188,7 @@ def _progress(status: Status, now: datetime) -> Iterator[str]:
 
 
 def _watermarks(status: Status) -> Iterator[str]:
-    """The watermark of each stream, and the stream that holds windows back: Spark goes by the earliest."""
+    """Yield the watermark of each stream, and the streams that delay windows; Spark uses the earliest one."""
     if not status.watermarks and status.watermark is not None:
         yield f"Its watermark is {shown(status.watermark)} UTC."
     reached = {name: moment for name, moment in status.watermarks.items() if moment is not None}
@@ -211,7 +210,7 @@ def _and(names: Sequence[str]) -> str:
 
 
 def _unread_left(status: Status, seconds: float) -> str:
-    """How long what it has not read stays at its source."""
+    """Return how long unread records stay in the source."""
     if seconds <= 0:
         return "Records that it has not read may be gone from its source."
     left = short_duration(timedelta(seconds=seconds))
@@ -255,7 +254,7 @@ def _fix_of(run: Ending | None) -> Iterator[str]:
 
 
 def what_comes_next(state: PipelineState) -> Iterator[str]:
-    """What the next reconciliation does, in one sentence and the page for it."""
+    """Yield one sentence about the next reconciliation, with its runbook page."""
     decision = state.decision
     until = "" if decision.until is None else f", at {shown(decision.until)} UTC"
     words = {
@@ -307,6 +306,6 @@ def _time(measured: Measured) -> Iterator[str]:
 
 
 def _sentence(text: str) -> str:
-    """The first line of what may be an error's whole text."""
+    """Return the first line of a text, which may be a whole error, as a sentence."""
     line = text.strip().partition("\n")[0].rstrip(".")
     return f"{line[:1].upper()}{line[1:]}."

@@ -1,4 +1,4 @@
-"""What the event hubs of a pipeline say, beside what the pipeline has read of them. Writes nothing."""
+"""State of a pipeline's event hubs, compared with the pipeline's progress. Writes nothing."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from tidemill.storage.store import Store
 
 AskHub = Callable[[Pipeline], HubFacts]
 
-# Of what a hub keeps, the part over which the speed of reading is measured: an hour and 40 minutes of a week.
+# Share of a hub's retention over which the reading speed is measured: 1 hour 40 minutes of a week.
 PACE_SHARE = 0.01
 
-# Steps, in which a moment is found, that two must be apart to tell a speed to a tenth.
+# Minimum distance of two times, in steps of the search for a time, to measure a speed to a tenth.
 STEPS = 20
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -49,10 +49,10 @@ class HubView:
 
     Args:
         hub: Its name.
-        facts: What it says; None if it did not answer.
-        lag: Events that wait; None if it did not answer.
-        clock: How long until one is lost; None if it did not answer.
-        findings: What speaks against the declaration, or why it did not answer.
+        facts: Its properties; None if it did not answer.
+        lag: Number of waiting events; None if it did not answer.
+        clock: Time until an event is lost; None if it did not answer.
+        findings: Contradictions to the declaration, or the reason why it did not answer.
     """
 
     hub: str
@@ -62,7 +62,7 @@ class HubView:
     findings: tuple[Finding, ...]
 
     def document(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return plain data."""
         told: dict[str, Any] = {"hub": self.hub}
         if self.facts is not None:
             told |= {
@@ -76,7 +76,7 @@ class HubView:
         return {**told, "findings": [finding.document() for finding in self.findings]}
 
     def line(self) -> str:
-        """As a person reads it."""
+        """Return one readable line."""
         if self.facts is None or self.clock is None:
             return f"hub {self.hub}: does not answer"
         left = "" if self.clock.left is None else f" in {format_duration(self.clock.left)}"
@@ -95,14 +95,14 @@ class HubView:
 
 
 def look_at_hubs(pipeline: Pipeline, ask: AskHub) -> list[HubView]:
-    """Ask the hub of each stream; empty for a pipeline that reads none."""
+    """Return the hub of each stream, by asking it; empty for a pipeline without hubs."""
     return [
         _look(stream, ask) for stream in pipeline.streams.values() if stream.spec.source.event_hub is not None
     ]
 
 
 def advice_on_hubs(pipeline: Pipeline) -> list[dict[str, Any]]:
-    """The hub of each stream by its declaration alone; no hub is asked."""
+    """Return the hub of each stream from its declaration alone, without asking it."""
     streams = pipeline.streams.values()
     hubs = [(stream, hub) for stream in streams if (hub := stream.spec.source.event_hub) is not None]
     return [
@@ -117,7 +117,7 @@ def advice_on_hubs(pipeline: Pipeline) -> list[dict[str, Any]]:
 
 
 def hub_findings_of(environment: Environment, names: Iterable[str]) -> list[Finding]:
-    """What the hubs of these pipelines say; of a declaration that is wrong, others tell."""
+    """Return the findings about the hubs of these pipelines; invalid declarations are reported elsewhere."""
     from tidemill.sources.hub_facts import ask_hub
 
     found: list[Finding] = []
@@ -132,7 +132,7 @@ def _look(pipeline: Pipeline, ask: AskHub) -> HubView:
     source = pipeline.spec.source.chosen
     now = datetime.now(UTC)
     try:
-        # First what was read: else a stream that reads on meanwhile would seem to be ahead of its hub.
+        # Read the progress first; otherwise a stream that continues would seem to be ahead of its hub.
         read = read_so_far(Store(pipeline.layout.root), pipeline, source.hub)
         facts = ask(pipeline)
         read = _with_backlog(pipeline, read, now)
@@ -147,7 +147,7 @@ def _look(pipeline: Pipeline, ask: AskHub) -> HubView:
 
 
 def _with_backlog(pipeline: Pipeline, read: ReadSoFar, now: datetime) -> ReadSoFar:
-    """The same of a stream that may run and fall behind: its newest batch read what came long before."""
+    """Return the progress of a stream that may lag behind, whose newest batch read older events."""
     from tidemill.sources.oldest_unread import all_read_before
 
     source = pipeline.spec.source.eventhubs
@@ -156,7 +156,7 @@ def _with_backlog(pipeline: Pipeline, read: ReadSoFar, now: datetime) -> ReadSoF
     try:
         moment = all_read_before(pipeline, read.positions, source.kept, now)
     except UnavailableError:
-        # The hub has told the rest by another port.
+        # The hub has answered the other questions on another port.
         return read
     if moment is None:
         return read
@@ -167,7 +167,7 @@ def _with_backlog(pipeline: Pipeline, read: ReadSoFar, now: datetime) -> ReadSoF
 
 
 def _pace(pipeline: Pipeline, hub: str, kept: timedelta, read: tuple[datetime, datetime]) -> float | None:
-    """Seconds of events that are read in a second, now that all before a moment is."""
+    """Return the reading speed in seconds of events per second, given the time before which all is read."""
     from tidemill.sources.oldest_unread import HALVINGS, all_read_before
 
     moment, now = read
@@ -175,14 +175,14 @@ def _pace(pipeline: Pipeline, hub: str, kept: timedelta, read: tuple[datetime, d
     if late is None or late.earlier.at is None or now - late.earlier.at < STEPS * kept / 2**HALVINGS:
         return None
     if late.newest < now - max(kept * PACE_SHARE, 2 * late.between):
-        # It stands still.
+        # The pipeline makes no progress.
         return 0.0
     before = all_read_before(pipeline, late.earlier.positions, kept, now)
     return None if before is None else pace_of(before, moment, (now - late.earlier.at).total_seconds())
 
 
 def read_so_far(store: Store, pipeline: Pipeline, hub: str) -> ReadSoFar:
-    """What the newest finished batch has read of a hub."""
+    """Return the position of the newest finished batch in a hub."""
     folder = read_state_folder(store, pipeline.layout, pipeline.name)
     if folder.live is None or not folder.live.commits:
         return ReadSoFar({})
@@ -192,12 +192,12 @@ def read_so_far(store: Store, pipeline: Pipeline, hub: str) -> ReadSoFar:
 
 @dataclass(frozen=True)
 class ReadOfLate:
-    """By what one sees how fast a pipeline reads.
+    """Data for measuring a pipeline's reading speed.
 
     Args:
-        newest: When the newest finished batch was planned.
-        between: From one batch to the next, lately.
-        earlier: What had been read when an earlier one was planned.
+        newest: Time at which the newest finished batch was planned.
+        between: Recent time between two batches.
+        earlier: Progress at the time when an earlier batch was planned.
     """
 
     newest: datetime
@@ -206,7 +206,7 @@ class ReadOfLate:
 
 
 def read_of_late(store: Store, pipeline: Pipeline, hub: str, since: datetime) -> ReadOfLate | None:
-    """The newest batches, and one that was planned before `since`, or the oldest one that is kept.
+    """Return the newest batches and one planned before `since`, or the oldest one that is kept.
 
     None if fewer than two are kept.
     """
@@ -230,7 +230,7 @@ def read_of_late(store: Store, pipeline: Pipeline, hub: str, since: datetime) ->
 
 
 def _positions(found: OffsetsFile | None, hub: str) -> Positions:
-    """Where a batch ended in a hub; the lowest of several streams."""
+    """Return the end position of a batch in a hub; the lowest of several streams."""
     ends = [
         end[hub]
         for end in ({} if found is None else found.ends).values()

@@ -1,8 +1,8 @@
-"""The daily care of one pipeline, beside its stream: what the doctor finds, a backup, a prune, read files.
+"""Daily hygiene of one pipeline while its stream runs: doctor, backup, prune, and cleaning of read files.
 
-Each part is the verb's own function, and may be repeated. A backup only adds, and refuses a checkpoint that
-is not whole. What takes something away is left out while the doctor finds an error, since what is old may be
-needed then: the prune, and the archiving or deleting of files that were read, where they are declared so.
+Each step is the verb's own function and may be repeated. A backup only adds files, and refuses an incomplete
+checkpoint. Steps that remove data are skipped while the doctor finds an error, because old data may be needed
+then: the prune, and the declared archiving or deletion of files that were read.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from tidemill.spec.hygiene import Hygiene
 from tidemill.spec.project import Pipeline, resolve_pipeline
 from tidemill.storage.advance import Told, nobody_told
 
-# A daily run does not begin at the same second each day; without this, every other one would find the backup
-# of the day before too young.
+# A daily run does not begin at the same second each day. Without this tolerance, every second run would
+# consider the previous day's backup too recent.
 EARLY = timedelta(hours=1)
 
-# No backup, or an old one: what the care itself sees to.
+# No backup, or an old one; the hygiene itself fixes this.
 NO_BACKUP = "TIDE-CKPT-056"
 NOTHING_COMMITTED = "TIDE-CKPT-048"
 
-# What the report calls the parts that take something away.
+# Names of the steps that remove data, in the report.
 PRUNE, CLEAN = "prune", "files that were read"
 
 
 @dataclass(frozen=True)
 class Care:
-    """What the care for one pipeline has come to.
+    """Result of the hygiene of one pipeline.
 
     Args:
-        pipeline: Which.
-        findings: The doctor's, worst first.
-        done: What was done or left, one sentence each.
-        failed: What could not be done, as errors say it.
+        pipeline: The pipeline.
+        findings: The doctor's findings, worst first.
+        done: Actions done or skipped, one sentence each.
+        failed: Actions that failed, as error texts.
     """
 
     pipeline: str
@@ -62,15 +62,15 @@ class Care:
 
     @property
     def errors(self) -> tuple[Finding, ...]:
-        """Findings that need a person now."""
+        """Return the findings that need an operator now."""
         return tuple(finding for finding in self.findings if finding.severity == "error")
 
     def lines(self) -> list[str]:
-        """For a log."""
+        """Return log lines."""
         return [*map(line_of, self.findings), *self.done, *self.failed]
 
     def as_document(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {
             "pipeline": self.pipeline,
             "errors": [line_of(finding) for finding in self.errors],
@@ -82,13 +82,13 @@ class Care:
 
 
 def look_after(plane: ControlPlane, name: str, by: str, told: Told = nobody_told) -> Care:
-    """Examine, back up and prune one pipeline; what one part cannot do stops no other.
+    """Examine, back up and prune one pipeline; a failed step does not stop the others.
 
     Args:
-        plane: The environment.
-        name: Of the pipeline.
-        by: Who asks; the environment's standing approval is added.
-        told: Told how far a backup is.
+        plane: The control plane.
+        name: Name of the pipeline.
+        by: The requester; the environment's standing approval is added.
+        told: Called with the progress of a backup.
     """
     try:
         pipeline = resolve_pipeline(plane.environment, name)
@@ -96,7 +96,8 @@ def look_after(plane: ControlPlane, name: str, by: str, told: Told = nobody_told
         found = examine(plane.environment, [name]).findings
         return Care(name, found, ("nothing was done: the declaration is wrong",))
     care = _Care(plane, pipeline, _person(plane, by), told)
-    # One of an earlier run that died would else be an error that keeps this one from completing it.
+    # Complete steps that an earlier run began before it died; otherwise they would be an error that blocks
+    # this run.
     for what, act in care.what_was_begun.items():
         care.attempt(f"{what} that was begun", act)
     found = (*examine(plane.environment, [name]).findings, *hub_findings_of(plane.environment, [name]))
@@ -112,19 +113,19 @@ def look_after(plane: ControlPlane, name: str, by: str, told: Told = nobody_told
 
 
 def whole_examination(plane: ControlPlane) -> Examination:
-    """All pipelines at once: also what concerns several, and state folders of no pipeline."""
+    """Examine all pipelines together, including shared problems and orphaned state folders."""
     return examine(plane.environment)
 
 
 def backup_reason(
     newest: Manifest | None, live: tuple[str, int], now: datetime, every: timedelta
 ) -> tuple[bool, str]:
-    """Whether a backup is due, and why. Pure.
+    """Return True if a backup is due, and the reason. Pure.
 
     Args:
         newest: The newest backup.
         live: Generation and newest committed batch.
-        now: When.
+        now: The current time.
         every: `hygiene.backup_every`.
     """
     if newest is None:
@@ -138,18 +139,18 @@ def backup_reason(
 
 
 def keep_of(policy: Hygiene) -> Keep:
-    """What a prune leaves, by the environment."""
+    """Return the limits of a prune from the environment's policy."""
     return Keep(policy.generations, policy.backups, policy.records, policy.trash)
 
 
 def may_delete(plane: ControlPlane) -> bool:
-    """Whether what is old may be taken away without asking a person."""
+    """Return True if old data may be removed without a further approval."""
     spec = plane.environment.spec
     return not spec.protected or spec.hygiene.approved_by is not None
 
 
 def line_of(finding: Finding) -> str:
-    """A finding in one line."""
+    """Return a finding as one line."""
     facts = " ".join(f"{name}={value}" for name, value in finding.facts.items())
     page = f" Page: {finding.runbook}." if finding.runbook else ""
     return (
@@ -164,7 +165,7 @@ def _person(plane: ControlPlane, by: str) -> str:
 
 
 class _Care:
-    """One round for one pipeline; collects what it comes to."""
+    """One hygiene run for one pipeline, with its results."""
 
     def __init__(self, plane: ControlPlane, pipeline: Pipeline, person: str, told: Told) -> None:
         self._plane = plane
@@ -177,13 +178,13 @@ class _Care:
 
     @property
     def what_takes_away(self) -> dict[str, Callable[[], str]]:
-        """The parts that move or delete something, by what the report calls them."""
+        """Return the steps that move or delete data, by their names in the report."""
         parts = {PRUNE: self.prune}
         return parts | ({CLEAN: self.clean} if cleaned_sources(self._pipeline) else {})
 
     @property
     def what_was_begun(self) -> dict[str, Callable[[], str]]:
-        """Those of them in which an earlier run died."""
+        """Return those of these steps in which an earlier run died."""
         entry = unfinished(self._plane.store, self._plane.layout, self._pipeline.name)
         verbs = {PRUNE: "prune", CLEAN: "clean"}
         return {
@@ -199,7 +200,8 @@ class _Care:
             self.failed.append(f"{what}: {error}")
 
     def _request_id(self, verb: str) -> str:
-        # Not of the policy: one that died is completed by its own plan after the policy has changed.
+        # Independent of the policy, so that a step that died is completed by its own plan after a policy
+        # change.
         store, layout, name = self._plane.store, self._plane.layout, self._pipeline.name
         return derived_request_id(store, layout, name, verb, {"of": CHECKPOINT_HYGIENE_DAG_ID})
 

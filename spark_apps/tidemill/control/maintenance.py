@@ -1,4 +1,4 @@
-"""Maintenance of the tables of one environment, as the command line and Airflow ask for it."""
+"""Maintenance of the tables of one environment, for the command line and Airflow."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from tidemill.storage.advance import Told, nobody_told
 
 @dataclass(frozen=True)
 class Upkeep:
-    """The tables of an environment, with who writes and reads them.
+    """The tables of an environment, with their writers and readers.
 
     Args:
-        plane: The environment.
-        known: As conf declares them.
+        plane: The control plane.
+        known: The declared tables.
     """
 
     plane: ControlPlane
     known: Maintained
 
     def there(self) -> list[str]:
-        """Declared tables that exist."""
+        """Return the declared tables that exist."""
         store = self.plane.store
         return sorted(
             name for name, table in self.known.tables.items() if store.list_names(f"{table.path}/_delta_log")
@@ -56,19 +56,19 @@ class Upkeep:
         return table
 
     def plan(self, table: str) -> TablePlan | None:
-        """What would be done; None without the table. Writes nothing."""
+        """Return the plan; None without the table. Writes nothing."""
         return plan_maintenance(self.plane.environment, self.plane.store, self.known, self.check(table))
 
     def maintain(
         self, table: str, by: str, *, approved: bool = False, told: Told = nobody_told
     ) -> TableReport:
-        """Do it; deletions leave an audit entry.
+        """Maintain a table; deletions are audited.
 
         Args:
-            table: Name.
-            by: Who asks.
-            approved: Whether someone has approved this one, in a protected environment.
-            told: Told of what is at work, and how far that is.
+            table: Name of the table.
+            by: The requester.
+            approved: True if this maintenance was approved, in a protected environment.
+            told: Called with the current step and its progress.
         """
         self.plane.own()
         begun = datetime.now(UTC)
@@ -95,5 +95,5 @@ class Upkeep:
 
 
 def open_upkeep(plane: ControlPlane) -> Upkeep:
-    """The tables of an environment, as conf declares them now."""
+    """Return the tables of an environment, as currently declared."""
     return Upkeep(plane, maintained_tables(plane.environment))

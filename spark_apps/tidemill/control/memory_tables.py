@@ -1,4 +1,4 @@
-"""Tables in the memory of drivers on this machine, read through the drivers' ports."""
+"""In-memory tables of drivers on this machine, read through the drivers' ports."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import DeltaTable
 
-# Longest wait for an answer, in seconds: a table has `max_rows` rows, and its driver is on this machine.
+# Maximum seconds for an answer; a table has at most `max_rows` rows, and its driver is on this machine.
 ANSWER_SECONDS = 30.0
 
-# Only a driver on this machine is asked: where it listens is read from a file, which others may write.
+# Only drivers on this machine are called, because their addresses come from a file that others may write.
 _HERE = "http://127.0.0.1:"
 
 
 @dataclass(frozen=True)
 class MemoryRows:
-    """The rows of a table in memory.
+    """The rows of an in-memory table.
 
     Args:
-        plane: Where the drivers run.
-        name: Of the table.
-        pipelines: Those that declare a table of this name.
+        plane: Control plane of the drivers.
+        name: Name of the table.
+        pipelines: Pipelines that declare a table of this name.
     """
 
     plane: ControlPlane
@@ -40,13 +40,13 @@ class MemoryRows:
     pipelines: tuple[str, ...]
 
     def newest_batch(self) -> int | None:
-        """Return the newest batch; None if no driver that runs has the table yet."""
+        """Return the newest batch; None if no running driver has the table yet."""
         holders = self._holders()
         rows = _ask(holders[0], self.name) if holders else None
         return None if rows is None else _batch_of(rows)
 
     def copy_into(self, folder: str) -> tuple[DeltaTable, int] | None:
-        """Return a table of the rows, and the newest batch.
+        """Return a table with the rows, and the newest batch.
 
         Raises:
             UsageError: TIDE-QUERY-009, if no driver has the table, -010 if several have one of this name.
@@ -81,9 +81,9 @@ class MemoryRows:
 
 
 def memory_tables(plane: ControlPlane, pipelines: Iterable[str] | None = None) -> dict[str, MemoryRows]:
-    """Return the tables in memory that pipelines declare, all by default, by their names in a query.
+    """Return the in-memory tables that pipelines declare, by default all, by their names in a query.
 
-    A pipeline file that is invalid has none.
+    Invalid pipeline files are skipped.
     """
     project = plane.environment.project
     found: dict[str, list[str]] = {}
@@ -102,11 +102,11 @@ def _address(query: QueryState) -> str:
 
 
 def _ask(address: str, name: str) -> pa.Table | None:
-    """Return the rows of a table; None if the driver has none of this name, or has ended."""
+    """Return the rows of a table; None if the driver does not have it or has ended."""
     import pyarrow as pa
 
     try:
-        # A loopback address, by `_address`.
+        # A loopback address, checked by `_address`.
         with urllib.request.urlopen(f"{address}{MEMORY_PATH}{name}", timeout=ANSWER_SECONDS) as answer:  # noqa: S310
             return pa.ipc.open_stream(answer.read()).read_all()
     except OSError:

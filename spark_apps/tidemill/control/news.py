@@ -1,4 +1,4 @@
-"""Who is told what: each channel what has changed since it was told last. Pure."""
+"""Changes to send to each channel since its last notice. Pure."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from tidemill.control.decide.report import Change, Report, changes
 
 
 class Memory(Report):
-    """What the last reconciliation has found, and what channels know that could not be told of it.
+    """The last report, and the reports known to channels that could not be notified of it.
 
     Args:
-        behind: What a channel was told last, by its name. All others know the report.
+        behind: The last report that a channel received, by its name; all other channels know the report.
     """
 
     behind: Mapping[str, Report] = {}
 
     def known_to(self, channel: str) -> Report:
-        """What a channel was told last."""
+        """Return the last report that a channel received."""
         return self.behind.get(channel, self)
 
 
 @dataclass(frozen=True)
 class Notice:
-    """What people are told.
+    """A notice to a channel.
 
     Args:
         subject: One line.
-        text: All of it, for a person.
-        environment: Which one it is about.
-        changes: The same for a program, one for each pipeline.
+        text: Readable text.
+        environment: The environment.
+        changes: The same as data, one entry for each pipeline.
     """
 
     subject: str
@@ -40,30 +40,30 @@ class Notice:
     changes: tuple[Mapping[str, Any], ...]
 
     def as_document(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {**asdict(self), "changes": [dict(change) for change in self.changes]}
 
 
 def news_for(channels: Iterable[str], memory: Memory, report: Report) -> dict[str, list[Change]]:
-    """What each channel does not know yet; those that know all are left out."""
+    """Return the changes that each channel does not know; channels without changes are left out."""
     news = {channel: changes(memory.known_to(channel), report) for channel in channels}
     return {channel: changed for channel, changed in news.items() if changed}
 
 
 def after_telling(memory: Memory, report: Report, not_told: Collection[str]) -> Memory:
-    """What to remember.
+    """Return the state to remember after sending notices.
 
     Args:
-        memory: What was remembered.
-        report: What was found.
-        not_told: Channels that could not be told; they are told the next time, of what is new by then.
+        memory: The previous state.
+        report: The new report.
+        not_told: Channels that failed; the next notice contains what is new by then.
     """
     behind = {channel: _plain(memory.known_to(channel)) for channel in not_told}
     return Memory(troubles=report.troubles, behind=behind)
 
 
 def notice_of(changed: Iterable[Change], environment: str) -> Notice:
-    """Changes as people are told of them."""
+    """Return the notice of some changes."""
     each = list(changed)
     return Notice(
         subject=f"Tidemill {environment}: {_in_short(each)}",

@@ -1,4 +1,4 @@
-"""Whether the storage root belongs to this control plane. The first start claims it; a takeover moves it."""
+"""Ownership of a storage root by a control plane. The first start claims it; a takeover moves it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from tidemill.storage.store import Store
 
 
 def as_owner(identity: Identity, runtime: Literal["local", "kubernetes"]) -> RootOwner:
-    """A control plane as the owner of a root."""
+    """Return the control plane as the owner of a root."""
     return RootOwner(id=identity.id, runtime=runtime, place=identity.place, host=socket.gethostname())
 
 
 def own_root(store: Store, layout: Layout, owner: RootOwner) -> None:
-    """See that the root belongs to `owner`; claim it if it is nobody's.
+    """Raise unless `owner` owns the root; claim the root if it has no owner.
 
     Raises:
-        GateRefusedError: TIDE-CTRL-010, if it is another's; TIDE-CTRL-011, if its takeover is unfinished.
-        DataError: TIDE-CTRL-012, if nobody can tell whose it is.
+        GateRefusedError: TIDE-CTRL-010, if another control plane owns it; TIDE-CTRL-011, if its takeover is
+            unfinished.
+        DataError: TIDE-CTRL-012, if the owner cannot be determined.
     """
     standing = read_owner(store, layout)
     if standing is None:

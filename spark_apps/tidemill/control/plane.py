@@ -1,4 +1,4 @@
-"""The control plane of one environment: where its documents are and where its drivers run."""
+"""The control plane of one environment: its document store and its runtime."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from tidemill.spec.project import Environment
 from tidemill.storage.access import open_storage
 from tidemill.storage.store import Store
 
-# `module:function` that builds a driver's command line, for a wrapper (nice, systemd-run) around it.
+# `module:function` that builds a driver's command line, for a wrapper such as nice or systemd-run.
 COMMAND_VARIABLE = "TIDEMILL_DRIVER_COMMAND"
 
 
 @dataclass(frozen=True)
 class ControlPlane:
-    """What start, stop and reconcile work on.
+    """The inputs of start, stop and reconcile.
 
     Args:
-        environment: The declarations.
-        store: Where its documents are.
-        runtime: Where its drivers run.
-        dag_run: The DAG run that acts, for the logs of the streams that it starts; empty outside of Airflow.
+        environment: The environment with its declarations.
+        store: Store of its documents.
+        runtime: Runtime of its drivers.
+        dag_run: The active DAG run, for the logs of streams that it starts; empty outside of Airflow.
     """
 
     environment: Environment
@@ -44,11 +44,11 @@ class ControlPlane:
 
     @property
     def layout(self) -> Layout:
-        """Paths below the storage root."""
+        """Return the paths below the storage root."""
         return self.environment.layout
 
     def own(self) -> None:
-        """See that the storage root is this control plane's, before anything is changed there.
+        """Raise unless this control plane owns the storage root; call this before any change there.
 
         Raises:
             GateRefusedError: TIDE-CTRL-010, -011.
@@ -57,46 +57,46 @@ class ControlPlane:
         own_root(self.store, self.layout, self.as_owner())
 
     def as_owner(self) -> RootOwner:
-        """This control plane, as a root's owner."""
+        """Return this control plane as the owner of a root."""
         return as_owner(self.runtime.identity(), self.environment.spec.runtime)
 
     def foreign_owner(self) -> RootOwner | None:
-        """Another control plane that owns the root; None if it is this one's, or nobody's."""
+        """Return another control plane that owns the root; None if this one or none owns it."""
         standing = read_owner(self.store, self.layout)
         return None if standing is None or standing.id == self.runtime.identity().id else standing
 
     def look_at(self, pipeline: str) -> MainSlot | TidemillError:
-        """A look at one main slot; the error if it cannot be read."""
+        """Return the content of a main slot, or the error if it cannot be read."""
         try:
             return MainSlot(self.runtime.last_start(pipeline), self.runtime.memory(pipeline).read())
         except TidemillError as error:
             return error
 
     def held_pipelines(self) -> list[str]:
-        """Pipelines whose main slot is held, declared or not."""
+        """Return the pipelines whose main slot is held, declared or not."""
         return sorted(name for name, slot in self.runtime.main_slots().items() if is_held(slot))
 
     def running(self, pipeline: str, slot: Slot = "main") -> StartedDriver | None:
-        """The driver that runs in a slot now."""
+        """Return the driver that runs in a slot now."""
         start = self.runtime.last_start(pipeline, slot)
         return start if start is not None and start.alive else None
 
     def history(self, pipeline: str) -> History:
-        """How the pipeline's drivers ended, and which version may come back."""
+        """Return the endings of the pipeline's drivers and its kept version."""
         return History(self.runtime.memory(pipeline))
 
     def last_ending(self, pipeline: str, slot: Slot = "main") -> Ending | None:
-        """How the newest driver of a slot ended; None if it runs or there never was one."""
+        """Return the end of the slot's newest driver; None if it runs or there was none."""
         start = self.runtime.last_start(pipeline, slot)
         return None if start is None or start.alive else self.ending_of(start)
 
     def ending_of(self, ended: StartedDriver) -> Ending:
-        """How a driver that runs no more has ended."""
+        """Return the end of a driver that no longer runs."""
         return ending_of(self.store, self.layout, ended)
 
 
 def open_control_plane(environment: Environment, variables: Mapping[str, str] = os.environ) -> ControlPlane:
-    """The control plane of an environment; creates its storage root if that is a folder."""
+    """Return the control plane of an environment; creates its storage root if that is a folder."""
     open_storage(environment)
     return ControlPlane(environment, Store(environment.layout.root), _runtime(environment, variables))
 
@@ -104,7 +104,7 @@ def open_control_plane(environment: Environment, variables: Mapping[str, str] = 
 def _runtime(environment: Environment, variables: Mapping[str, str]) -> Runtime:
     if environment.spec.runtime == "local":
         return LocalRuntime(environment, _command_builder(variables), variables)
-    # The client's import takes more than a second; only environments on Kubernetes pay for it.
+    # The client's import takes more than a second; only environments on Kubernetes need it.
     from tidemill.control.kubernetes.client import KubernetesClient
     from tidemill.control.kubernetes.kubernetes_runtime import KubernetesRuntime
 

@@ -1,4 +1,4 @@
-"""What a person decides of staged rows: they come into the tables, or they go."""
+"""Decisions about staged rows: publish them to the tables, or delete them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tidemill.errors import UsageError
 
 @dataclass(frozen=True)
 class Asked:
-    """What is known of a plan, and who decides.
+    """State of a plan, and the user who decides.
 
     Args:
         plan: The plan.
-        progress: How far it has come; None if nobody has begun.
-        at_work: Whether a driver carries it out now.
-        by: Who decides.
-        why: What for.
+        progress: Its progress; None if it was not started.
+        at_work: True if a driver carries it out now.
+        by: The user who decides.
+        why: The reason.
     """
 
     plan: BackfillPlan
@@ -41,10 +41,10 @@ class Asked:
 
 
 def asked_of(plane: ControlPlane, plan: BackfillPlan, by: str, why: str = "") -> Asked:
-    """Look at a plan.
+    """Return the state of a plan.
 
     Raises:
-        UsageError: TIDE-CKPT-031, if `by` or `why` cannot be kept.
+        UsageError: TIDE-CKPT-031, if `by` or `why` cannot be stored.
     """
     driver = plane.running(plan.pipeline, "backfill")
     at_work = driver is not None and plan_of(driver.run_id) == plan.digest
@@ -53,10 +53,10 @@ def asked_of(plane: ControlPlane, plan: BackfillPlan, by: str, why: str = "") ->
 
 
 def request_publishing(plane: ControlPlane, asked: Asked) -> bool:
-    """Want the staged rows in the tables; False if they are there. The next run of the plan obeys.
+    """Request to publish the staged rows, which the plan's next run does; False if they are published.
 
     Raises:
-        UsageError: TIDE-BACK-061, if there are none to publish.
+        UsageError: TIDE-BACK-061, if there are no rows to publish.
     """
     plan, progress = asked.plan, asked.progress
     if progress is not None and progress.published is not None and progress.finished_at is not None:
@@ -71,14 +71,14 @@ def request_publishing(plane: ControlPlane, asked: Asked) -> bool:
 
 
 def abort(plane: ControlPlane, asked: Asked) -> bool:
-    """Delete staged rows; the tables stay as they are. False if there is nothing of them.
+    """Delete staged rows without changing the tables; False if there are none.
 
-    1. Audit. 2. The request goes: a driver that starts from now on publishes nothing. One that has started
-    before is seen. 3. What was done is forgotten: the same plan begins anew. 4. The rows. Killed between any
-    two, it can be repeated.
+    1. Write the audit entry. 2. Delete the publish request, so that a driver that starts now publishes
+    nothing. Check for a driver that has started before. 3. Delete the progress, so that the plan can be run
+    again. 4. Delete the rows. If it is interrupted between two steps, it can be repeated.
 
     Raises:
-        UsageError: TIDE-BACK-062, if a driver is at work, or rows are in a table already, or come there.
+        UsageError: TIDE-BACK-062, if a driver runs, or rows are in a table already or are being published.
     """
     plan, progress, layout = asked.plan, asked.progress, plane.layout
     _check_abort(asked)
@@ -98,7 +98,7 @@ def abort(plane: ControlPlane, asked: Asked) -> bool:
 
 
 def why_not_to_abort(asked: Asked) -> str:
-    """Why staged rows may not be deleted; empty if they may."""
+    """Return why staged rows may not be deleted; empty if they may."""
     if asked.plan.publish == "now":
         return "its rows went into the tables chunk by chunk: nothing is staged"
     if asked.at_work:

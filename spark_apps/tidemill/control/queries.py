@@ -1,6 +1,6 @@
-"""The streaming queries of an environment: which run, what their drivers say of them, and waiting for an end.
+"""The streaming queries of an environment: active ones, the reports of their drivers, and waiting for an end.
 
-Reading is never refused: what one pipeline left damaged hides no other.
+Reading never fails: damaged documents of one pipeline do not hide the others.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tidemill.control.runtime import MainSlot, StartedDriver
 from tidemill.errors import TidemillError, UsageError
 from tidemill.names import PIPELINE_PATTERN
 
-# Digits of an id from which its beginning stands for it: that of a UUID up to its first dash.
+# Minimum digits of an id's prefix: those of a UUID up to its first dash.
 LEAST_ID_DIGITS = 8
 
-# Seconds between two looks of a wait. A look reads one small file, or asks the API server once.
+# Seconds between two checks of a wait. A check reads one small file, or calls the API server once.
 POLL_SECONDS = 0.5
 
 Read = TypeVar("Read")
@@ -36,9 +36,9 @@ class QueryState:
 
     Args:
         pipeline: Its name.
-        driver: The driver that runs; None if none does.
-        status: What that driver says of itself, the last one if none runs; None before it has said anything.
-        report: What it says of its query, likewise.
+        driver: The running driver; None if none runs.
+        status: Status of that driver, or of the last one if none runs; None before its first status.
+        report: The driver's report about its query, likewise.
     """
 
     pipeline: str
@@ -48,38 +48,38 @@ class QueryState:
 
     @property
     def state(self) -> str:
-        """In one word."""
+        """Return the state in one word."""
         if self.status is None:
             return "never ran" if self.driver is None else "starting"
         if self.driver is None and self.status.state not in ("stopped", "failed"):
-            # It was killed, or another control plane's driver runs it.
+            # It was killed, or belongs to another control plane's driver.
             return f"{self.status.state}, but not here"
         return self.status.state
 
     @property
     def exception(self) -> dict[str, object] | None:
-        """What ended the query, or what it waits for."""
+        """Return the error that ended or blocks the query."""
         return None if self.status is None else self.status.error
 
 
 def active_queries(plane: ControlPlane) -> list[QueryState]:
-    """All pipelines with a driver that runs a stream or an incremental run, by name."""
+    """Return all pipelines whose driver runs a stream or an incremental run, by name."""
     slots = sorted(plane.runtime.main_slots().items())
-    # A slot that cannot be read is a driver that may run.
+    # A slot that cannot be read may have a running driver.
     return [_state(plane, name, _running(slot)) for name, slot in slots if _may_run(slot)]
 
 
 def query_of(plane: ControlPlane, pipeline: str) -> QueryState:
-    """One pipeline's query, whether it runs or not."""
+    """Return one pipeline's query, running or not."""
     return _state(plane, pipeline, _running(plane.look_at(pipeline)))
 
 
 def find_pipeline(plane: ControlPlane, wanted: str) -> str:
-    """The pipeline of a name, or of a query's id or run id or the beginning of one.
+    """Return the pipeline with a name, or with a query id or run id that begins so.
 
     Raises:
-        SpecError: TIDE-SPEC-011 for a name that no pipeline has, with the nearest one.
-        UsageError: TIDE-CTRL-033 for an id that no query has.
+        SpecError: TIDE-SPEC-011 for an unknown name, with the nearest one.
+        UsageError: TIDE-CTRL-033 for an unknown id.
     """
     project = plane.environment.project
     known = {*project.pipeline_names(), *plane.held_pipelines()}
@@ -105,9 +105,9 @@ def wait_for_end(
     seconds: float | None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Ending | None:
-    """How a running driver has ended; None if it still runs after that many seconds.
+    """Return the ending of a running driver; None if it still runs after that many seconds.
 
-    Another one that takes its place meanwhile is another one's end.
+    If another driver replaces it, the original driver's ending is returned.
     """
     deadline = None if seconds is None else time.monotonic() + seconds
     while True:
@@ -125,13 +125,13 @@ def _state(plane: ControlPlane, pipeline: str, driver: StartedDriver | None) -> 
     status = _readable(lambda: read_status(plane.store, plane.layout, pipeline))
     report = _readable(lambda: read_query_report(plane.store, plane.layout, pipeline))
     if driver is not None:
-        # What a driver before this one said is of no query that runs.
+        # A status of an earlier driver does not belong to the running query.
         if status is not None and not _is_of(driver, status):
             status = None
         if report is not None and not _is_of(driver, report):
             report = None
     elif report is not None and report.active:
-        # It could not say that it ended, if it did.
+        # A killed driver could not report its end.
         report = report.model_copy(update={"active": False})
     return QueryState(pipeline, driver, status, report)
 
@@ -156,7 +156,7 @@ def _ids(plane: ControlPlane, pipeline: str) -> list[str]:
 
 
 def _readable(read: Callable[[], Read | None]) -> Read | None:
-    """What is read; None where it is damaged: the doctor tells of that."""
+    """Return the result, or None if the data is damaged, which the doctor reports."""
     try:
         return read()
     except (TidemillError, ValidationError):

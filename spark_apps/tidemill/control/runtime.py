@@ -1,4 +1,4 @@
-"""What the control plane needs from a place where drivers run, and the words for it."""
+"""The interface of a runtime, in which drivers run, and its data types."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from tidemill.control.driver_log import LogNews, LogPosition
     from tidemill.spec.project import Environment
 
-# A stream and an incremental run of one pipeline exclude each other: both move its checkpoint. A
-# backfill has a slot of its own, so that it can run beside the stream; and so have parts, of either mode.
+# A stream and an incremental run of one pipeline exclude each other, because both change its checkpoint. A
+# backfill has a separate slot, so that it can run at the same time as the stream. Spark jobs of verbs have
+# separate slots as well.
 Slot = Literal["main", "backfill", "verb", "aside"]
 _SLOTS: dict[Mode, Slot] = {
     "stream": "main",
@@ -27,30 +28,30 @@ _SLOTS: dict[Mode, Slot] = {
 
 
 def slot_of(mode: Mode) -> Slot:
-    """Which place of its pipeline a driver occupies."""
+    """Return the slot that a driver of this mode occupies in its pipeline."""
     return _SLOTS[mode]
 
 
 @dataclass(frozen=True)
 class StartedDriver:
-    """One start of a driver, whether it still runs or not.
+    """One start of a driver, which may have ended.
 
     Args:
         pipeline: Its pipeline.
         mode: Its mode.
-        run_id: Names the run in status, receipts and ledger.
+        run_id: Id of the run in status, receipts and ledger.
         digest: Digest of the declaration it was started with.
-        claimed_at: When the control plane decided on this start, by its own clock.
-        started_at: When. With `run_id` it tells one start from a later one of the same run.
-        log: Where its output goes, for a person to read.
-        process: Where it runs, for a person to read: `pid 4711`.
-        alive: Whether it runs.
-        drain_requested_at: When it was asked to stop.
-        termination: How its process ended, where its place knows: `OOMKilled, exit 137`.
-        exit_code: With which its process ended, where its place knows.
-        made: False if it has ended without ever having become a process or a pod.
-        silence: Time since its last sign of life, where its place knows.
-        stuck: Why it neither works nor ends, and will not without a person, where its place knows.
+        claimed_at: Time of the decision to start it, by the control plane's clock.
+        started_at: Start time, which distinguishes it from later starts of the same run.
+        log: Readable location of its output.
+        process: Readable description of its process: `pid 4711`.
+        alive: True if it runs.
+        drain_requested_at: Time of the stop request.
+        termination: End of its process, if the runtime knows it: `OOMKilled, exit 137`.
+        exit_code: Exit code of its process, if the runtime knows it.
+        made: False if it has ended without ever becoming a process or a pod.
+        silence: Time since its last sign of life, if the runtime knows it.
+        stuck: Reason why it neither works nor ends and needs an operator, if the runtime knows it.
     """
 
     pipeline: str
@@ -70,19 +71,18 @@ class StartedDriver:
     stuck: str = ""
 
     def is_overdue(self, now: datetime, grace_period: timedelta) -> bool:
-        """Whether it was asked to stop longer ago than a drain may take."""
+        """Return True if it was asked to stop longer ago than a drain may take."""
         asked_at = self.drain_requested_at
         return asked_at is not None and now - asked_at > grace_period
 
 
 @dataclass(frozen=True)
 class Identity:
-    """Which control plane this is.
+    """Identity of a control plane.
 
     Args:
-        id: Tells it from every other one. All its processes have the same, today and after a restart, an
-            upgrade or a reinstallation.
-        place: Where it is, for a person: a folder, or a namespace.
+        id: Unique id. All its processes share it, even after a restart, an upgrade or a reinstallation.
+        place: Readable location: a folder or a namespace.
     """
 
     id: str
@@ -91,7 +91,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class StartResult:
-    """The driver that runs now, and whether this call started it."""
+    """The driver that runs now; `started` is True if this call started it."""
 
     driver: StartedDriver
     started: bool
@@ -99,11 +99,11 @@ class StartResult:
 
 @dataclass(frozen=True)
 class MainSlot:
-    """What one look tells of a pipeline's main slot.
+    """Content of a pipeline's main slot.
 
     Args:
-        start: The newest start, running or ended; None if there never was one.
-        memory: The text of the pipeline's memory.
+        start: The newest start, running or ended; None if there was none.
+        memory: Text of the pipeline's memory.
     """
 
     start: StartedDriver | None = None
@@ -111,65 +111,66 @@ class MainSlot:
 
 
 def is_held(slot: MainSlot | TidemillError) -> bool:
-    """Whether a driver lives in a slot, or may: whoever visits one that cannot be read will say why."""
+    """Return True if a driver runs in the slot, or may, because the slot cannot be read."""
     return isinstance(slot, TidemillError) or (slot.start is not None and slot.start.alive)
 
 
 class Memory(Protocol):
-    """One text about a pipeline that outlives its drivers, kept where they run."""
+    """One text about a pipeline that outlives its drivers, stored where they run."""
 
     def read(self) -> str | None:
-        """The text; None if there is none."""
+        """Return the text; None if there is none."""
 
     def change(self, edit: Callable[[str | None], str]) -> None:
-        """Replace the text by what `edit` makes of it; of racing callers each edits the other's result."""
+        """Replace the text by the result of `edit`; racing callers are serialized."""
 
 
 class Runtime(Protocol):
-    """A place where drivers run. Every method returns at once; nothing waits for a driver."""
+    """A place where drivers run. Every method returns at once and waits for no driver."""
 
     def of(self, environment: Environment) -> Runtime:
-        """The same place, where drivers are started as another version declares them."""
+        """Return the same runtime for another version's environment."""
 
     def identity(self) -> Identity:
-        """Which control plane starts drivers here: who shares its slots shares its identity."""
+        """Return the identity of the control plane, shared by all users of its slots."""
 
     def start(self, run: DriverRun, digest: str) -> StartResult:
-        """Start a driver unless one holds the slot; of racing callers one starts, all see its driver."""
+        """Start a driver unless one holds the slot; racing callers all get the same driver."""
 
     def check(self, run: DriverRun) -> None:
-        """See that a run could be started here; starts and keeps nothing.
+        """Check that a run could be started here; starts and stores nothing.
 
         Raises:
-            TidemillError: Why it could not.
+            TidemillError: Reason why it could not.
         """
 
     def last_start(self, pipeline: str, slot: Slot = "main") -> StartedDriver | None:
-        """The newest start in a slot, running or ended; None if there never was one."""
+        """Return the newest start in a slot, running or ended; None if there was none."""
 
     def drain(self, driver: StartedDriver) -> bool:
         """Ask a driver to finish its batch and stop; False if it has ended.
 
-        Asked again it changes nothing, except that it completes what failed half-way the time before.
+        A repeated request only completes a previous one that failed halfway.
         """
 
     def kill(self, driver: StartedDriver) -> bool:
-        """End a driver at once, with all it started; False if it has ended."""
+        """End a driver and its processes at once; False if it has ended."""
 
     def put_away(self, driver: StartedDriver) -> None:
-        """See that the place does not start an ended driver again by itself."""
+        """Prevent the runtime from restarting an ended driver by itself."""
 
     def main_slots(self) -> dict[str, MainSlot | TidemillError]:
-        """The main slots of all pipelines that were ever started here, in one look however many there are.
+        """Return the main slots of all pipelines that were ever started here, with a fixed number of calls.
 
-        One that cannot be read is there with its error, and stands in the way of no other.
+        A slot that cannot be read is returned as its error and does not affect the others.
         """
 
     def memory(self, pipeline: str) -> Memory:
-        """Where the history of a pipeline's drivers is kept."""
+        """Return the storage of a pipeline's driver history."""
 
     def read_log(self, driver: StartedDriver, since: LogPosition | None = None) -> LogNews:
-        """What a driver's place tells of it, for a person: events and log lines that are new since then.
+        """Return new events and log lines of a driver, in readable form.
 
-        There is a bound to each look. Without `since`, or with that of another start, it begins anew.
+        Each read is limited in size. Without `since`, or with a position of another start, it reads from the
+        beginning.
         """

@@ -1,4 +1,4 @@
-"""A shadow run, as command line and Airflow ask for it: which batches; Spark makes them where Spark is."""
+"""A shadow run, for command line and Airflow: choose the batches, and let Spark compute them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tidemill.spec.project import Pipeline
 
 
 def stretch_of(plane: ControlPlane, pipeline: Pipeline, batches: int) -> Stretch:
-    """The batches that a shadow would make again.
+    """Return the batches that a shadow would compute again.
 
     Raises:
-        UsageError: TIDE-CKPT-076, if the pipeline has never run; TIDE-CTRL-096, if it can have no shadow.
+        UsageError: TIDE-CKPT-076, if the pipeline has never run; TIDE-CTRL-096, if it cannot have a shadow.
         GateRefusedError: TIDE-CTRL-095, if no batch can be compared.
     """
     live = read_current(plane.store, pipeline.layout, pipeline.name)
@@ -43,12 +43,12 @@ def stretch_of(plane: ControlPlane, pipeline: Pipeline, batches: int) -> Stretch
 
 
 def run_shadow(plane: ControlPlane, pipeline: Pipeline, stretch: Stretch) -> ShadowResult:
-    """Have the declared version make these batches again, aside, and compare; the stream goes on meanwhile.
+    """Compute these batches again with the declared version on a copy, and compare; the stream keeps running.
 
-    Computed anew each time: a model's alias may lead elsewhere by now. One that is at work is joined.
+    They are computed each time, because a model's alias may have changed. A running shadow is joined.
 
     Raises:
-        TidemillError: What the part could not do; see `run_part` and `engine/shadow.py`.
+        TidemillError: Error of the Spark job; see `run_part` and `engine/shadow.py`.
     """
     which = {"generation": stretch.generation, "after": stretch.after, "last": stretch.last}
     words = [word for name, value in which.items() for word in (f"--{name}", str(value))]

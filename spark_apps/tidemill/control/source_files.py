@@ -1,4 +1,4 @@
-"""Whether files that were read may be archived or deleted now: what only the whole project tells."""
+"""Check if files that were read may be archived or deleted now, from facts about the whole project."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def why_left(plane: ControlPlane, pipeline: Pipeline) -> str:
-    """Why nothing may go now; empty if it may.
+    """Return why no file may be removed now; empty if files may be removed.
 
     Raises:
-        SpecError: TIDE-FILE-002, if another pipeline reads or writes there.
+        SpecError: TIDE-FILE-002, if another pipeline reads or writes in the same folder.
     """
     wrong = check_neighbours(plane.environment, pipeline)
     if wrong:
@@ -29,7 +29,7 @@ def why_left(plane: ControlPlane, pipeline: Pipeline) -> str:
     if holds:
         return f"the pipeline is held: {', '.join(holds)}"
     deletes = any(files.after == "delete" for files in cleaned_sources(pipeline).values())
-    # One that was stopped may go on; archived files are read by it all the same.
+    # A stopped backfill may continue; it can still read archived files.
     busy = {"at work", "stopped", "staged"} if deletes else {"at work"}
     backfills = [found for found in list_backfills(plane, pipeline.name) if found.state in busy]
     if backfills:
@@ -40,7 +40,7 @@ def why_left(plane: ControlPlane, pipeline: Pipeline) -> str:
 
 
 def check_neighbours(environment: Environment, pipeline: Pipeline) -> str:
-    """See that nobody else reads or writes there; the name of a pipeline whose file does not say.
+    """Raise if another pipeline uses the folder; return the name of a pipeline with an unreadable file.
 
     Raises:
         SpecError: TIDE-FILE-002.
@@ -58,6 +58,6 @@ def check_neighbours(environment: Environment, pipeline: Pipeline) -> str:
 
 
 def cleaning_asked_by(by: str, reason: str, request_id: str = "") -> Asking:
-    """A request of the daily care, with what completes it by hand."""
+    """Return a request of the daily hygiene, with the command that completes it by hand."""
     command: Callable[..., str] = lambda *words: " ".join(("tidemill", *words))  # noqa: E731  # one line
     return Asking("clean", (), by, command, reason=reason, request_id=request_id, group="source")

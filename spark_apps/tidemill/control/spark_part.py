@@ -1,9 +1,9 @@
-"""Parts: what only Spark can do of a verb, where Spark is: a process beside local drivers, else a Job.
+"""Parts: Spark jobs of a verb, as a local process next to local drivers, or as a Kubernetes Job.
 
-The command line and Airflow have no Spark. A part is a run like a bounded one: claimed, so that it runs once,
-and proven by what it leaves on storage. Its name is made of what it is to do: a verb that was killed while a
-part ran finds it again when it is repeated, at work or done. What works on a copy is a part, too, in a
-slot of its own (`driver_command.py`).
+The command line and Airflow have no Spark. A part is run like a bounded run: it is claimed, so that it runs
+once, and proven by the result that it leaves on storage. Its run id is derived from its arguments. So if a
+verb was killed while a part ran, the repeated verb finds the part again, running or finished. Jobs that work
+on a copy are parts as well, in a separate slot (`driver_command.py`).
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ if TYPE_CHECKING:
     from tidemill.control.driver_log import LogPosition
     from tidemill.ledger.table_restore import RestoreTable, TableRestore
 
-# Seconds between two looks at a part: it takes ten at least, the start of Spark.
+# Seconds between two checks of a part, which takes at least ten seconds to start Spark.
 POLL_SECONDS = 0.5
 
-# Seconds between two looks at the log of a part whose lines are told.
+# Seconds between two reads of a part's log, if its lines are shown.
 LOG_SECONDS = 5.0
 
-# How long a part that nobody waits for is not started again after it was cut short: what kills it, such as
-# too little memory, does so each time, and each try takes a core for half a minute.
+# Time before a part that no caller waits for is restarted after an interruption. The cause, such as too
+# little memory, usually persists, and each try takes a core for half a minute.
 PAUSE_AFTER_FAILURE = timedelta(minutes=10)
 
-# Lines of its log, or of what the cluster says of it, that an error shows.
+# Maximum lines of its log or of cluster events in an error.
 SHOWN_LINES = 8
 
 
 def restoring(pipeline: Pipeline) -> RestoreTable:
-    """How to restore a table of a pipeline: through delta-rs, or with Spark where only Spark can.
+    """Return the function that restores a table: through delta-rs, or with Spark if only Spark can.
 
-    To be called before anything is held: it sees that Spark can be had, if a table needs it.
+    Call this before any hold is taken, because it checks that Spark is available if a table needs it.
 
     Raises:
         TidemillError: If Spark is needed, and a part could not be started.
@@ -68,7 +68,7 @@ def restoring(pipeline: Pipeline) -> RestoreTable:
             restore_through_delta_rs(wanted)
         elif not has_begun(wanted.path, wanted.base.query_id, wanted.known):
             arguments = ["--restore", wanted.to_text()]
-            # The table shows what is done: the result of an earlier attempt does not.
+            # The table itself shows if it is restored; the result of an earlier attempt does not.
             forget_part(plane, pipeline, "table_restore", arguments)
             run_part(plane, pipeline, "table_restore", arguments)
 
@@ -76,7 +76,7 @@ def restoring(pipeline: Pipeline) -> RestoreTable:
 
 
 def repartitioning(pipeline: Pipeline) -> RepartitionState:
-    """How to write the state of a checkpoint into another number of partitions. As `restoring`.
+    """Return the function that rewrites a checkpoint's state to another number of partitions.
 
     Raises:
         TidemillError: If a part could not be started.
@@ -91,22 +91,22 @@ def repartitioning(pipeline: Pipeline) -> RepartitionState:
 
 
 def analysing(plane: ControlPlane, pipeline: Pipeline) -> Callable[[], list[dict[str, Any]]]:
-    """How to find out what the rows of a pipeline are made of, for code that no driver has run yet.
+    """Return the function that analyses the plan of a pipeline's code, which no driver has run yet.
 
-    Its answer is what Spark's plan shows to be wrong with the transform and the sinks.
+    It returns the findings about transform and sinks in Spark's plan.
     """
     return partial(run_part, plane, pipeline, "analyse", _analysed(pipeline))
 
 
 def analyse_again(plane: ControlPlane, pipeline: Pipeline) -> list[dict[str, Any]]:
-    """The findings of an analysis now; tables may have changed since an earlier one of the same code."""
+    """Return the findings of a new analysis, because tables may have changed since an earlier one."""
     forget_part(plane, pipeline, "analyse", _analysed(pipeline))
     found: list[dict[str, Any]] = analysing(plane, pipeline)()
     return found
 
 
 def _analysed(pipeline: Pipeline) -> list[str]:
-    # Named by its code, so that the answer for older code is never taken for this one's.
+    # Named by its code, so that the answer for older code is never used for this one.
     return ["--definition", pipeline.definition_digest, "--release", __version__]
 
 
@@ -117,20 +117,20 @@ def run_part(
     arguments: Sequence[str],
     tell: Callable[[str], None] | None = None,
 ) -> Any:
-    """Run a part to its end, or find it again; what it answers.
+    """Run a part to its end, or find it again, and return its answer.
 
-    1. Done before: its result is the answer. 2. Forget what a failed attempt left. 3. Start, or join the very
-    same part. 4. Wait for its end. 5. Its result, which it wrote before it ended.
+    1. Return the result if it is already done. 2. Delete the remains of a failed attempt. 3. Start the part,
+    or join it if it runs. 4. Wait for its end. 5. Return its result, which it wrote before it ended.
 
     Args:
-        plane: Where.
-        pipeline: Whose.
-        module: Which part.
-        arguments: Its words.
-        tell: Hears each line of its log meanwhile.
+        plane: The control plane.
+        pipeline: The pipeline.
+        module: Module of the part.
+        arguments: Its arguments.
+        tell: Called with each line of its log.
 
     Raises:
-        TidemillError: The part's own error; TIDE-CTRL-031, if another part of the pipeline is at work;
+        TidemillError: The part's own error; TIDE-CTRL-031, if another part of the pipeline runs;
             TIDE-CTRL-032, if it cannot start; TIDE-CKPT-077, if it was killed.
     """
     run = _run_of(pipeline, module, arguments)
@@ -139,7 +139,7 @@ def run_part(
     done = read()
     if done is not None and done.error is None:
         return done.answer
-    # 2. and 3., but not under a part that is at work.
+    # 2. and 3., but not while a part runs.
     if plane.running(pipeline.name, slot_of(run.mode)) is None:
         drop_part_result(plane.store, plane.layout, pipeline.name, run.run_id)
     driver = plane.runtime.start(run, pipeline.definition_digest).driver
@@ -154,17 +154,17 @@ def run_part(
 def begin_part(
     plane: ControlPlane, pipeline: Pipeline, module: str, arguments: Sequence[str], *, again: bool = False
 ) -> None:
-    """Start a part unless another one in its slot is at work; nobody waits for it.
+    """Start a part unless another one runs in its slot; does not wait for it.
 
     Args:
-        plane: Where.
-        pipeline: Whose.
-        module: Which part.
-        arguments: Its words.
-        again: Whether somebody asks anew: then it is tried again, however it failed of late.
+        plane: The control plane.
+        pipeline: The pipeline.
+        module: Module of the part.
+        arguments: Its arguments.
+        again: True for a new request, which tries again even after a recent failure.
 
     Raises:
-        TidemillError: TIDE-CKPT-077, if it was cut short a short while ago; its own error, if it failed then;
+        TidemillError: TIDE-CKPT-077, if it was interrupted recently; its own error, if it failed recently;
             TIDE-CTRL-032, if it cannot start.
     """
     run = _run_of(pipeline, module, arguments)
@@ -184,7 +184,7 @@ def end_stuck(plane: ControlPlane, part: StartedDriver) -> None:
     """End a part that cannot start.
 
     Raises:
-        UnavailableError: TIDE-CTRL-032; it was ended then.
+        UnavailableError: TIDE-CTRL-032; the part was ended.
     """
     if part.stuck:
         plane.runtime.kill(part)
@@ -198,14 +198,14 @@ def end_stuck(plane: ControlPlane, part: StartedDriver) -> None:
 
 
 def forget_part(plane: ControlPlane, pipeline: Pipeline, module: str, arguments: Sequence[str]) -> None:
-    """Forget what a part has come to, so that it runs again; not while it is at work."""
+    """Delete the result of a part, so that it runs again; not while it runs."""
     if not is_at_work(plane, pipeline, module, arguments):
         run_id = _run_of(pipeline, module, arguments).run_id
         drop_part_result(plane.store, plane.layout, pipeline.name, run_id)
 
 
 def is_at_work(plane: ControlPlane, pipeline: Pipeline, module: str, arguments: Sequence[str]) -> bool:
-    """Whether a part works now."""
+    """Return True if the part runs now."""
     run = _run_of(pipeline, module, arguments)
     at_work = plane.running(pipeline.name, slot_of(run.mode))
     return at_work is not None and at_work.run_id == run.run_id
@@ -214,7 +214,7 @@ def is_at_work(plane: ControlPlane, pipeline: Pipeline, module: str, arguments: 
 def result_of_part(
     plane: ControlPlane, pipeline: Pipeline, module: str, arguments: Sequence[str]
 ) -> PartResult | None:
-    """What a part has come to; None if it never ran, is at work, or was cut short."""
+    """Return the result of a part; None if it never ran, still runs, or was interrupted."""
     run = _run_of(pipeline, module, arguments)
     return read_part_result(plane.store, plane.layout, pipeline.name, run.run_id)
 
@@ -242,10 +242,10 @@ def _needs_spark(path: str) -> bool:
 
 
 def _wait(plane: ControlPlane, driver: StartedDriver, tell: Callable[[str], None] | None) -> None:
-    """Until the part has ended.
+    """Wait until the part has ended.
 
     Raises:
-        UnavailableError: TIDE-CTRL-032; it was ended then.
+        UnavailableError: TIDE-CTRL-032; the part was ended.
     """
     slot, position, next_look = slot_of(driver.mode), None, time.monotonic()
     while (now := plane.running(driver.pipeline, slot)) is not None and now.run_id == driver.run_id:
@@ -261,7 +261,7 @@ def _wait(plane: ControlPlane, driver: StartedDriver, tell: Callable[[str], None
 def _tell_news(
     plane: ControlPlane, driver: StartedDriver, since: LogPosition | None, tell: Callable[[str], None]
 ) -> LogPosition | None:
-    """What its log has that was not told yet. One that cannot be read now is no reason to fail."""
+    """Pass the new lines of its log to `tell`; a log that cannot be read is ignored."""
     try:
         news = plane.runtime.read_log(driver, since)
     except (TidemillError, OSError):
@@ -282,7 +282,7 @@ def _another(driver: StartedDriver) -> UnavailableError:
 
 
 def _left_nothing(plane: ControlPlane, run: DriverRun) -> PartResult:
-    """Raises what is known of a part that was killed."""
+    """Raise an error with the known facts about a killed part."""
     ended = plane.runtime.last_start(run.pipeline, slot_of(run.mode))
     traces = [] if ended is None else plane.runtime.read_log(ended).lines[-SHOWN_LINES:]
     raise UnavailableError(

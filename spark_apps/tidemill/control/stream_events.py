@@ -1,4 +1,4 @@
-"""What a stream has committed to a table since its last event: one event, however many batches."""
+"""Asset events of a stream: one event for all commits to a table since its last event."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from tidemill.ledger.entry import LedgerEntry
 from tidemill.ledger.read import Commit, History, open_table
 from tidemill.names import Layout
 
-# Tells events of streams from those of incremental runs and backfills, which are of the same table.
+# Distinguishes events of streams from events of incremental runs and backfills about the same table.
 STREAM_MODE = "stream"
 
-# Commits looked through where nothing was told before; else, all since then.
+# Maximum commits to search without an earlier event; with one, all commits since then are searched.
 FIRST_COMMITS = 1000
 
 
 class Told(BaseModel):
-    """What an earlier event has told.
+    """The content of an earlier event.
 
     Args:
-        mode: Whose event it is.
+        mode: Mode of the pipeline that emitted it.
         version: Version of the table.
-        told_at: Moment of the run that told it.
+        told_at: Time of the run that emitted it.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -37,22 +37,22 @@ class Told(BaseModel):
     told_at: AwareDatetime
 
     def is_due(self, every: timedelta, now: datetime) -> bool:
-        """Whether the next event may be told. Both moments are those of schedules, so no second is lost."""
+        """Return True if the next event may be emitted. Both times are schedule times, so none is lost."""
         return now - self.told_at >= every
 
 
 @dataclass(frozen=True)
 class StreamEvent:
-    """What was committed.
+    """A new event.
 
     Args:
-        pipeline: By which stream.
-        table: To which table.
-        version: Its newest version that a batch made.
-        after_version: The version that was told before; None if none was.
-        rows: Rows written; None if a commit does not tell.
-        batches: How many commits.
-        sources: First start and last end of what was read of each source, in the newest generation.
+        pipeline: The stream.
+        table: The table.
+        version: Its newest version that a batch created.
+        after_version: Version in the previous event; None without one.
+        rows: Rows written; None if a commit does not record them.
+        batches: Number of commits.
+        sources: First start and last end of each source's range, in the newest generation.
         generation: That generation.
     """
 
@@ -66,14 +66,14 @@ class StreamEvent:
     generation: str | None
 
     def as_document(self, told_at: datetime) -> dict[str, Any]:
-        """As it stands in the event, to be read again as `Told`."""
+        """Return the event as plain data, which `Told` can read back."""
         return {"mode": STREAM_MODE, **asdict(self), "told_at": told_at.isoformat()}
 
 
 def last_told(extras: Iterable[Mapping[str, Any]]) -> Told | None:
-    """The newest event of a stream, among what stands in a table's events, newest first."""
+    """Return the newest event of a stream among a table's events, newest first."""
     for extra in extras:
-        # Anybody who may write assets can make an event by hand.
+        # Any user with write access to assets can create an event by hand.
         with contextlib.suppress(ValidationError):
             told = Told.model_validate(extra)
             if told.mode == STREAM_MODE:
@@ -84,7 +84,7 @@ def last_told(extras: Iterable[Mapping[str, Any]]) -> Told | None:
 def event_of(
     pipeline: str, table: str, newest_first: Iterable[Commit], told: Told | None
 ) -> StreamEvent | None:
-    """One event for all that was committed since the last one; None if no batch brought a row.
+    """Return one event for all commits since the last one; None if no batch wrote a row.
 
     Args:
         pipeline: The stream.
@@ -111,7 +111,7 @@ def event_of(
 
 
 def look(layout: Layout, pipeline: str, table: str, told: Told | None) -> StreamEvent | None:
-    """The same of a table that is read now.
+    """Return the event of a table, which is read now.
 
     Raises:
         DataError: TIDE-LEDG-001, if its log cannot be read.
@@ -119,7 +119,7 @@ def look(layout: Layout, pipeline: str, table: str, told: Told | None) -> Stream
     path = layout.table(table)
     opened = open_table(path)
     if opened is not None and told is not None and opened.version() < told.version:
-        # Another table of this name: what was told of the old one says nothing of it.
+        # The table was recreated, so the event of the old table does not apply.
         told = None
     return event_of(pipeline, table, History(path, opened), told)
 
@@ -136,7 +136,7 @@ def _of_batches(
 
 
 def _changes_rows(commit: Commit) -> bool:
-    """A batch that appended no row changed nothing; one that merged may have deleted some."""
+    """Return True if the commit may have changed rows; a merge without new rows may have deleted some."""
     return commit.rows != 0 or commit.operation != "WRITE"
 
 

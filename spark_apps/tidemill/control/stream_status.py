@@ -1,4 +1,4 @@
-"""Desired and actual state of pipelines, for the command line and the UI. Reading is never refused."""
+"""Desired and actual state of pipelines, for the command line and the UI. Reading never fails."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from tidemill.control.plane import ControlPlane
 from tidemill.control.runtime import MainSlot, is_held
 from tidemill.errors import TidemillError
 
-# Pipelines that are looked at at once.
+# Number of pipelines read in parallel.
 READERS = 16
 
 
 @dataclass(frozen=True)
 class PipelineState:
-    """What should be, what is, and what the next reconciliation would do.
+    """Desired and actual state, and the next action of reconciliation.
 
     Args:
-        facts: What is known here.
-        decision: What would be done here.
-        status: What its newest driver says of itself, wherever it runs.
-        owner: Another control plane, whose the pipeline is; None if it is this one's.
-        stall: Why the stream makes no progress, if it should.
+        facts: Facts known here.
+        decision: Decision that would be made here.
+        status: Status of its newest driver, wherever it runs.
+        owner: Another control plane that owns the pipeline; None if this one does.
+        stall: Reason why the stream makes no progress although it should.
     """
 
     facts: Facts
@@ -43,7 +43,7 @@ class PipelineState:
 
     @property
     def wish(self) -> str:
-        """What is asked of the pipeline, in words, and by whom."""
+        """Return the requested state in words, with the requester."""
         facts = self.facts
         if facts.desired is None:
             return {"stream": "running", "incremental": "by schedule", None: "nothing"}[facts.mode]
@@ -51,14 +51,14 @@ class PipelineState:
 
     @property
     def own_status(self) -> Status | None:
-        """What the running driver says of itself; None if none runs, or it has not said anything yet."""
+        """Return the status of the running driver; None without a driver, or before its first status."""
         running, status = self.facts.running, self.status
         is_own = running is not None and status is not None and is_status_of(status, running)
         return status if is_own else None
 
 
 def all_states(plane: ControlPlane) -> list[PipelineState]:
-    """Look at all pipelines that are declared, and at those that have a driver without; changes nothing."""
+    """Return the state of all declared pipelines, and of others with a driver; changes nothing."""
     slots = plane.runtime.main_slots()
     held = (name for name, slot in slots.items() if is_held(slot))
     names = sorted({*plane.environment.project.pipeline_names(), *held})
@@ -68,9 +68,9 @@ def all_states(plane: ControlPlane) -> list[PipelineState]:
 def pipeline_states(
     plane: ControlPlane, slots: Mapping[str, MainSlot | TidemillError]
 ) -> list[PipelineState]:
-    """Look at pipelines, whose main slots were looked at; changes nothing.
+    """Return the state of pipelines whose main slots were read; changes nothing.
 
-    What cannot be looked at is told in its place.
+    An error of one pipeline is returned as its state.
     """
     owner: RootOwner | None = None
     damage: Decision | None = None
@@ -83,7 +83,7 @@ def pipeline_states(
     def state(name: str) -> PipelineState:
         return _state(plane, name, slots[name], owner, damage or elsewhere)
 
-    # Each look waits for storage.
+    # Reading a state mostly waits for storage.
     with ThreadPoolExecutor(READERS) as readers:
         return list(readers.map(state, slots))
 

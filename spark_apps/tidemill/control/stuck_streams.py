@@ -1,4 +1,4 @@
-"""Streams that should run and make no progress, for the doctor: by the decision that `status` shows."""
+"""The doctor's findings about streams without progress, by the decision that `status` shows."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tidemill.spec.project import Environment
 
 
 def stuck_stream_findings(environment: Environment, names: Collection[str]) -> list[Finding]:
-    """TIDE-CTRL-016 for each stream without progress, of these pipelines or of all; changes nothing.
+    """Return TIDE-CTRL-016 for each stream without progress, of these or all pipelines; changes nothing.
 
-    Where drivers cannot be looked at, one note says so: the doctor finds all else without them.
+    If drivers cannot be observed, one note reports it; the doctor's other findings do not need them.
     """
     try:
         plane = open_control_plane(environment)

@@ -1,9 +1,9 @@
-"""The upgrade gate: may the declared version of a pipeline take over from the checkpoint as it stands?
+"""The upgrade gate: check if the declared version of a pipeline can continue from the current checkpoint.
 
-1. The gate's own questions, to declaration, checkpoint, tables and source. 2. Spark plans the new version, in
-a process of its own where drivers run, with the image that is wanted now. 3. Its state against the
-checkpoint's. The running driver is not touched. Nothing is written but the part's answer, and what the
-operators of the version mean, so that the gate knows it.
+1. Run the gate's checks of declaration, checkpoint, tables and source. 2. Let Spark plan the new version, in
+a separate process where drivers run, with the desired image. 3. Compare its state with the checkpoint's. The
+running driver is not touched. Only the answer of the Spark job and the meanings of the version's operators
+are written, for the gate.
 """
 
 from __future__ import annotations
@@ -35,9 +35,8 @@ from tidemill.names import FIRST_GENERATION
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
-# Looks that may find the checkpoint and the table at different batches, because the driver commits between
-# reading one and the other. A look takes some 100 ms; a driver that commits in each of five is one that the
-# next visit finds at rest.
+# Maximum tries to read checkpoint and table at the same batch, because the driver may commit in between. A
+# try takes some 100 ms. If the driver commits during each of five tries, the next visit tries again.
 LOOKS = 5
 
 PART = "planned_version"
@@ -45,12 +44,12 @@ PART = "planned_version"
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a pipeline stands.
+    """State of a pipeline for the gate.
 
     Args:
-        facts: What the gate knows; None if a file is such that nothing is.
-        findings: What it says of the declared version.
-        kept: State of the checkpoint.
+        facts: The gate's facts; None if an unreadable file prevents gathering them.
+        findings: The gate's findings about the declared version.
+        kept: State in the checkpoint.
     """
 
     facts: CheckpointFacts | None
@@ -59,20 +58,20 @@ class Standing:
 
     @property
     def code(self) -> str:
-        """Digest of the code that wrote the newest batch; empty if no table says."""
+        """Return the digest of the code that wrote the newest batch; empty if no table records it."""
         return "" if self.facts is None else self.facts.code
 
     @property
     def has_begun(self) -> bool:
-        """Whether there is a batch to go on from."""
+        """Return True if there is a batch to continue from."""
         return self.facts is not None and self.facts.planned is not None
 
 
 def check_upgrade(plane: ControlPlane, pipeline: Pipeline) -> Verdict:
-    """The verdict; waits for Spark, some 15 seconds.
+    """Return the verdict; waits for Spark, some 15 seconds.
 
     Raises:
-        UnavailableError: If storage or the place of drivers does not answer, so that nobody knows.
+        UnavailableError: If storage or the runtime does not answer, so that the verdict is unknown.
     """
     standing = standing_of(plane.store, pipeline)
     if not _needs_plan(pipeline, standing):
@@ -87,10 +86,10 @@ def check_upgrade(plane: ControlPlane, pipeline: Pipeline) -> Verdict:
 
 
 def check_state(plane: ControlPlane, pipeline: Pipeline) -> None:
-    """Let the declared version take over the state, or refuse; waits for Spark.
+    """Raise unless the declared version can take over the state; waits for Spark.
 
     Raises:
-        GateRefusedError: The worst of the verdict, unless it can be accepted.
+        GateRefusedError: The worst finding of the verdict, unless it can be accepted.
     """
     objection = check_upgrade(plane, pipeline).objection
     if objection is not None and objection.finding_id != TO_ACCEPT:
@@ -98,10 +97,10 @@ def check_state(plane: ControlPlane, pipeline: Pipeline) -> None:
 
 
 def verdict_so_far(plane: ControlPlane, pipeline: Pipeline) -> Verdict | None:
-    """The verdict without waiting; None if Spark must plan the version first (`begin_planning`).
+    """Return the verdict without waiting; None if Spark must first plan the version (`begin_planning`).
 
     Raises:
-        UnavailableError: If storage does not answer, so that nobody knows.
+        UnavailableError: If storage does not answer, so that the verdict is unknown.
     """
     standing = standing_of(plane.store, pipeline)
     verdict = verdict_of(standing.findings)
@@ -120,16 +119,16 @@ def verdict_so_far(plane: ControlPlane, pipeline: Pipeline) -> Verdict | None:
 
 
 def begin_planning(plane: ControlPlane, pipeline: Pipeline, *, again: bool = False) -> None:
-    """Have Spark plan the version, where drivers run; nobody waits for it. `again` as of `begin_part`.
+    """Let Spark plan the version where drivers run, without waiting. `again` as in `begin_part`.
 
     Raises:
-        TidemillError: Why it could not be begun, or was cut short.
+        TidemillError: Reason why planning could not start, or was interrupted.
     """
     begin_part(plane, pipeline, PART, plan_arguments(pipeline), again=again)
 
 
 def renew_planning(plane: ControlPlane, pipeline: Pipeline) -> None:
-    """Forget that Spark could not plan the version: somebody asks anew."""
+    """Delete a failed result of planning, because a new request repeats it."""
     arguments = plan_arguments(pipeline)
     result = result_of_part(plane, pipeline, PART, arguments)
     if result is not None and result.error is not None:
@@ -137,19 +136,19 @@ def renew_planning(plane: ControlPlane, pipeline: Pipeline) -> None:
 
 
 def _needs_plan(pipeline: Pipeline, standing: Standing) -> bool:
-    """Whether there is state, or could be: without a transform nothing is kept from batch to batch."""
+    """Return True if there is or could be state; without a transform, batches share no state."""
     return bool(standing.kept) or pipeline.spec.transform is not None
 
 
 def plan_arguments(pipeline: Pipeline) -> list[str]:
-    """Name the version that is planned: the answer for another one is never taken for this one's."""
+    """Return arguments that identify the planned version, so that no other version's answer is used."""
     kubernetes = pipeline.environment.spec.kubernetes
     image = "" if kubernetes is None else kubernetes.image
     return ["--definition", pipeline.definition_digest, "--release", __version__, "--image", image]
 
 
 def judge(store: Store, pipeline: Pipeline, standing: Standing, planned: PlannedVersion) -> Verdict:
-    """The verdict about a planned version; notes what its operators mean."""
+    """Return the verdict about a planned version, and store the meanings of its operators."""
     code = code_of(pipeline).digest
     if not standing.has_begun:
         return verdict_of(standing.findings)
@@ -161,14 +160,14 @@ def judge(store: Store, pipeline: Pipeline, standing: Standing, planned: Planned
     facts = UpgradeFacts(pipeline.name, standing.kept, planned, meant, is_new_code)
     known = {finding.finding_id for finding in standing.findings}
     if "TIDE-CKPT-026" in known:
-        # Of a number of partitions the gate has the declaration's word already.
+        # The gate has already reported the changed number of partitions.
         known.add("TIDE-CTRL-084")
     found = [finding for finding in compare(facts) if finding.finding_id not in known]
     return verdict_of([*standing.findings, *found])
 
 
 def standing_of(store: Store, pipeline: Pipeline) -> Standing:
-    """Where the pipeline stands; a driver moves on meanwhile, and one look without an objection counts."""
+    """Return the state of the pipeline; the driver continues, and one try without an objection counts."""
     current = read_current(store, pipeline.layout, pipeline.name)
     generation = FIRST_GENERATION if current is None else current.generation
     look = partial(_look, store, pipeline, generation)
@@ -183,7 +182,7 @@ def _look(store: Store, pipeline: Pipeline, generation: str) -> Standing:
     holds = holds_on(pipeline.name, read_holds(store, pipeline.layout, pipeline.name))
     reader = CheckpointReader(store, pipeline.layout.checkpoint(pipeline.name, generation))
     try:
-        # The driver that runs is the one that would be drained first.
+        # The running driver will be drained first.
         facts = replace(gather_facts(store, pipeline, generation), last_driver=None)
     except GateRefusedError as error:
         return Standing(None, (*holds, _as_finding(pipeline, error)), ())
@@ -191,7 +190,7 @@ def _look(store: Store, pipeline: Pipeline, generation: str) -> Standing:
 
 
 def _as_finding(pipeline: Pipeline, error: TidemillError) -> Finding:
-    """Why the new version cannot be had at all."""
+    """Return the reason why the new version cannot be planned, as a finding."""
     return Finding(
         error.error_id, "error", pipeline.name, error.problem, error.facts, error.fix, error.runbook
     )

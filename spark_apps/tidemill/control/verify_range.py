@@ -1,4 +1,4 @@
-"""Comparing a range with its tables: Spark does it, where Spark is."""
+"""Compare a range with its tables, in a Spark job."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tidemill.spec.project import Pipeline
 
 
 def verify_range(plane: ControlPlane, pipeline: Pipeline, plan: BackfillPlan) -> list[Difference]:
-    """Compute what a plan's records are made into, and compare with the tables as they are now.
+    """Compute the rows of a plan's records again, and compare them with the current tables.
 
-    Rows that wait to be published are compared where they are staged. Asked again of the same versions, the
-    answer is the one that is kept. A stream that goes on beside it adds nothing to the range.
+    Rows that wait to be published are compared with the staging tables. Repeated for the same versions, the
+    stored answer is returned. A stream that runs at the same time adds nothing to the range.
 
     Raises:
-        TidemillError: What the part could not do; see `run_part` and `engine/verify.py`.
+        TidemillError: Error of the Spark job; see `run_part` and `engine/verify.py`.
     """
     compared = compared_now(plane.store, pipeline, plan)
     arguments = ["--plan", plan.digest, "--versions", json.dumps(compared.versions)]

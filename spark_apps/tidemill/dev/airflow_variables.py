@@ -16,9 +16,10 @@ from tidemill.spec.project_folder import PROJECT_VARIABLE
 # Marks every process of one Airflow; drivers do not get it.
 HOME_VARIABLE = "AIRFLOW_HOME"
 
-# A task that begins while the API server is away asks so often, up to so many seconds apart (half of that on
-# average), and waits so long for an answer; then it has used up a try. By default that takes 15 s, less than
-# a start of the server, and a run would fail whose driver has done its work. As in the chart.
+# Number of retries of a task that begins while the API server is unavailable, maximum seconds between them
+# (half of that on average), and seconds to wait for an answer. Afterwards the task has used up a try.
+# Airflow's default is 15 s in total, less than a start of the server, and a run would fail although its
+# driver has finished. As in the chart.
 API_PATIENCE = {
     "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "40",
     "AIRFLOW__WORKERS__EXECUTION_API_RETRY_WAIT_MAX": "15",
@@ -28,15 +29,15 @@ API_PATIENCE = {
 
 @dataclass(frozen=True)
 class AirflowConfig:
-    """What to start.
+    """Configuration of an Airflow.
 
     Args:
-        home: AIRFLOW_HOME; made if missing.
+        home: AIRFLOW_HOME; created if missing.
         dags: Folder with the DAG files.
         project: Project folder that the DAGs run for.
         environment: Name or file of the environment.
-        port: Port of UI and API; if not given, 8080 or, where that is taken, a free one.
-        open_to_all: Everybody on this machine is administrator, without a login. For tests only.
+        port: Port of UI and API; by default 8080, or a free one if that is taken.
+        open_to_all: Make every user of this machine administrator, without a login. For tests only.
         variables: More variables for Airflow; drivers get those that begin with TIDEMILL_.
     """
 
@@ -52,28 +53,28 @@ class AirflowConfig:
 def airflow_variables(
     config: AirflowConfig, program: Path, ports: tuple[int, int, int], base: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """The whole environment; `ports` are those of the API, the worker's and the triggerer's log servers."""
+    """Return all variables; `ports` are those of the API, the worker's and the triggerer's log servers."""
     api, worker_log, trigger_log = (str(port) for port in ports)
     url = f"http://{LOOPBACK}:{api}"
-    # Settings of another Airflow on this machine must not leak in.
+    # Exclude settings of another Airflow on this machine.
     kept = {name: value for name, value in base.items() if not name.startswith("AIRFLOW")}
     return {
         **kept,
         HOME_VARIABLE: str(config.home),
-        # Airflow's own default puts the home into the address without encoding it, and `?` ends a path there.
+        # Airflow's default puts the home into the URL without encoding it, and `?` ends a path there.
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{quote(str(config.home.absolute()))}/airflow.db",
         PROJECT_VARIABLE: str(config.project),
         ENVIRONMENT_VARIABLE: config.environment,
-        # Made as soon as Airflow answers; until then its tasks wait.
+        # The pool is created as soon as Airflow answers; until then its tasks wait.
         DRIVER_POOL_VARIABLE: DRIVER_POOL,
-        # Standalone starts its parts as `airflow …`.
+        # Standalone starts its components as `airflow …`.
         "PATH": os.pathsep.join([str(program.parent), kept.get("PATH", os.defpath)]),
         "AIRFLOW__CORE__DAGS_FOLDER": str(config.dags),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        # A new file of DAGs shows up within seconds; by default it takes five minutes. Files that are known
-        # are read again each 30 s, Airflow's default: each reading costs a quarter of a second of a core.
+        # A new DAG file appears within seconds; by default it takes five minutes. Known files are parsed
+        # again every 30 s, Airflow's default, because each parse costs a quarter of a second of CPU time.
         "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
-        # Only this machine can reach it, and tasks find it where it really listens.
+        # Only this machine can reach it, and tasks use the actual address.
         "AIRFLOW__API__HOST": LOOPBACK,
         "AIRFLOW__API__PORT": api,
         "AIRFLOW__API__BASE_URL": url,
@@ -81,9 +82,9 @@ def airflow_variables(
         "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": worker_log,
         "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": trigger_log,
         **API_PATIENCE,
-        # One worker serves a person and a demo; each costs 200 MB.
+        # One worker is enough for one user and a demo; each costs 200 MB.
         "AIRFLOW__API__WORKERS": "1",
-        # Tasks are short (a stream holds none); two cores run no more of them at once.
+        # Tasks are short (a stream holds none), and two cores run no more of them at the same time.
         "AIRFLOW__CORE__PARALLELISM": "4",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": str(config.open_to_all),
         **config.variables,

@@ -1,12 +1,12 @@
 """A real single-node Kafka broker (KRaft) on the loopback interface, from Maven's jars.
 
-It runs as a detached process: `start_broker` returns once it answers, any later process finds it with
+It runs as a detached process. `start_broker` returns once it answers. Any later process finds it with
 `find_broker` and ends it with `stop_broker`. Its folder:
 
-    server.properties   what it was started with (may hold a password: readable by the owner only)
+    server.properties   its configuration (may contain a password, so readable by the owner only)
     records/            the topics; kept from start to start
-    broker.json         which process runs here, and its listeners
-    broker.log          what it says
+    broker.json         its process and listeners
+    broker.log          its output
 """
 
 from __future__ import annotations
@@ -39,18 +39,19 @@ from tidemill.jars import broker_jars
 # also runs Spark takes several times that.
 START_TIMEOUT_SECONDS = 90
 
-# Seconds that one metadata request may take while the broker starts.
+# Seconds for one metadata request while the broker starts.
 METADATA_TIMEOUT_SECONDS = 1.0
 
-# Seconds that the broker may take to close its files after SIGTERM. Measured up to 2.5 s. Records survive
-# SIGKILL as well; the next start then checks the open segments first.
+# Seconds for the broker to close its files after SIGTERM. Measured up to 2.5 s. Records survive SIGKILL as
+# well; the next start then checks the open segments first.
 STOP_TIMEOUT_SECONDS = 30
 
-# Seconds between two looks of a foreground broker at its process; bounds how late its death is reported.
+# Seconds between two checks of a foreground broker's process, which limit the delay until its death is
+# reported.
 WATCH_SECONDS = 0.5
 
-# Bytes read and lines shown from the end of broker.log when a broker failed. Between the cause and the end
-# Kafka reports how it closes what was open: about ten lines without stack frames, 20 KB with them.
+# Bytes read and lines shown from the end of broker.log after a failure. Between the cause and the end Kafka
+# reports how it closes resources: about ten lines without stack frames, 20 KB with them.
 READ_LOG_BYTES = 200_000
 SHOWN_LOG_LINES = 25
 
@@ -58,8 +59,9 @@ SHOWN_LOG_LINES = 25
 def start_broker(config: BrokerConfig) -> BrokerProcess:
     """Start a broker and return when it has answered a metadata request.
 
-    1. Only one start at a time in a folder. 2. The process is recorded before anybody waits for it, so that
-    `find_broker` sees it if we die. 3. A broker that does not come up is ended before the error is raised.
+    1. Allow only one start at a time in a folder. 2. Record the process before waiting for it, so that
+    `find_broker` sees it if this process dies. 3. If the broker does not start, kill it before raising the
+    error.
 
     Raises:
         UsageError: TIDE-DEV-001 no Java, TIDE-DEV-002 port taken, TIDE-DEV-003 a broker runs here already.
@@ -78,9 +80,9 @@ def start_broker(config: BrokerConfig) -> BrokerProcess:
 
 
 def stop_broker(broker: BrokerProcess, timeout_seconds: float = STOP_TIMEOUT_SECONDS) -> bool:
-    """End the broker; True if it closed its files itself, False if it was killed for that or gone before."""
+    """End the broker; True if it closed its files itself, False if it was killed or had ended before."""
     asked = broker.identity.signal(signal.SIGTERM)
-    # A suspended process (SIGSTOP, CTRL-Z) would not see it otherwise.
+    # A suspended process (SIGSTOP, CTRL-Z) would not receive it otherwise.
     broker.identity.signal(signal.SIGCONT)
     closed = asked and broker.identity.wait_until_gone(timeout_seconds)
     kill_broker(broker)
@@ -88,7 +90,7 @@ def stop_broker(broker: BrokerProcess, timeout_seconds: float = STOP_TIMEOUT_SEC
 
 
 def kill_broker(broker: BrokerProcess) -> None:
-    """End the broker at once, as a crash would; does nothing if it has ended."""
+    """Kill the broker at once, as in a crash; do nothing if it has ended."""
     broker.identity.signal(signal.SIGKILL)
     broker.identity.wait_until_gone(STOP_TIMEOUT_SECONDS)
     broker.identity.reap()
@@ -96,7 +98,7 @@ def kill_broker(broker: BrokerProcess) -> None:
 
 @contextlib.contextmanager
 def running_broker(config: BrokerConfig) -> Iterator[BrokerProcess]:
-    """A broker for the length of a `with` block; one restarted in the same folder meanwhile is ended too."""
+    """Yield a broker that is ended after the block, even if it was restarted in the same folder."""
     broker = start_broker(config)
     try:
         yield broker
@@ -140,7 +142,7 @@ def _only_start(data_dir: Path) -> Iterator[None]:
 
 
 def _choose_ports(config: BrokerConfig) -> dict[str, int]:
-    """A port for every listener: the given one, else last time's if it is still free, else any free one."""
+    """Return a port for every listener: the given one, else the last one if it is free, else any free one."""
     if config.port and not is_free(config.port):
         raise UsageError(
             "TIDE-DEV-002",
@@ -174,7 +176,7 @@ def _launch(config: BrokerConfig, ports: Mapping[str, int]) -> BrokerProcess:
     try:
         record_broker(broker)
     except BaseException:
-        # Nobody would ever find it again.
+        # No other process could find it again.
         kill_broker(broker)
         raise
     return broker
@@ -192,11 +194,11 @@ def _wait_until_it_answers(broker: BrokerProcess, log_start: int) -> None:
 
 
 def _metadata_probe(broker: BrokerProcess) -> Callable[[], bool]:
-    # Not at the top: `tidemill --help` must not load a C library.
+    # Imported here, so that `tidemill --help` does not load a C library.
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
-    # Refused connections are no news while the broker starts: librdkafka shall not print them.
+    # Refused connections are normal while the broker starts, so librdkafka must not print them.
     quiet = logging.getLogger(f"{__name__}.starting")
     quiet.addHandler(logging.NullHandler())
     quiet.propagate = False
@@ -208,7 +210,7 @@ def _metadata_probe(broker: BrokerProcess) -> Callable[[], bool]:
             metadata = client.list_topics(timeout=METADATA_TIMEOUT_SECONDS)
         except KafkaException:
             return False
-        # Another broker may have taken the port since we looked: then ours is about to end.
+        # Another broker may have taken the port since it was checked; then this one is about to end.
         return bool(metadata.brokers) and metadata.cluster_id == cluster_id
 
     return answers

@@ -1,4 +1,4 @@
-"""How Kafka's own programs are called: the storage formatter and the server."""
+"""Command lines of Kafka's own programs: the storage formatter and the server."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ HEAP_MEGABYTES = 320
 # MB of heap for the formatter, which writes two small files.
 FORMAT_HEAP_MEGABYTES = 128
 
-# Seconds that formatting an empty folder may take; about 1 on an idle machine.
+# Seconds to format an empty folder; about 1 on an idle machine.
 FORMAT_TIMEOUT_SECONDS = 60
 
 _LOGGING = "-Dorg.slf4j.simpleLogger"
 
 
 def class_path(jars: Sequence[Path]) -> str:
-    """Java's `-cp` value of these jars."""
+    """Return Java's `-cp` value of these jars."""
     return os.pathsep.join(str(jar) for jar in jars)
 
 
 def server_command(jars: Sequence[Path], properties: Path) -> list[str]:
-    """Command of the broker itself. It writes warnings and errors to its output, nothing else."""
+    """Return the command of the broker, which writes only warnings and errors to its output."""
     return [
         java_tool("java"),
         "-Xms64m",
         f"-Xmx{HEAP_MEGABYTES}m",
         "-XX:+UseSerialGC",
-        # A broker without memory must end; half alive it would keep its clients waiting.
+        # A broker out of memory must end, because otherwise its clients would wait for it.
         "-XX:+ExitOnOutOfMemoryError",
         f"-XX:ErrorFile={properties.parent}/java_error_%p.log",
         "-Djava.net.preferIPv4Stack=true",
@@ -48,14 +48,14 @@ def server_command(jars: Sequence[Path], properties: Path) -> list[str]:
 
 
 def format_storage(jars: Sequence[Path], properties: Path) -> None:
-    """Make the empty metadata log and the cluster id that KRaft wants to find.
+    """Create the empty metadata log and the cluster id that KRaft requires.
 
     Raises:
         InternalError: TIDE-DEV-006, with Kafka's answer.
     """
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     java = [java_tool("java"), f"-Xmx{FORMAT_HEAP_MEGABYTES}m", "-XX:TieredStopAtLevel=1"]
-    # Option and value in one argument: an id may begin with `-`.
+    # Option and value in one argument, because an id may begin with `-`.
     tool = ["kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "--config", str(properties)]
     answer = subprocess.run(
         [*java, f"{_LOGGING}.defaultLogLevel=error", "-cp", class_path(jars), *tool],

@@ -1,4 +1,4 @@
-"""What an embedded broker is to be, and the `server.properties` that say so to Kafka."""
+"""Configuration of an embedded broker, and the resulting `server.properties`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ SASL_PLAINTEXT = "SASL_PLAINTEXT"
 SASL_SSL = "SASL_SSL"
 CONTROLLER = "CONTROLLER"
 
-# Bytes of one log segment. Small, so that tests of retention can expire one; above the largest record
-# that tests send (10 MB).
+# Bytes of one log segment. Small, so that tests of retention can expire one; above the largest record that
+# tests send (10 MB).
 SEGMENT_BYTES = 64 * 1024 * 1024
 
 SINGLE_NODE_PROPERTIES: Mapping[str, object] = {
@@ -31,11 +31,11 @@ SINGLE_NODE_PROPERTIES: Mapping[str, object] = {
     "transaction.state.log.num.partitions": 1,
     "transaction.state.log.min.isr": 1,
     # Milliseconds after which the controller forgets a killed broker; until then its next start waits. With
-    # Kafka's 9,000 that start took 15 s, with 3,000 it takes 5. Stays above a few heartbeats and any pause
-    # of a small heap.
+    # Kafka's default of 9,000 that start took 15 s, with 3,000 it takes 5. Must stay above a few heartbeats
+    # and any pause of a small heap.
     "broker.session.timeout.ms": 3000,
     "broker.heartbeat.interval.ms": 500,
-    # There is never a second consumer worth waiting for.
+    # No second consumer is worth waiting for.
     "group.initial.rebalance.delay.ms": 0,
     "num.network.threads": 2,
     "num.io.threads": 2,
@@ -67,10 +67,10 @@ class BrokerConfig:
 
     Args:
         data_dir: Folder of its records, log and process record. A second start there finds the records again.
-        port: Port of the PLAINTEXT listener; 0 takes the one of last time, or any free one.
+        port: Port of the PLAINTEXT listener; 0 takes the last one, or any free one.
         login: Adds a SASL_PLAINTEXT listener, and with `key_store` a SASL_SSL one.
         key_store: The broker's certificate.
-        properties: More lines of `server.properties`; they win over ours.
+        properties: More lines of `server.properties`, which override the defaults.
     """
 
     data_dir: Path
@@ -81,14 +81,14 @@ class BrokerConfig:
 
     @property
     def listeners(self) -> tuple[str, ...]:
-        """Names of all listeners, the internal one last; each is also its security protocol's name."""
+        """Return the names of all listeners, the internal one last; each is also its security protocol."""
         secured = (SASL_PLAINTEXT,) if self.login else ()
         encrypted = (SASL_SSL,) if self.login and self.key_store else ()
         return (PLAINTEXT, *secured, *encrypted, CONTROLLER)
 
 
 def server_properties(config: BrokerConfig, ports: Mapping[str, int]) -> str:
-    """The text of `server.properties`. Holds the password of `config.login`: write it for the owner only.
+    """Return the text of `server.properties`; it contains a password, so write it for the owner only.
 
     Args:
         config: The broker.

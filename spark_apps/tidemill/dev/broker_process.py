@@ -1,4 +1,4 @@
-"""Which broker runs in a folder: written at its start, read by whoever comes later."""
+"""Record of the broker in a folder: written at its start, read by later processes."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ class BrokerProcess:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Address of the PLAINTEXT listener."""
+        """Return the address of the PLAINTEXT listener."""
         return self.listeners[PLAINTEXT]
 
     @property
     def pid(self) -> int:
-        """Process id, to show. Signals go through `identity`."""
+        """Return the process id for display; signals go through `identity`."""
         return self.identity.pid
 
     @property
     def log(self) -> Path:
-        """File with what the broker says."""
+        """Return the file with the broker's output."""
         return broker_log(self.data_dir)
 
 
 def broker_log(data_dir: Path) -> Path:
-    """The log of the broker of this folder; one file for all its starts."""
+    """Return the log of the broker of this folder; one file for all its starts."""
     return data_dir / "broker.log"
 
 
 def find_broker(data_dir: Path) -> BrokerProcess | None:
-    """The broker that runs in this folder, whoever started it, or None.
+    """Return the broker that runs in this folder, started by any process, or None.
 
     Raises:
         UsageError: TIDE-DEV-005, if the record of the process cannot be read.
@@ -61,7 +61,7 @@ def find_broker(data_dir: Path) -> BrokerProcess | None:
 
 
 def last_broker(data_dir: Path) -> BrokerProcess | None:
-    """The broker that was last started in this folder, running or not, or None."""
+    """Return the broker that was last started in this folder, running or not, or None."""
     file = _record_file(data_dir)
     try:
         record = json.loads(file.read_text(encoding="utf-8"))
@@ -78,7 +78,7 @@ def last_broker(data_dir: Path) -> BrokerProcess | None:
 
 
 def record_broker(broker: BrokerProcess) -> None:
-    """Write which broker runs in its folder."""
+    """Write the record of the broker into its folder."""
     record = {
         "v": RECORD_VERSION,
         "process": asdict(broker.identity),
@@ -88,7 +88,7 @@ def record_broker(broker: BrokerProcess) -> None:
 
 
 def write_private(file: Path, text: str) -> None:
-    """Write a file for its owner only; a reader sees the old text or the new one, never a part."""
+    """Write a file atomically, readable for its owner only."""
     new = file.with_name(f".{file.name}.tmp")
     new.unlink(missing_ok=True)
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:

@@ -1,6 +1,6 @@
-"""A throw-away certificate authority and a server certificate for the loopback interface.
+"""A temporary certificate authority and a server certificate for the loopback interface.
 
-Made with the JDK's own keytool, which is there wherever the broker runs.
+They are created with the JDK's keytool, which exists wherever the broker runs.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from tidemill.dev.broker_config import KeyStore
 from tidemill.dev.java import java_tool
 from tidemill.errors import InternalError
 
-# Days that a certificate is good for: longer than any demo, too short to be mistaken for a real one.
+# Validity of a certificate in days: longer than any demo, too short to be mistaken for a real one.
 VALID_DAYS = 30
 
-# Seconds that one keytool call may take; about 0.5 on an idle machine.
+# Seconds for one keytool call; about 0.5 on an idle machine.
 KEYTOOL_TIMEOUT_SECONDS = 60
 
 
@@ -35,10 +35,10 @@ class Certificates:
 
 
 def make_certificates(folder: Path) -> Certificates:
-    """Make an authority and a certificate for `localhost` and `127.0.0.1` in `folder`.
+    """Create an authority and a certificate for `localhost` and `127.0.0.1` in `folder`.
 
     Raises:
-        InternalError: TIDE-DEV-010, if keytool fails, e.g. because the files are there already.
+        InternalError: TIDE-DEV-010, if keytool fails, e.g. because the files exist already.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     store = KeyStore(folder / "server.p12", secrets.token_urlsafe(16))
@@ -50,7 +50,7 @@ def make_certificates(folder: Path) -> Certificates:
     addresses = "san=dns:localhost,ip:127.0.0.1"
     signed = ["-alias", "server", "-dname", "CN=localhost", "-signer", "authority", "-ext", addresses]
     _keytool(store, [*make_key, *signed])
-    # Two keys in one store, and the broker may show clients the wrong one.
+    # With two keys in one store, the broker may use the wrong one.
     _keytool(store, ["-delete", "-alias", "authority"])
     return Certificates(store, authority)
 
@@ -58,7 +58,7 @@ def make_certificates(folder: Path) -> Certificates:
 def _keytool(store: KeyStore, arguments: list[str]) -> None:
     where = ["-keystore", str(store.path), "-storetype", "PKCS12", "-storepass", store.password]
     answer = subprocess.run(
-        # keytool ends before an optimising compiler pays.
+        # keytool ends before an optimizing compiler is useful.
         [java_tool("keytool"), "-J-XX:TieredStopAtLevel=1", *arguments, *where],
         capture_output=True,
         text=True,

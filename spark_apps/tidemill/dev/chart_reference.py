@@ -1,10 +1,10 @@
-"""Files of the chart that are made from others: the table of its values, and the schema of the values.
+"""Generated files of the chart: the table of its values, and their JSON Schema.
 
-helm/tidemill/README.md            from values.yaml: a comment that begins with `# --` above a key tells
-                                   what the key is for, and ends the descent
-helm/tidemill/values.schema.json   from values.template.schema.json, with the model of environment files put
-                                   where it says `environment`, and the rule of their names where it says
-                                   `environmentName`, so that the chart refuses what drivers would
+helm/tidemill/README.md            from values.yaml: a comment that begins with `# --` above a key describes
+                                   the key, and the keys below it are not listed
+helm/tidemill/values.schema.json   from values.template.schema.json: `environment` is replaced by the model of
+                                   environment files, and `environmentName` by the pattern of their names, so
+                                   that the chart rejects values that drivers would reject
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CHART = Path("helm/tidemill")
 VALUES_FILE = "values.yaml"
 TEMPLATE_FILE = "values.template.schema.json"
 
-# Required by the models, and filled in by the chart where a values file leaves them out.
+# Required by the models, and set by the chart if a values file omits them.
 FILLED_BY_THE_CHART = {"KubernetesSettings": ("namespace", "image")}
 
 _MARK = "# -- "
@@ -51,7 +51,7 @@ class Value:
 
 
 def chart_files(folder: Path) -> dict[Path, str]:
-    """Content of the chart's generated files, by path; none in a project without the chart."""
+    """Return the content of the chart's generated files, by path; empty in a project without the chart."""
     chart = folder / CHART
     if not (chart / VALUES_FILE).is_file():
         return {}
@@ -63,7 +63,7 @@ def chart_files(folder: Path) -> dict[Path, str]:
 
 
 def write_chart_files(folder: Path) -> list[Path]:
-    """Write them; returns what was written."""
+    """Write the generated files and return their paths."""
     files = chart_files(folder)
     for file, text in files.items():
         file.write_text(text, encoding="utf-8")
@@ -71,22 +71,22 @@ def write_chart_files(folder: Path) -> list[Path]:
 
 
 def differing_chart_files(folder: Path) -> list[Path]:
-    """Those that are missing or not what their sources say."""
+    """Return the generated files that are missing or outdated."""
     files = chart_files(folder)
     return [file for file, text in files.items() if not file.is_file() or file.read_text("utf-8") != text]
 
 
 def values_table(text: str) -> str:
-    """README of the values in `text`."""
+    """Return the README of the values in `text`."""
     rows = (f"| `{value.path}` | `{value.default}` | {value.about} |" for value in documented_values(text))
     return _HEAD + "\n".join(rows) + "\n"
 
 
 def documented_values(text: str) -> Iterator[Value]:
-    """Every documented key, in the order of the file.
+    """Yield every documented key, in the order of the file.
 
     Raises:
-        UsageError: TIDE-DEV-040, if a key that holds no further keys has no comment.
+        UsageError: TIDE-DEV-040, if a key without further keys has no comment.
     """
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     if isinstance(root, yaml.MappingNode):
@@ -111,7 +111,7 @@ def _below(node: yaml.MappingNode, lines: list[str], path: str) -> Iterator[Valu
 
 
 def _comment_above(lines: list[str], line: int) -> str | None:
-    """The text of the comment directly above a line, if it begins with the mark."""
+    """Return the comment directly above a line, if it begins with the mark."""
     start = line
     while start > 0 and lines[start - 1].lstrip().startswith("#"):
         start -= 1
@@ -128,14 +128,14 @@ def _as_json(node: yaml.Node) -> str:
 
 
 def with_environment(template: dict[str, Any]) -> dict[str, Any]:
-    """The schema of the values, with the model of environment files and of their names among its `$defs`."""
+    """Return the schema of the values, with the model and name pattern of environment files in `$defs`."""
     schema = json_schema(EnvironmentSpec)
     definitions: dict[str, Any] = schema.pop("$defs")
     schema.pop("$schema")
     for model, filled in FILLED_BY_THE_CHART.items():
         required = [key for key in definitions[model]["required"] if key not in filled]
         definitions[model] = {**definitions[model], "required": required}
-    # The chart runs drivers as pods, and says so in the file.
+    # The chart always runs drivers as pods.
     schema["properties"]["runtime"] |= {"enum": ["kubernetes"], "default": "kubernetes"}
     name = {"type": "string", "pattern": f"^{ENVIRONMENT_PATTERN}$"}
     return {

@@ -1,13 +1,14 @@
 """`make demo`: a real broker, events, Airflow and the shipped pipelines on one machine.
 
-Everything is below `.tidemill/demo/` of the project, apart from what a user may have there already:
+All files are below `.tidemill/demo/` of the project, separate from the user's own files:
 
     demo.yaml           the environment `local` with the demo's broker and storage
-    broker/  airflow/   their own folders
-    generator/          log and record of the process that sends events, and when event time began
+    broker/  airflow/   the folders of broker and Airflow
+    generator/          log and record of the process that sends events, and the begin of event time
     data/               storage root: tables, checkpoints, control files
 
-A second `make demo` finds what runs and shows it; `make demo-stop` ends all of it and keeps the data.
+A second `make demo` finds the running processes and shows them. `make demo-stop` ends all of them and keeps
+the data.
 """
 
 from __future__ import annotations
@@ -55,16 +56,16 @@ USUAL_BROKER_PORT = 9092
 
 TOPICS = {"iot_events": 4, "iot_alerts": 1}
 
-# 200 events a second are a stream to look at and a small part of one core; at 60 event seconds a second,
-# a 5-minute window closes 15 s after its watermark's 10 minutes began.
+# 200 events per second are a visible stream and need a small part of one core. At 60 event seconds per
+# second, a 5-minute window closes 15 s after its watermark's 10 minutes began.
 EVENTS_PER_SECOND = 200
 EVENT_SECONDS_PER_SECOND = 60
 
-# How long before the demo's first start event time begins: a pipeline rejects events of the future, so the
-# fast clock needs room. It lasts for six days of demo.
+# Time by which event time begins before the demo's first start. A pipeline rejects events of the future, so
+# the fast clock needs this lead, which is enough for six days of demo.
 LEAD = timedelta(days=365)
 
-# Shares of events: enough of each kind that it shows within a minute.
+# Shares of events, large enough that each kind appears within a minute.
 GENERATOR_RATES = {"late": 0.02, "too-late": 0.002, "duplicate": 0.02, "broken": 0.01}
 
 # Streams of the demo, in the order of the data.
@@ -76,7 +77,7 @@ INCREMENTALS = ("iot_daily_summary",)
 # Seconds until Airflow has parsed the DAG files: a few after its start, many more on a busy machine.
 DAGS_TIMEOUT_SECONDS = 300
 
-# Seconds a drained driver may take, as the local runtime counts before it kills.
+# Seconds for a driver to drain; the same limit after which the local runtime kills it.
 DRAIN_TIMEOUT_SECONDS = 120
 
 POLL_SECONDS = 1.0
@@ -92,26 +93,26 @@ class Demo:
 
     @property
     def folder(self) -> Path:
-        """All that the demo keeps."""
+        """Return the folder of all demo files."""
         return self.project.folder / ".tidemill" / "demo"
 
     @property
     def environment_file(self) -> Path:
-        """The demo's environment, usable with `--env`."""
+        """Return the demo's environment, usable with `--env`."""
         return self.folder / "demo.yaml"
 
     def plane(self) -> ControlPlane:
-        """The control plane of the demo's environment."""
+        """Return the control plane of the demo's environment."""
         return open_control_plane(load_environment(self.project, str(self.environment_file)))
 
 
 def start_demo(demo: Demo, say: Say) -> AirflowServer:
-    """Start what does not run yet, in the order in which one needs the other.
+    """Start the components that do not run yet, in the order of their dependencies.
 
     1. Broker and topics. 2. Environment file. 3. Generator. 4. Airflow, which starts the streams.
 
     Raises:
-        TidemillError: If a part does not come up; what runs goes on until `stop_demo`.
+        TidemillError: If a component does not start; the others keep running until `stop_demo`.
     """
     demo.folder.mkdir(parents=True, exist_ok=True)
     # 1.
@@ -142,10 +143,10 @@ def start_demo(demo: Demo, say: Say) -> AirflowServer:
 
 
 def stop_demo(demo: Demo, say: Say) -> bool:
-    """End all that the demo started; data stay. False if something had to be killed.
+    """End all processes of the demo and keep the data. False if one had to be killed.
 
-    Airflow first, or it would start the drained streams again; the broker last, because drivers that
-    finish their batch still read from it.
+    Airflow is ended first, because it would restart the drained streams; the broker last, because drivers
+    that finish their batch still read from it.
     """
     clean = True
     airflow = find_airflow(demo.folder / "airflow")
@@ -180,7 +181,7 @@ def _write_environment(demo: Demo, broker: BrokerProcess) -> None:
 
 
 def _start_generator(demo: Demo, broker: BrokerProcess) -> None:
-    """Send events unless that is being done; event time goes on where the last run must have been."""
+    """Start the generator unless it runs; event time continues from its computed position."""
     if _generator(demo) is not None:
         return
     now = datetime.now(UTC).replace(microsecond=0)
@@ -195,7 +196,7 @@ def _start_generator(demo: Demo, broker: BrokerProcess) -> None:
         *("--servers", broker.bootstrap_servers, "--rate", str(EVENTS_PER_SECOND)),
         *("--interval-ms", str(1000 * EVENT_SECONDS_PER_SECOND // EVENTS_PER_SECOND)),
         *("--start", _event_time(began, now).isoformat(), "--not-ahead"),
-        # Another seed for each run: the same one would repeat the ids of the run before.
+        # Another seed for each run, because the same seed would repeat the ids of the previous run.
         *("--seed", str(int(now.timestamp()))),
         *rates,
     ]
@@ -204,7 +205,7 @@ def _start_generator(demo: Demo, broker: BrokerProcess) -> None:
 
 
 def _event_time(began: datetime, now: datetime) -> datetime:
-    """Where event time must be; once it has caught up with the clock it goes on with that."""
+    """Return the current event time, which continues with the real clock after it has reached it."""
     return min(now, began - LEAD + (now - began) * EVENT_SECONDS_PER_SECOND)
 
 
@@ -221,7 +222,7 @@ def _generator_record(demo: Demo) -> Path:
 
 
 def _unpause(api: AirflowApi) -> None:
-    """Let the demo's DAGs run, and reconcile at once instead of at the next full minute."""
+    """Unpause the demo's DAGs, and reconcile at once instead of at the next full minute."""
     wanted = {
         STREAMS_DAG_ID,
         BACKFILL_DAG_ID,
@@ -247,7 +248,7 @@ def _unpause(api: AirflowApi) -> None:
 
 
 def _stop_drivers(demo: Demo, say: Say) -> bool:
-    """Drain all drivers, also those of backfills, which somebody has begun by their DAG."""
+    """Drain all drivers, including those of backfills that a user has started by their DAG."""
     plane = demo.plane()
     names = {*plane.held_pipelines(), *demo.project.pipeline_names()}
     places = [(name, slot) for name in sorted(names) for slot in get_args(Slot)]

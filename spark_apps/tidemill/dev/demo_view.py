@@ -1,4 +1,4 @@
-"""What the demo shows: rows in, windows, alerts, quarantined, lag and batch time, line by line or live."""
+"""View of the demo: input rows, windows, alerts, quarantined rows, lag and batch time, as lines or live."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 
     from tidemill.dev.airflow_standalone import AirflowServer
 
-# First windows come within about two minutes of a warm cache on two cores; later than this, something
-# is wrong and the reason is worth more than more waiting.
+# The first windows appear within about two minutes with a warm cache on two cores. Later than this limit,
+# something is wrong, and the reason is more useful than more waiting.
 FIRST_WINDOWS_TIMEOUT_SECONDS = 420
 
-# Seconds between two looks at the status files and tables.
+# Seconds between two reads of the status files and tables.
 LOOK_SECONDS = 2.0
 
-# Seconds between two printed lines where there is no terminal.
+# Seconds between two printed lines without a terminal.
 LINE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class Look:
-    """The demo at one moment.
+    """The demo at one time.
 
     Args:
-        statuses: By pipeline; a stream that has not started yet has none.
-        rows: Rows in each table now.
+        statuses: Statuses by pipeline; a stream that has not started yet has none.
+        rows: Current rows in each table.
     """
 
     statuses: dict[str, Status | None]
@@ -44,11 +44,11 @@ class Look:
 
     @property
     def windows(self) -> int:
-        """Closed windows in the silver table."""
+        """Return the number of closed windows in the silver table."""
         return self.rows["silver/iot_device_windows"]
 
     def line(self) -> str:
-        """One line for a log."""
+        """Return one line for a log."""
         bronze, windows = (self.statuses[name] for name in STREAMS)
         states = (
             f"{name} {status.state if status else 'not started'}" for name, status in self.statuses.items()
@@ -67,7 +67,7 @@ class Look:
 
 
 def look(plane: ControlPlane) -> Look:
-    """Read status files and table logs."""
+    """Return the current state, from status files and table logs."""
     tables = ("bronze/iot_events", "silver/iot_device_windows", "silver/iot_alerts", "gold/iot_daily_summary")
     return Look(
         {name: read_status(plane.store, plane.layout, name) for name in STREAMS},
@@ -76,10 +76,10 @@ def look(plane: ControlPlane) -> Look:
 
 
 def wait_for_windows(demo: Demo, show: Callable[[Look], None]) -> Look:
-    """Show looks until the first windows are committed.
+    """Show the state repeatedly until the first windows are committed.
 
     Raises:
-        UnavailableError: TIDE-DEV-032, with what each stream says, if they do not come.
+        UnavailableError: TIDE-DEV-032, with the state of each stream, if no window is committed.
     """
     plane = demo.plane()
     deadline = time.monotonic() + FIRST_WINDOWS_TIMEOUT_SECONDS
@@ -100,7 +100,7 @@ def wait_for_windows(demo: Demo, show: Callable[[Look], None]) -> Look:
 
 
 def every_few_seconds(say: Callable[[str], None]) -> Callable[[Look], None]:
-    """Prints a line for a look, but not for each one."""
+    """Return a function that prints a line for some of the states, at intervals."""
     last = [0.0]
 
     def show(seen: Look) -> None:
@@ -112,7 +112,7 @@ def every_few_seconds(say: Callable[[str], None]) -> Callable[[Look], None]:
 
 
 def picture(seen: Look, airflow: AirflowServer, before: Look | None) -> Table:
-    """The live view: one row per stream, one per table."""
+    """Return the live view: one row per stream, one per table."""
     from rich.table import Table
 
     table = Table(
@@ -167,6 +167,6 @@ def _seconds(duration: timedelta) -> str:
 
 
 def _count(path: str) -> int:
-    """Rows by the statistics in the log; right only without deletion vectors, as in these tables."""
+    """Return the rows by the log's statistics, which are exact only without deletion vectors, as here."""
     table = open_table(path)
     return 0 if table is None else int(table.count())

@@ -1,4 +1,4 @@
-"""Events into an event hub over AMQP, in batches by device, each at least once.
+"""Send events to an event hub over AMQP, in batches by device, each at least once.
 
 Event Hubs keeps events of one partition key in one partition, and a batch has one key. A batch whose
 acknowledgement was lost is sent again, so its events may be in the hub twice.
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
     from tidemill.dev.iot_events import Event
 
-# Events that wait in all batches together; then all are sent.
+# Maximum waiting events in all batches together; then all are sent.
 BATCHED_EVENTS = 1000
 
-# Longest that an event waits for its batch to fill, in seconds.
+# Maximum seconds for which an event waits for its batch to fill.
 LINGER_SECONDS = 0.5
 
-# Longest wait for one answer, in seconds. Someone waits at a prompt.
+# Maximum seconds to wait for one answer, because a user waits at a prompt.
 ANSWER_TIMEOUT_SECONDS = 15
 
-# Further attempts to send a batch, and how long each waits for the hub's answer, in seconds. Without the
-# latter the SDK waits for ever.
+# Number of further attempts to send a batch, and seconds for which each waits for the hub's answer. Without
+# this limit the SDK waits forever.
 SEND_RETRIES = 3
 SEND_TIMEOUT_SECONDS = 60
 
@@ -41,7 +41,7 @@ _FAILURES = (EventHubError, OSError, ValueError)
 
 @dataclass(frozen=True)
 class HubTarget:
-    """Where to send.
+    """The destination of events.
 
     Args:
         hub: Name of an event hub that exists.
@@ -58,7 +58,7 @@ class HubOutlet:
     """One producer from its first event to its last acknowledgement.
 
     Raises:
-        SpecError: TIDE-HUB-011, if the secret is no connection string, or the hub refuses it.
+        SpecError: TIDE-HUB-011, if the secret is not a connection string, or the hub rejects it.
         UsageError: TIDE-DEV-007, if there is no such hub.
         UnavailableError: TIDE-DEV-008, if the hub does not answer.
     """
@@ -73,16 +73,16 @@ class HubOutlet:
         self._due = 0.0
 
     def _check(self) -> None:
-        """What is wrong shows before anything is sent, and at once."""
+        """Check the connection, so that errors are raised at once and before any event is sent."""
         try:
             with _client(self._target, retries=0) as client:
                 client.get_eventhub_properties()
         except _FAILURES as error:
-            # Without its cause: the SDK's messages may quote a token.
+            # Without its cause, because the SDK's messages may quote a token.
             raise self._known(error) or self._silent(error) from None
 
     def send(self, event: Event) -> None:
-        """Put an event into the batch of its device; one without a value is an event with an empty body.
+        """Put an event into the batch of its device; an event without a value has an empty body.
 
         Raises:
             UnavailableError: TIDE-DEV-011.
@@ -93,13 +93,13 @@ class HubOutlet:
             self.flush()
 
     def serve(self, seconds: float) -> None:
-        """Wait, and send what has waited long enough."""
+        """Wait, and send batches that have waited long enough."""
         if self._waiting and time.monotonic() + seconds >= self._due:
             self.flush()
         time.sleep(seconds)
 
     def flush(self) -> None:
-        """Return when every event is acknowledged.
+        """Send all batches and return when every event is acknowledged.
 
         Raises:
             UnavailableError: TIDE-DEV-011.
@@ -109,7 +109,7 @@ class HubOutlet:
                 self._send(next(iter(self._batches)))
 
     def discard(self) -> None:
-        """Forget what is not yet sent, and close the connection."""
+        """Drop unsent events and close the connection."""
         self._batches.clear()
         self._client.close()
 
@@ -118,7 +118,7 @@ class HubOutlet:
         try:
             batch.add(data)
         except ValueError:
-            # It is full. An event that an empty one does not take, no hub takes.
+            # The batch is full. An event that does not fit into an empty batch is too large for any hub.
             self._send(key)
             self._batch(key).add(data)
         if not self._waiting:

@@ -1,8 +1,8 @@
-"""IoT readings, made up but reproducible: on time, late, repeated and broken.
+"""Generated but reproducible IoT readings: on time, late, repeated and broken.
 
-Everything follows from the settings: the same settings give the same events, byte for byte, on every
-machine and at every speed. What a table must hold afterwards is found by running the generator again.
-Event time advances by one `interval` per event and never looks at a clock.
+The same settings produce the same events, byte for byte, on every machine and at every speed. So the expected
+content of a table is found by running the generator again. Event time advances by one `interval` per event
+and is independent of the clock.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Kind = Literal["good", "late", "too_late", "duplicate", "broken"]
 
 KINDS: tuple[Kind, ...] = ("good", "late", "too_late", "duplicate", "broken")
 
-# Degrees around which devices measure, and how far readings stray. A hot device stays above the alert's
-# 100 in every reading, so in every average; the others never come near it.
+# Normal temperatures in degrees, and their spread. A hot device stays above the alert's 100 degrees in every
+# reading, so in every average; the others stay far below it.
 USUAL_TEMPERATURE = 22.0
 HOT_TEMPERATURE = 110.0
 TEMPERATURE_SPREAD = 5.0
@@ -32,26 +32,26 @@ TEMPERATURE_SPREAD = 5.0
 # Percent.
 HUMIDITY_RANGE = (30.0, 70.0)
 
-# Events that a duplicate is chosen from: the latest ones that are neither too late nor broken.
+# Number of latest events, without too late and broken ones, from which a duplicate is chosen.
 REPEATABLE_EVENTS = 50
 
 
 @dataclass(frozen=True)
 class IotSettings:
-    """What to generate. Rates are shares of all events, from 0 to 1; what they leave is good.
+    """Settings of the generator. Rates are shares of all events, from 0 to 1; the remaining events are good.
 
     Args:
         start: Event time of the first event; with a time zone.
-        seed: Another seed, other ids and values.
+        seed: Seed of ids and values.
         interval: Event time from one event to the next.
-        devices: How many devices there are.
-        hot_devices: How many of them measure above 100 degrees.
-        late_rate: Share of events that lie up to `late_by` back.
-        late_by: Longest lateness of late events; keep it below the pipeline's watermark.
-        too_late_rate: Share of events that lie `too_late_by` to twice that back.
-        too_late_by: Shortest lateness of too late events; keep it well above the watermark.
+        devices: Number of devices.
+        hot_devices: Number of devices that measure above 100 degrees.
+        late_rate: Share of events that are up to `late_by` late.
+        late_by: Maximum lateness of late events; keep it below the pipeline's watermark.
+        too_late_rate: Share of events that are between `too_late_by` and twice that late.
+        too_late_by: Minimum lateness of too late events; keep it well above the watermark.
         duplicate_rate: Share of events that repeat an earlier one: same key, same bytes.
-        broken_rate: Share of events that cannot be read, each `BROKEN_FORMS` in turn.
+        broken_rate: Share of events that cannot be read, with each of `BROKEN_FORMS` in turn.
     """
 
     start: datetime
@@ -78,15 +78,15 @@ class IotSettings:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One record as it goes to Kafka, and what it is meant to be.
+    """One record as sent to Kafka, with its expected interpretation.
 
     Args:
         key: The device id.
         value: JSON for all kinds but `broken`; None is a record without a value.
-        kind: A duplicate has the id and time of the event that it repeats.
-        event_id: Id of the reading, also where a broken value does not show it.
+        kind: Kind of event; a duplicate has the id and time of the event that it repeats.
+        event_id: Id of the reading, even if a broken value does not contain it.
         event_time: Event time in UTC, whole milliseconds, as written in the value.
-        form: Which of `BROKEN_FORMS` a broken event has; empty for the others.
+        form: Name of the form in `BROKEN_FORMS` for a broken event; empty for the others.
     """
 
     key: bytes
@@ -98,12 +98,12 @@ class Event:
 
 
 def iot_events(settings: IotSettings) -> Iterator[Event]:
-    """All events of these settings, without end."""
+    """Return all events of these settings, without end."""
     return iter(_Generator(settings))
 
 
 def event_interval(events_per_second: float, speed: float = 1.0) -> timedelta:
-    """Event time between two events that are sent `events_per_second`, `speed` event seconds per second."""
+    """Return the event time between two events, at `speed` event seconds per second."""
     return timedelta(seconds=speed / events_per_second)
 
 
@@ -116,7 +116,7 @@ class _Reading:
     event_time: datetime
 
     def json(self) -> str:
-        # Written by hand: ids and numbers need no escaping, and a million events shall take seconds.
+        # Formatted by hand, because ids and numbers need no escaping, and a million events must take seconds.
         return (
             f'{{"event_id":"{self.event_id}","device_id":"{self.device_id}",'
             f'"temperature":{self.temperature},"humidity":{self.humidity},'
@@ -125,7 +125,7 @@ class _Reading:
 
 
 def rfc3339(time: datetime) -> str:
-    """A UTC time as the events write it: `2026-01-31T23:59:59.123Z`."""
+    """Return a UTC time in the events' format: `2026-01-31T23:59:59.123Z`."""
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -170,11 +170,11 @@ BROKEN_FORMS: dict[str, Callable[[_Reading], bytes | None]] = {
 
 
 class _Generator:
-    """The state of one run: its random numbers, its place, and the events it may repeat."""
+    """The state of one run: its random numbers, its position, and the events it may repeat."""
 
     def __init__(self, settings: IotSettings) -> None:
         self._settings = settings
-        # Python promises the same numbers for a seed in every version (of `random()` only).
+        # Python guarantees the same numbers for a seed in every version (for `random()` only).
         self._random = random.Random(settings.seed)  # noqa: S311 - made-up data
         self._start = settings.start.astimezone(UTC)
         self._repeatable: deque[Event] = deque(maxlen=REPEATABLE_EVENTS)

@@ -1,4 +1,4 @@
-"""Where Java's programs are on this machine."""
+"""Paths of Java's programs on this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidemill.errors import UsageError
 
 
 def java_tool(name: str) -> str:
-    """Absolute path of `java`, `keytool`…: below JAVA_HOME if that is set, else on PATH.
+    """Return the absolute path of `java`, `keytool`…: below JAVA_HOME if that is set, else on PATH.
 
     Raises:
         UsageError: TIDE-DEV-001, if there is none.

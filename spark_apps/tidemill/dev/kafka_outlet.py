@@ -1,7 +1,7 @@
-"""Events into a Kafka topic, each exactly once.
+"""Send events to a Kafka topic, each exactly once.
 
-The producer is idempotent and waits for all replicas, so that an event that was reported as sent is in the
-topic once, whatever the connection did.
+The producer is idempotent and waits for all replicas. So an event that was reported as sent is in the topic
+once, even after connection errors.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
     from tidemill.dev.iot_events import Event
 
-# Seconds that an event may wait for the broker, over all retries; then the run fails. Longer than a restart
-# of the embedded broker (5 s), shorter than a person waits.
+# Maximum seconds for which an event waits for the broker, over all retries; then the run fails. Longer than a
+# restart of the embedded broker (5 s), shorter than a user's patience.
 DELIVERY_TIMEOUT_SECONDS = 60
 
-# KB of events that wait for the broker; above that we wait too. Holds a few of the largest records that
-# tests send (10 MB) and stays far below the memory of any machine that runs Spark.
+# Maximum KB of events that wait for the broker; above that the caller waits. Enough for a few of the largest
+# records that tests send (10 MB), and far below the memory of any machine that runs Spark.
 BUFFER_KILOBYTES = 64 * 1024
 
-# Bytes of the largest record that the client accepts. The broker's own limit (1 MB unless the topic says
-# more) decides, and its refusal is what a caller wants to see.
+# Maximum bytes of a record that the client accepts. The broker's own limit decides (1 MB unless the topic
+# allows more), so that the caller sees the broker's rejection.
 MAX_RECORD_BYTES = 20_000_000
 
 # Seconds of one wait for room in the buffer.
@@ -35,12 +35,12 @@ _WAIT_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class Target:
-    """Where to send.
+    """The destination of events.
 
     Args:
         bootstrap_servers: `host:port`, several separated by commas.
         topic: A topic that exists.
-        client_options: More librdkafka options, e.g. `security.protocol`; they win over ours.
+        client_options: More librdkafka options, e.g. `security.protocol`, which override the defaults.
     """
 
     bootstrap_servers: str
@@ -49,7 +49,7 @@ class Target:
 
     @property
     def connection(self) -> dict[str, str]:
-        """Options with which librdkafka reaches the broker."""
+        """Return the librdkafka options that reach the broker."""
         return {"bootstrap.servers": self.bootstrap_servers, **self.client_options}
 
 
@@ -79,7 +79,7 @@ class KafkaOutlet:
         self._handed_over += 1
 
     def serve(self, seconds: float) -> None:
-        """Take the broker's answers for so long.
+        """Process the broker's answers for this time.
 
         Raises:
             UnavailableError: TIDE-DEV-011.
@@ -89,13 +89,13 @@ class KafkaOutlet:
             raise self._failed(self._refused)
 
     def flush(self) -> None:
-        """Return when every event is acknowledged; each ends by itself within the delivery timeout."""
+        """Return when every event is acknowledged; each ends within the delivery timeout."""
         while len(self._producer):
             self.serve(_WAIT_SECONDS)
         self.serve(0)
 
     def discard(self) -> None:
-        """Forget what is not yet sent, so that nothing goes out after an error was raised."""
+        """Drop unsent events, so that none is sent after an error was raised."""
         self._producer.purge()
 
     def _accepts(self, event: Event) -> bool:
@@ -106,7 +106,7 @@ class KafkaOutlet:
         return True
 
     def _on_delivery(self, error: KafkaError | None, _message: Message) -> None:
-        # Raised later, from `serve`: an exception here would come out of librdkafka's poll without context.
+        # Raised later, from `serve`, because an exception here would leave librdkafka's poll without context.
         if error is not None and self._refused is None:
             self._refused = error
 
@@ -133,8 +133,8 @@ def _producer(target: Target) -> Producer:
             "enable.idempotence": True,
             "acks": "all",
             "linger.ms": 5,
-            # Milliseconds, at most, between attempts to reach a broker that restarts. librdkafka's own
-            # 10,000 look like a stall.
+            # Maximum milliseconds between attempts to reach a broker that restarts. librdkafka's default of
+            # 10,000 looks like a stall.
             "reconnect.backoff.max.ms": 1000,
             "compression.type": "lz4",
             "message.timeout.ms": DELIVERY_TIMEOUT_SECONDS * 1000,

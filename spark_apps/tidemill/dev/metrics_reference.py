@@ -1,6 +1,6 @@
-"""The tables of metrics in `observe/README.md`, made from the table in the code.
+"""The tables of metrics in `observe/README.md`, generated from the table in the code.
 
-What stands around them on the page is kept.
+The text around them on the page is kept.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from tidemill.metrics import CONTROL_METRICS, DRIVER_METRICS, Metric
 
 PAGE = Path("spark_apps/tidemill/observe/README.md")
 
-# Each table stands between two lines of this form.
+# Each table is between two lines of this form.
 _TABLES = {"driver": DRIVER_METRICS, "control": CONTROL_METRICS}
 _BEGIN, _END = "<!-- metrics of: {} -->", "<!-- end -->"
 
 
 def with_tables(text: str) -> str:
-    """A page with the tables as the code has them."""
+    """Return a page with the current tables."""
     for name, metrics in _TABLES.items():
         before, begin, rest = text.partition(_BEGIN.format(name))
         _, end, after = rest.partition(_END)
@@ -36,7 +36,7 @@ def write_metrics_files(folder: Path) -> list[Path]:
 
 
 def differing_metrics_files(folder: Path) -> list[Path]:
-    """The page, if its tables are not what the code says."""
+    """Return the page if its tables are outdated."""
     page = folder / PAGE
     text = page.read_text(encoding="utf-8") if page.is_file() else ""
     return [page] if text and text != with_tables(text) else []

@@ -1,4 +1,4 @@
-"""A new project folder, made from the templates beside this file."""
+"""A new project folder, created from the templates in this folder."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tidemill.spec.reference import write_generated
 
 FIRST_PIPELINE = "hello"
 
-# Templates have an ending of their own, so that no tool takes them for source, and no leading dots,
-# which packaging would leave out.
+# Templates have a separate file extension, so that tools do not treat them as source, and no leading dots,
+# because packaging would leave them out.
 _TEMPLATES = {
     "README.md": "README.md.tmpl",
     ".gitignore": "gitignore.tmpl",
@@ -24,10 +24,10 @@ _TEMPLATES = {
 
 
 def make_project(folder: Path) -> list[Path]:
-    """Fill a folder that does not exist or is empty; returns the files.
+    """Create a project in a folder that does not exist or is empty; return the files.
 
     Raises:
-        UsageError: TIDE-DEV-020, if the folder holds something or cannot be made; nothing was written.
+        UsageError: TIDE-DEV-020, if the folder is not empty or cannot be created; nothing was written.
     """
     _check_empty(folder)
     templates = resources.files("tidemill.dev") / "project_template"

@@ -1,4 +1,4 @@
-"""Ports of the loopback interface that a server can be started on."""
+"""Free ports of the loopback interface for servers."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import socket
 
 LOOPBACK = "127.0.0.1"
 
-# Below Linux' ephemeral ports (32768 and up): the kernel hands those to outgoing connections at any
-# moment, also between our look and the server's bind. Above the usual servers (9092, 8080…).
+# Below Linux' ephemeral ports (32768 and up), which the kernel assigns to outgoing connections at any moment,
+# even between the check and the server's bind. Above the usual servers (9092, 8080…).
 FREE_PORT_RANGE = range(20_000, 32_000)
 
-# Ports tried before giving up. Thousands are free on a healthy machine; 200 misses mean that binding
-# itself does not work.
+# Number of ports to try before giving up. Thousands are free on a healthy machine; 200 misses mean that
+# binding itself does not work.
 ATTEMPTS = 200
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on this port of the loopback interface now."""
+    """Return True if a server could listen on this port of the loopback interface now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # As servers do: connections of an ended server linger (TIME_WAIT) and are no obstacle.
+        # As servers do, because lingering connections of an ended server (TIME_WAIT) do not matter.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
@@ -30,7 +30,7 @@ def is_free(port: int) -> bool:
 
 
 def free_ports(count: int) -> tuple[int, ...]:
-    """Different free ports, chosen at random so that two starts at once rarely meet.
+    """Return different free ports, chosen at random so that two parallel starts rarely choose the same.
 
     Raises:
         OSError: No free ports were found.

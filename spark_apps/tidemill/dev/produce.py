@@ -19,7 +19,7 @@ from tidemill.errors import UsageError
 if TYPE_CHECKING:
     from tidemill.dev.hub_outlet import HubTarget
 
-# Seconds of one wait for the pace; bounds how late a stop is seen.
+# Seconds of one wait for the pace, which limit the delay of a stop.
 WAIT_SECONDS = 0.1
 
 # Seconds between two calls of the progress callback.
@@ -27,29 +27,29 @@ PROGRESS_SECONDS = 1.0
 
 
 class Outlet(Protocol):
-    """Where events go."""
+    """The destination of events."""
 
     def send(self, event: Event) -> None:
         """Hand an event over; may wait for room."""
 
     def serve(self, seconds: float) -> None:
-        """Let the outlet work for so long."""
+        """Let the outlet work for this time."""
 
     def flush(self) -> None:
         """Return when every event is acknowledged."""
 
     def discard(self) -> None:
-        """Forget what is not yet sent, so that nothing goes out after an error was raised."""
+        """Drop unsent events, so that none is sent after an error was raised."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast and how long; without both limits until asked to stop.
+    """Rate and limits; without limits, events are sent until a stop is requested.
 
     Args:
-        events_per_second: None sends as fast as the broker takes them.
-        count: End after so many events.
-        duration_seconds: End after so long.
+        events_per_second: None sends as fast as the broker accepts events.
+        count: End after this number of events.
+        duration_seconds: End after this time.
         not_ahead: Wait with an event of the future until its time has come.
     """
 
@@ -70,7 +70,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class ProduceReport:
-    """What was sent; in the report at the end all of it is acknowledged.
+    """Sent events; in the final report all of them are acknowledged.
 
     Args:
         sent: Events by kind.
@@ -86,7 +86,7 @@ class ProduceReport:
 
     @property
     def total(self) -> int:
-        """Events of all kinds."""
+        """Return the number of events of all kinds."""
         return sum(self.sent.values())
 
 
@@ -97,19 +97,19 @@ def produce(
     stop: threading.Event | None = None,
     on_progress: Callable[[ProduceReport], None] | None = None,
 ) -> ProduceReport:
-    """Send generated events until the pace's limit, or until `stop` is set; then wait for the last one.
+    """Send generated events until the limit or until `stop` is set; then wait for the last one.
 
     Raises:
         UsageError: TIDE-DEV-007, if the topic or hub does not exist.
-        SpecError: TIDE-HUB-011, if a hub refuses the connection string.
-        UnavailableError: TIDE-DEV-008, if broker or hub does not answer; TIDE-DEV-011, if it did not take an
-            event. What it took before stays there.
+        SpecError: TIDE-HUB-011, if a hub rejects the connection string.
+        UnavailableError: TIDE-DEV-008, if broker or hub does not answer; TIDE-DEV-011, if it did not accept
+            an event. Events accepted before stay there.
     """
     if isinstance(target, Target):
         count_partitions(target.connection, target.topic)
         outlet: Outlet = KafkaOutlet(target)
     else:
-        # Here, since the SDK takes a while to load.
+        # Imported here, because the SDK loads slowly.
         from tidemill.dev.hub_outlet import HubOutlet
 
         outlet = HubOutlet(target)
@@ -156,7 +156,7 @@ class _Run:
         self._last_event_time = event.event_time
 
     def wait_until(self, seconds: float) -> None:
-        """Let the outlet work until so long after the start, or until the stop."""
+        """Let the outlet work until this time after the start, or until the stop."""
         while not self.stop.is_set() and (left := seconds - self.seconds()) > 0:
             self._outlet.serve(min(left, WAIT_SECONDS))
 

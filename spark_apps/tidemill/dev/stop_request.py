@@ -1,4 +1,4 @@
-"""A person's or a service's wish that a foreground command ends: SIGTERM or CTRL-C."""
+"""Request to end a foreground command: SIGTERM or CTRL-C."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import FrameType
 
 @contextlib.contextmanager
 def stop_on_signals() -> Iterator[threading.Event]:
-    """Inside the block, the first SIGTERM or CTRL-C sets the event; a second one acts as it always does.
+    """Yield an event that the first SIGTERM or CTRL-C sets; a second one has its usual effect.
 
     Works in the main thread only, as signals do.
     """

@@ -1,4 +1,4 @@
-"""Topics of any Kafka broker: made once, ready when the call returns."""
+"""Topics of any Kafka broker, ready for use when the call returns."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError
     from confluent_kafka.admin import AdminClient
 
-# Seconds for one request to the broker, and for the partitions of a new topic to get their leaders; both
-# take milliseconds on an idle machine.
+# Seconds for one request to the broker, and for the partitions of a new topic to get their leaders; both take
+# milliseconds on an idle machine.
 TIMEOUT_SECONDS = 15.0
 
-# Seconds between two looks at a new topic whose partitions have no leader yet.
+# Seconds between two checks of a new topic whose partitions have no leader yet.
 POLL_SECONDS = 0.02
 
 
 def create_topic(
     bootstrap_servers: str, name: str, partitions: int = 4, config: Mapping[str, str] | None = None
 ) -> bool:
-    """Make a topic and return when every partition has a leader; True if it is new, False if it was there.
+    """Create a topic and wait for its partition leaders; True if it is new, False if it existed.
 
     Args:
         bootstrap_servers: `host:port` of a PLAINTEXT listener.
-        name: The topic. One that is there keeps its config.
-        partitions: How many; a topic that is there must have as many.
+        name: The topic. An existing topic keeps its config.
+        partitions: Number of partitions; an existing topic must have the same number.
         config: Kafka's topic options, e.g. `max.message.bytes` for records above 1 MB.
 
     Raises:
-        UsageError: TIDE-DEV-007, if the broker refuses the topic or it has another number of partitions.
+        UsageError: TIDE-DEV-007, if the broker rejects the topic or it has another number of partitions.
         UnavailableError: TIDE-DEV-008, if the broker does not answer.
     """
     from confluent_kafka import KafkaError, KafkaException
@@ -60,15 +60,16 @@ def create_topic(
 
 
 def count_partitions(client_options: Mapping[str, str], name: str) -> int:
-    """How many partitions a topic has.
+    """Return the number of partitions of a topic.
 
     Args:
-        client_options: librdkafka's options with `bootstrap.servers`, and security where the broker wants it.
+        client_options: librdkafka's options with `bootstrap.servers`, and security options if the broker
+            requires them.
         name: The topic.
 
     Raises:
-        UsageError: TIDE-DEV-007, if the topic does not exist or this user may not see it.
-        UnavailableError: TIDE-DEV-008, if the broker does not answer (also: to this password).
+        UsageError: TIDE-DEV-007, if the topic does not exist or is hidden from this user.
+        UnavailableError: TIDE-DEV-008, if the broker does not answer, also because of a wrong password.
     """
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
@@ -106,7 +107,7 @@ def _wait_for_leaders(admin: AdminClient, bootstrap_servers: str, name: str) -> 
 
 def _topic_error(bootstrap_servers: str, name: str, cause: KafkaError) -> TidemillError:
     facts = {"topic": name, "bootstrap_servers": bootstrap_servers, "cause": f"{cause.name()}: {cause.str()}"}
-    # Negative codes are librdkafka's own: it did not reach a broker. All others are a broker's answer.
+    # Negative codes are librdkafka's own errors: it did not reach a broker. All others are a broker's answer.
     if cause.code() < 0:
         fix = "is the broker running, is the address right, does it want security options?"
         return UnavailableError("TIDE-DEV-008", "The Kafka broker does not answer.", facts=facts, fix=fix)

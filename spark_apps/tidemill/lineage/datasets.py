@@ -1,12 +1,12 @@
-"""What a pipeline reads and writes, under the names that OpenLineage gives to topics, files and tables.
+"""Inputs and outputs of a pipeline, with OpenLineage's names of topics, files and tables.
 
 | dataset | namespace | name |
 |---|---|---|
 | topic | `kafka://<first bootstrap server>` | the topic |
 | files, a Delta table | `file`, `s3://<bucket>`, `abfss://<container>@<account's host>` | the path |
 
-A table that has a name in a catalog has it beside its path. Databases are left out, as their address is part
-of a secret; so is what a pipeline's own code writes.
+A table with a name in a catalog has both that name and its path. Databases are left out, because their
+address is part of a secret, and so are outputs of a pipeline's own code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tidemill.names import ASIDE_OUTPUTS, catalogued_name
 from tidemill.spec.project import Pipeline
 from tidemill.spec.sources import Source
 
-# The same stores under two names; OpenLineage knows these.
+# Stores with two schemes; OpenLineage knows these.
 _SCHEMES = {"s3a": "s3", "abfs": "abfss"}
 
 
@@ -28,10 +28,10 @@ class Dataset:
     """One topic, folder or table.
 
     Args:
-        namespace: Where it is.
+        namespace: Its namespace.
         name: Its name there.
-        catalogued: Its name in the environment's catalog; None for what is no table, or without a catalog.
-        is_table: Whether it is a Delta table.
+        catalogued: Its name in the environment's catalog; None if it is not a table, or without a catalog.
+        is_table: True if it is a Delta table.
     """
 
     namespace: str
@@ -41,12 +41,12 @@ class Dataset:
 
 
 def topic_dataset(servers: str, topic: str) -> Dataset:
-    """A topic; of several servers the first one names the cluster."""
+    """Return a topic; the first of several servers names the cluster."""
     return Dataset(f"kafka://{servers.partition(',')[0].strip()}", topic)
 
 
 def folder_dataset(location: str) -> Dataset:
-    """A folder: an absolute local path or a URI, from which only scheme, place and path are taken."""
+    """Return a folder: an absolute local path, or scheme, host and path of a URI."""
     if "://" not in location:
         return Dataset("file", location)
     parts = urlsplit(location)
@@ -57,7 +57,7 @@ def folder_dataset(location: str) -> Dataset:
 
 
 def table_dataset(pipeline: Pipeline, table: str) -> Dataset:
-    """A table of the platform, by the name that people use: `silver/orders`, `quarantine/<pipeline>`."""
+    """Return a table of the platform, by its readable name: `silver/orders`, `quarantine/<pipeline>`."""
     zone, _, name = table.partition("/")
     layout, catalog = pipeline.layout, pipeline.environment.spec.catalog
     path = layout.aside(zone, name) if zone in ASIDE_OUTPUTS else layout.table(table)
@@ -67,32 +67,32 @@ def table_dataset(pipeline: Pipeline, table: str) -> Dataset:
 
 
 def tables_of(pipeline: Pipeline) -> dict[str, str]:
-    """Each table that it writes, by the output of its ledger entries."""
+    """Return each table that it writes, by the output of its ledger entries."""
     tables = {sink.table: sink.table for sink in pipeline.spec.delta_sinks}
     return tables | {output: f"{output}/{pipeline.name}" for output in pipeline.spec.asides}
 
 
 def servers_of(pipeline: Pipeline, source: Source) -> str | None:
-    """The brokers of a stream's topics; None if it reads none."""
+    """Return the brokers of a stream's topics; None if it reads none."""
     if source.event_hub is not None:
         return source.event_hub.server
     return None if source.kafka is None else pipeline.environment.kafka.bootstrap_servers
 
 
 def streams_of(pipeline: Pipeline) -> list[Dataset]:
-    """What its streams read by declaration; topics of a pattern are known only when they are read."""
+    """Return the declared inputs of its streams; topics of a pattern are known only at run time."""
     sources = (stream.source for stream in pipeline.spec.streams.values())
     return [*dict.fromkeys(dataset for source in sources for dataset in _source_datasets(pipeline, source))]
 
 
 def inputs_of(pipeline: Pipeline) -> list[Dataset]:
-    """The same, and the tables that it joins them with."""
+    """Return the declared inputs, and the tables that they are joined with."""
     joined = (table_dataset(pipeline, table) for table in pipeline.spec.tables.values())
     return [*dict.fromkeys((*streams_of(pipeline), *joined))]
 
 
 def outputs_of(pipeline: Pipeline) -> list[Dataset]:
-    """What it writes by declaration, without the tables of records that are set aside."""
+    """Return the declared outputs, without the tables of quarantined and late records."""
     return [*dict.fromkeys(_sink_datasets(pipeline))]
 
 

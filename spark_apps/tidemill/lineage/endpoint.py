@@ -1,4 +1,4 @@
-"""Where events are sent: one POST each, by OpenLineage's own client."""
+"""The destination of events: one POST each, by OpenLineage's own client."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from openlineage.client.event_v2 import RunEvent
     from openlineage.client.transport.http import HttpTransport
 
-# Seconds to connect, and between two bytes of the answer. Only a driver that ends waits for it, and no longer
-# than engine/lineage_sender.py says; such services answer in milliseconds.
+# Seconds to connect, and between two bytes of the answer. Only a driver that ends waits for it, at most as
+# long as engine/lineage_sender.py allows; such services answer in milliseconds.
 TIMEOUT_SECONDS = 3.0
 
 _REASON_CHARACTERS = 200
-# What a header can hold.
+# Characters that a header can contain.
 _HEADER = re.compile(r"[\x21-\x7e]+")
 
 
 @dataclass
 class Endpoint:
-    """A service that takes events.
+    """A service that receives events.
 
     Args:
         url: Its address.
-        api_key: None for one that asks for none.
+        api_key: Its API key; None if it requires none.
         ca_file: PEM file of the authority.
     """
 
@@ -43,13 +43,13 @@ class Endpoint:
         """Send one event.
 
         Raises:
-            UnavailableError: TIDE-LINE-001, if it was not taken.
+            UnavailableError: TIDE-LINE-001, if it was not accepted.
         """
         try:
-            # It sends dictionaries as they are.
+            # It sends dictionaries unchanged.
             self._transport.emit(cast("RunEvent", event))
         except (OSError, RuntimeError, ValueError) as error:
-            # Whatever requests raises is an OSError; its texts name addresses and the reason.
+            # All exceptions of requests are OSErrors; their texts contain addresses and the reason.
             reason = mask_secrets(f"{type(error).__name__}: {error}")
             raise UnavailableError(
                 "TIDE-LINE-001",
@@ -71,11 +71,11 @@ class Endpoint:
 
         auth = TokenProvider({}) if self.api_key is None else ApiKeyTokenProvider({"api_key": self.api_key})
         config = HttpConfig(
-            # A path of the address stays only if it ends in a slash.
+            # A path in the address is kept only if it ends in a slash.
             url=self.url.rstrip("/") + "/",
             timeout=TIMEOUT_SECONDS,
             auth=auth,
-            # The next event tells what one that was lost has told.
+            # The next event includes the content of a lost one.
             retry={"total": 0},
             ssl_context=HttpSslContextConfig(ca_cert_path=self.ca_file),
         )
@@ -83,7 +83,7 @@ class Endpoint:
 
 
 def endpoint_of(environment: Environment) -> Endpoint | None:
-    """The environment's service, with its key; None if it names none.
+    """Return the environment's service, with its key; None if it names none.
 
     Raises:
         SpecError: TIDE-SPEC-030, if the key has no value here; TIDE-LINE-002, if it cannot be sent.
@@ -93,7 +93,7 @@ def endpoint_of(environment: Environment) -> Endpoint | None:
         return None
     api_key = None if declared.api_key is None else read_secret(environment, declared.api_key)
     if api_key is not None and not _HEADER.fullmatch(api_key):
-        # Before anybody sends it: what refuses a header tells its value.
+        # Checked before it is sent, because the error about an invalid header quotes its value.
         raise SpecError(
             "TIDE-LINE-002",
             "The API key of the lineage service cannot be sent.",

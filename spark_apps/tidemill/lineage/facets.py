@@ -1,7 +1,7 @@
-"""The facets of Tidemill's events: its own two, and what is said of tables.
+"""The facets of Tidemill's events: its two custom ones, and those of tables.
 
-OpenLineage asks of a custom facet a prefix, and a schema that is named by version. The schemas are the files
-in `schemas/`.
+OpenLineage requires a prefix for custom facets, and a schema that is named by version. The schemas are the
+files in `schemas/`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tidemill.lineage.datasets import Dataset
 from tidemill.spec.lineage import DEFAULT_NAMESPACE
 from tidemill.spec.project import Pipeline
 
-# Names, not addresses: Tidemill has no web site of its own that could serve them. A change of a schema gets a
-# new number here.
+# Names and not addresses, because Tidemill has no web site that could serve them. A changed schema gets a new
+# number here.
 PRODUCER = f"urn:tidemill:{__version__}"
 FACETS = "urn:tidemill:facets:1-0-0"
 
@@ -37,13 +37,13 @@ set_producer(PRODUCER)
 
 @attr.define(kw_only=True)
 class TidemillBatchRunFacet(RunFacet):
-    """Which batch an event is of, and what ran; `schemas/TidemillBatchRunFacet.json`."""
+    """The batch and code of an event; `schemas/TidemillBatchRunFacet.json`."""
 
     mode: str
     code: dict[str, Any]
     generation: str | None = None
     epoch: int | None = None
-    batchId: int | None = None  # noqa: N815  # OpenLineage's way of writing names
+    batchId: int | None = None  # noqa: N815  # OpenLineage's naming style
     plan: str | None = None
     queryId: str | None = None  # noqa: N815
     watermark: str | None = None
@@ -57,7 +57,7 @@ class TidemillBatchRunFacet(RunFacet):
 
 @attr.define(kw_only=True)
 class TidemillOffsetsInputDatasetFacet(InputDatasetFacet):
-    """From where to where a batch read; `schemas/TidemillOffsetsInputDatasetFacet.json`."""
+    """The range that a batch read; `schemas/TidemillOffsetsInputDatasetFacet.json`."""
 
     stream: str
     start: Any = None
@@ -71,14 +71,14 @@ class TidemillOffsetsInputDatasetFacet(InputDatasetFacet):
 
 
 def owned_facets(pipeline: Pipeline, dataset: Dataset, version: int | None = None) -> dict[str, DatasetFacet]:
-    """The same of what a pipeline writes: its owner answers for the data, too."""
+    """Return the facets of a pipeline's output, whose owner also owns the data."""
     owner = ownership_dataset.Owner(pipeline.spec.owner, "MAINTAINER")
     facets: dict[str, DatasetFacet] = {"ownership": ownership_dataset.OwnershipDatasetFacet([owner])}
     return facets | table_facets(pipeline, dataset, version)
 
 
 def table_facets(pipeline: Pipeline, dataset: Dataset, version: int | None = None) -> dict[str, DatasetFacet]:
-    """What is said of a table, and of its name in the catalog; nothing of other datasets."""
+    """Return the facets of a table and its name in the catalog; empty for other datasets."""
     facets: dict[str, DatasetFacet] = {}
     if dataset.is_table:
         facets["storage"] = storage_dataset.StorageDatasetFacet("delta", "parquet")
@@ -92,13 +92,13 @@ def table_facets(pipeline: Pipeline, dataset: Dataset, version: int | None = Non
 
 
 def namespace_of(pipeline: Pipeline) -> str:
-    """Namespace of the jobs, and of the names in the catalog."""
+    """Return the namespace of the jobs, and of the names in the catalog."""
     lineage = pipeline.environment.spec.lineage
     return DEFAULT_NAMESPACE if lineage is None else lineage.namespace
 
 
 def schema_facet(columns: tuple[Mapping[str, Any], ...]) -> schema_dataset.SchemaDatasetFacet:
-    """The columns of a table."""
+    """Return the columns of a table."""
     return schema_dataset.SchemaDatasetFacet([_field(column) for column in columns])
 
 
@@ -112,7 +112,7 @@ def _field(column: Mapping[str, Any]) -> schema_dataset.SchemaDatasetFacetFields
 
 
 def _type_text(kind: Any) -> str:
-    """A type as Spark writes it; Delta's log has names and trees."""
+    """Return a type in Spark's notation; Delta's log has names and trees."""
     if not isinstance(kind, Mapping):
         return str(kind)
     if kind["type"] == "array":

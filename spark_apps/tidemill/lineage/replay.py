@@ -1,4 +1,4 @@
-"""The events of a range of time, made again from what storage keeps."""
+"""The events of a time range, created again from storage."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tidemill.storage.store import Store
 
 
 def events_since(store: Store, pipeline: Pipeline, since: datetime) -> list[Document]:
-    """The events of all that was committed, and of all runs that ended, not before a moment; oldest first.
+    """Return the events of all commits and ended runs since a time, oldest first.
 
-    A driver that was killed left no receipt: its batches are told, not how it ended.
+    A killed driver left no receipt, so its batches have events, but its end has none.
 
     Raises:
         DataError: TIDE-LEDG-001, if files of a table's log are missing or damaged.
@@ -32,7 +32,7 @@ def events_since(store: Store, pipeline: Pipeline, since: datetime) -> list[Docu
 
 
 def _starts(receipts: list[Receipt], status: Status | None, since: datetime) -> Iterator[RunStart]:
-    """Of the runs that ended, and of the one that goes on."""
+    """Yield the starts of the ended runs and of the running one."""
     for receipt in receipts:
         if receipt.started_at is not None:
             yield RunStart(receipt.run_id, receipt.mode, receipt.started_at)

@@ -1,14 +1,14 @@
-"""OpenLineage events of one run, as documents to be sent: pure functions of what storage keeps.
+"""OpenLineage events of one run, as documents: pure functions of the content of storage.
 
-| event | made of |
+| event | source |
 |---|---|
-| START | when the driver started, which its status and its receipt tell |
+| START | the driver's start time, in its status and its receipt |
 | RUNNING | the commits of one batch in the ledger |
 | COMPLETE, ABORT, FAIL | the driver's receipt |
 
-A run is one driver's. Its id is a function of storage root, pipeline and run id, so that a second START or an
-event that is sent again is known as the same. A batch that was repeated after a crash has one commit for each
-table, so it has one event, of the run that made the commit.
+A run is a run of one driver. Its id is a function of storage root, pipeline and run id, so that the service
+recognizes a repeated event. A batch that was repeated after a crash has one commit for each table, so it has
+one event, of the run that made the commit.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from tidemill.spec.project import Pipeline
 from tidemill.spec.secret_mask import mask_document
 from tidemill.spec.sources import Source
 
-# Everything that a run's id is made of stands below this one.
+# Namespace of all run ids.
 _RUNS = uuid5(NAMESPACE_URL, "urn:tidemill:runs")
 
 Document = dict[str, Any]
@@ -76,7 +76,7 @@ class RunStart:
 
 
 def start_event(pipeline: Pipeline, start: RunStart) -> Document:
-    """A run began: with all that it reads and writes by declaration."""
+    """Return the event of a run's start, with all declared inputs and outputs."""
     inputs = [_input(pipeline, dataset) for dataset in inputs_of(pipeline)]
     outputs = [_output(pipeline, dataset) for dataset in outputs_of(pipeline)]
     return _document(
@@ -92,7 +92,7 @@ def start_event(pipeline: Pipeline, start: RunStart) -> Document:
 
 
 def batch_event(pipeline: Pipeline, batch: BatchWrites) -> Document:
-    """A batch was written: what it read, from where to where, and which versions of tables it made."""
+    """Return the event of a written batch, with the ranges it read and the table versions it created."""
     entry = batch.entry
     run = Run(_run_id(pipeline, entry.run_id), _batch_facets(entry))
     return _document(
@@ -108,7 +108,7 @@ def batch_event(pipeline: Pipeline, batch: BatchWrites) -> Document:
 
 
 def end_event(pipeline: Pipeline, receipt: Receipt) -> Document:
-    """A run ended: COMPLETE, ABORT if it was cut off or asked to stop before its work was done, or FAIL."""
+    """Return the event of a run's end: COMPLETE, FAIL, or ABORT if it was cut off or stopped early."""
     facets: dict[str, RunFacet] = {}
     if receipt.error is not None:
         message = f"{receipt.error.get('id')} {receipt.error.get('problem')}"
@@ -130,7 +130,7 @@ def _end_state(receipt: Receipt) -> RunState:
 
 
 def _document(event: RunEvent) -> Document:
-    # Declarations hold no secrets, but the text of an error may be Spark's or a client's.
+    # Declarations contain no secrets, but the text of an error may come from Spark or a client.
     document: Document = mask_document(Serde.to_dict(event))
     return document
 
@@ -174,7 +174,7 @@ def _batch_facets(entry: LedgerEntry) -> dict[str, RunFacet]:
 
 def _streams_read(pipeline: Pipeline, entry: LedgerEntry) -> Iterator[InputDataset]:
     if not entry.sources:
-        # A backfill of times: its records are not told by where they are.
+        # A backfill of a time range has no offsets.
         yield from (_input(pipeline, dataset) for dataset in streams_of(pipeline))
     for name, read in entry.sources.items():
         source = _source_read(pipeline, entry, name)
@@ -193,7 +193,7 @@ def _streams_read(pipeline: Pipeline, entry: LedgerEntry) -> Iterator[InputDatas
 
 
 def _source_read(pipeline: Pipeline, entry: LedgerEntry, name: str) -> Source | None:
-    """The source of a stream; None if another one is declared by now: the ledger does not have all of it."""
+    """Return the source of a stream; None if it has changed, because the ledger does not store all of it."""
     # Uses of the one stream are `source`, `source.1`, and so on.
     stream_name = name.partition(".")[0]
     stream = pipeline.spec.streams.get(stream_name)
@@ -227,7 +227,7 @@ def _offsets(
 
 
 def _version_read(end: Any) -> int | None:
-    """Newest version of a table of which a stream has read something; None before the first."""
+    """Return the newest version of a table that a stream has begun to read; None before the first."""
     offset = parse_delta_offset(end)
     if offset is None:
         return None

@@ -1,4 +1,4 @@
-"""The ledger as lineage needs it: what the commits of each batch wrote, table by table."""
+"""The ledger as lineage needs it: the writes of each batch, by table."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from tidemill.names import ASIDE_OUTPUTS
 from tidemill.spec.project import Pipeline
 from tidemill.storage.access import access_to
 
-# Newest commits of a table, anybody's, among which a running driver's newest batch is looked for. Few were
-# made since then, and each of these is a request to the storage.
+# Maximum newest commits of a table, by any writer, to search for a running driver's newest batch. Few commits
+# were made since then, and each is a request to the storage.
 LOOKED_AT = 20
 
-# Longest time between the first and the last commit of one batch or backfill, so that what is sent of it does
-# not depend on where a range of time begins.
+# Maximum time between the first and the last commit of one batch or backfill, so that its events do not
+# depend on where a time range begins.
 BATCH_COMMITS_WITHIN = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
 class TableWrite:
-    """What one batch wrote to one table.
+    """Writes of one batch to one table.
 
     Args:
         table: Its name: `silver/orders`, `quarantine/<pipeline>`.
         version: The version after its last commit.
-        rows: Rows written; None if its commits do not tell.
-        columns: Fields of the table in that version, as Delta writes them; None if that cannot be read any
-            more.
+        rows: Rows written; None if its commits do not record them.
+        columns: Fields of the table in that version, as Delta writes them; None if that version is no longer
+            readable.
     """
 
     table: str
@@ -44,12 +44,12 @@ class TableWrite:
 
 @dataclass(frozen=True)
 class BatchWrites:
-    """What one batch of a run, or one backfill, wrote.
+    """Writes of one batch of a run, or of one backfill.
 
     Args:
-        entry: Of one of its commits: of a sink's table, if it wrote to one.
-        committed_at: When its last commit was made.
-        tables: In the order of the declaration.
+        entry: Entry of one of its commits; of a sink's table if it wrote to one.
+        committed_at: Time of its last commit.
+        tables: Tables in the order of the declaration.
     """
 
     entry: LedgerEntry
@@ -59,7 +59,7 @@ class BatchWrites:
 
 @dataclass(frozen=True)
 class _Found:
-    """A commit with its entry, and where it stands."""
+    """A commit with its entry and its location."""
 
     output: str
     table: str
@@ -68,12 +68,12 @@ class _Found:
 
     @property
     def batch(self) -> tuple[str, str | None, int | None]:
-        """Which batch it belongs to; a batch that two drivers wrote in part is two, of two runs."""
+        """Return the key of its batch; a batch that two drivers wrote in part is two batches, of two runs."""
         return self.entry.run_id, self.entry.generation, self.entry.batch_id
 
 
 def batches_since(pipeline: Pipeline, since: datetime) -> list[BatchWrites]:
-    """All batches whose last commit is not before a moment, oldest first.
+    """Return all batches whose last commit is at or after a time, oldest first.
 
     Raises:
         DataError: TIDE-LEDG-001, if files of a table's log are missing or damaged.
@@ -89,12 +89,12 @@ def batches_since(pipeline: Pipeline, since: datetime) -> list[BatchWrites]:
 
 
 def newest_batch(pipeline: Pipeline, run_id: str, up_to: int | None) -> BatchWrites | None:
-    """The newest batch that a run has written as a whole; None if its commits are not among the newest.
+    """Return the newest complete batch of a run; None if its commits are not among the newest.
 
     Args:
-        pipeline: Whose.
-        run_id: Of the run.
-        up_to: Newest batch of which every commit is made; None for a backfill.
+        pipeline: The pipeline.
+        run_id: Id of the run.
+        up_to: Newest batch with all its commits; None for a backfill.
 
     Raises:
         DataError: TIDE-LEDG-001, if files of a table's log are missing or damaged.
@@ -116,7 +116,7 @@ def _is_whole(batch_id: int | None, up_to: int | None) -> bool:
 
 
 def _commits(pipeline: Pipeline, output: str, limit: int | None = None) -> Iterator[_Found]:
-    """The pipeline's among the commits of one table, newest first; not those that begin a generation."""
+    """Yield the pipeline's commits to one table, newest first, without those that begin a generation."""
     path, table = _path(pipeline, output), tables_of(pipeline)[output]
     for commit in read_commits(path, limit) if limit is not None else _history(path):
         entry = commit.entry
@@ -127,7 +127,7 @@ def _commits(pipeline: Pipeline, output: str, limit: int | None = None) -> Itera
 
 
 def _history(path: str) -> History:
-    """All commits of a table, read only as far back as someone looks."""
+    """Return all commits of a table, read only as far back as needed."""
     from deltalake.exceptions import DeltaError
 
     try:
@@ -165,7 +165,7 @@ def _write(pipeline: Pipeline, commits: list[_Found]) -> TableWrite:
 
 
 def _columns(path: str, version: int) -> tuple[dict[str, Any], ...] | None:
-    """The columns of a version; None if the log does not reach back to it."""
+    """Return the columns of a version; None if the log does not reach back to it."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 

@@ -1,1 +1,1 @@
-"""Tables kept small and quick beside their streams: what may be rewritten and deleted, and doing it."""
+"""Maintenance of tables while their streams run: decides what to rewrite and delete, and does it."""

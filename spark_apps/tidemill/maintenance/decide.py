@@ -1,13 +1,14 @@
-"""What a table's maintenance does: facts in, a plan out. Pure.
+"""Decision about a table's maintenance: facts in, a plan out. Pure.
 
-1. Small files are put together, if there are enough of them and delta-rs can do it.
-2. The log gets a checkpoint, if that would shorten reading it.
-3. `oldest_needed` is the oldest version that someone may still read: the retention, a rewind, a backup, a
-   pipeline that reads the table. A data file is deleted only if no version from there on has it, and if it is
-   older than the retention: files of a commit that is on its way belong to no version yet.
-4. Log files go only by Delta's own retention, and only as far as every version from there on can be read.
+1. Small files are compacted, if there are enough of them and delta-rs supports the table.
+2. The log gets a checkpoint, if that shortens reading it.
+3. `oldest_needed` is the oldest version that may still be read: by the retention, a rewind, a backup, or a
+   pipeline that reads the table. A data file is deleted only if no version from there on contains it, and if
+   it is older than the retention, because files of an unfinished commit belong to no version yet.
+4. Log files are deleted only by Delta's own retention, and only if every version from there on stays
+   readable.
 
-Where it cannot be known what someone needs, nothing is deleted.
+If a need cannot be determined, nothing is deleted.
 """
 
 from __future__ import annotations
@@ -20,18 +21,19 @@ from tidemill.ledger.small_files import DataFile, why_left, worth_merging
 from tidemill.maintenance.log_listing import LogListing
 from tidemill.storage.store import StoredFile
 
-# Commits since the newest checkpoint; Delta makes one every 100 (delta-rs) or 10 (Spark) by itself.
+# Minimum commits since the newest checkpoint; Delta itself writes one every 100 (delta-rs) or 10 (Spark)
+# commits.
 MIN_COMMITS = 10
 
 
 @dataclass(frozen=True)
 class Need:
-    """Someone who may still read an older version.
+    """A reader that may still read an older version.
 
     Args:
-        who: In words.
-        version: The oldest that it needs.
-        since: Or the moment: the version that was the newest then, and all later ones.
+        who: Readable description.
+        version: Oldest version that it needs.
+        since: Alternatively a time: the newest version at that time and all later ones.
     """
 
     who: str
@@ -41,20 +43,20 @@ class Need:
 
 @dataclass(frozen=True)
 class TableFacts:
-    """What a plan is made from.
+    """Facts from which a plan is made.
 
     Args:
         table: Name.
         log: Its log.
-        files: Of the newest version.
-        stored: All files in the folder, but for those of the log.
-        keeps_files: How long removed files stay, at least.
-        keeps_log: How long the log stays; None if it is never cleaned up.
-        needs: Who may still read older versions.
-        unknown: Why it cannot be told what someone needs.
+        files: Files of the newest version.
+        stored: All files in the folder, except those of the log.
+        keeps_files: Minimum retention of removed files.
+        keeps_log: Retention of the log; None if it is never cleaned up.
+        needs: Readers that may still read older versions.
+        unknown: Reasons why a need cannot be determined.
         newest_entry: Version with the newest ledger entry of a writer, the oldest of several; None without
-            any. A driver and the gate ask the log for it.
-        unsupported: Why only Spark can rewrite the table; empty if delta-rs can.
+            any. A driver and the gate read it from the log.
+        unsupported: Reason why only Spark can rewrite the table; empty if delta-rs can.
     """
 
     table: str
@@ -74,8 +76,8 @@ class Floor:
     """The oldest version that must stay readable.
 
     Args:
-        version: None if it cannot be told; then nothing may be deleted.
-        because: Who needs it, or why it cannot be told.
+        version: None if it cannot be determined; then nothing may be deleted.
+        because: The reader that needs it, or the reason why it cannot be determined.
     """
 
     version: int | None
@@ -84,15 +86,15 @@ class Floor:
 
 @dataclass(frozen=True)
 class Decision:
-    """What is to be done; a reason stands where nothing is.
+    """The actions to take, with reasons for skipped ones.
 
     Args:
-        compact: Number of small files to put together; 0 for none.
-        compact_left: Why they are left.
-        checkpoint: Whether the log gets a checkpoint.
-        floor: Up to where nothing may be deleted.
-        files_before: A data file that was written later stays.
-        log_before: Log files of older versions go; None if all stay.
+        compact: Number of small files to compact; 0 for none.
+        compact_left: Reason why they are not compacted.
+        checkpoint: True if the log gets a checkpoint.
+        floor: Oldest version that must stay readable.
+        files_before: Data files that were written later stay.
+        log_before: Log files of older versions are deleted; None if all stay.
     """
 
     compact: int
@@ -104,13 +106,13 @@ class Decision:
 
 
 def decide(facts: TableFacts, now: datetime) -> Decision:
-    """What to do with a table now."""
+    """Return the decision about a table now."""
     floor = oldest_needed(facts, now)
     before, expired = _log_before(facts, floor, now)
     small = worth_merging(facts.files)
     left = why_left(small, facts.unsupported)
     if not left and before != expired:
-        # deltalake 1.6.6 cleans up the log after this commit, whatever it is told.
+        # deltalake 1.6.6 cleans up the log after this commit, regardless of its settings.
         left = f"its commit would remove expired log files that are needed: {floor.because}, or the ledger"
     compact = 0 if left else len(small)
     since = facts.log.newest - (-1 if facts.log.newest_checkpoint is None else facts.log.newest_checkpoint)
@@ -125,7 +127,7 @@ def decide(facts: TableFacts, now: datetime) -> Decision:
 
 
 def oldest_needed(facts: TableFacts, now: datetime) -> Floor:
-    """The oldest version that someone may still read."""
+    """Return the oldest version that may still be read."""
     readable = facts.log.readable_from
     if facts.unsupported:
         return Floor(None, f"needs Spark: {facts.unsupported}")
@@ -136,20 +138,20 @@ def oldest_needed(facts: TableFacts, now: datetime) -> Floor:
     retention = Need("the retention of removed files", since=now - facts.keeps_files)
     wanted = [(_version_of(need, facts.log), need) for need in (retention, *facts.needs)]
     version, need = min(wanted, key=lambda found: found[0])
-    # What is older cannot be read any more, whoever wants it.
+    # Older versions are no longer readable, even if a reader needs them.
     return Floor(min(max(version, readable), facts.log.newest), need.who)
 
 
 def unneeded_files(
     stored: Iterable[StoredFile], folder: str, needed: Collection[str], before: datetime
 ) -> list[StoredFile]:
-    """Data files, and checksums of such, that no version has that someone may read.
+    """Return the data files, and their checksums, that no readable version contains.
 
     Args:
         stored: Files in the table's folder.
         folder: That folder.
         needed: Files of all versions that may be read, by path below the folder.
-        before: A file that was written later stays.
+        before: Files that were written later stay.
     """
     return [
         file
@@ -161,9 +163,9 @@ def unneeded_files(
 
 
 def data_file(name: str) -> str | None:
-    """The data file that a file is, or is the checksum of; None for anything else."""
+    """Return the data file that a file is, or whose checksum it is; None for any other file."""
     *folders, last = name.split("/")
-    # Hidden folders are not Delta's data, but for the one of the change feed.
+    # Hidden folders do not belong to Delta's data, except the one of the change feed.
     if any(part.startswith((".", "_")) and "=" not in part for part in folders if part != "_change_data"):
         return None
     if last.startswith(".") and last.endswith(".crc"):
@@ -174,7 +176,7 @@ def data_file(name: str) -> str | None:
 
 
 def _log_before(facts: TableFacts, floor: Floor, now: datetime) -> tuple[int | None, int | None]:
-    """The checkpoint from which the log goes on, and that by its retention alone; None if nothing goes."""
+    """Return the checkpoint where the log will begin, and the one by retention alone; None if none."""
     end = None if facts.keeps_log is None else facts.log.version_at(now - facts.keeps_log)
     if end is None:
         return None, None
@@ -186,7 +188,7 @@ def _log_before(facts: TableFacts, floor: Floor, now: datetime) -> tuple[int | N
 
 
 def log_before(log: LogListing, until: int) -> int | None:
-    """The checkpoint from which a version can be read; None if no log file is older.
+    """Return the checkpoint from which a version can be read; None if no log file is older.
 
     Args:
         log: The log.

@@ -1,4 +1,4 @@
-"""What a listing of `_delta_log` says: which versions can be read, and since when there are which. Pure."""
+"""A listing of `_delta_log`: the readable versions, and their times. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 
 from tidemill.storage.store import StoredFile
 
-# Beside its own files a local disk has Hadoop's hidden checksums of them, `.<name>.crc`.
+# On a local disk each file may have Hadoop's hidden checksum file, `.<name>.crc`.
 _NAMED = re.compile(r"\.?(\d{20})\.(json|crc|checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet)(?:\.crc)?")
 
 
@@ -18,8 +18,8 @@ class LogListing:
     """The log of a table.
 
     Args:
-        commits: When each commit file was written, by version.
-        checkpoints: When each checkpoint that is whole was written, by version.
+        commits: Write time of each commit file, by version.
+        checkpoints: Write time of each complete checkpoint, by version.
         files: All files with a version, by path.
     """
 
@@ -29,19 +29,19 @@ class LogListing:
 
     @property
     def newest(self) -> int:
-        """The newest version."""
+        """Return the newest version."""
         return max(self.commits)
 
     @property
     def newest_checkpoint(self) -> int | None:
-        """Version of the newest checkpoint."""
+        """Return the version of the newest checkpoint."""
         return max(self.checkpoints, default=None)
 
     @property
     def readable_from(self) -> int | None:
-        """The oldest version from which on all can be read; None if that cannot be told.
+        """Return the oldest version from which on all are readable; None if there is none.
 
-        A version is made of the newest checkpoint at or before it and all commits since, or of all commits.
+        A version consists of the newest checkpoint at or before it and all commits since, or of all commits.
         """
         first = self.newest
         while first - 1 in self.commits:
@@ -51,9 +51,9 @@ class LogListing:
         return min((version for version in self.checkpoints if version >= first - 1), default=None)
 
     def version_at(self, moment: datetime) -> int | None:
-        """The newest version at a moment; None if the log does not reach back as far.
+        """Return the newest version at a time; None if the log does not reach back that far.
 
-        Where times do not rise with versions, as in a copied table, an older version.
+        If times do not rise with versions, as in a copied table, returns an older version.
         """
         later = (version for version, written in self.commits.items() if written > moment)
         first_later = min(later, default=self.newest + 1)
@@ -61,7 +61,7 @@ class LogListing:
 
 
 def read_listing(files: Iterable[StoredFile]) -> LogListing | None:
-    """The log, from the files directly below `_delta_log`; None without a commit."""
+    """Return the log, from the files directly below `_delta_log`; None without a commit."""
     commits: dict[int, datetime] = {}
     parts: dict[tuple[int, int], list[datetime]] = {}
     known: dict[str, int] = {}

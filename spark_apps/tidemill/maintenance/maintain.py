@@ -1,12 +1,12 @@
-"""Maintenance of one table, beside its stream: planned, and carried out so that it may be cut short anywhere.
+"""Maintenance of one table while its stream runs: planned, and safe to interrupt at any point.
 
     plan = plan_maintenance(environment, store, known, table)
     report = maintain(environment, store, known, table, may_delete=True)
 
-1. Small files are put together, in a commit that changes no row. Another writer that commits first wins.
+1. Small files are compacted, in a commit that changes no row. If another writer commits first, it wins.
 2. The log gets a checkpoint.
-3. Data files that no version has that someone may read are deleted, by a plan made after 1: no commit tells
-   of it, and what is left is found by the next run.
+3. Data files that no readable version contains are deleted, by a plan made after 1. This makes no commit, and
+   the next run finds the files that are left.
 4. Expired log files are deleted, the oldest first.
 """
 
@@ -27,31 +27,31 @@ from tidemill.spec.project import Environment
 from tidemill.storage.advance import Advance, Told, Work, nobody_told
 from tidemill.storage.store import Store, StoredFile
 
-# Files deleted at the same time.
+# Files deleted in parallel.
 DELETES_AT_ONCE = 16
 
-# Tasks of one compaction: it shares its machine with others.
+# Tasks of one compaction, few because the machine is shared.
 COMPACTIONS_AT_ONCE = 2
 
 _LOOKS = "log and files are read"
 
-# Told of each thing done; tests crash there.
+# Called after each step; tests crash there.
 StepDone = Callable[[str], None]
 
 
 def nothing_more(_: str) -> None:
-    """Nobody is told."""
+    """Ignore the step."""
 
 
 @dataclass(frozen=True)
 class TablePlan:
-    """What the maintenance of a table would do.
+    """Plan of a table's maintenance.
 
     Args:
         table: Name.
-        path: Of it.
-        facts: What it was decided from.
-        decision: What was decided.
+        path: Path of the table.
+        facts: Facts from which it was decided.
+        decision: The decision.
         files: Data files that no version needs.
         log_files: Expired files of the log, oldest version first.
     """
@@ -65,12 +65,12 @@ class TablePlan:
 
     @property
     def has_work(self) -> bool:
-        """Whether anything would be done."""
+        """Return True if anything would be done."""
         decision = self.decision
         return bool(decision.compact or decision.checkpoint or self.files or self.log_files)
 
     def lines(self) -> list[str]:
-        """As a person reads it."""
+        """Return the plan in readable form."""
         facts, decision = self.facts, self.decision
         small = decision.compact
         told = [
@@ -89,7 +89,7 @@ class TablePlan:
         ]
 
     def as_document(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {
             "table": self.table,
             "version": self.facts.log.newest,
@@ -106,12 +106,12 @@ class TablePlan:
 
 @dataclass
 class TableReport:
-    """What the maintenance of a table has come to.
+    """Result of a table's maintenance.
 
     Args:
         table: Name.
-        done: What was done or left, one sentence each.
-        failed: What could not be done.
+        done: Actions done or skipped, one sentence each.
+        failed: Actions that failed.
         deleted: Number of files deleted.
     """
 
@@ -121,18 +121,18 @@ class TableReport:
     deleted: int = 0
 
     def lines(self) -> list[str]:
-        """For a log."""
+        """Return log lines."""
         return [f"{self.table}: {text}" for text in (*self.done, *self.failed)]
 
     def as_document(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {"table": self.table, "done": self.done, "failed": self.failed, "deleted": self.deleted}
 
 
 def plan_maintenance(
     environment: Environment, store: Store, known: Maintained, table: str, now: datetime | None = None
 ) -> TablePlan | None:
-    """What would be done now; None if the table is not there. Writes nothing.
+    """Return the current plan; None if the table does not exist. Writes nothing.
 
     Raises:
         DataError: TIDE-LEDG-001, if its log cannot be read.
@@ -144,14 +144,14 @@ def plan_maintenance(
     decision = decide(facts, now or datetime.now(UTC))
     files: list[StoredFile] = []
     if decision.floor.version is not None:
-        # Nothing to look for where all files are new; else each commit from there on is read.
+        # There is nothing to find if all files are new; otherwise each commit from there on is read.
         old = [file for file in facts.stored if file.modified < decision.files_before]
         needed = files_since(store, path, facts.log, decision.floor.version) if old else ()
         files = unneeded_files(old, path, needed, decision.files_before)
     return TablePlan(table, path, facts, decision, tuple(files), _expired(facts, decision.log_before))
 
 
-def maintain(  # noqa: PLR0913  # a plan's arguments, and how to act
+def maintain(  # noqa: PLR0913  # the arguments of a plan, and callbacks
     environment: Environment,
     store: Store,
     known: Maintained,
@@ -162,17 +162,17 @@ def maintain(  # noqa: PLR0913  # a plan's arguments, and how to act
     step_done: StepDone = nothing_more,
     told: Told = nobody_told,
 ) -> TableReport:
-    """Do what is to be done; what one part cannot do stops no other.
+    """Maintain a table; a failed step does not stop the others.
 
     Args:
-        environment: Whose table.
-        store: Of its root.
+        environment: Environment of the table.
+        store: Store of its root.
         known: Tables, their writers and readers.
         table: Name.
-        may_delete: Whether files may be deleted that no version needs.
-        now: The moment that ages count to.
-        step_done: Told of each thing done.
-        told: Told of what is at work, and how far that is.
+        may_delete: True if files that no version needs may be deleted.
+        now: Time to which ages are measured.
+        step_done: Called after each step.
+        told: Called with the current step and its progress.
     """
     report = TableReport(table)
     told(Advance(_LOOKS))
@@ -194,7 +194,7 @@ def maintain(  # noqa: PLR0913  # a plan's arguments, and how to act
         _attempt(report, "log checkpoint", lambda: _checkpoint(path))
         step_done("checkpoint")
     told(Advance(_LOOKS))
-    # Again: a verb may have begun meanwhile, and the log has a checkpoint.
+    # Plan again, because a verb may have begun since, and the log has a checkpoint.
     plan = plan_maintenance(environment, store, known, table, now) or plan
     floor = plan.decision.floor
     if floor.version is None:
@@ -207,7 +207,7 @@ def maintain(  # noqa: PLR0913  # a plan's arguments, and how to act
         return report
     # 3.
     _delete(store, [file.path for file in plan.files], step_done, told)
-    # 4. One after the other, so that what a crash leaves has no gap.
+    # 4. One after the other, so that a crash leaves no gap.
     _delete_in_order(store, plan.log_files, step_done, told)
     report.deleted = len(plan.files) + len(plan.log_files)
     report.done.append(f"deleted {counts}; {kept}")
@@ -231,7 +231,7 @@ def _compact(path: str) -> str:
     table = open_table(path)
     if table is None:
         return "the table has gone"
-    # Compressed like what Delta and Spark write.
+    # The same compression as Delta and Spark use.
     writer = WriterProperties(compression="SNAPPY")
     done = table.optimize.compact(max_concurrent_tasks=COMPACTIONS_AT_ONCE, writer_properties=writer)
     return f"{done['numFilesRemoved']} put together into {done['numFilesAdded']}"
@@ -246,7 +246,7 @@ def _checkpoint(path: str) -> str:
 
 
 def _expired(facts: TableFacts, before: int | None) -> tuple[str, ...]:
-    """Log files of versions before this one, the oldest version first."""
+    """Return log files of versions before this one, the oldest version first."""
     if before is None:
         return ()
     old = ((version, path) for path, version in facts.log.files.items() if version < before)
@@ -259,7 +259,7 @@ def _delete(store: Store, paths: Sequence[str], step_done: StepDone, told: Told)
         step_done("data file deleted")
 
     with ThreadPoolExecutor(DELETES_AT_ONCE) as threads:
-        # Asking for the results raises what a deletion raised.
+        # Reading the results raises the exceptions of deletions.
         list(Work("data files are deleted", len(paths), told).counted(threads.map(delete, paths)))
 
 
@@ -268,5 +268,5 @@ def _delete_in_order(store: Store, paths: Sequence[str], step_done: StepDone, to
         store.delete(path)
         step_done("log file deleted")
 
-    # Python's own `map` begins with a file once the one before it is gone.
+    # Python's own `map` begins with a file after the previous one is deleted.
     list(Work("log files are deleted", len(paths), told).counted(map(delete, paths)))

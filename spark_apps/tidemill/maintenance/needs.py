@@ -1,4 +1,4 @@
-"""Who may still read older versions of a table: rewinds and backups of its pipelines, and its readers."""
+"""Needs for older versions of a table: rewinds and backups of its pipelines, and its readers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tidemill.spec.project import Environment, Pipeline, resolve_pipeline
 from tidemill.spec.sources import DeltaSource
 from tidemill.storage.store import Store
 
-# What a driver's clock and the storage's may differ by.
+# Maximum difference between a driver's clock and the storage's clock.
 CLOCKS = timedelta(hours=1)
 
-# Times that the oldest batch is looked for: a live stream purges it while it is read, once a batch at most.
+# Maximum tries to read the oldest batch, which a live stream may purge, once per batch at most.
 LOOKS = 10
 
 
@@ -32,7 +32,7 @@ class MaintainedTable:
 
     Args:
         name: `silver/orders`, or `quarantine/orders`.
-        path: Of it.
+        path: Its path.
         writers: Pipelines that write it.
         readers: Pipelines that read it.
     """
@@ -48,8 +48,8 @@ class Maintained:
     """The tables of an environment.
 
     Args:
-        tables: By name.
-        broken: Pipelines whose files cannot be read: what they need is not known.
+        tables: Tables by name.
+        broken: Pipelines with unreadable files, whose needs are unknown.
     """
 
     tables: dict[str, MaintainedTable]
@@ -57,7 +57,7 @@ class Maintained:
 
 
 def maintained_tables(environment: Environment) -> Maintained:
-    """All tables that declared pipelines write, with who reads them. Reads conf only."""
+    """Return all tables that declared pipelines write, with their readers. Reads conf only."""
     layout, tables = environment.layout, dict[str, MaintainedTable]()
     pipelines, broken = [], []
     for name in environment.project.pipeline_names():
@@ -81,7 +81,7 @@ def maintained_tables(environment: Environment) -> Maintained:
 def gather_needs(
     environment: Environment, store: Store, table: MaintainedTable, table_id: str
 ) -> tuple[list[Need], list[str]]:
-    """Who needs older versions, and why that cannot be told of someone."""
+    """Return the needs for older versions, and the reasons why others cannot be determined."""
     needs: list[Need] = []
     unknown: list[str] = []
     layout = environment.layout
@@ -103,7 +103,7 @@ def gather_needs(
 
 @dataclass(frozen=True)
 class _Look:
-    """A look at the state folder of one pipeline, declared or not."""
+    """Access to the state folder of one pipeline, declared or not."""
 
     store: Store
     layout: Layout
@@ -139,24 +139,24 @@ class _Look:
         for end in oldest.ends.values():
             offset = parse_delta_offset(end)
             if offset is not None and offset.table_id == self.table_id:
-                # Where a commit keeps no changes of its own, they are read from what it has removed:
-                # from files of the version before.
+                # If a commit stores no changes, they are read from the files that it has removed, which
+                # belong to the previous version.
                 yield Need(who, version=max(0, offset.version - 1))
         if pipeline is None or oldest.planned_at is None:
             return
-        # A rewind leads to no earlier batch. Its tables stood at what was committed after it was planned, and
-        # what it reads of a joined table, or began to read, was the newest version then.
+        # A rewind cannot go back before this batch. Its tables were at what was committed after it was
+        # planned, and a joined table, or one that it began to read, was at its newest version then.
         yield Need(who, since=oldest.planned_at - CLOCKS)
         if oldest.batch_id == 0:
-            # It may have to be repeated.
+            # The batch may have to be repeated.
             yield from _before_the_first_start(pipeline, table)
 
 
 def _oldest_batch(batches: CheckpointBatches) -> OffsetsFile | None:
-    """The oldest planned batch; None without one.
+    """Return the oldest planned batch; None without one.
 
     Raises:
-        UnavailableError: TIDE-TABL-002, if it cannot be caught.
+        UnavailableError: TIDE-TABL-002, if it is purged each time before it is read.
     """
     for _ in range(LOOKS):
         numbers = batches.offset_ids()

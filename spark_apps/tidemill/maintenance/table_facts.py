@@ -1,4 +1,4 @@
-"""What a table's maintenance is decided from, read from its folder, its log and all checkpoints around it."""
+"""Facts for the decision about a table's maintenance, from its folder, its log and checkpoints."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from tidemill.storage.store import Store
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-# Commit files read at once; storage answers each after some milliseconds.
+# Commit files read in parallel; storage answers each after some milliseconds.
 READS_AT_ONCE = 16
 
-# Said of a table whose log nobody may clean up.
+# Property of a table whose log must not be cleaned up.
 NO_LOG_CLEANUP = ("delta.enableExpiredLogCleanup", "false")
 
 
 def gather_table(environment: Environment, store: Store, known: Maintained, name: str) -> TableFacts | None:
-    """Look at one table; None if it is not there. Writes nothing.
+    """Return the facts about one table; None if it does not exist. Writes nothing.
 
     Raises:
         DataError: TIDE-LEDG-001, if its log cannot be read.
@@ -55,7 +55,7 @@ def gather_table(environment: Environment, store: Store, known: Maintained, name
 
 
 def files_since(store: Store, path: str, log: LogListing, version: int) -> set[str]:
-    """Every file that a version from this one on has, or changes since name, by path below the table.
+    """Return every file that versions from this one on contain or name, by path below the table.
 
     Raises:
         DataError: TIDE-LEDG-001, if a version cannot be read.
@@ -79,7 +79,7 @@ def files_since(store: Store, path: str, log: LogListing, version: int) -> set[s
 
 
 def _newest_entries(history: History, writers: Collection[str]) -> int | None:
-    """The oldest of the versions with each writer's newest ledger entry; None without any."""
+    """Return the oldest of the versions with each writer's newest ledger entry; None without any."""
     wanted, oldest = set(writers), None
     for commit in standing_commits(history):
         entry = commit.entry
@@ -91,7 +91,7 @@ def _newest_entries(history: History, writers: Collection[str]) -> int | None:
     return oldest
 
 
-def _facts(  # noqa: PLR0913  # what one look has found
+def _facts(  # noqa: PLR0913  # all facts that were read
     environment: Environment,
     store: Store,
     known: Maintained,
@@ -122,7 +122,7 @@ def _facts(  # noqa: PLR0913  # what one look has found
 
 
 def _named_files(content: bytes) -> Iterator[str]:
-    """Files that a commit adds or removes, or keeps its changes in."""
+    """Yield files that a commit adds or removes, or in which it stores changes."""
     for line in content.splitlines():
         try:
             action = json.loads(line)

@@ -1,1 +1,1 @@
-"""What the platform tells of itself to those that watch it: `tidemill metrics`."""
+"""Metrics of the platform for monitoring: `tidemill metrics`."""

@@ -1,4 +1,4 @@
-"""What Airflow says of its own components: `/api/v2/monitor/health`, which asks for no login."""
+"""Health of Airflow's components, from `/api/v2/monitor/health`, which needs no login."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from datetime import datetime
 from http.client import HTTPException
 from typing import Any
 
-# Seconds to wait for the answer: the API server asks its database; the next refresh asks again.
+# Seconds to wait for the answer, because the API server queries its database; the next refresh asks again.
 TIMEOUT_SECONDS = 10.0
 
-# Longest answer that is read, in bytes; a real one has half a thousand.
+# Maximum bytes of an answer; a real one has half a thousand.
 LONGEST_ANSWER = 100_000
 
-# What every answer should name, and the field of its heartbeat. Others, such as a server that is not
-# installed, may be missing.
+# Components that every answer should name, with the field of their heartbeat. Others may be missing because
+# they are not installed.
 _HEARTBEATS = {
     "scheduler": "latest_scheduler_heartbeat",
     "triggerer": "latest_triggerer_heartbeat",
@@ -27,7 +27,7 @@ _HEARTBEATS = {
 
 @dataclass(frozen=True)
 class ComponentHealth:
-    """One component; `heartbeat` is None where it has none."""
+    """One component; `heartbeat` is None if it has none."""
 
     name: str
     healthy: bool
@@ -35,9 +35,9 @@ class ComponentHealth:
 
 
 def ask_airflow(url: str) -> tuple[ComponentHealth, ...]:
-    """Ask the API server at `url`; that it does not answer is its health."""
+    """Return the health from the API server at `url`; a missing answer means that it is unhealthy."""
     try:
-        # The address is the operator's own, checked by the command line.
+        # The operator's own address, which the command line has checked.
         with urllib.request.urlopen(  # noqa: S310
             f"{url.rstrip('/')}/api/v2/monitor/health", timeout=TIMEOUT_SECONDS
         ) as answer:
@@ -48,7 +48,7 @@ def ask_airflow(url: str) -> tuple[ComponentHealth, ...]:
 
 
 def components_of(document: dict[str, Any]) -> list[ComponentHealth]:
-    """The components that an answer names. A deployment without triggerer says null of it."""
+    """Return the components that an answer names; without a triggerer, its value is null."""
     found = []
     for name, heartbeat in _HEARTBEATS.items():
         said = document.get(name) or {}

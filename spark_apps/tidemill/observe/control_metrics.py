@@ -1,4 +1,4 @@
-"""The control plane's metrics, of what storage says. Pure."""
+"""The control plane's metrics, from the content of storage. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from tidemill.observe.snapshot import PipelineSeen, Snapshot
 
 
 def without_removed(snapshot: Snapshot, declared: Collection[str]) -> Snapshot:
-    """Without pipelines that are neither declared nor have a driver: nobody can act on what they tell."""
+    """Return the snapshot without pipelines that are neither declared nor have a driver.
+
+    Metrics of such pipelines would require no action.
+    """
 
     def exists(seen: PipelineSeen) -> bool:
         has_driver = seen.status is not None and _may_live(seen.status, snapshot.ended_at)
@@ -29,7 +32,7 @@ def without_removed(snapshot: Snapshot, declared: Collection[str]) -> Snapshot:
 
 
 def control_samples(snapshot: Snapshot) -> Iterator[Sample]:
-    """All that is told of the control plane and of pipelines, whether they run or not."""
+    """Yield all metrics of the control plane and of pipelines, running or not."""
     yield Sample(metrics.SNAPSHOT_AT, snapshot.ended_at.timestamp(), ())
     yield Sample(metrics.SNAPSHOT_SECONDS, (snapshot.ended_at - snapshot.began_at).total_seconds(), ())
     yield Sample(metrics.UNREADABLE, sum(not seen.readable for seen in snapshot.pipelines), ())
@@ -43,7 +46,7 @@ def control_samples(snapshot: Snapshot) -> Iterator[Sample]:
 
 
 def local_driver_samples(snapshot: Snapshot) -> Iterator[Sample]:
-    """What each running driver would tell by a port of its own, where drivers have none."""
+    """Yield the metrics of each running driver, because local drivers have no metrics port."""
     for seen in snapshot.pipelines:
         status = seen.status
         if status is not None and _may_live(status, snapshot.ended_at):
@@ -51,7 +54,7 @@ def local_driver_samples(snapshot: Snapshot) -> Iterator[Sample]:
 
 
 def airflow_samples(components: tuple[ComponentHealth, ...]) -> Iterator[Sample]:
-    """What Airflow says of its components."""
+    """Yield the health of Airflow's components."""
     for component in components:
         yield Sample(metrics.AIRFLOW_HEALTHY, component.healthy, (component.name,))
         if component.heartbeat is not None:
@@ -59,7 +62,7 @@ def airflow_samples(components: tuple[ComponentHealth, ...]) -> Iterator[Sample]
 
 
 def _may_live(status: Status, now: datetime) -> bool:
-    """Whether a driver that has not said that it ended may be alive; one that was killed has not."""
+    """Return True if a driver that has not reported its end may live; a killed one cannot report it."""
     trigger = None if status.trigger_seconds is None else timedelta(seconds=status.trigger_seconds)
     ended = status.state in ("stopped", "failed")
     return not ended and alive(status.state, now - status.updated_at, trigger).good
@@ -91,7 +94,7 @@ def _reconciliation(record: ReconcileRecord) -> Iterator[Sample]:
 
 
 def _of_stream(stream: StreamRecord) -> Iterator[tuple[Metric, float]]:
-    # Nothing is known of a stream that could not be looked at: silence is not "down".
+    # A stream that could not be observed has no values, because silence does not mean "down".
     if stream.wanted is None:
         return
     yield metrics.WANTED, stream.wanted

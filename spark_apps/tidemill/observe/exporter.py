@@ -1,7 +1,7 @@
 """`tidemill metrics serve`: one scrape target for a whole environment.
 
-A thread reads storage again and again and keeps the page; a scrape is answered from memory, however many
-pipelines there are and however slow the storage is.
+A thread reads storage periodically and keeps the page. A scrape is answered from memory, so it does not
+depend on the number of pipelines or the speed of the storage.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tidemill.observe.snapshot import Snapshot, read_pipelines, read_reconciliat
 from tidemill.spec.project import Environment
 from tidemill.storage.store import Store
 
-# Refreshes that may be missed before `/healthz` says so.
+# Number of missed refreshes before `/healthz` fails.
 MISSED_REFRESHES = 5
 
 log = structlog.get_logger()
@@ -34,12 +34,12 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class Watched:
-    """What is told of.
+    """The monitored environment.
 
     Args:
-        environment: Its storage is read, and which pipelines its project declares.
+        environment: The environment, with its storage and declared pipelines.
         store: That storage.
-        airflow_url: Airflow's API server; empty where none is to be asked.
+        airflow_url: Airflow's API server; empty if it is not monitored.
     """
 
     environment: Environment
@@ -47,9 +47,9 @@ class Watched:
     airflow_url: str = ""
 
     def page(self) -> str:
-        """Read everything once, as Prometheus text.
+        """Return everything as Prometheus text, read once.
 
-        Drivers on Kubernetes have ports of their own, which are scraped; on one machine they have none.
+        Drivers on Kubernetes have metrics ports, which are scraped. Local drivers have none.
         """
         layout, is_local = self.environment.layout, self.environment.spec.runtime == "local"
         began_at = datetime.now(UTC)
@@ -70,8 +70,8 @@ class Exporter:
     """Keeps the newest page.
 
     Args:
-        watched: What is told of.
-        refresh: Time between the end of one reading and the begin of the next.
+        watched: The monitored environment.
+        refresh: Time between the end of one read and the begin of the next.
     """
 
     def __init__(self, watched: Watched, refresh: timedelta) -> None:
@@ -82,21 +82,21 @@ class Exporter:
         self._read_at = time.monotonic()
 
     def refresh(self) -> None:
-        """Read everything once; what fails leaves the page as it is, which then tells its age."""
+        """Read everything once; after an error the old page stays, which contains its age."""
         try:
             self._page = self._watched.page()
             self._read_at = time.monotonic()
-        except Exception as error:  # noqa: BLE001  # storage comes back; until then the old page is told
+        except Exception as error:  # noqa: BLE001  # the old page is served until storage recovers
             log.warning("snapshot_failed", reason=f"{type(error).__name__}: {error}")
 
     def refresh_until(self, stop: threading.Event) -> None:
-        """Read again and again."""
+        """Read periodically until `stop` is set."""
         while not stop.is_set():
             self.refresh()
             stop.wait(self._refresh.total_seconds())
 
     def answer(self, path: str) -> Answer:
-        """What a path answers."""
+        """Return the answer for a path."""
         if path == "/metrics":
             page = self._page
             if page is None:

@@ -1,4 +1,4 @@
-"""What storage says of all pipelines of an environment at one moment."""
+"""Content of storage about all pipelines of an environment at one time."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tidemill.control.decide.reconcile_record import ReconcileRecord, read_recor
 from tidemill.names import PIPELINE_PATTERN, Layout
 from tidemill.storage.store import Store
 
-# Pipelines that are read at the same time: an object store answers in some 20 ms, so that 1,000 pipelines
-# of three objects each take 4 s.
+# Pipelines read in parallel. An object store answers in some 20 ms, so 1,000 pipelines of three objects each
+# take 4 s.
 AT_ONCE = 16
 
 
@@ -24,10 +24,10 @@ class PipelineSeen:
     """One pipeline.
 
     Args:
-        status: What its newest driver says of itself; None if none ever ran.
-        query: What that one says of its query; None where it was not asked for.
-        holds: How many forbid its start.
-        readable: Whether all of it could be read.
+        status: Status of its newest driver; None if none ever ran.
+        query: That driver's report about its query; None if it was not requested.
+        holds: Number of holds that forbid its start.
+        readable: True if all of it could be read.
     """
 
     pipeline: str
@@ -42,9 +42,9 @@ class Snapshot:
     """All pipelines that ever ran.
 
     Args:
-        began_at: When reading began.
-        ended_at: When all was read.
-        pipelines: Of each.
+        began_at: Begin of reading.
+        ended_at: End of reading.
+        pipelines: The pipelines.
         reconciliation: The newest one; None if there was none, or if it cannot be read.
     """
 
@@ -55,24 +55,24 @@ class Snapshot:
 
 
 def read_pipelines(store: Store, layout: Layout, with_queries: bool) -> tuple[PipelineSeen, ...]:
-    """Look at all pipelines; one that cannot be read hides no other.
+    """Return all pipelines; one that cannot be read does not affect the others.
 
     Args:
         store: The storage.
         layout: Its paths.
-        with_queries: Whether to read what drivers say of their queries, too.
+        with_queries: True to read the drivers' query reports as well.
     """
-    # What else someone has put there is no pipeline.
+    # Other files in the folder are not pipelines.
     names = [name for name in store.list_names(layout.states) if re.fullmatch(PIPELINE_PATTERN, name)]
     with ThreadPoolExecutor(AT_ONCE) as threads:
         return tuple(threads.map(partial(_see, store, layout, with_queries), names))
 
 
 def read_reconciliation(store: Store, layout: Layout) -> ReconcileRecord | None:
-    """The newest reconciliation's record; None where it is damaged, which the next one mends."""
+    """Return the newest reconciliation's record; None if it is damaged, until the next one replaces it."""
     try:
         return read_record(store, layout)
-    except Exception:  # noqa: BLE001  # what cannot be read must not hide the rest
+    except Exception:  # noqa: BLE001  # an unreadable file must not hide the rest
         return None
 
 

@@ -1,5 +1,6 @@
-// Links out of this page. Airflow's frame around it forbids to navigate the window and to open another one, so
-// that a link in it does nothing; a link in Airflow's own document, which is of the same origin, is followed.
+// Links out of this page. Airflow shows the page in a frame that must not navigate the window or open another
+// one, so a link inside the frame does nothing. A link in Airflow's own document, which has the same origin,
+// works.
 
 import { airflowUrl } from "./api.js";
 import { el } from "./dom.js";
@@ -10,7 +11,7 @@ export function airflowLink(path, words) {
   return el("a", { href: airflowUrl(path), onclick: follow }, words);
 }
 
-// "Runbook: hold", a link where the deployment says where pages can be read.
+// "Runbook: hold", as a link if the deployment configures the address of the pages.
 export function runbookOf({ runbook, runbook_url: url }) {
   const page = url ? el("a", { href: url, target: "_blank", rel: "noopener noreferrer", onclick: follow }, runbook) : runbook;
   return runbook ? ["Runbook: ", page] : [];

@@ -1,4 +1,4 @@
-// The API beside the page, and Airflow's own. The login is Airflow's cookie.
+// Calls of this page's API and of Airflow's API. The login is Airflow's cookie.
 
 const AIRFLOW = new URL("../", new URL(".", document.baseURI));
 

@@ -1,4 +1,4 @@
-// Live charts of a pipeline's batches, by uPlot. One chart for what belongs together.
+// Live charts of a pipeline's batches, drawn by uPlot. Related series share a chart.
 
 import uPlot from "./vendor/uPlot.esm.js";
 import { el } from "./dom.js";
@@ -7,11 +7,11 @@ import { rate } from "./words.js";
 
 const HEIGHT = 150;
 
-// Seconds before a batch that is alone: uPlot would put it on an axis of three years.
+// Seconds shown before a single batch; uPlot would show an axis of three years.
 const BEFORE_ONE = 60;
 const STROKES = ["#3182ce", "#dd6b20", "#38a169", "#805ad5", "#d53f8c", "#b7791f", "#319795", "#718096"];
 
-// What is drawn: names and values of each series, of the points.
+// The charts: names of their series, and how the values follow from the points.
 const CHARTS = [
   { title: "Rows a second", series: (points) => ({ "in": points.map((p) => p.input_rate), "done": points.map((p) => p.processed_rate) }) },
   { title: "Batch time by part (ms)", series: (points) => partsOf(points) },
@@ -27,7 +27,7 @@ function partsOf(points) {
   return { whole: points.map((p) => p.batch_milliseconds), ...Object.fromEntries(names.map((name) => [name, points.map((p) => p.parts[name] ?? null)])) };
 }
 
-// Of the partitions that were furthest behind; the slowest alone where the driver tells of no other.
+// The partitions with the highest lag; only the slowest if the driver reports no others.
 function lagOf(points) {
   const worst = new Map();
   for (const point of points) for (const [name, lag] of Object.entries(point.partition_lag)) worst.set(name, Math.max(worst.get(name) ?? 0, lag));
@@ -36,7 +36,7 @@ function lagOf(points) {
   return Object.fromEntries(names.map((name) => [name, points.map((p) => p.partition_lag[name] ?? null)]));
 }
 
-// As all times of the page: UTC.
+// UTC, like all times on the page.
 function clock(seconds) {
   return new Date(seconds * 1000).toISOString().slice(11, 19);
 }
@@ -45,7 +45,7 @@ function spanOf(plot, first, last) {
   return plot.data[0].length === 1 ? [first - BEFORE_ONE, first] : [first, last];
 }
 
-// Whether somebody has dragged over a part of the time, and has not clicked twice since.
+// True if the user has selected a time range and has not reset it by a double click.
 function isZoomed({ data: [times], scales: { x } }) {
   return times.length > 1 && (x.min > times[0] || x.max < times.at(-1));
 }
@@ -61,7 +61,7 @@ function says(series) {
   return Object.values(series).some((values) => values.some((value) => value));
 }
 
-// What a chart shows, for whoever does not see it: the newest and the highest value, of several series the highest.
+// Text for screen readers: the newest and the highest value; of several series, the highest one.
 function describe(root, title, series) {
   const top = (pick) => Object.entries(series)
     .map(([name, values]) => ({ name, value: pick(values.filter(Number.isFinite)) }))

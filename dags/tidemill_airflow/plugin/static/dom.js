@@ -1,4 +1,4 @@
-// Elements. Text is only ever set as text: names, reasons and records are whatever somebody wrote.
+// Elements. Text is only ever set as text, because names, reasons and records are untrusted input.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -28,7 +28,8 @@ export function note(health, words) {
   return el("p", { class: `note ${health}`, role: health === "bad" ? "alert" : null }, words);
 }
 
-// Notes in their place; those that stand there already stay, or a screen reader would read them out at each refresh.
+// Shows the notes. Unchanged notes stay in place, because a screen reader would read replaced notes aloud at
+// each refresh.
 export function tell(place, notes) {
   if (place.textContent !== notes.map((each) => each.textContent).join("")) place.replaceChildren(...notes);
 }

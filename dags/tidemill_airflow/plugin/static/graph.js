@@ -1,4 +1,4 @@
-// Pipelines and tables from left to right: what is fresh, what is stale.
+// Pipelines and tables from left to right, with their staleness.
 
 import { get } from "./api.js";
 import { el, note, svg, tell } from "./dom.js";
@@ -16,7 +16,7 @@ export function graphView() {
     const graph = await get("graph");
     tell(problem, graph.problem ? [note("bad", graph.problem)] : []);
     document.getElementById("as-of").textContent = graph.at ? `as of ${ago(graph.at)}` : "looking…";
-    // Times are other ones at nearly each look; all else seldom.
+    // Times change in nearly every snapshot, other data rarely.
     const said = JSON.stringify([graph.nodes, graph.edges], (key, value) => (key === "at" ? undefined : value));
     if (said === shown) return tellAges(graph.edges);
     shown = said;
@@ -32,7 +32,7 @@ export function graphView() {
   return { name: "graph", title: "Graph · Streams", element, refresh };
 }
 
-// Nodes of a column stand near the mean of what they depend on, so that few links cross.
+// Places the nodes of a column near the mean of their dependencies, so that few links cross.
 function placed({ nodes, edges }) {
   const places = new Map();
   const last = Math.max(...nodes.map((node) => node.column));

@@ -1,4 +1,4 @@
-// Which view is shown, and when it is asked for anew. The address after # names the view.
+// Chooses the view by the address after # and refreshes it.
 
 import { Refused } from "./api.js";
 import { airflowLink } from "./airflow_links.js";
@@ -8,13 +8,13 @@ import { overviewView } from "./overview.js";
 import { pipelineView } from "./pipeline.js";
 import { followAirflowsTheme } from "./theme.js";
 
-// Between two looks, in milliseconds: the server looks at the streams every three seconds.
+// Milliseconds between two refreshes; the server takes a snapshot every three seconds.
 const REFRESH = 4000;
 
 const main = document.getElementById("main");
 let shown = null;
 
-// Of an address that is none, such as one cut in the middle of %C3%A4: as it is.
+// Returns an invalid address unchanged, such as one cut in the middle of %C3%A4.
 function decoded(part) {
   try {
     return decodeURIComponent(part);

@@ -1,5 +1,5 @@
-// All pipelines in one table, from one request. Rows are kept and changed in place, so that a refresh moves
-// neither the focus nor the reader.
+// All pipelines in one table, from one request. Rows are updated in place, so that a refresh moves neither
+// the focus nor the scroll position.
 
 import { get } from "./api.js";
 import { runbookOf } from "./airflow_links.js";
@@ -77,7 +77,7 @@ export function overviewView() {
     return chosen.down ? -order : order;
   }
 
-  // A row is made again only if what it says has changed; ages are told to the second, so those that moved.
+  // Recreates a row only if its text has changed. Ages are shown to the second, so recent rows change often.
   function rowOf(row) {
     const said = JSON.stringify(row) + ago(row.committed_at);
     const known = kept.get(row.name);
@@ -94,7 +94,7 @@ export function overviewView() {
     return element;
   }
 
-  /** Rows by zone or owner; all of them by "" if they are not grouped. */
+  /** Groups rows by zone or owner; one group "" if they are not grouped. */
   function grouped(rows) {
     const groups = new Map();
     for (const row of rows) {

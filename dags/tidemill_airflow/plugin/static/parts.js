@@ -1,4 +1,4 @@
-// The parts of a pipeline's page: what each asks for, and how it is drawn.
+// The parts of a pipeline's page: the data that each requests, and how it is drawn.
 
 import { part } from "./api.js";
 import { badge, el, number, table, wide } from "./dom.js";

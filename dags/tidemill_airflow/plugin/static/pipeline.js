@@ -1,4 +1,4 @@
-// One pipeline: what it is doing, what to do about it, and its parts, each read when it is opened.
+// One pipeline: its state, its actions and its parts, each of which is read when it is opened.
 
 import { part } from "./api.js";
 import { airflowLink, dagPath, runbookOf } from "./airflow_links.js";
@@ -8,7 +8,8 @@ import { PARTS } from "./parts.js";
 import { openTriggerForm } from "./trigger_form.js";
 import { ago, count, fixOf, span, utc } from "./words.js";
 
-// `dagId`, if given, must be its DAG: an Airflow may have another environment's pipeline of that name.
+// `dagId`, if given, must be the pipeline's DAG, because Airflow may also have a pipeline of this name in
+// another environment.
 export function pipelineView(name, dagId = null) {
   const head = el("div");
   const charts = chartsOf();
@@ -46,7 +47,7 @@ function drawHead(head, view) {
   if (held) [...head.querySelectorAll("button")].find((button) => button.textContent === held)?.focus();
 }
 
-// What fixes it is a button here, for whoever may press it.
+// Shows the fix as a button if the viewer may use it.
 function holdNote({ row, actions }, hold) {
   const release = actions.find((action) => action.conf.hold === hold.id);
   const fix = el("code", {}, fixOf(row, hold));
@@ -72,7 +73,8 @@ function facts({ row, ...view }) {
   return el("dl", { class: "facts" }, Object.entries(said).map(([term, value]) => el("div", {}, el("dt", {}, term), el("dd", {}, value))));
 }
 
-// What a part shows, where there are several; it stands beside the part, which is drawn anew, and keeps the focus.
+// Selects one of several items of a part. The selection is outside the part, which is redrawn, so it keeps
+// the focus.
 function choiceOf({ label, among }, chosen) {
   const select = el("select", { "aria-label": label, onchange: chosen });
   const element = el("div", { class: "bar", hidden: true }, select);
@@ -87,7 +89,7 @@ function choiceOf({ label, among }, chosen) {
   return { element, offer, value: () => select.value };
 }
 
-// A part is read while it is open, and drawn anew only if it has changed.
+// A part is read while it is open, and redrawn only if it has changed.
 function section(name, { title, id, needsRecords, load, choose }) {
   const body = el("div");
   const choice = choose ? choiceOf(choose, () => refresh(newest)) : null;

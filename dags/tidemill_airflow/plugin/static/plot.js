@@ -1,4 +1,4 @@
-// A plot of a sample: a point for each moment, or a bar for each key.
+// Plot of a sample: a point for each time, or a bar for each key.
 
 import { svg } from "./dom.js";
 

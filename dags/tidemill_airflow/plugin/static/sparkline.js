@@ -1,4 +1,4 @@
-// A line of the newest values, from zero to the highest.
+// Line of the newest values, from zero to the maximum.
 
 import { svg } from "./dom.js";
 

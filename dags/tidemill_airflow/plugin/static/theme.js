@@ -1,4 +1,4 @@
-// Light or dark, as Airflow: it keeps the person's choice where pages of the same origin can read it.
+// Light or dark, as in Airflow, which stores the user's choice where pages of the same origin can read it.
 
 const system = window.matchMedia("(prefers-color-scheme: dark)");
 const KEY = "theme";

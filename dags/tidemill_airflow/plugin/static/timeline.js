@@ -1,5 +1,5 @@
-// Checkpoints over time: a row for each generation, a bar for as long as it was live, and marks where verbs and
-// backups were. The list below the picture says the same in words.
+// Checkpoints over time: a row for each generation, a bar for the time it was live, and marks for verbs and
+// backups. The list below the picture has the same content as text.
 
 import { badge, el, svg } from "./dom.js";
 import { span, utc } from "./words.js";
@@ -17,7 +17,7 @@ export function timelineOf(said) {
   return [said.generations.length ? drawn(said) : null, el("ol", { class: "timeline" }, items)].filter(Boolean);
 }
 
-// A backup that exists is told once, by what it holds.
+// A backup that exists is shown only once, as a backup and not as a verb.
 function verbsOf({ audit, backups }) {
   const names = new Set(backups.map((each) => each.backup));
   return audit.filter((each) => each.verb !== "backup" || !names.has(each.request_id));
@@ -51,7 +51,8 @@ function backupFacts(each) {
   return { "Holds": `${each.generation}, batch ${each.batch_id}`, "Size": `${(each.size_bytes / 1e6).toFixed(1)} MB`, "Name": each.backup };
 }
 
-// Each record of the live generation ends the one before; one that was live again has several bars.
+// Each record of the live generation ends the previous one. A generation that became live again has several
+// bars.
 function drawn(said) {
   const records = [...said.generations].reverse();
   const rows = [...new Set(records.map((each) => each.generation))];

@@ -1,5 +1,5 @@
-// The form of a DAG's run, filled in. Airflow's own form has no address of its own (3.3 opens it by a button
-// only), so this one is made of the same parameters, and asks the same API under the same login.
+// The trigger form of a DAG, filled in. Airflow's own form has no address (3.3 opens it only by a button), so
+// this form is built from the same parameters and calls the same API with the same login.
 
 import { dagDetails, triggerDag } from "./api.js";
 import { airflowLink, dagPath } from "./airflow_links.js";
@@ -22,7 +22,7 @@ export async function openTriggerForm(action) {
   body.querySelector("input, select, button")?.focus();
 }
 
-// The page may have been drawn anew behind the form; then the button that says the same has the focus.
+// The page may have been redrawn behind the form; then the button with the same text gets the focus.
 function giveFocusBackTo(opener) {
   const wordsOf = (button) => button.getAttribute("aria-label") ?? button.textContent;
   const same = opener.isConnected ? opener : [...document.querySelectorAll("main button")].find((each) => wordsOf(each) === wordsOf(opener));
@@ -50,7 +50,7 @@ function formOf(action, dag, close) {
   return el("form", { onsubmit: sent }, paused, el("p", { class: "faint" }, dag.description ?? ""), fields.map(({ element }) => element), el("p"), buttons, outcome);
 }
 
-// Airflow checks the values by the DAG's own schema; the form only keeps their types.
+// Airflow validates the values by the DAG's schema; the form only keeps their types.
 function fieldOf(name, param, filled) {
   const schema = param.schema ?? {};
   const types = [schema.type].flat();

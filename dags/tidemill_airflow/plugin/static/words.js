@@ -1,4 +1,4 @@
-// Values as a person reads them.
+// Formats values for display.
 
 const NOTHING = "–";
 

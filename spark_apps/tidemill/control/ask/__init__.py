@@ -1,8 +1,8 @@
-"""What people and Airflow ask of a stream or a bounded run: the request, its goal, and the proof.
+"""Requests of users and Airflow to a stream or a bounded run, with their goals and proofs.
 
-stream_request.py, bounded_run.py   what is done, step by step
-goal.py, proof.py                   what is waited for, and whether it has come
+stream_request.py, bounded_run.py   the steps of a request
+goal.py, proof.py                   the goal to wait for, and the check that it is reached
 takeover.py                         a root that another control plane owned
-waiting_task.py, stop_note.py       who waits for a bounded run, and that somebody stopped it
-untold_runs.py                      which bounded runs a task has still to tell of, also after it was cleared
+waiting_task.py, stop_note.py       the task that waits for a bounded run, and a note that it was stopped
+untold_runs.py                      bounded runs that a task has not reported yet, even after a clear
 """

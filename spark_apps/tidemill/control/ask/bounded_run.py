@@ -1,4 +1,4 @@
-"""Runs that end by themselves, incremental and backfill: started once per request, proven by receipt."""
+"""Incremental and backfill runs: started once per request, and proven by a receipt."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tidemill.ledger.entry import LedgerEntry
 from tidemill.ledger.read import Commit, commits_since
 from tidemill.spec.project import resolve_pipeline
 
-# What stops a driver, by its slot.
+# Command that stops a driver, by its slot.
 _STOP = {"main": "stop", "backfill": "backfill stop"}
 
-# What run ids of backfills begin with; the digest of the plan follows.
+# Prefix of backfill run ids; the digest of the plan follows.
 _BACKFILL = "backfill-"
 
-# Rows of a batch that are not in the table, by kind.
+# Counts of rows that a batch read but did not write to the table, by kind.
 _ASIDE: Mapping[str, Callable[[LedgerEntry], int | None]] = {
     "quarantined": lambda entry: entry.quarantined_rows,
     "late": lambda entry: entry.late_rows,
@@ -34,17 +34,17 @@ _ASIDE: Mapping[str, Callable[[LedgerEntry], int | None]] = {
     "without event time": lambda entry: entry.no_event_time_rows,
 }
 
-# How much the clock of a driver that commits may be behind that of whoever has started it.
+# Maximum time by which the clock of a committing driver may be behind the clock of the control plane.
 CLOCKS_DIFFER = timedelta(minutes=5)
 
 
 @dataclass(frozen=True)
 class TableResult:
-    """A run's work on one table: its newest version, rows, batches, and what it read of each source.
+    """Result of a run for one table: newest version, rows, batches, and the range read from each source.
 
     Args:
         rows: Rows that its commits wrote; a merge counts a row once for each batch that wrote it.
-        aside: Rows that its batches read and did not write, by kind; without kinds that have none.
+        aside: Rows that its batches read but did not write, by kind; kinds without rows are left out.
     """
 
     table: str
@@ -56,25 +56,25 @@ class TableResult:
 
 
 def start_bounded(plane: ControlPlane, run: DriverRun, earlier: Collection[str] = ()) -> StartedDriver:
-    """Start a bounded run, or find it again: at work, or already finished under the same run id.
+    """Start a bounded run, or return it if it already runs or has finished under the same run id.
 
-    One that failed, was killed or was stopped early is started again.
+    A run that failed, was killed or was stopped early is started again.
 
     Args:
-        plane: Where.
+        plane: The control plane.
         run: The run.
-        earlier: Run ids of earlier requests for the same; one of these that is at work is as good,
-            unless it was asked to stop: it will not do the work.
+        earlier: Run ids of earlier requests for the same work. If one of them runs, it is returned, unless it
+            was asked to stop and will not finish the work.
 
     Raises:
-        GateRefusedError: If the storage root is another control plane's.
+        GateRefusedError: If another control plane owns the storage root.
         SpecError: If the declaration is wrong; nothing was started.
         UnavailableError: TIDE-CTRL-008, if another run of the pipeline holds the slot; it may be draining.
     """
     pipeline = resolve_pipeline(plane.environment, run.pipeline)
     last = plane.runtime.last_start(run.pipeline, slot_of(run.mode))
     is_same_run = last is not None and not last.alive and last.run_id == run.run_id
-    # Airflow may repeat a task whose driver it has not seen end (apache/airflow#72716).
+    # Airflow may repeat a task although its driver has ended (apache/airflow#72716).
     if last is not None and is_same_run and plane.ending_of(last).is_finished:
         return last
     plane.own()
@@ -97,12 +97,12 @@ def start_bounded(plane: ControlPlane, run: DriverRun, earlier: Collection[str] 
 
 
 def backfill_run(pipeline: str, plan: str, request: str | None = None) -> DriverRun:
-    """A run that carries out a plan.
+    """Return a run that carries out a plan.
 
     Args:
-        pipeline: Its name.
+        pipeline: Name of the pipeline.
         plan: Digest of the plan.
-        request: Names the request, so that its repetition is the same run; without one, a run of its own.
+        request: Name of the request, so that repeating it is the same run; without a name, each run is new.
     """
     kind = f"{_BACKFILL}{plan}"
     run_id = new_run_id(kind, datetime.now(UTC)) if request is None else run_id_of(f"{kind}-{request}")
@@ -110,20 +110,20 @@ def backfill_run(pipeline: str, plan: str, request: str | None = None) -> Driver
 
 
 def plan_of(run_id: str) -> str | None:
-    """Digest of the plan that a run carries out; None for other runs."""
+    """Return the digest of the plan that a run carries out; None for other runs."""
     kind, _, plan = run_id.partition("-")
     return plan.partition("-")[0] if f"{kind}-" == _BACKFILL else None
 
 
 def same_work(plane: ControlPlane, run: DriverRun) -> list[str]:
-    """Runs at work that do what a run would do: that of a command line that was closed, or of Airflow."""
+    """Return active runs that do the same work, started by a closed command line or by Airflow."""
     plan = plan_of(run.run_id)
     running = None if plan is None else plane.running(run.pipeline, slot_of(run.mode))
     return [running.run_id] if running is not None and plan_of(running.run_id) == plan else []
 
 
 def stop_backfill(plane: ControlPlane, pipeline: str, by: str, why: str) -> StartedDriver | None:
-    """Ask a backfill to stop, and let no retry start it again; None if none is at work."""
+    """Ask a backfill to stop, and prevent retries of it; None if no backfill runs."""
     driver = plane.running(pipeline, "backfill")
     if driver is not None:
         _stop(plane, driver, StopNote(by=by, why=why))
@@ -131,14 +131,14 @@ def stop_backfill(plane: ControlPlane, pipeline: str, by: str, why: str) -> Star
 
 
 def stop_run(plane: ControlPlane, goal: Goal, by: str, why: str) -> None:
-    """The same for the run of a goal, if it is still the one at work."""
+    """Stop the run of a goal in the same way, if it still runs."""
     driver = plane.running(goal.pipeline, goal.slot)
     if driver is not None and driver.started_at == goal.started_at:
         _stop(plane, driver, StopNote(by=by, why=why))
 
 
 def stop_waited_for(plane: ControlPlane, task: WaitingTask, by: str, why: str) -> StartedDriver | None:
-    """The same for the run that a task waits for; None if it is not at work, or was stopped already."""
+    """Stop the run that a task waits for; None if it does not run, or was stopped already."""
     driver = plane.running(task.pipeline, task.slot)
     if driver is None or not task.is_about(driver) or driver.drain_requested_at is not None:
         return None
@@ -147,7 +147,7 @@ def stop_waited_for(plane: ControlPlane, task: WaitingTask, by: str, why: str) -
 
 
 def _stop(plane: ControlPlane, driver: StartedDriver, note: StopNote) -> None:
-    """The note first: a driver that has ended without it would be started again."""
+    """Write the stop note before the drain, because a driver that ended without it would be restarted."""
     plane.own()
     plane.store.write_json(
         plane.layout.stop_note(driver.pipeline, driver.run_id), note.model_dump(mode="json")
@@ -156,7 +156,7 @@ def _stop(plane: ControlPlane, driver: StartedDriver, note: StopNote) -> None:
 
 
 def end_stuck_driver(plane: ControlPlane, goal: Goal) -> None:
-    """End the driver of a goal that its place can neither start nor end by itself."""
+    """End a goal's driver that the runtime can neither start nor end."""
     driver = plane.running(goal.pipeline, goal.slot)
     if driver is None or driver.started_at != goal.started_at:
         return
@@ -166,7 +166,7 @@ def end_stuck_driver(plane: ControlPlane, goal: Goal) -> None:
 
 
 def finish_of(driver: StartedDriver) -> Goal:
-    """The goal that a bounded run has finished."""
+    """Return the goal that a bounded run finishes."""
     return Goal(
         pipeline=driver.pipeline, kind="finished", slot=slot_of(driver.mode), started_at=driver.started_at
     )
@@ -175,13 +175,13 @@ def finish_of(driver: StartedDriver) -> Goal:
 def tables_written(
     plane: ControlPlane, pipeline: str, run_ids: Collection[str], since: datetime
 ) -> list[TableResult]:
-    """What runs committed, table by table, from the ledger; a table without a commit is left out.
+    """Return the commits of runs for each table, from the ledger; tables without a commit are left out.
 
     Args:
-        plane: Where.
-        pipeline: Its name.
+        plane: The control plane.
+        pipeline: Name of the pipeline.
         run_ids: The runs.
-        since: When the first of them was asked for. A stream beside them may have made any number of commits.
+        since: Time of the first request for them. A stream may make any number of commits while they run.
     """
     spec = plane.environment.project.load_pipeline(pipeline)
     results = []
@@ -194,7 +194,7 @@ def tables_written(
 
 
 def as_document(result: TableResult) -> dict[str, Any]:
-    """Plain data, for an asset event or `--json`."""
+    """Return plain data for an asset event or `--json`."""
     return asdict(result)
 
 
@@ -213,7 +213,7 @@ def _sum_up(table: str, newest_first: list[Commit]) -> TableResult:
 
 
 def _range_read(newest_first: list[LedgerEntry]) -> dict[str, Any]:
-    """First start and last end of each source."""
+    """Return the first start and the last end of each source."""
     newest, oldest = newest_first[0].sources, newest_first[-1].sources
     return {
         name: {"start": oldest[name].start if name in oldest else None, "end": newest[name].end}

@@ -1,4 +1,4 @@
-"""What someone waits for after a request; plain data, so that it can wait in Airflow's database."""
+"""Goals that a request waits for, as plain data that can be stored in Airflow's database."""
 
 from __future__ import annotations
 
@@ -11,33 +11,39 @@ from tidemill.control.ask.proof import Proof, prove_finished, prove_part_ended, 
 from tidemill.control.plane import ControlPlane
 from tidemill.control.runtime import Slot, StartedDriver
 
-# Longest wait for a driver's end after its grace period: it is killed then, and gone when its node says so.
+# Maximum wait for a driver's end after its grace period. It is killed then, and has ended when its node
+# reports it.
 KILL_TIME = timedelta(minutes=3)
 
-# Longest wait for the first batch. It takes up to 25 s on a busy machine, with a large backlog minutes.
+# Maximum wait for the first batch. It takes up to 25 seconds on a busy machine, and minutes with a large
+# backlog.
 FIRST_BATCH_TIME = timedelta(minutes=10)
 
-# Longest wait for Spark's plan of a version: a pod's start, half a minute of Spark, perhaps a part before it.
+# Maximum wait for Spark's plan of a version: start of a pod, half a minute of Spark, perhaps another Spark
+# job first.
 PLAN_TIME = timedelta(minutes=15)
 
 
 class Goal(BaseModel):
     """One goal.
 
-    `progress`: the stream commits, by a driver not older than `started_after`. `planned`: Spark has planned
-    the version that is to take over. `stopped`: no driver runs. If either is not `final`, the request has
-    another step. `finished`: the bounded run that was started at `started_at` in `slot` has left its receipt.
+    - `progress`: the stream commits a batch, by a driver not older than `started_after`.
+    - `planned`: Spark has planned the version that will take over.
+    - `stopped`: no driver runs.
+    - `finished`: the bounded run that started at `started_at` in `slot` has left its receipt.
+
+    After a `planned` or `stopped` goal that is not `final`, the request has another step.
 
     Args:
-        pipeline: Whose.
-        kind: What is waited for.
-        final: Whether the request ends with it.
+        pipeline: The pipeline.
+        kind: Kind of goal.
+        final: True if the request ends with this goal.
         started_after: See `progress`.
-        slot: See `finished`; of `planned`, that of parts.
+        slot: See `finished`; for `planned`, the slot of Spark jobs.
         started_at: See `finished`.
-        until: When the suspension ends that this is about: a driver that runs then is no longer to stop.
-        killed_drain: When the drain was asked whose driver was killed for this goal: it is waited for, and
-            not killed again.
+        until: End of the suspension; a driver that runs after it need not stop.
+        killed_drain: Time of the drain request of a driver that was killed for this goal. The goal waits for
+            its end and does not kill it again.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -52,7 +58,7 @@ class Goal(BaseModel):
     killed_drain: datetime | None = None
 
     def patience(self, plane: ControlPlane) -> timedelta | None:
-        """How long to wait before giving up; None for a bounded run, which takes as long as it takes."""
+        """Return the maximum wait; None for a bounded run, which may take any time."""
         match self.kind:
             case "progress":
                 return FIRST_BATCH_TIME
@@ -65,7 +71,7 @@ class Goal(BaseModel):
 
 
 def driver_of(plane: ControlPlane, goal: Goal) -> StartedDriver | None:
-    """The driver that a goal is about; None if it was not started yet, or if another one took its slot."""
+    """Return the driver of a goal; None if it was not started yet, or if another one took its slot."""
     driver = plane.runtime.last_start(goal.pipeline, goal.slot)
     if driver is None or (goal.kind == "finished" and driver.started_at != goal.started_at):
         return None
@@ -74,7 +80,7 @@ def driver_of(plane: ControlPlane, goal: Goal) -> StartedDriver | None:
 
 
 def prove(plane: ControlPlane, goal: Goal) -> Proof:
-    """How far the goal has come."""
+    """Return the progress towards the goal."""
     match goal.kind:
         case "progress":
             return prove_progress(plane, goal.pipeline, goal.started_after)

@@ -1,4 +1,4 @@
-"""Proof that a request was carried out: of progress, never of mere life."""
+"""Proofs that a request was carried out; a running process alone proves nothing."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from tidemill.control.runtime import Slot, StartedDriver
 from tidemill.errors import SpecError
 from tidemill.ledger.read import read_ledger
 
-# Commits of a table looked through for one of a given run. It is asked within seconds of the first
-# batch, so the entry is among the newest; maintenance may have put a few commits on top.
+# Commits of a table to search for a run's commit. The search runs seconds after the first batch, so the
+# commit is among the newest; maintenance may have added a few.
 SEARCHED_COMMITS = 20
 
 
 @dataclass(frozen=True)
 class Proof:
-    """How far a request has come.
+    """State of a request.
 
-    `overdue`: a drain that will not end by itself, and whose driver was not killed yet. `evidence` is plain
-    data, for XCom and `--json`.
+    `overdue`: a drain will not end by itself, and its driver was not killed yet. `evidence` is plain data,
+    for XCom and `--json`.
     """
 
     state: Literal["pending", "done", "failed", "overdue"]
@@ -36,11 +36,11 @@ class Proof:
 
 
 def prove_progress(plane: ControlPlane, pipeline: str, started_after: datetime | None) -> Proof:
-    """Whether the running driver has made progress.
+    """Return the proof that the running driver has made progress.
 
-    Proven by a batch committed by this very driver, or, where the source has nothing to read, by its
-    status `waiting`. With `started_after` a driver that was decided on before does not count (restart), nor
-    does its next life, where its place has started it again.
+    The proof is a batch committed by this driver, or its status `waiting` if the source has nothing to read.
+    With `started_after`, a driver that was requested before that time does not count (restart), even if the
+    runtime starts it again.
     """
     start = plane.runtime.last_start(pipeline)
     if start is None or (started_after is not None and start.claimed_at < started_after):
@@ -55,12 +55,15 @@ def prove_progress(plane: ControlPlane, pipeline: str, started_after: datetime |
 
 
 def prove_part_ended(plane: ControlPlane, pipeline: str) -> Proof:
-    """Whether no part of a verb is at work, but for one that is stuck; who goes on sees what came of it."""
+    """Return the proof that no Spark job of a verb runs; a stuck one does not count.
+
+    The next step checks the result.
+    """
     part = plane.running(pipeline, "verb")
     if part is None or part.stuck:
         return Proof("done", "no part is at work")
     told = f"Spark is at work ({part.process}, {part.run_id}); the old version runs on"
-    # A long one may be another's.
+    # A long job may belong to another request.
     return Proof("pending", told, {"retry": True})
 
 
@@ -72,11 +75,11 @@ def prove_stopped(
     final: bool = True,
     killed_drain: datetime | None = None,
 ) -> Proof:
-    """Whether no driver runs any more, and how the last one ended.
+    """Return the proof that no driver runs any more, and how the last one ended.
 
-    Where that is a step on the way (not `final`), the end of a cut off batch is as good, and so is a driver
-    that nobody has asked to drain: someone, such as a reconciliation, has started it since. A driver that
-    was killed (`killed_drain`) is still waited for: it is gone when its place says so.
+    If this is an intermediate step (not `final`), a batch may have been cut off, and a driver without a drain
+    request may run, because something else, such as a reconciliation, has started it since. A killed driver
+    (`killed_drain`) counts as running until the runtime reports its end.
     """
     start = plane.runtime.last_start(pipeline)
     if start is None:
@@ -96,7 +99,7 @@ def prove_stopped(
 
 
 def prove_finished(plane: ControlPlane, pipeline: str, slot: Slot, started_at: datetime | None) -> Proof:
-    """Whether the run that was started then has finished: by its receipt, never by the process alone."""
+    """Return the proof that the run has finished: its receipt, never the end of the process alone."""
     start = plane.runtime.last_start(pipeline, slot)
     if start is None or start.started_at != started_at:
         return Proof("failed", "another run has taken the slot; nothing is known of this one")
@@ -113,14 +116,14 @@ def prove_finished(plane: ControlPlane, pipeline: str, slot: Slot, started_at: d
         return Proof("done", "finished", evidence)
     note = read_stop_note(plane.store, plane.layout, pipeline, ending.run_id)
     may_help = _is_worth_a_retry(ending)
-    # Also one that was stopped before it had begun, or killed because it did not drain.
+    # Includes a run that was stopped before it had begun, or killed because it did not drain.
     if note is not None and (ending.stopped_early or may_help):
         return Proof("failed", f"{note.words}. Log: {start.log}", {**evidence, "retry": False})
     return Proof("failed", f"{ending.cause}. Log: {start.log}", {**evidence, "retry": may_help})
 
 
 def _about_working(start: StartedDriver) -> Proof:
-    """A driver that its place cannot start, or cannot end, is given up: a retry may find a better one."""
+    """Return the proof of a running driver; failed if it is stuck, because a retry may help."""
     reason = start.stuck or why_hung(start, None)
     if reason:
         return Proof("failed", reason, {"run_id": start.run_id, "stuck": True, "retry": True})
@@ -141,12 +144,12 @@ def _about_draining(
 
 
 def _cut_off(start: StartedDriver, ending: Ending, killed_drain: datetime | None) -> str:
-    """What to say of a driver that was asked to stop and left a batch unfinished; empty of any other."""
+    """Return the message for a driver that was asked to stop and left a batch unfinished; empty otherwise."""
     if ending.result == "forced":
         return "the driver did not finish its batch in time; the next start repeats it"
     if ending.result != "killed" or start.drain_requested_at is None:
         return ""
-    # A pod that never ran leaves no receipt either. Before its epoch a driver writes nothing.
+    # A pod that never ran leaves no receipt either. Before it claims its epoch, a driver writes nothing.
     if ending.epoch is None and start.drain_requested_at != killed_drain:
         return ""
     return f"the driver did not drain, it was {ending.cause}; the next start repeats its batch"
@@ -166,7 +169,7 @@ def _judge_status(plane: ControlPlane, start: StartedDriver, status: Status) -> 
         commit = _commit_of(plane, start)
         if commit:
             return Proof("done", f"batch {commit['batch_id']} is in the ledger", {**evidence, **commit})
-        # A batch without rows for any table (a window still open, a Kafka sink) leaves no commit.
+        # A batch without rows for a table (an open window, a Kafka sink) makes no commit.
         return Proof("done", f"batch {status.batch_id} is committed; no table had rows yet", evidence)
     if found_nothing_to_read(status):
         return Proof("done", "the driver waits: its source has nothing to read", evidence)
@@ -199,5 +202,5 @@ def _ended_before_proof(start: StartedDriver, ending: Ending) -> Proof:
 
 
 def _is_worth_a_retry(ending: Ending) -> bool:
-    # A clean end that is not the finish is a stop: by a drained node, an eviction, or a person.
+    # A clean end of an unfinished run means that it was stopped, by a drained node, an eviction or a user.
     return class_of(ending) in ("unavailable", "crash", "clean", "not_made")

@@ -1,4 +1,4 @@
-"""The end of a run in lines: rows of each output, and rows that were read and are in none of them."""
+"""Summary of a finished run: rows of each output, and rows that were read but not written."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from tidemill.errors import TidemillError
 from tidemill.ledger.read import open_table, row_count
 from tidemill.spec.pipeline import PipelineSpec
 
-# Kinds of rows that each table's entry of a batch repeats; rows that expectations drop are each table's own.
+# Kinds of rows that a batch's entry repeats in each table. Rows dropped by expectations are counted per
+# table.
 PER_BATCH = ("quarantined", "late", "without event time")
 
 
 @dataclass(frozen=True)
 class TableNow:
-    """A table as it is after a run, with the rows of all writers.
+    """A table after a run, with the rows of all writers.
 
     Args:
         table: Its name.
-        rows: Rows in it; None if its files do not say.
+        rows: Rows in it; None if its files do not contain the number.
         version: Its version; None if there is no table yet.
     """
 
@@ -34,9 +35,9 @@ class TableNow:
 
 
 def summarize_run(plane: ControlPlane, driver: StartedDriver) -> list[str]:
-    """Return the summary of a run that has ended: of a run by hand, or a link of a chain.
+    """Return the summary of a finished run: a run by hand, or a link of a chain.
 
-    What cannot be read is a line of it, so that the run's own end is shown in any case.
+    A read error becomes a line of the summary, so that the result of the run is always shown.
     """
     try:
         return _summary(plane, driver)
@@ -48,7 +49,7 @@ def _summary(plane: ControlPlane, driver: StartedDriver) -> list[str]:
     spec = plane.environment.project.load_pipeline(driver.pipeline)
     written = tables_written(plane, driver.pipeline, {driver.run_id}, driver.claimed_at)
     if driver.mode == "backfill":
-        # Its status counts what its attempts computed; what is published later is in no table yet.
+        # The status counts rows of all attempts; rows that are published later are in no table yet.
         names = {result.table for result in written}
         tables = [now for now in tables_now(plane, spec) if now.table in names]
         return [*table_lines(tables, written), *([aside_line(written, None)] if written else [])]
@@ -62,7 +63,7 @@ def _summary(plane: ControlPlane, driver: StartedDriver) -> list[str]:
 
 
 def tables_now(plane: ControlPlane, spec: PipelineSpec) -> list[TableNow]:
-    """Look at the tables of a pipeline."""
+    """Return the current tables of a pipeline."""
     found = []
     for sink in spec.delta_sinks:
         table = open_table(plane.layout.table(sink.table))
@@ -86,7 +87,7 @@ def _table_line(now: TableNow, result: TableResult | None) -> str:
 
 
 def output_lines(spec: PipelineSpec, status: Status | None) -> list[str]:
-    """Return a line for each output that is not a table and counts its rows, by the status of the run."""
+    """Return a line for each output that is not a table, with its rows by the status of the run."""
     if status is None or spec.run.is_without_batches(status.mode):
         return []
     outputs = [sink.output for sink in spec.sinks if sink.delta is None and sink.console is None]
@@ -94,10 +95,10 @@ def output_lines(spec: PipelineSpec, status: Status | None) -> list[str]:
 
 
 def aside_line(written: list[TableResult], status: Status | None) -> str:
-    """Return the line about rows that a run read and wrote to no output.
+    """Return the line about rows that a run read but wrote to no output.
 
-    The status counts all batches, and the ledger those that wrote a table; a driver that was killed may have
-    committed more than its status says.
+    The status counts all batches, and the ledger counts those that wrote a table. A killed driver may have
+    committed more than its status contains.
     """
     counts = [*(result.aside for result in written), _aside_of(status)]
     of_batches = {kind: max(count.get(kind, 0) for count in counts) for kind in PER_BATCH}

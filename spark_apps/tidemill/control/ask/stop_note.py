@@ -1,4 +1,4 @@
-"""The note that a person stopped a bounded run: so that nobody takes its end for one that a retry mends."""
+"""Notes that a bounded run was stopped on request, so that its end is not retried."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidemill.storage.store import Store
 
 
 class StopNote(BaseModel):
-    """Who stopped a run, when and why."""
+    """The requester of a stop, with time and reason."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -22,11 +22,11 @@ class StopNote(BaseModel):
 
     @property
     def words(self) -> str:
-        """In a few words."""
+        """Return the note in a few words."""
         return f"stopped by {self.by}" + (f": {self.why}" if self.why else "")
 
 
 def read_stop_note(store: Store, layout: Layout, pipeline: str, run_id: str) -> StopNote | None:
-    """The note of a run; None if nobody stopped it."""
+    """Return the stop note of a run; None if it was not stopped."""
     document = store.read_json(layout.stop_note(pipeline, run_id))
     return None if document is None else StopNote.model_validate(document)

@@ -1,7 +1,7 @@
-"""A person's request about one stream, such as a start or a stop; the same for command line and DAG.
+"""A user's request about one stream, such as a start or a stop; the same for command line and DAG.
 
-`begin` may be called any number of times for one request: it does what is still to be done and says what to
-wait for. So a task that is retried, or cleared, starts no second driver and stops none that is newer.
+`begin` may be called any number of times for one request. It does the next missing step and returns the goal
+to wait for. So a task that is retried or cleared starts no second driver and stops no newer one.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ State = Literal["running", "stopped", "suspended"]
 
 _STATES: dict[Verb, State] = {"stop": "stopped", "suspend": "suspended"}
 
-# Seconds between two looks of a waiting command. A look reads one small file.
+# Seconds between two checks of a waiting command. A check reads one small file.
 POLL_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
 class StreamRequest:
-    """What is asked, by whom, when and why.
+    """A request with requester, time and reason.
 
     Args:
-        pipeline: Which stream.
-        verb: What to do.
-        run_id: Names the request, and the driver that it starts.
-        at: When it was asked; what someone else has asked later wins, whichever is carried out first.
-        by: Who asks.
-        reason: Why.
-        until: When a suspension ends by itself; None: when someone ends it.
+        pipeline: The stream.
+        verb: The action.
+        run_id: Id of the request, and of the driver that it starts.
+        at: Time of the request. The request with the latest time wins, in any order of execution.
+        by: The requester.
+        reason: The reason.
+        until: Time at which a suspension ends by itself; None if it lasts until it is resumed.
     """
 
     pipeline: str
@@ -57,7 +57,7 @@ class StreamRequest:
 
     @property
     def state(self) -> State:
-        """What should be."""
+        """Return the desired state."""
         return _STATES.get(self.verb, "running")
 
 
@@ -70,26 +70,27 @@ def begin(
     tell: Callable[[str], None] = _tell_nobody,
     after: Goal | None = None,
 ) -> Goal:
-    """Do the next step of a request; `tell` hears what takes long.
+    """Do the next step of a request; `tell` receives messages about long steps.
 
-    1. If a driver must go for another version, ask the upgrade gate. Where Spark must plan it first, that is
-    begun and is to be waited for, and nothing else is done. 2. Write the wish, unless a later one stands. 3.
-    Drain a driver that must go. 4. Start one if none runs and one should.
+    1. If a driver must be replaced by another version, ask the upgrade gate. If Spark must plan the version
+    first, start the planning and return the goal `planned`; nothing else is done. 2. Write the desired state,
+    unless a later request exists. 3. Drain a driver that must end. 4. Start a driver if none runs and one
+    should.
 
     Args:
-        plane: Where.
-        request: What is asked.
-        tell: Hears of it.
-        after: The goal of the step before, proven; None at the beginning of a try.
+        plane: The control plane.
+        request: The request.
+        tell: Receives messages.
+        after: Reached goal of the previous step; None at the beginning of a try.
 
     Raises:
-        GateRefusedError: If the storage root is another control plane's; if the new version cannot take
-            over, with the gate's finding: the old one runs on, and nothing was changed.
+        GateRefusedError: If another control plane owns the storage root, or if the gate refuses the new
+            version. Then the old version continues and nothing was changed.
         SpecError: If the declaration is wrong; nothing was changed.
-        UsageError: TIDE-CTRL-006 if the pipeline is no stream, TIDE-CTRL-007 if a later wish stands,
-            TIDE-CTRL-020 if a suspension's moment is of no use, TIDE-CTRL-021 if someone has stopped what
-            is to be suspended or resumed.
-        UnavailableError: If the new version could not be looked at; nothing was changed.
+        UsageError: TIDE-CTRL-006 if the pipeline is not a stream, TIDE-CTRL-007 if a later request exists,
+            TIDE-CTRL-020 if the end of a suspension is not usable, TIDE-CTRL-021 if a stopped stream is to be
+            suspended or resumed.
+        UnavailableError: If the new version could not be checked; nothing was changed.
     """
     check_until(request.verb, request.until, datetime.now(UTC))
     pipeline = None if request.verb == "stop" else _stream(plane, request)
@@ -103,7 +104,7 @@ def begin(
 
 
 def _bring_about(plane: ControlPlane, request: StreamRequest, pipeline: Pipeline | None) -> Goal:
-    """Drain a driver that must go; start one if none runs and one should."""
+    """Drain a driver that must end; start one if none runs and one should."""
     driver = plane.running(request.pipeline)
     if request.state != "running":
         _stop(plane, request.pipeline, driver)
@@ -118,7 +119,7 @@ def _bring_about(plane: ControlPlane, request: StreamRequest, pipeline: Pipeline
 
 
 def end_overdue(plane: ControlPlane, goal: Goal) -> Goal:
-    """Kill a driver that does not drain; returns the goal to go on with: a kill is asked, not yet an end."""
+    """Kill a driver that does not drain, and return the goal to wait for, because a kill takes time."""
     driver = plane.running(goal.pipeline)
     if driver is None or not driver.is_overdue(datetime.now(UTC), plane.environment.spec.grace_period):
         return goal
@@ -130,9 +131,9 @@ def end_overdue(plane: ControlPlane, goal: Goal) -> Goal:
 def carry_out(
     plane: ControlPlane, request: StreamRequest, timeout_seconds: float, tell: Callable[[str], None]
 ) -> Proof:
-    """Carry out a request and wait for its proof; `tell` hears each new state once.
+    """Carry out a request and wait for its proof; `tell` receives each new state once.
 
-    The time begins once Spark has planned the version that is to take over, which has a time of its own.
+    The timeout begins after Spark has planned the new version; planning has its own limit.
     """
     goal, told = begin(plane, request, tell), ""
     deadline = _deadline(plane, goal, timeout_seconds)
@@ -159,26 +160,28 @@ def _deadline(plane: ControlPlane, goal: Goal, timeout_seconds: float) -> float:
 
 
 def _seconds(plane: ControlPlane, goal: Goal, timeout_seconds: float) -> float:
-    """A part that cannot start is known as such, and ended, after minutes."""
+    """Return the timeout; planning gets at least its own limit, within which a stuck job is ended."""
     patience = goal.patience(plane) if goal.kind == "planned" else None
     return timeout_seconds if patience is None else max(timeout_seconds, patience.total_seconds())
 
 
 def _may_take_over(plane: ControlPlane, pipeline: Pipeline, request: StreamRequest, *, anew: bool) -> bool:
-    """Let no driver go for a version that would then be refused; one that drains is on its way out.
+    """Return True if the driver may be replaced; a refused version must not stop the running one.
+
+    A driver that already drains may always be replaced.
 
     Args:
-        plane: Where.
-        pipeline: The version that is declared.
-        request: What is asked.
-        anew: Whether Spark is asked once more for a plan that it could not make before.
+        plane: The control plane.
+        pipeline: The declared version.
+        request: The request.
+        anew: True to let Spark repeat a plan that failed before.
 
     Returns:
-        False if it is not known yet: Spark plans the version.
+        False while Spark still plans the version.
 
     Raises:
-        GateRefusedError: The finding that speaks against it.
-        TidemillError: Why Spark could not plan it.
+        GateRefusedError: The gate's finding.
+        TidemillError: The error of Spark's planning.
     """
     driver = plane.running(request.pipeline)
     if request.verb != "restart" or driver is None or driver.drain_requested_at is not None:
@@ -213,9 +216,10 @@ def _stop(plane: ControlPlane, pipeline: str, driver: StartedDriver | None) -> N
 
 
 def _must_go(driver: StartedDriver, request: StreamRequest) -> bool:
-    """Whether a start or restart has to wait for the end of the driver that runs.
+    """Return True if a start or restart has to wait for the end of the running driver.
 
-    A restart asks by the time of the decision, not of the process: its place may start the old driver again.
+    A restart compares the time of the decision and not of the process, because the runtime may start the old
+    driver again.
     """
     return driver.drain_requested_at is not None or (
         request.verb == "restart" and driver.claimed_at < request.at

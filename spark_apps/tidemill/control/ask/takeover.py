@@ -1,4 +1,4 @@
-"""Taking a storage root over from another control plane: planned, then carried out by an operator."""
+"""Takeover of a storage root from another control plane: planned, then applied by an operator."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tidemill.errors import DataError, TidemillError
 
 @dataclass(frozen=True)
 class Takeover:
-    """What a takeover finds, and what it would do.
+    """Plan of a takeover.
 
     Args:
         root: The storage root.
-        before: Who owns it; None if nobody does, or if the record is damaged.
-        damage: What is wrong with the record of the owner.
-        after: Who would own it.
-        fenced: Pipelines whose former drivers it fences off.
-        alive: What drivers of theirs have said lately: they may still be at work.
+        before: Current owner; None if there is none, or if the record is damaged.
+        damage: Damage of the owner's record.
+        after: New owner.
+        fenced: Pipelines whose former drivers are fenced off.
+        alive: Recent statuses of their drivers, which may still run.
     """
 
     root: str
@@ -37,12 +37,12 @@ class Takeover:
 
     @property
     def has_work(self) -> bool:
-        """Whether the root is not this control plane's already."""
+        """Return True unless this control plane already owns the root."""
         standing = self.before
         return standing is None or standing.id != self.after.id or standing.fencing
 
     def lines(self, now: datetime) -> list[str]:
-        """The plan for a person."""
+        """Return the plan in readable form."""
         if not self.has_work:
             return [f"{self.root} belongs to this control plane: {self.after}"]
         owner = "nobody" if self.before is None else f"{self.before}, on {self.before.host}"
@@ -65,7 +65,7 @@ class Takeover:
 
 
 def plan_takeover(plane: ControlPlane, now: datetime) -> Takeover:
-    """Look; changes nothing."""
+    """Plan a takeover; changes nothing."""
     before, damage = None, ""
     try:
         before = read_owner(plane.store, plane.layout)
@@ -82,14 +82,15 @@ def plan_takeover(plane: ControlPlane, now: datetime) -> Takeover:
 
 
 def take_over(plane: ControlPlane, plan: Takeover, by: str, why: str) -> None:
-    """Make the root this control plane's.
+    """Make this control plane the owner of the root.
 
-    1. Audit. 2. The root is ours: no driver is started over there any more. 3. Each pipeline gets a higher
-    epoch, so that drivers that still run there end before their next batch. 4. Ours for good. Who dies
-    after 2 has taken it over, but starts nothing before someone repeats it.
+    1. Write the audit entry. 2. Become the owner, so that the former control plane starts no more drivers. 3.
+    Claim a higher epoch for each pipeline, so that drivers that still run there end before their next batch.
+    4. Mark the takeover as complete. A process that dies after step 2 owns the root, but no driver starts
+    until the takeover is repeated.
 
     Raises:
-        UsageError: TIDE-CKPT-031, if `by` or `why` cannot be kept.
+        UsageError: TIDE-CKPT-031, if `by` or `why` cannot be stored.
     """
     after = plan.after.model_copy(update={"by": check_person(by), "why": check_reason(why), "fencing": True})
     # 1.
@@ -120,7 +121,7 @@ def _last_words(plane: ControlPlane, pipeline: str) -> Status | None:
     try:
         return read_status(plane.store, plane.layout, pipeline)
     except (TidemillError, ValueError):
-        # Nothing that a damaged status could tell forbids a takeover.
+        # A damaged status must not prevent a takeover.
         return None
 
 

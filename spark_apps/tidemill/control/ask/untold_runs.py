@@ -1,8 +1,8 @@
-"""Which bounded runs an Airflow task has started and not told of yet.
+"""Bounded runs that an Airflow task has started and not reported yet.
 
-A task that is cleared asks for a new run, and a backfill that is planned again has another plan. What the
-task has started before is known from here: it may be at work and is joined, or has written rows that nobody
-has told of. The record goes once the task has told of all: what it finds after another clear is new.
+A cleared task requests a new run, and a backfill that is planned again has another plan. This record contains
+the earlier runs of the task. They may still run and are then joined, or have written rows that were not
+reported yet. The record is deleted after the task has reported all runs. Runs after a later clear are new.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class UntoldRuns(BaseModel):
     """The runs of one task.
 
     Args:
-        since: When the first of them was asked for: none of their commits is older.
-        run_ids: All of them, the newest last; one may never have started.
+        since: Time of the first request; none of their commits is older.
+        run_ids: All runs, the newest last; one may never have started.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -32,7 +32,7 @@ class UntoldRuns(BaseModel):
 
 
 def note_untold(plane: ControlPlane, task: WaitingTask) -> UntoldRuns:
-    """Add the task's run, before it is started; returns all."""
+    """Add the task's run before it is started, and return all runs."""
     known = untold_runs(plane, task, task.at)
     run_ids = dict.fromkeys((*known.run_ids, task.run_id))
     noted = known.model_copy(update={"run_ids": tuple(run_ids)})
@@ -41,7 +41,7 @@ def note_untold(plane: ControlPlane, task: WaitingTask) -> UntoldRuns:
 
 
 def untold_runs(plane: ControlPlane, task: WaitingTask, begun_at: datetime) -> UntoldRuns:
-    """All of a task; none, since a given moment, if there is no record or it is damaged."""
+    """Return all runs of a task; without a record, or if it is damaged, no runs since `begun_at`."""
     try:
         document = plane.store.read_json(plane.layout.untold_runs(task.name))
         return UntoldRuns(since=begun_at) if document is None else UntoldRuns.model_validate(document)
@@ -50,5 +50,5 @@ def untold_runs(plane: ControlPlane, task: WaitingTask, begun_at: datetime) -> U
 
 
 def forget_untold(plane: ControlPlane, task: WaitingTask) -> None:
-    """The task has told of all of them."""
+    """Delete the record after the task has reported all runs."""
     plane.store.delete(plane.layout.untold_runs(task.name))

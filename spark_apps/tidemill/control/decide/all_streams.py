@@ -1,4 +1,4 @@
-"""Reconciling all streams of an environment: every one is visited, and none stands in another's way."""
+"""Reconcile all streams of an environment; no stream delays or blocks another."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tidemill.control.plane import ControlPlane
 from tidemill.control.runtime import MainSlot, is_held
 from tidemill.errors import TidemillError, UnavailableError
 
-# A visit waits for storage and API server most of its time. All visits together must end before the DAG run
-# is given up (dags/tidemill_streams.py: 5 minutes). One takes milliseconds, or up to half a minute where a
-# client tries again and again by itself.
+# A visit mostly waits for storage and API server. All visits must end before the DAG run is given up
+# (dags/tidemill_streams.py: 5 minutes). A visit takes milliseconds, or up to half a minute if a client
+# retries.
 LIMITS = Limits(at_once=16, each_seconds=45, all_seconds=240)
 
 
 def ignore(_outcome: Outcome) -> None:
-    """Tell nobody."""
+    """Ignore the outcome."""
 
 
 def reconcile_streams(
@@ -32,19 +32,19 @@ def reconcile_streams(
     limits: Limits = LIMITS,
     tell: Callable[[Outcome], None] = ignore,
 ) -> list[Outcome]:
-    """Bring every stream to its desired state, as far as one short visit can.
+    """Bring every stream as close to its desired state as one short visit can.
 
-    Visits all declared streams, and every pipeline whose driver runs although it is no declared stream.
+    Visits all declared streams, and every pipeline whose driver runs although it is not a declared stream.
 
     Args:
-        plane: Where.
-        reconciler: Decides; by the environment's policy if none is given.
-        clock: The time.
-        limits: How many are visited at once, and for how long.
-        tell: Hears of each visit when it ends.
+        plane: The control plane.
+        reconciler: Makes the decisions; by default with the environment's policy.
+        clock: Returns the current time.
+        limits: Limits of parallel visits and their duration.
+        tell: Called with each visit when it ends.
 
     Raises:
-        GateRefusedError: If the storage root is another control plane's.
+        GateRefusedError: If another control plane owns the storage root.
     """
     outcomes = []
     began_at = clock()
@@ -57,7 +57,7 @@ def reconcile_streams(
 
 
 def known_streams(plane: ControlPlane) -> list[str]:
-    """All streams, by name: declared ones, running ones, and what cannot be read and may be one."""
+    """Return the names of all streams: declared, running, and unreadable ones that may be streams."""
     running = [name for name, slot in plane.runtime.main_slots().items() if _may_be_stream(slot)]
     declared = [name for name in plane.environment.project.pipeline_names() if _is_declared(plane, name)]
     return sorted({*running, *declared})

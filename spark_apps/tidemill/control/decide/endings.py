@@ -1,4 +1,4 @@
-"""How a driver ended, as far as anybody can know: from its receipt, or from the lack of one."""
+"""Ends of drivers, derived from the receipt or from its absence."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tidemill.errors import FencedError
 from tidemill.names import Layout
 from tidemill.storage.store import Store
 
-# Receipts looked through for one run. Newest first; a backfill beside a stream puts a handful in between.
+# Maximum receipts to search for one run, newest first. A backfill next to a stream adds a handful.
 SEARCHED_RECEIPTS = 50
 
-# The refusal of a start while someone holds the pipeline.
+# Error of a start that was refused because of a hold.
 HELD = "TIDE-CKPT-029"
-# Exit codes from here on tell of a signal that ended the process: 137 is SIGKILL.
+# Exit codes from this value on mean that a signal ended the process: 137 is SIGKILL.
 FIRST_SIGNAL = 128
 
 Result = Literal["clean", "forced", "failed", "killed", "not_made"]
@@ -28,10 +28,12 @@ Result = Literal["clean", "forced", "failed", "killed", "not_made"]
 class Ending(BaseModel):
     """The end of one start of a driver.
 
-    `killed`: it left no receipt and no exit code (SIGKILL, out of memory, power); `termination` is what its
-    place knows of that. `not_made`: no process or pod of it ever came into being. `progressed`: it committed
-    a batch, or found nothing to read; `committed`: the former. `stopped_early`: it was a bounded run that was
-    asked to stop before it had done its work.
+    - `killed`: it left no receipt and no exit code (SIGKILL, out of memory, power loss); `termination` has
+      the runtime's information about it.
+    - `not_made`: its process or pod could not be created.
+    - `progressed`: it committed a batch, or found nothing to read.
+    - `committed`: it committed a batch.
+    - `stopped_early`: it was a bounded run that was asked to stop before it had finished.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -51,22 +53,22 @@ class Ending(BaseModel):
 
     @property
     def is_finished(self) -> bool:
-        """Whether it did all that it was started for; a stream: until someone asked it to stop."""
+        """Return True if it finished its work; for a stream, if it ended because of a stop request."""
         return self.result == "clean" and self.exit_code == 0 and not self.stopped_early
 
     @property
     def was_held(self) -> bool:
-        """Whether all that spoke against the start was a hold."""
+        """Return True if the start was refused only because of a hold."""
         return (self.error or {}).get("id") == HELD
 
     @property
     def lived(self) -> timedelta:
-        """How long it ran, at least: the end of a killed driver is its last sign of life."""
+        """Return the minimum run time; a killed driver ends with its last sign of life."""
         return self.ended_at - self.started_at
 
     @property
     def cause(self) -> str:
-        """Why, in a few words."""
+        """Return the cause in a few words."""
         if self.result == "killed":
             return "killed without a receipt" + (f": {self.termination}" if self.termination else "")
         if self.result == "not_made":
@@ -81,7 +83,7 @@ class Ending(BaseModel):
 
     @property
     def runbook(self) -> str:
-        """Page of its error."""
+        """Return the runbook page of its error."""
         return str((self.error or {}).get("runbook") or "")
 
     @property
@@ -92,20 +94,20 @@ class Ending(BaseModel):
 
 
 def ending_of(store: Store, layout: Layout, start: StartedDriver) -> Ending:
-    """How a driver that runs no more has ended."""
+    """Return the end of a driver that no longer runs."""
     receipt = find_receipt(store, layout, start)
     status = read_status(store, layout, start.pipeline)
     return conclude(start, receipt, status)
 
 
 def find_receipt(store: Store, layout: Layout, start: StartedDriver) -> Receipt | None:
-    """The receipt that this very start left; None if it was killed.
+    """Return the receipt of exactly this start; None if it was killed.
 
-    A pod that was fenced off is so for good: the kubelet's further starts of its container leave no receipt
-    (engine/driver_pod.py), and that of the driver that was fenced off speaks for them.
+    A fenced-off pod stays fenced off. When the kubelet restarts its container, the new process leaves no
+    receipt (engine/driver_pod.py), so the receipt of the fenced-off driver counts for it.
     """
     folder = layout.receipts(start.pipeline)
-    # One is by the control plane's clock, the other may be by a node's.
+    # One time is from the control plane's clock, the other may be from a node's clock.
     oldest = min(start.claimed_at, start.started_at)
     for name in reversed(store.list_names(folder)[-SEARCHED_RECEIPTS:]):
         document = store.read_json(f"{folder}/{name}")
@@ -121,7 +123,7 @@ def find_receipt(store: Store, layout: Layout, start: StartedDriver) -> Receipt 
 
 
 def conclude(start: StartedDriver, receipt: Receipt | None, status: Status | None) -> Ending:
-    """The ending that the documents tell of; a status of another start says nothing."""
+    """Return the ending that the documents show; a status of another start is ignored."""
     own = status if status is not None and is_status_of(status, start) else None
     result, exit_code = _result(start, receipt, own)
     signs_of_life = [start.started_at] + ([own.updated_at] if own else [])
@@ -142,7 +144,7 @@ def conclude(start: StartedDriver, receipt: Receipt | None, status: Status | Non
 
 
 def _result(start: StartedDriver, receipt: Receipt | None, own: Status | None) -> tuple[Result, int | None]:
-    """By the receipt; without one, as of a driver whose disk was full, by what its place knows."""
+    """Return the result from the receipt, or else from the runtime, as for a driver with a full disk."""
     if receipt is not None:
         return receipt.result, receipt.exit_code
     if not start.made and own is None:
@@ -153,10 +155,10 @@ def _result(start: StartedDriver, receipt: Receipt | None, own: Status | None) -
 
 
 def found_nothing_to_read(status: Status) -> bool:
-    """Whether the driver waits for new data; one that waits for a source to come back has an error."""
+    """Return True if the driver waits for new data; one that waits for its source to return has an error."""
     return status.state == "waiting" and status.error is None
 
 
 def is_status_of(status: Status, start: StartedDriver) -> bool:
-    """Whether this very start wrote the status; an earlier one may have had the same run id."""
+    """Return True if exactly this start wrote the status; an earlier one may have had the same run id."""
     return status.run_id == start.run_id and status.updated_at >= start.started_at

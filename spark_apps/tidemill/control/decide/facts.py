@@ -1,4 +1,4 @@
-"""What is known of one pipeline at one moment: all that decisions about it are made from."""
+"""Facts about one pipeline at one time, the input of all decisions about it."""
 
 from __future__ import annotations
 
@@ -18,33 +18,34 @@ from tidemill.errors import TidemillError
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of one pipeline at one moment.
+    """Facts about one pipeline at one time.
 
     Args:
         pipeline: Its name.
-        mode: Mode that conf declares; None if its file is gone.
-        digest: Digest of the version that should run: as defined, or the one before it if the defined one
+        mode: Declared mode; None if its file is gone.
+        digest: Digest of the version that should run: the defined one, or the previous one if the defined one
             was given up; None without a definition.
         kept: Digest of the newest version that made progress and could be started again.
-        rollback: That the defined version was given up.
-        back_to: Digest of the version to go back to, if the defined one makes no progress; None for none.
-        problem: Why the declaration cannot be used.
-        by_hand: Whether it runs only when someone has asked for it: it is for trying out, or not for here.
-        grace_period: How long a driver may drain before it is killed.
-        on_change: What the environment wants done about a running stream whose definition changed.
-        objection: Why the changed definition could not go on from the checkpoint; None if it can, or if
-            nobody needs to know.
-        is_planned: Whether it is known if it could; else Spark must plan it first.
-        desired: What a person asked for; None if nobody did.
+        rollback: Set if the defined version was given up.
+        back_to: Digest of the version to go back to if the defined one makes no progress; None if there is
+            none.
+        problem: Error of the declaration.
+        by_hand: True if it runs only on request, because it is for trying out or not for this environment.
+        grace_period: Maximum time for a drain before the driver is killed.
+        on_change: The environment's policy for a running stream whose definition has changed.
+        objection: Reason why the changed definition could not continue from the checkpoint; None if it can,
+            or if the answer is not needed.
+        is_planned: False if Spark must plan the changed definition before this is known.
+        desired: Requested state; None without a request.
         running: The driver in the main slot.
-        ended: The newest driver of the main slot, if it runs no more.
-        endings: How its drivers ended, oldest first.
-        holds: What forbids its starts, where that was why the last one failed.
-        newest_receipt: The newest receipt of any driver, also of another machine's.
-        newest_status: What any driver said of itself last, also another machine's.
+        ended: The newest driver of the main slot, if it no longer runs.
+        endings: Ends of its drivers, oldest first.
+        holds: Holds that prevent a start, if they caused the last failed start.
+        newest_receipt: The newest receipt of any driver, including those on other machines.
+        newest_status: The last status of any driver, including those on other machines.
         trigger: The stream's trigger.
-        progress_within: How long it may run without progress.
-        now: When this was seen.
+        progress_within: Maximum time without progress.
+        now: Time of these facts.
     """
 
     pipeline: str
@@ -72,9 +73,9 @@ class Facts:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether it should run: declared a stream, and stopped by nobody, or started by someone.
+        """Return True if it should run: a declared stream that was not stopped, or one that was started.
 
-        A suspension whose moment has passed stops nothing any more.
+        A suspension whose end has passed no longer stops it.
         """
         if self.desired is None:
             return self.mode == "stream" and not self.by_hand
@@ -82,7 +83,7 @@ class Facts:
 
     @property
     def unfinished_run(self) -> Ending | None:
-        """The newest run of a pipeline that runs by schedule, if it ended without doing all of its work."""
+        """Return the newest run of a scheduled pipeline if it ended before it had finished."""
         if self.mode != "incremental" or self.running is not None or not self.endings:
             return None
         last = self.endings[-1]
@@ -90,7 +91,10 @@ class Facts:
 
     @property
     def counted_endings(self) -> list[Ending]:
-        """Ends count until the declaration changes or a person asks anew: both deserve a fresh try."""
+        """Return the endings that count: those since the last change of the declaration or last request.
+
+        A changed declaration and a new request both allow a fresh try.
+        """
         return [ending for ending in self.endings if self._counts(ending)]
 
     def _counts(self, ending: Ending) -> bool:

@@ -1,4 +1,4 @@
-"""Whether a driver hangs, by the rule that a pod's probe has. Pure."""
+"""Detection of a hung driver, by the rule of the pod's probe. Pure."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from datetime import timedelta
 from tidemill.control.runtime import StartedDriver
 from tidemill.engine.liveness import alive
 
-# The page about drivers that do nothing.
+# Runbook page about drivers that do nothing.
 NO_PROGRESS_PAGE = "stream-makes-no-progress"
 
 
 def why_hung(driver: StartedDriver, trigger: timedelta | None) -> str:
-    """Words for a driver whose silence says that it hangs; empty if it lives, or if nobody can tell.
+    """Return a message if the driver's silence shows that it hangs; empty if it lives, or if that is unknown.
 
-    In a pod the kubelet ends such a driver. Elsewhere whoever asks this does.
+    In a pod the kubelet ends such a driver. Elsewhere the caller ends it.
 
     Args:
         driver: The driver.

@@ -1,7 +1,7 @@
-"""The newest version of a stream that has made a batch, with its files, so that the stream can go back to it.
+"""The newest version of a stream that has made a batch, with its files, as the target of a rollback.
 
-They are kept where drivers run, beside how those ended, and not on the storage root: what is there becomes
-code that a driver runs. In a pod, transforms are the image's own; the environment's file names the image.
+The files are stored where drivers run, next to their endings, and not on the storage root, because a driver
+runs them as code. In a pod, transforms are part of the image, and the environment's file names the image.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from tidemill.errors import DataError, TidemillError
 from tidemill.spec.project import Environment, Pipeline, load_environment, resolve_pipeline
 from tidemill.spec.project_folder import Project
 
-# Most characters of all files, packed: beside 100 endings they must fit into a ConfigMap of 1 MiB.
+# Maximum characters of all files, packed. Together with 100 endings they must fit into a ConfigMap of 1 MiB.
 LARGEST = 300_000
 
-# Most bytes of one file, unpacked.
+# Maximum bytes of one file, unpacked.
 LARGEST_FILE = 20_000_000
 
-# Where a project keeps what a version is made of.
+# Project folders with the files of a version.
 _FOLDERS = ("conf/pipelines", "conf/environments", "conf/schemas", "spark_apps/transforms")
 
 
@@ -37,8 +37,8 @@ class KeptVersion(BaseModel):
 
     Args:
         digest: Its `Pipeline.version_digest`.
-        kept_at: When.
-        place: Where its drivers ran, and its storage root: nobody goes back to another place.
+        kept_at: Time at which it was stored.
+        place: Runtime and storage root of its drivers; a rollback must not change them.
         files: Its files by their path in the project: zlib, base64.
     """
 
@@ -51,14 +51,14 @@ class KeptVersion(BaseModel):
 
 
 def place_of(environment: Environment) -> str:
-    """Where drivers of an environment run, and its storage root."""
+    """Return the runtime of an environment's drivers, and its storage root."""
     settings = environment.spec.kubernetes
     where = "local" if settings is None else f"namespace {settings.namespace}"
     return f"{where}, {environment.layout.root}"
 
 
 def packed(pipeline: Pipeline, now: datetime) -> KeptVersion | None:
-    """The version of a resolved pipeline; None if its files are too many to be kept, or not the project's."""
+    """Return the version of a resolved pipeline; None if its files are too large, or outside the project."""
     environment, project = pipeline.environment, pipeline.environment.project
     found = [project.pipeline_file(pipeline.name), *pipeline.named_files]
     if not all(file.is_relative_to(project.sources) for file in found):
@@ -73,18 +73,18 @@ def packed(pipeline: Pipeline, now: datetime) -> KeptVersion | None:
 
 @contextmanager
 def unpacked(environment: Environment, name: str, version: KeptVersion) -> Iterator[Pipeline]:
-    """The pipeline of a kept version. Its files stay where local drivers read them, else only in the block.
+    """Yield the pipeline of a kept version. Its files stay for local drivers; otherwise only in the block.
 
-    Its environment is today's, but for the image, if that makes the same version: names of Secrets and
-    accounts may have changed since. If not, it is the one that was kept.
+    The environment is the current one with the kept image, if that results in the same version, because names
+    of Secrets and accounts may have changed. Otherwise it is the kept environment.
 
     Args:
-        environment: Of the pipeline now.
+        environment: Current environment of the pipeline.
         name: The pipeline.
-        version: What was kept of it.
+        version: The kept version.
 
     Raises:
-        DataError: TIDE-CTRL-097, if it makes another version by now.
+        DataError: TIDE-CTRL-097, if it now results in another version.
     """
     if environment.spec.runtime != "local":
         with tempfile.TemporaryDirectory() as folder:
@@ -92,7 +92,7 @@ def unpacked(environment: Environment, name: str, version: KeptVersion) -> Itera
         return
     place = environment.run_folder / "versions" / f"{name}.{version.digest}"
     yield _resolved(environment, name, version, place)
-    # Not before: another driver could have been started meanwhile, and read them.
+    # Delete old versions only now, because another driver could have been started before and read them.
     for old in place.parent.glob(f"{name}.*"):
         if old != place:
             shutil.rmtree(old, ignore_errors=True)
@@ -124,7 +124,7 @@ def _resolved(environment: Environment, name: str, version: KeptVersion, folder:
 
 
 def _environments(environment: Environment, files: Mapping[str, bytes]) -> Iterator[bytes]:
-    """Texts of the environment's file to try."""
+    """Yield variants of the environment's file to try."""
     kept = files[_environment_file(environment)]
     if environment.spec.kubernetes is None:
         yield environment.file.read_bytes()
@@ -140,10 +140,10 @@ def _environment_file(environment: Environment) -> str:
 
 
 def _content(path: str, text: str) -> bytes:
-    """A file's content; its path is that of a version's file, and no other.
+    """Return a file's content, after a check that the path belongs to a version.
 
     Raises:
-        ValueError: If it is not, or if the file is too large.
+        ValueError: If it does not, or if the file is too large.
     """
     parts = PurePosixPath(path)
     if parts.is_absolute() or ".." in parts.parts or not path.startswith(tuple(f"{f}/" for f in _FOLDERS)):
@@ -156,7 +156,7 @@ def _content(path: str, text: str) -> bytes:
 
 
 def _put(file: Path, content: bytes) -> None:
-    """As a whole: a driver may read it meanwhile."""
+    """Write a file atomically, because a driver may read it."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     unfinished = file.with_name(f".{file.name}.unfinished")
     unfinished.write_bytes(content)

@@ -1,4 +1,4 @@
-"""How many streams Spark begins to plan in one reconciliation: each takes a core for half a minute."""
+"""Limit of Spark plans that one reconciliation starts; each takes a core for half a minute."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-# Longest wait for those that are being begun, in seconds; a visit has 45.
+# Maximum seconds to wait for plans that are being started; a visit has 45.
 LONGEST_WAIT = 10.0
 
 
 @dataclass
 class PlanningRoom:
-    """Places for plannings; visits ask from several threads.
+    """Slots for Spark plans, requested from several threads.
 
-    It is no place in the wave: planning stops nothing.
+    They are independent of the wave, because planning stops no stream.
 
     Args:
-        room: How many more may be begun.
+        room: Number of plans that may still be started.
     """
 
     room: int
@@ -25,7 +25,7 @@ class PlanningRoom:
     _changed: threading.Condition = field(default_factory=threading.Condition, repr=False)
 
     def begin(self, act: Callable[[], None]) -> bool:
-        """Whether there was a place; then `act` was called. If it raises, its place is another one's."""
+        """Call `act` and return True if a slot is free. If `act` raises, the slot becomes free again."""
         with self._changed:
             self._changed.wait_for(lambda: self.room > 0 or not self._being_begun, LONGEST_WAIT)
             if self.room <= 0:

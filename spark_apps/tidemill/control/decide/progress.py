@@ -1,7 +1,7 @@
-"""Whether a stream that should run makes progress: commits batches, or finds its source empty. Pure.
+"""Progress of a stream that should run: it commits batches, or finds its source empty. Pure.
 
-A living process, a restart and a green task prove nothing. Only the time since the last progress does,
-whoever made it: the status hands it on from one driver to the next.
+A running process, a restart and a green task prove nothing. Only the time since the last progress counts,
+whichever driver made it. The status passes this time from one driver to the next.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Stall:
     `overdue`: its suspension has ended, and it has made no progress since.
 
     Args:
-        since: When it made progress last, or should have begun to.
-        reason: Why, as far as is known, for a person.
-        runbook: The page.
+        since: Time of the last progress, or time at which it should have started.
+        reason: Known reason, in readable form.
+        runbook: Runbook page.
     """
 
     since: datetime
@@ -40,12 +40,12 @@ class Stall:
     kind: Literal["no progress", "overdue"] = "no progress"
 
     def words(self, now: datetime) -> str:
-        """The stall in a sentence."""
+        """Return the stall as a sentence."""
         return f"{self.kind} for {_minutes(now - self.since)}: {self.reason}"
 
 
 def stall_of(facts: Facts) -> Stall | None:
-    """What is wrong with a stream that has made no progress for longer than it may."""
+    """Return the stall of a stream that has made no progress for longer than allowed."""
     if not facts.is_wanted or facts.problem is not None or _is_going(facts.running):
         return None
     row = _fruitless(facts)
@@ -59,9 +59,9 @@ def stall_of(facts: Facts) -> Stall | None:
 
 
 def _stall_of_wave(facts: Facts, row: Sequence[Ending]) -> Stall | None:
-    """That of a new version which holds up all other streams.
+    """Return the stall of a new version that blocks all other streams.
 
-    No restart by a person, no clean end and no version that waits behind it begins its time anew.
+    Its time continues over restarts by an operator, clean ends and versions that wait behind it.
     """
     newest = facts.running or facts.ended
     if facts.on_change == "leave" or newest is None or newest.mode != "stream" or facts.rollback is not None:
@@ -78,7 +78,7 @@ def _stall_of_wave(facts: Facts, row: Sequence[Ending]) -> Stall | None:
 
 
 def _returned_at(facts: Facts) -> datetime | None:
-    """When the suspension ended after which the stream has made no progress yet."""
+    """Return the end of a suspension after which the stream has made no progress yet."""
     returned_at = None if facts.desired is None else facts.desired.returned_at(facts.now)
     progressed_at = None if facts.newest_status is None else facts.newest_status.progressed_at
     is_back = returned_at is not None and progressed_at is not None and progressed_at >= returned_at
@@ -86,7 +86,7 @@ def _returned_at(facts: Facts) -> datetime | None:
 
 
 def _suspension(facts: Facts) -> str:
-    assert facts.desired is not None  # noqa: S101  # it has returned from one
+    assert facts.desired is not None  # noqa: S101  # the stream was suspended
     return f"{words_of(facts.desired)}, and not back"
 
 
@@ -95,9 +95,9 @@ def _is_going(driver: StartedDriver | None) -> bool:
 
 
 def _since(facts: Facts, row: Sequence[Ending]) -> datetime | None:
-    """The last progress, or the first start after it, or the wish: whatever came last.
+    """Return the latest of: the last progress, the first start after it, the request.
 
-    None if nothing runs and the last driver did well: the next one is about to be started.
+    None if no driver runs and the last one ended well, because the next one is about to start.
     """
     starts = [ending.started_at for ending in row]
     if facts.running is not None:
@@ -116,7 +116,7 @@ def _since(facts: Facts, row: Sequence[Ending]) -> datetime | None:
 
 
 def _fruitless(facts: Facts) -> list[Ending]:
-    """The last drivers in a row that ended without any progress, oldest first."""
+    """Return the last consecutive drivers that ended without progress, oldest first."""
     newest_first = reversed(facts.counted_endings)
     return [*takewhile(lambda ending: not ending.progressed and class_of(ending) != "clean", newest_first)][
         ::-1
@@ -129,7 +129,7 @@ def _why(facts: Facts, row: Sequence[Ending]) -> tuple[str, str]:
     if driver is None and last is None:
         return "nothing has started it", ""
     if driver is None:
-        assert last is not None  # noqa: S101  # said above
+        assert last is not None  # noqa: S101  # see above
         return f"{len(row)} drivers in a row made none, the last: {last.cause}", last.runbook
     if driver.stuck:
         return driver.stuck, "kubernetes-object-refused"

@@ -1,4 +1,4 @@
-"""Desired against actual state of a stream: facts in, one decision out. Pure."""
+"""Decision about a stream from its desired and actual state: facts in, one decision out. Pure."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tidemill.control.decide.suspension import words_of
 from tidemill.control.runtime import StartedDriver
 from tidemill.spec.restarts import RestartPolicy
 
-# Longest silence of a driver elsewhere that has fenced off ours before it counts as dead. Above the least
-# silence for which a driver's own probe has it killed (15 minutes); to start too early costs no row: the
-# new driver fences off the other, which gives way before its next batch.
+# Maximum silence of a driver elsewhere that has fenced off the local one, before it counts as dead. Above the
+# minimum silence after which a driver's own probe has it killed (15 minutes). A start that is too early loses
+# no row, because the new driver fences off the other one, which ends before its next batch.
 LONGEST_SILENCE_OF_NEWER = timedelta(minutes=20)
 
-# Why nothing is done about a stream as it should be.
+# Reason for leaving a stream that is in its desired state.
 RUNS = "runs"
 
-# The page about streams that went back.
+# Runbook page about streams that were rolled back.
 ROLLBACK_PAGE = "rollback"
 
 Action = Literal[
@@ -35,14 +35,17 @@ Action = Literal[
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do about a pipeline, and why.
+    """Decision about a pipeline, with the reason.
 
-    `plan`: Spark says what state a changed definition would keep, before the old one stops.
-    `return`: the version is given up, and the one before takes its place. `hold`: restarts are used up.
-    `refused`: the declaration or the driver said no. `failed`: the decision could not be made or carried out.
-    `unseen`: storage or API server did not answer; it is tried again.
-    `replaces`: the driver would be replaced by one of a new version, if it is its turn.
-    `alarm`: a person should know, though it is tried again. `given_up`: why its version is.
+    - `plan`: Spark determines which state a changed definition would keep, before the old one stops.
+    - `return`: the version is given up, and the previous one takes its place.
+    - `hold`: restarts are used up.
+    - `refused`: the declaration is invalid, or the driver refused to run.
+    - `failed`: the decision could not be made or carried out.
+    - `unseen`: storage or API server did not answer; the next visit tries again.
+    - `replaces`: the driver will be replaced by one of a new version when it is its turn.
+    - `alarm`: an operator should know, although the action is tried again.
+    - `given_up`: the reason why its version was given up.
     """
 
     action: Action
@@ -55,18 +58,18 @@ class Decision:
 
     @property
     def needs_human(self) -> bool:
-        """Whether a person should know: the pipeline is down, or wrong, perhaps until an operator acts."""
+        """Return True if an operator should know: the pipeline is down or has an error."""
         return self.alarm or self.action in ("return", "hold", "refused", "failed")
 
 
 @dataclass(frozen=True)
 class Reconciler:
-    """Decides by one policy."""
+    """Makes decisions by one policy."""
 
     policy: RestartPolicy
 
     def decide(self, facts: Facts) -> Decision:
-        """What to do now."""
+        """Return the decision for now."""
         decision = self._decide(facts)
         if facts.rollback is not None:
             return _of_version_before(decision, facts.rollback)
@@ -138,7 +141,10 @@ class Reconciler:
 
 
 def _about_held(facts: Facts) -> Decision:
-    """A hold passes: the verb behind it, or the person, ends it. One whose verb is dead does not."""
+    """Return the decision about a held stream; a hold whose verb is dead needs an operator.
+
+    Other holds are ended by their verb or by an operator.
+    """
     if not facts.holds:
         return Decision("start", "the hold that forbade the last start is gone")
     reason = "; ".join(f"{name}: {value}" for name, value in facts.holds[0].facts.items())
@@ -147,7 +153,7 @@ def _about_held(facts: Facts) -> Decision:
 
 
 def _about_fenced(last: Ending, facts: Facts) -> Decision:
-    """Leave the pipeline to the driver that fenced off the last one here, while it is heard of."""
+    """Leave the pipeline to the newer driver that fenced off the last one, unless it is silent."""
     receipt, status = facts.newest_receipt, facts.newest_status
     if receipt is not None and _is_newer(receipt, last):
         return Decision("start", "the newer driver that fenced off the last one has ended")
@@ -163,9 +169,9 @@ def _is_newer(document: Receipt | Status, last: Ending) -> bool:
 
 
 def _unless_stuck(driver: StartedDriver, decision: Decision) -> Decision:
-    """A stuck driver needs a person where nothing, or another kill, would be done about it.
+    """Return `failed` for a stuck driver if the decision would not free it.
 
-    To drain it, or to start its new definition, may still free it: a pod that never ran goes at once.
+    A drain or the start of a new definition may still free it, because a pod that never ran ends at once.
     """
     if driver.stuck and decision.action in ("leave", "kill"):
         return Decision("failed", driver.stuck, runbook="kubernetes-object-refused")
@@ -173,7 +179,7 @@ def _unless_stuck(driver: StartedDriver, decision: Decision) -> Decision:
 
 
 def _of_version_before(decision: Decision, rollback: Rollback) -> Decision:
-    """A person should know what runs, until they deploy another version, or start this one anew."""
+    """Return the decision with a note that the previous version runs after a rollback."""
     if decision.action == "leave" and decision.reason == RUNS:
         return Decision("refused", f"it runs {rollback.words}", runbook=ROLLBACK_PAGE)
     return replace(decision, reason=f"{decision.reason}; this is {rollback.words}")

@@ -1,7 +1,7 @@
-"""`reconciliation.json`: what the newest reconciliation of an environment has found.
+"""`reconciliation.json`: the results of the newest reconciliation of an environment.
 
-A snapshot, replaced as a whole. Reconciliations are short tasks that nobody can scrape. What they know is
-kept here, for who tells of it (`tidemill metrics serve`); nothing decides by it.
+A snapshot, replaced as a whole. Reconciliations are short tasks that cannot be scraped, so `tidemill metrics
+serve` reads their results here. No decision depends on this file.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from tidemill.control.decide.visit import Outcome
 from tidemill.names import Layout
 from tidemill.storage.store import Store
 
-# Longest that a reconciliation waits for its record to be written, in seconds: what it has to tell Airflow
-# must not be lost to the task's timeout (dags/tidemill_streams.py: 30 s above what all visits may take).
+# Maximum seconds to wait for the record to be written, so that the task can report its result to Airflow
+# before its timeout (dags/tidemill_streams.py: 30 seconds above the limit of all visits).
 WRITE_SECONDS = 5.0
 
 log = structlog.get_logger()
@@ -28,12 +28,12 @@ class StreamRecord(BaseModel):
     """One stream.
 
     Args:
-        action: What was decided.
-        wanted: Whether it should run; None where nothing could be decided.
-        running: Whether a driver of it was seen, or was started.
-        stalled: Whether it should make progress and makes none.
+        action: The decision.
+        wanted: True if it should run; None if no decision was possible.
+        running: True if a driver of it was found or started.
+        stalled: True if it should make progress and makes none.
         crashes: Crashes that count against its budget.
-        budget: Crashes after which it is held.
+        budget: Number of crashes after which it is held.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -58,7 +58,7 @@ class ReconcileRecord(BaseModel):
 
 
 def record_of(outcomes: Iterable[Outcome], began_at: datetime, ended_at: datetime) -> ReconcileRecord:
-    """What a reconciliation has found."""
+    """Return the record of a reconciliation."""
     streams = {outcome.pipeline: _stream(outcome) for outcome in outcomes}
     return ReconcileRecord(began_at=began_at, ended_at=ended_at, streams=streams)
 
@@ -66,7 +66,7 @@ def record_of(outcomes: Iterable[Outcome], began_at: datetime, ended_at: datetim
 def keep_record(
     store: Store, layout: Layout, record: ReconcileRecord, wait_seconds: float = WRITE_SECONDS
 ) -> None:
-    """Replace the record; a storage that fails or is silent delays nobody for long."""
+    """Replace the record; failing or silent storage delays the caller only briefly."""
     write = threading.Thread(target=_write, args=(store, layout, record), name="reconciliation", daemon=True)
     write.start()
     write.join(wait_seconds)
@@ -82,7 +82,7 @@ def _write(store: Store, layout: Layout, record: ReconcileRecord) -> None:
 
 
 def read_record(store: Store, layout: Layout) -> ReconcileRecord | None:
-    """The newest record; None if there never was a reconciliation."""
+    """Return the newest record; None before the first reconciliation."""
     document = store.read_json(layout.reconciliation)
     return None if document is None else ReconcileRecord.model_validate(document)
 

@@ -1,7 +1,7 @@
-"""What is remembered of a pipeline where its drivers run: how they ended, and which version may come back.
+"""Data about a pipeline that is stored where its drivers run: their endings, and the version for a rollback.
 
-Receipts tell why a driver stopped; that one was killed, or never committed a batch, is only known until the
-next one writes its status: so it is noted before each start.
+A receipt shows why a driver stopped. Only the status shows that a driver was killed, or that it never
+committed a batch, and the next driver overwrites the status. So the ending is stored before each start.
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ from tidemill.control.decide.kept_version import KeptVersion
 from tidemill.control.decide.rollback import Rollback
 from tidemill.control.runtime import Memory
 
-# Endings kept. Must stay above the largest budget (spec/restarts.py: 50), with other bad ends in between.
+# Maximum endings kept. Must stay above the largest budget (spec/restarts.py: 50), with other bad endings in
+# between.
 KEPT_ENDINGS = 100
 
-# Longest text, in bytes. A ConfigMap holds 1 MiB, and errors can be long; the newest endings count. Of it the
-# version that is kept takes 300,000 at most (kept_version.py).
+# Maximum text length, in bytes. A ConfigMap holds 1 MiB, and errors can be long; only the newest endings are
+# needed. The kept version takes at most 300,000 of it (kept_version.py).
 LONGEST_TEXT = 600_000
 
 
 class Remembered(BaseModel):
-    """All that is remembered.
+    """All stored data.
 
     Args:
-        endings: How drivers ended, oldest first.
+        endings: Ends of drivers, oldest first.
         kept: The newest version of a stream that has made a batch.
-        rollback: That a version after it was given up.
+        rollback: Record that a later version was given up.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -40,34 +41,34 @@ class Remembered(BaseModel):
     rollback: Rollback | None = None
 
     def with_ending(self, ending: Ending | None) -> Remembered:
-        """The same, and one more ending if that is news."""
+        """Return a copy with one more ending, unless it is known."""
         return self.model_copy(update={"endings": with_ending(self.endings, ending)})
 
 
 class History:
-    """The memory of one pipeline.
+    """The stored data of one pipeline.
 
     Args:
-        memory: Where it is kept.
+        memory: Storage of the data.
     """
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
 
     def read(self) -> list[Ending]:
-        """All endings that are remembered."""
+        """Return all stored endings."""
         return remembered_in(self._memory.read()).endings
 
     def note(self, ending: Ending) -> None:
-        """Remember an ending; noting it again changes nothing."""
+        """Store an ending; storing it again changes nothing."""
         self._change(lambda known: known.with_ending(ending))
 
     def keep(self, version: KeptVersion) -> None:
-        """Keep a version, in place of the one before."""
+        """Store a version, replacing the previous one."""
         self._change(lambda known: known.model_copy(update={"kept": version}))
 
     def note_rollback(self, rollback: Rollback) -> None:
-        """Remember that a version was given up."""
+        """Store that a version was given up."""
         self._change(lambda known: known.model_copy(update={"rollback": rollback}))
 
     def _change(self, edit: Callable[[Remembered], Remembered]) -> None:
@@ -75,7 +76,7 @@ class History:
 
 
 def remembered_in(text: str | None) -> Remembered:
-    """What a memory's text tells. A damaged one counts as none: it only slows restarts down."""
+    """Return the data in a text; damaged text counts as empty, which only slows down restarts."""
     try:
         return Remembered() if text is None else Remembered.model_validate_json(text)
     except ValidationError:
@@ -83,7 +84,7 @@ def remembered_in(text: str | None) -> Remembered:
 
 
 def with_ending(known: list[Ending], ending: Ending | None) -> list[Ending]:
-    """What is remembered, and one more ending if that is news."""
+    """Return the stored endings plus one more, unless it is known."""
     if ending is None or any(_same_start(ending, other) for other in known):
         return known
     return [*known, ending]

@@ -1,4 +1,4 @@
-"""What is wrong with the streams, since when, and what has changed since the last reconciliation. Pure."""
+"""Problems of streams, their begin, and the changes since the last reconciliation. Pure."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pydantic import BaseModel, ConfigDict
 
 from tidemill.control.decide.visit import Outcome
 
-# Longest that a stream may stay unseen before a person should know: storage and API servers that are moved or
-# upgraded are unavailable for minutes.
+# Maximum time that a stream may be unseen before an operator should know. Storage and API servers are
+# unavailable for minutes while they are moved or upgraded.
 LONGEST_UNSEEN = timedelta(minutes=10)
 
 
 class Trouble(BaseModel):
-    """What is wrong with one stream.
+    """Problem of one stream.
 
     Args:
         kind: `hold`, `refused`, `failed`, `not made`, `no progress`, `overdue`, `unseen`.
-        words: For a person.
-        runbook: The page.
-        since: Since when it is of this kind.
-        red: Whether a person should know.
+        words: Text for the operator.
+        runbook: Runbook page.
+        since: Time since when the problem has this kind.
+        red: True if an operator should know.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -39,7 +39,7 @@ class Trouble(BaseModel):
         return f"{self.kind} since {self.since:%Y-%m-%d %H:%M} UTC: {self.words}{page}"
 
     def is_same(self, other: Trouble | None) -> bool:
-        """Whether a person who knows of the other one knows of this."""
+        """Return True if a reader who knows the other problem knows this one."""
         return other is not None and (self.kind, self.runbook, self.red) == (
             other.kind,
             other.runbook,
@@ -48,7 +48,7 @@ class Trouble(BaseModel):
 
 
 class Report(BaseModel):
-    """The streams that something is wrong with, by name."""
+    """The streams with problems, by name."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -57,13 +57,13 @@ class Report(BaseModel):
 
     @property
     def red(self) -> dict[str, Trouble]:
-        """Those that a person should know of."""
+        """Return the problems that an operator should know."""
         return {name: trouble for name, trouble in self.troubles.items() if trouble.red}
 
 
 @dataclass(frozen=True)
 class Change:
-    """News about a stream: what is wrong with it now; None if it is well again."""
+    """Change of a stream: its new problem, or None if it has recovered."""
 
     pipeline: str
     trouble: Trouble | None
@@ -73,7 +73,7 @@ class Change:
 
 
 def report_of(before: Report, outcomes: Iterable[Outcome], now: datetime) -> Report:
-    """What a reconciliation has found; what was found before tells since when."""
+    """Return the report of a reconciliation; the previous report determines when problems began."""
     found = {}
     for outcome in outcomes:
         trouble = _trouble_of(outcome, now)
@@ -83,7 +83,7 @@ def report_of(before: Report, outcomes: Iterable[Outcome], now: datetime) -> Rep
 
 
 def changes(before: Report, after: Report) -> list[Change]:
-    """What a person does not know yet."""
+    """Return the changes between two reports."""
     news = [
         Change(name, trouble)
         for name, trouble in after.red.items()
@@ -107,7 +107,7 @@ def _trouble_of(outcome: Outcome, now: datetime) -> Trouble | None:
 
 
 def _goes_on(trouble: Trouble, before: Trouble | None, now: datetime) -> Trouble:
-    """A trouble of the kind that was there before is as old as that one."""
+    """Return the problem with its begin: a problem of the same kind began when the previous one did."""
     if before is None or before.kind != trouble.kind:
         return trouble
     since = min(before.since, trouble.since)

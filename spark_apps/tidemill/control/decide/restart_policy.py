@@ -1,11 +1,12 @@
-"""When a driver that ended is started again: the class of its end decides, then budget and backoff.
+"""Policy for restarting an ended driver: the class of its end decides, then budget and backoff.
 
 exit 0, drained            at once
-exit 69, never made        with backoff, for ever: the source, the storage or the cluster will come right
-exit 70, killed, others    with backoff, within a budget; held if no driver ever progresses
-exit 66, for a hold        at once when the hold is gone
-exit 64, 65, 66            refused until the declaration or the wish changes: a restart would say the same
-exit 75                    left while a newer driver is heard of elsewhere
+exit 69, never created     with backoff, without limit, because the source, storage or cluster will recover
+exit 70, killed, others    with backoff, within a budget; held if no driver ever makes progress
+exit 66 after a hold       at once when the hold is gone
+exit 64, 65, 66            not until the declaration or the request changes, because a restart would fail
+again
+exit 75                    not while a newer driver elsewhere sends heartbeats
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _CLASS_OF_EXIT: dict[int | None, EndingClass] = {
 
 
 def class_of(ending: Ending) -> EndingClass:
-    """What kind of end it was. `forced` is an answered stop: whatever its exit code, no crash."""
+    """Return the class of an end. `forced` follows a stop request, so it is never a crash."""
     if ending.result in ("clean", "forced"):
         return "clean"
     if ending.result == "not_made":
@@ -45,7 +46,7 @@ def class_of(ending: Ending) -> EndingClass:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Whether a driver may be started: now, at `until`, or not before a human acted."""
+    """Decision about a start: now, at `until`, or only after an operator has acted."""
 
     may_start: bool
     reason: str
@@ -65,7 +66,7 @@ class RestartBudget:
 def judge_crashes(
     pipeline: str, endings: Sequence[Ending], now: datetime, policy: RestartPolicy
 ) -> Judgement:
-    """Judge a restart after bad ends; `endings` are those that still count, oldest first, not empty."""
+    """Decide about a restart after bad endings; `endings` are those that count, oldest first, not empty."""
     streak = _since_healthy(endings, policy)
     crashes = _crashes(streak)
     fruitless = list(takewhile(lambda crash: not crash.progressed, reversed(crashes)))
@@ -92,12 +93,13 @@ def judge_crashes(
 
 
 def backoff(pipeline: str, count: int, policy: RestartPolicy) -> timedelta:
-    """The wait after a number of bad ends in a row: exponential, with jitter.
+    """Return the wait after consecutive bad endings: exponential, with jitter.
 
-    The jitter cuts the delay by up to half, evenly, by a hash of name and number: the same facts always
-    give the same wait. So pipelines that lost one broker at the same moment come back over half the delay:
-    over 2.5 minutes once it is 5, which is three visits of a minute each. Waits below a minute end with the
-    same visit, whose starts are spread by its own limit (control/decide/all_streams.py: 16 at once).
+    The jitter shortens the delay by up to half. It is a hash of name and count, so the same facts always give
+    the same wait. Pipelines that lost one broker at the same time therefore restart over half the delay. Once
+    the delay is 5 minutes, they restart over 2.5 minutes, which is three visits of a minute each. Waits below
+    a minute end with the same visit, whose own limit spreads the starts (control/decide/all_streams.py: 16 at
+    once).
     """
     hashed = hashlib.sha256(f"{pipeline} {count}".encode()).digest()
     share = int.from_bytes(hashed[:4]) / 2**32
@@ -105,7 +107,7 @@ def backoff(pipeline: str, count: int, policy: RestartPolicy) -> timedelta:
 
 
 def budget_of(endings: Sequence[Ending], now: datetime, policy: RestartPolicy) -> RestartBudget:
-    """How much of the budget is spent, by ends that still count, oldest first."""
+    """Return the used budget, from the endings that count, oldest first."""
     return RestartBudget(len(_recent(_crashes(_since_healthy(endings, policy)), now, policy)), policy.budget)
 
 
@@ -118,7 +120,7 @@ def _recent(crashes: Sequence[Ending], now: datetime, policy: RestartPolicy) -> 
 
 
 def _since_healthy(endings: Sequence[Ending], policy: RestartPolicy) -> list[Ending]:
-    """The bad ends in a row up to now; a healthy life that ended badly is the first of a new row."""
+    """Return the latest consecutive bad endings; a long healthy run that ended badly begins the series."""
     streak: list[Ending] = []
     for ending in reversed(endings):
         if class_of(ending) == "clean":

@@ -1,8 +1,8 @@
-"""Going back to the version before: when, and what is remembered of it. Pure.
+"""Rollback to the previous version: conditions and record. Pure.
 
-A new version that cannot make its first batch keeps a stream down; the one before it would not. It has
-written nothing, so the one before goes on from the same batch, past its own gate. The new one is not tried
-again until the declaration changes, or a person starts the stream.
+A new version that cannot make its first batch keeps the stream down, while the previous version could run.
+The new version has written nothing, so the previous one continues from the same batch after its own gate. The
+new version is not tried again until the declaration changes or an operator starts the stream.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class Rollback(BaseModel):
-    """That a version was given up.
+    """Record that a version was given up.
 
     Args:
         version: Its digest.
-        to: Digest of the version that takes its place.
-        at: When.
-        why: Why, for a person.
+        to: Digest of the version that replaces it.
+        at: Time of the rollback.
+        why: Reason, in readable form.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -41,14 +41,14 @@ class Rollback(BaseModel):
 
     @property
     def words(self) -> str:
-        """The rollback in words, for a person."""
+        """Return the rollback in readable form."""
         return f"the version before, since {self.at:%Y-%m-%d %H:%M} UTC: the new one was given up, {self.why}"
 
 
 def version_before(declared: str, known: Remembered) -> str | None:
-    """Digest of the version to go back to; None if there is none that is known to go on from here.
+    """Return the digest of the version to go back to; None if no version can safely continue.
 
-    It was drained for what came after it, and nothing that came after it has made a batch.
+    That version was drained for its successor, and no successor has made a batch.
     """
     kept = known.kept
     if kept is None or kept.digest == declared:
@@ -60,11 +60,11 @@ def version_before(declared: str, known: Remembered) -> str | None:
 
 
 def why_given_up(facts: Facts, decision: Decision) -> str:
-    """Why the declared version is given up, rather than what was decided; empty if it is not.
+    """Return why the declared version is given up; empty if it is not.
 
-    It was refused, or its restarts are used up; or for longer than it may, its driver has not come up, or
-    hangs before its first batch. One that is at work on a long batch is left, and one that waits for its
-    source.
+    Either it was refused, or its restarts are used up. Or, for longer than allowed, its driver has not
+    started or hangs before its first batch. A driver that works on a long batch or waits for its source is
+    left alone.
     """
     if facts.back_to is None:
         return ""

@@ -1,4 +1,4 @@
-"""Doing one thing for many names, several at once, none of which may hold up the others."""
+"""Run an action for many names in parallel, so that none delays the others."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# Whether the time of this one is over, so that nobody waits for it any more.
+# Returns True if the time of this action is over and its result is ignored.
 IsLate = Callable[[], bool]
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How many at once, and for how long.
+    """Limits of parallelism and duration.
 
     Args:
-        at_once: How many. They wait for a storage or an API server most of the time.
-        each_seconds: Longest that one may take.
-        all_seconds: Longest that all may take together.
+        at_once: Maximum number in parallel. They mostly wait for storage or an API server.
+        each_seconds: Maximum duration of one action.
+        all_seconds: Maximum duration of all actions together.
     """
 
     at_once: int
@@ -34,14 +34,14 @@ class Limits:
 def side_by_side(
     names: Iterable[str], act: Callable[[str, IsLate], T], limits: Limits
 ) -> Iterator[tuple[str, T | None]]:
-    """Yield each name with what `act` returned, as they come; with None, those that took too long.
+    """Yield each name with the result of `act`, in order of completion; with None if it took too long.
 
-    One that hangs is left behind: its thread ends with the process at the latest. It is told by `IsLate`
-    that nobody waits, so that it changes nothing any more if it should wake up.
+    A hanging action is abandoned, and its thread ends with the process at the latest. `IsLate` lets it detect
+    this, so that it changes nothing if it continues.
 
     Args:
-        names: Each once.
-        act: Must not raise.
+        names: The names, without duplicates.
+        act: The action; must not raise.
         limits: The limits.
     """
     waiting, deadlines = deque(names), dict[str, float]()
@@ -63,7 +63,7 @@ def side_by_side(
                 del deadlines[late]
                 yield late, None
             continue
-        # One that comes after its time was told as late.
+        # A result after the deadline is dropped, because its name was already yielded as late.
         if deadlines.pop(name, None) is not None:
             yield name, result
     for late in [*deadlines, *waiting]:

@@ -1,4 +1,4 @@
-"""What the decision about one stream needs to know, gathered from its place and from storage."""
+"""Gather the facts for the decision about one stream, from the runtime and from storage."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tidemill.spec.project import Pipeline, resolve_pipeline
 def gather_stream_facts(
     plane: ControlPlane, name: str, now: datetime, slot: MainSlot | TidemillError
 ) -> Facts:
-    """All that the decision about one pipeline needs.
+    """Return all facts for the decision about one pipeline.
 
     Args:
-        plane: Where.
+        plane: The control plane.
         name: The pipeline.
-        now: The time.
-        slot: What a look at its main slot has told.
+        now: The current time.
+        slot: Content of its main slot, or the error of reading it.
 
     Raises:
         TidemillError: If the slot could not be read.
@@ -68,7 +68,7 @@ def gather_stream_facts(
 
 
 def _patience(plane: ControlPlane, pipeline: Pipeline | None, told: Status | None) -> dict[str, Any]:
-    """Trigger and patience as declared; of the version before, as its driver tells."""
+    """Return the declared trigger and progress limit; after a rollback, those in the status."""
     if pipeline is None:
         return {"progress_within": plane.environment.spec.progress_within}
     found = {"trigger": pipeline.spec.run.trigger, "progress_within": pipeline.progress_within}
@@ -82,7 +82,7 @@ def _patience(plane: ControlPlane, pipeline: Pipeline | None, told: Status | Non
 def _successor(
     plane: ControlPlane, pipeline: Pipeline | None, running: StartedDriver | None
 ) -> dict[str, Any]:
-    """What the upgrade gate says of a changed definition; asked only if the driver would go for it."""
+    """Return the upgrade gate's answer about a changed definition, only if the driver would be replaced."""
     if pipeline is None or running is None or plane.environment.spec.on_change == "leave":
         return {}
     if running.mode != "stream" or running.digest == pipeline.version_digest:
@@ -94,7 +94,7 @@ def _successor(
 
 
 def _holds(plane: ControlPlane, name: str, endings: Sequence[Ending]) -> tuple[Hold, ...]:
-    """Looked at only where one has forbidden the last start."""
+    """Return the holds, only if a hold prevented the last start."""
     if not endings or not endings[-1].was_held:
         return ()
     return tuple(read_holds(plane.store, plane.layout, name))
@@ -118,5 +118,5 @@ def _mode_of(
 ) -> Literal["stream", "incremental"] | None:
     if pipeline is not None:
         return pipeline.spec.run.mode
-    # TIDE-SPEC-011: the file is gone. Any other problem is a file that says stream, or might.
+    # TIDE-SPEC-011: the file is gone. With any other problem the file is, or may be, a stream's.
     return None if problem is not None and problem.error_id == "TIDE-SPEC-011" else "stream"

@@ -1,7 +1,8 @@
-"""A suspension: a stream is drained, and comes back at a moment, or when someone resumes it.
+"""Suspensions: a stream is drained, and is started again at a set time or when it is resumed.
 
-It is a wish like start and stop, so the last request wins: a start ends it, a stop makes it last. But neither
-`suspend` nor `resume` undoes a stop, since a suspended stream comes back by itself.
+A suspension is a request like start and stop, so the last request wins: a start ends it, and a stop makes it
+permanent. But neither `suspend` nor `resume` undoes a stop, because a suspended stream starts again by
+itself.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tidemill.errors import UsageError
 
 
 def parse_until(text: str | None) -> datetime | None:
-    """Read the moment until which a stream is to be suspended; UTC without an offset. Empty is none.
+    """Return the end of a suspension from its text, in UTC unless it has an offset; None for empty text.
 
     Raises:
         UsageError: TIDE-CTRL-020.
@@ -29,9 +30,9 @@ def parse_until(text: str | None) -> datetime | None:
 
 
 def check_until(verb: str, until: datetime | None, now: datetime) -> None:
-    """See that a moment is of use: that of a suspension, and not yet past.
+    """Raise if `until` is given for another verb, or has passed.
 
-    A request that is repeated after its moment must not drain the driver that has come back since.
+    A request that is repeated after its end must not drain the driver that was started since.
 
     Raises:
         UsageError: TIDE-CTRL-020.
@@ -47,7 +48,7 @@ def check_until(verb: str, until: datetime | None, now: datetime) -> None:
 def check_suspendable(
     pipeline: str, verb: Literal["suspend", "resume"], standing: Desired | None, *, by_hand: bool
 ) -> None:
-    """See that nobody has stopped the stream.
+    """Raise if the stream is stopped.
 
     Raises:
         UsageError: TIDE-CTRL-021.
@@ -66,13 +67,13 @@ def check_suspendable(
 
 
 def words_of(suspended: Desired) -> str:
-    """A suspension for a person: until when, by whom and why."""
+    """Return a suspension in readable form: end, requester and reason."""
     reason = f": {suspended.reason}" if suspended.reason else ""
     return f"suspended until {end_of(suspended)} by {suspended.by}{reason}"
 
 
 def wish_of(asked: Desired, now: datetime) -> str:
-    """What was asked of a stream, and by whom: `running (ana)`, `suspended until it is resumed (ana)`."""
+    """Return the request with its requester: `running (ana)`, `suspended until it is resumed (ana)`."""
     if asked.returned_at(now) is not None:
         return f"running since {end_of(asked)} ({asked.by})"
     until = f" until {end_of(asked)}" if asked.state == "suspended" else ""
@@ -80,7 +81,7 @@ def wish_of(asked: Desired, now: datetime) -> str:
 
 
 def end_of(suspended: Desired) -> str:
-    """When a suspension ends."""
+    """Return the end of a suspension."""
     return "it is resumed" if suspended.until is None else f"{suspended.until:%Y-%m-%d %H:%M} UTC"
 
 

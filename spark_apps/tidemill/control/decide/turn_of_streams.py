@@ -1,4 +1,4 @@
-"""How many streams may get a new version in this reconciliation: the records that `waves.py` decides by."""
+"""Number of streams that may get a new version in this reconciliation: the input of `waves.py`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidemill.control.runtime import MainSlot
 from tidemill.errors import TidemillError
 from tidemill.spec.project import Pipeline, resolve_pipeline
 
-# Reading the records of streams in question: a visit, which may take 45 seconds, waits for all of them.
+# Limits for reading the records of the relevant streams, because a visit of at most 45 seconds waits for all.
 LIMITS = Limits(at_once=16, each_seconds=10, all_seconds=25)
 
 _NOBODY = Wave(0, "the environment leaves running streams as they are")
@@ -26,14 +26,14 @@ _NOBODY = Wave(0, "the environment leaves running streams as they are")
 
 @dataclass
 class WaveOnDemand:
-    """The wave, counted once, when the first visit asks: most reconciliations replace nothing."""
+    """The wave, computed when the first visit needs it, because most reconciliations replace nothing."""
 
     count: Callable[[], Wave]
     _wave: Wave | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def now(self) -> Wave:
-        """The wave."""
+        """Return the wave."""
         with self._lock:
             if self._wave is None:
                 self._wave = self.count()
@@ -46,7 +46,7 @@ def wave_now(
     now: datetime,
     limits: Limits = LIMITS,
 ) -> Wave:
-    """What is left of the wave. A stream whose records are not read in time counts as on its way."""
+    """Return the rest of the wave. A stream whose records are not read in time counts as on its way."""
     spec = plane.environment.spec
     if spec.on_change == "leave":
         return _NOBODY
@@ -57,10 +57,13 @@ def wave_now(
 
 
 def _stage_or_unknown(plane: ControlPlane, name: str, slot: MainSlot, now: datetime) -> Stage:
-    """One whose records cannot be read takes room in the wave; its own visit says what is wrong with it."""
+    """Return the stage; a stream with unreadable records takes a place in the wave.
+
+    Its own visit reports the error.
+    """
     try:
         return _stage(plane, name, slot, now)
-    except Exception:  # noqa: BLE001  # whatever it is, the others count
+    except Exception:  # noqa: BLE001  # the other streams must be counted
         return "on its way"
 
 
@@ -68,13 +71,13 @@ def _stage(plane: ControlPlane, name: str, slot: MainSlot, now: datetime) -> Sta
     running = slot.start if slot.start is not None and slot.start.alive else None
     known = remembered_in(slot.memory)
     if _went_back(plane, name, known):
-        # What is wrong for one is not tried on the next.
+        # A version that fails for one stream is not tried on the next.
         return "failed"
     if slot.start is None or slot.start.mode != "stream" or not is_in_question(running, known.endings):
         return "settled"
     pipeline = _wanted(plane, name, now)
     if pipeline is None:
-        # Nobody waits for it: it was stopped, is held by its file, or is gone.
+        # The stream should not run: it was stopped, or its file is invalid or gone.
         return "settled"
     ending = None if running is not None else plane.ending_of(slot.start)
     standing = Standing(
@@ -88,7 +91,7 @@ def _stage(plane: ControlPlane, name: str, slot: MainSlot, now: datetime) -> Sta
 
 
 def _went_back(plane: ControlPlane, name: str, known: Remembered) -> bool:
-    """Whether the stream runs the version before the declared one, which was given up."""
+    """Return True if the stream runs the version before the declared one, which was given up."""
     if known.rollback is None:
         return False
     try:
@@ -99,7 +102,7 @@ def _went_back(plane: ControlPlane, name: str, known: Remembered) -> bool:
 
 
 def _wanted(plane: ControlPlane, name: str, now: datetime) -> Pipeline | None:
-    """The pipeline, if it should run as a stream."""
+    """Return the pipeline if it should run as a stream."""
     try:
         pipeline = resolve_pipeline(plane.environment, name)
     except TidemillError:

@@ -1,4 +1,4 @@
-"""Which version of a stream should run, and which one could take its place: gathered for the decision."""
+"""Facts about a stream's versions: the one that should run, and the one that could replace it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidemill.errors import TidemillError
 from tidemill.ledger.read import read_ledger
 from tidemill.spec.project import Pipeline
 
-# Commits of a table in which those of a version that is on trial are looked for: it was started minutes ago.
+# Commits of a table to search for those of a new version, which was started minutes ago.
 SEARCHED_COMMITS = 50
 
 
@@ -26,14 +26,14 @@ def version_facts(
     running: StartedDriver | None,
     status: Status | None,
 ) -> dict[str, Any]:
-    """`digest`, `kept`, `rollback` and `back_to` of the facts.
+    """Return `digest`, `kept`, `rollback` and `back_to` of the facts.
 
     Args:
-        pipeline: As declared.
-        known: What is remembered of it.
-        desired: What a person asked for.
+        pipeline: The declared pipeline.
+        known: Its stored data.
+        desired: The requested state.
         running: Its driver.
-        status: What its newest driver says.
+        status: Status of its newest driver.
     """
     declared, rollback = pipeline.version_digest, rollback_of(pipeline, known, desired)
     kept = None if known.kept is None else known.kept.digest
@@ -43,7 +43,7 @@ def version_facts(
 
 
 def rollback_of(pipeline: Pipeline, known: Remembered, desired: Desired | None) -> Rollback | None:
-    """That the declared version was given up, and still is."""
+    """Return the rollback if the declared version is still given up."""
     rollback = known.rollback
     if rollback is None or not _may(pipeline) or known.kept is None or known.kept.digest != rollback.to:
         return None
@@ -68,14 +68,14 @@ def _back_to(
     if before is None or not starts:
         return before
     if not pipeline.spec.delta_sinks:
-        # No ledger: whatever it did since counts.
+        # Without a ledger, any progress since then counts.
         progressed_at = None if status is None else status.progressed_at
         return before if progressed_at is None or progressed_at < min(starts.values()) else None
     return None if _has_written(pipeline, starts) else before
 
 
 def _has_written(pipeline: Pipeline, runs: Collection[str]) -> bool:
-    """Whether a table has a commit of these runs; one that cannot be read may have."""
+    """Return True if a table has a commit of these runs, or cannot be read."""
     try:
         return any(
             commit.entry is not None and commit.entry.run_id in runs

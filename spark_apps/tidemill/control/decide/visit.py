@@ -1,4 +1,4 @@
-"""One visit of one stream: look, decide, act. Whatever goes wrong is this stream's alone."""
+"""One visit of one stream: look, decide, act. Errors affect only this stream."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from tidemill.engine.classify import classify
 from tidemill.errors import InternalError, TidemillError, UnavailableError
 from tidemill.spec.project import Pipeline, resolve_pipeline
 
-# Looks at storage and API server that may fail before a visit is put off, and the pause between two, in
-# seconds: most failures are over by then.
+# Maximum tries to read from storage and API server in one visit, and seconds between them. Most errors are
+# over by then.
 LOOKS = 3
 PAUSE_SECONDS = 1.0
 
@@ -41,15 +41,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a visit.
+    """Result of a visit.
 
     Args:
-        pipeline: Of which.
-        decision: What was decided.
-        driver: What runs after that was done.
-        stall: Why the stream makes no progress, if it should.
-        wanted: Whether it should run; None where that is not known.
-        budget: How many restarts it has left; None where that is not known.
+        pipeline: The visited pipeline.
+        decision: The decision.
+        driver: The driver that runs afterwards.
+        stall: Reason why the stream makes no progress although it should.
+        wanted: True if it should run; None if that is unknown.
+        budget: Its restart budget; None if that is unknown.
     """
 
     pipeline: str
@@ -65,11 +65,11 @@ class Visitor:
     """Visits streams.
 
     Args:
-        plane: Where.
-        reconciler: Decides.
-        wave: How many more may get a new version.
-        room: How many more Spark may begin to plan.
-        clock: The time.
+        plane: The control plane.
+        reconciler: Makes the decisions.
+        wave: Number of streams that may still get a new version.
+        room: Number of Spark plans that may still be started.
+        clock: Returns the current time.
     """
 
     plane: ControlPlane
@@ -79,19 +79,19 @@ class Visitor:
     clock: Callable[[], datetime]
 
     def visit(self, name: str, slot: MainSlot | TidemillError, is_late: IsLate) -> list[Outcome]:
-        """Bring one stream closer to its desired state; nothing for a pipeline that is no stream."""
+        """Bring one stream closer to its desired state; do nothing if the pipeline is not a stream."""
         try:
             facts = insist(lambda: gather_stream_facts(self.plane, name, self.clock(), slot))
             if facts.mode == "incremental" and facts.running is None:
                 return []
             decision = self._in_turn(name, self.reconciler.decide(facts))
-            # Nobody waits any more: the next visit may have decided anew.
+            # The result is no longer used, and the next visit may have made another decision.
             if is_late():
                 return []
             done = self._do(facts, decision)
             _keep_version(self.plane, facts)
             return [replace(done, stall=stall_of(facts), wanted=facts.is_wanted, budget=self._budget(facts))]
-        except Exception as error:  # noqa: BLE001  # an entry point: the other pipelines must be visited
+        except Exception as error:  # noqa: BLE001  # an entry point; the other pipelines must be visited
             return [Outcome(name, undecided(problem_of(error)))]
 
     def _do(self, facts: Facts, decision: Decision) -> Outcome:
@@ -109,20 +109,20 @@ class Visitor:
 
 
 def utc_now() -> datetime:
-    """The time."""
+    """Return the current time."""
     return datetime.now(UTC)
 
 
 def insist(look: Callable[[], T]) -> T:
-    """Look again, after a pause, if storage or API server does not answer.
+    """Repeat a read after a pause if storage or API server does not answer.
 
     Raises:
-        TidemillError: What is wrong, if it is that in the end, or if another look cannot help.
+        TidemillError: The last error, or an error that a repetition cannot fix.
     """
     for left in reversed(range(LOOKS)):
         try:
             return look()
-        except Exception as error:  # noqa: BLE001  # raised again, as what it is
+        except Exception as error:  # noqa: BLE001  # raised again below
             problem = problem_of(error)
             if not left or not isinstance(problem, UnavailableError):
                 raise problem from (None if problem is error else error)
@@ -131,21 +131,21 @@ def insist(look: Callable[[], T]) -> T:
 
 
 def problem_of(error: Exception) -> TidemillError:
-    """What is wrong. An error of the machine itself, such as of a network mount, may pass."""
+    """Return the error; one of the machine itself, such as of a network mount, may be temporary."""
     return machine_trouble(error) if isinstance(error, OSError) else classify(error)
 
 
 def undecided(error: TidemillError) -> Decision:
-    """Why nothing was decided: what does not answer is asked again, everything else is a person's."""
+    """Return the decision after an error: `unseen` if a service does not answer, else `failed`."""
     action: Action = "unseen" if isinstance(error, UnavailableError) else "failed"
     return Decision(action, str(error), runbook=error.runbook)
 
 
 def start_stream(plane: ControlPlane, pipeline: Pipeline, run_id: str) -> StartedDriver:
-    """Start the driver of a stream unless one runs; remember first how the one before ended.
+    """Start the driver of a stream unless one runs; first store how the previous one ended.
 
     Raises:
-        TidemillError: Why it could not be made; that is remembered, too.
+        TidemillError: The reason why the start failed, which is also stored.
     """
     name, digest = pipeline.name, pipeline.version_digest
     ending = plane.last_ending(name)
@@ -155,14 +155,14 @@ def start_stream(plane: ControlPlane, pipeline: Pipeline, run_id: str) -> Starte
         runtime = plane.runtime.of(pipeline.environment)
         return runtime.start(DriverRun(name, "stream", run_id, dag_run=plane.dag_run), digest).driver
     except TidemillError as error:
-        # What cannot be noted now is known by what it left: a claim without a driver.
+        # If it cannot be stored now, the remaining claim without a driver shows it later.
         with contextlib.suppress(TidemillError, OSError):
             plane.history(name).note(_not_made(plane, name, run_id, digest, error))
         raise
 
 
 def _not_made(plane: ControlPlane, pipeline: str, run_id: str, digest: str, error: TidemillError) -> Ending:
-    """The end of a driver before its beginning, under the name by which its place will tell of it."""
+    """Return the ending of a driver that was never created, with the run id of its claim."""
     claim = plane.runtime.last_start(pipeline)
     is_own = claim is not None and claim.run_id == run_id
     at = claim.started_at if claim is not None and is_own else utc_now()
@@ -181,7 +181,7 @@ def _carry_out(plane: ControlPlane, facts: Facts, decision: Decision) -> Outcome
         return Outcome(facts.pipeline, decision, _act_on_driver(plane, facts, decision))
     try:
         driver = _start(plane, facts)
-    except Exception as error:  # noqa: BLE001  # whatever it is, the driver could not be made
+    except Exception as error:  # noqa: BLE001  # any error means that the driver was not started
         problem = problem_of(error)
         failed = replace(decision, action="failed", reason=str(problem), runbook=problem.runbook)
         return Outcome(facts.pipeline, failed)
@@ -189,7 +189,7 @@ def _carry_out(plane: ControlPlane, facts: Facts, decision: Decision) -> Outcome
 
 
 def _start(plane: ControlPlane, facts: Facts) -> StartedDriver:
-    """A driver of the declared version, or of the one before it."""
+    """Start a driver of the declared version, or of the version before it after a rollback."""
     name, run_id = facts.pipeline, new_run_id("stream", facts.now)
     if facts.rollback is None:
         return start_stream(plane, resolve_pipeline(plane.environment, name), run_id)
@@ -201,7 +201,7 @@ def _start(plane: ControlPlane, facts: Facts) -> StartedDriver:
 
 
 def _keep_version(plane: ControlPlane, facts: Facts) -> None:
-    """Keep the declared version once it has made a batch; where it cannot be kept, there is no way back."""
+    """Store the declared version after its first batch; without it there is no rollback."""
     driver, name = facts.running, facts.pipeline
     if driver is None or driver.mode != "stream" or facts.digest in (None, facts.kept):
         return
@@ -223,7 +223,7 @@ def _have_planned(plane: ControlPlane, room: PlanningRoom, facts: Facts, decisio
         if not room.begin(lambda: begin_planning(plane, pipeline)):
             reason = "its version changed; it waits for its turn: Spark plans those of others"
             return Outcome(facts.pipeline, Decision("leave", reason), facts.running)
-    except Exception as error:  # noqa: BLE001  # whatever it is, the old version goes on
+    except Exception as error:  # noqa: BLE001  # the old version continues after any error
         problem = problem_of(error)
         failed = replace(decision, action="failed", reason=str(problem), runbook=problem.runbook)
         return Outcome(facts.pipeline, failed, facts.running)
@@ -241,7 +241,7 @@ def _act_on_driver(plane: ControlPlane, facts: Facts, decision: Decision) -> Sta
             plane.runtime.kill(driver)
             return None
         case "leave" | "failed" if driver is not None and driver.drain_requested_at is not None:
-            # Asking may have failed half-way, with the request noted and the driver not told.
+            # A previous request may have failed halfway, when it was recorded but not sent to the driver.
             plane.runtime.drain(driver)
         case "leave" | "refused" | "hold" | "return" if facts.ended is not None:
             plane.runtime.put_away(facts.ended)
@@ -251,7 +251,7 @@ def _act_on_driver(plane: ControlPlane, facts: Facts, decision: Decision) -> Sta
 
 
 def _give_up(plane: ControlPlane, facts: Facts, decision: Decision) -> None:
-    """Note it first: whoever visits next starts the version before, whatever becomes of this visit."""
+    """Store the rollback first, so that the next visit starts the previous version even if this one fails."""
     if facts.digest is None or facts.back_to is None:
         raise InternalError("TIDE-CTRL-005", "A version was given up, and there is none before it.")
     note = Rollback(version=facts.digest, to=facts.back_to, at=facts.now, why=decision.given_up)

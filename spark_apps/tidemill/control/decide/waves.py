@@ -1,9 +1,9 @@
-"""Which streams are on their way to a new version, and whether another may follow. From records alone.
+"""Rolling upgrades: streams on their way to a new version, and whether more may follow. From records alone.
 
-What a stream's drivers were started with, how they ended and what the newest says of itself is remembered
-anyway; so no list of a roll-out is kept that could disagree with it. A stream is on its way from the drain of
-its old driver until a driver of the new version has committed a batch, or found its source empty. One that
-takes longer than it may stops the wave: a version that is wrong for one stream is not tried on the next.
+The digests of started drivers, their endings and the newest status are stored anyway. No separate roll-out
+list exists that could contradict them. A stream is on its way from the drain of its old driver until a driver
+of the new version has committed a batch or found its source empty. A stream that takes longer than allowed
+stops the wave, because a version that fails for one stream is not tried on the next.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Stage = Literal["settled", "on its way", "failed"]
 
 @dataclass(frozen=True)
 class Standing:
-    """What is known of one stream's versions.
+    """The versions of one stream.
 
     Args:
         running: Its driver; None if none runs.
-        endings: How the drivers before it ended, oldest first.
-        wanted: Digest of the version that is wanted; only asked for while nothing runs.
-        status: What its newest driver says.
-        patience: How long it may be without progress.
+        endings: Ends of the previous drivers, oldest first.
+        wanted: Digest of the desired version; used only while no driver runs.
+        status: Status of its newest driver.
+        patience: Maximum time without progress.
     """
 
     running: StartedDriver | None
@@ -41,12 +41,13 @@ class Standing:
 
 
 def stage_of(stream: Standing, now: datetime) -> Stage:
-    """How far a stream is with its newest version."""
+    """Return the stage of a stream's newest version."""
     driver = stream.running
     version = stream.wanted if driver is None else driver.digest
     mine, before = _since_the_change(stream.endings, version)
     if driver is not None and driver.drain_requested_at is not None:
-        # What it drains for is not known here; it is back soon, or was stopped for good.
+        # The reason for the drain is unknown here. The stream either starts again soon or was stopped for
+        # good.
         return "on its way"
     if before is None or version is None or any(ending.progressed for ending in mine):
         return "settled"
@@ -54,13 +55,13 @@ def stage_of(stream: Standing, now: datetime) -> Stage:
         return "settled"
     first = _first_start(mine, driver)
     if first is None:
-        # Something else keeps it down, such as a hold, if it has not been started by now.
+        # If it was not started by now, another reason, such as a hold, keeps it down.
         return "settled" if now - before.ended_at > stream.patience else "on its way"
     return "failed" if now - first > stream.patience else "on its way"
 
 
 def failing_since(stream: Standing, now: datetime) -> datetime | None:
-    """When the first driver of a version that stops the wave was started; None if it does not stop it."""
+    """Return the first start of a version that stops the wave; None if it does not stop it."""
     if stage_of(stream, now) != "failed":
         return None
     driver = stream.running
@@ -69,7 +70,7 @@ def failing_since(stream: Standing, now: datetime) -> datetime | None:
 
 
 def is_in_question(running: StartedDriver | None, endings: Iterable[Ending]) -> bool:
-    """Whether more must be read of a stream to tell its stage."""
+    """Return True if more records must be read to determine the stream's stage."""
     if running is None or running.drain_requested_at is not None:
         return True
     mine, before = _since_the_change(tuple(endings), running.digest)
@@ -77,7 +78,7 @@ def is_in_question(running: StartedDriver | None, endings: Iterable[Ending]) -> 
 
 
 def _since_the_change(endings: tuple[Ending, ...], version: str | None) -> tuple[list[Ending], Ending | None]:
-    """Endings of the version, newest first, and the last one of the version before it."""
+    """Return the version's endings, newest first, and the last ending of the previous version."""
     mine: list[Ending] = []
     for ending in reversed(endings):
         if ending.digest != version:
@@ -99,13 +100,13 @@ def _has_progressed(status: Status | None, driver: StartedDriver) -> bool:
 
 @dataclass
 class Wave:
-    """How many more may be replaced in one reconciliation; its visits ask from several threads.
+    """Number of streams that may still be replaced in one reconciliation; visits ask from several threads.
 
     Args:
-        room: Streams that may follow.
-        why_not: Why no other may.
-        under_way: Streams that have a place already, also one whose new version failed: another version may
-            be what mends it, and so may the one before.
+        room: Number of streams that may follow.
+        why_not: Reason why no other may follow.
+        under_way: Streams that already have a place, including those whose new version failed, because
+            another version or the previous one may fix them.
     """
 
     room: int
@@ -114,7 +115,7 @@ class Wave:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def takes(self, name: str) -> bool:
-        """Whether this stream may be replaced now; then it counts, unless it did already."""
+        """Return True if this stream may be replaced now; it then takes a place, unless it has one."""
         if name in self.under_way:
             return True
         with self._lock:
@@ -123,7 +124,7 @@ class Wave:
 
 
 def wave_of(stages: Mapping[str, Stage], size: int) -> Wave:
-    """What is left of a wave of this size."""
+    """Return the rest of a wave of this size."""
     under_way = frozenset(name for name, stage in stages.items() if stage != "settled")
     failed = sorted(name for name, stage in stages.items() if stage == "failed")
     if failed:

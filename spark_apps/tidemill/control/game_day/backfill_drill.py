@@ -1,4 +1,4 @@
-"""The drill of a backfill: the newest batch of a copy, planned, carried out beside its stream, and proven."""
+"""The backfill drill: the copy's newest batch is planned, backfilled while its stream runs, and proven."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from tidemill.backfill.plan import BackfillPlan
     from tidemill.control.game_day.copy import Copy
 
-# Seconds between two looks at the driver.
+# Seconds between two checks of the driver.
 POLL_SECONDS = 0.5
 
-# Seconds that the backfill of one batch may take, with the start of Spark.
+# Maximum seconds for the backfill of one batch, including the start of Spark.
 TIMEOUT_SECONDS = 600.0
 
-# Commits of a table in which a batch is looked for.
+# Commits of a table to search for a batch.
 SEARCHED_COMMITS = 50
 
 
 def backfill_newest(copy: Copy, tell: Callable[[str], None]) -> str:
-    """Backfill what the newest batch with rows has read; the proof in words.
+    """Backfill the range of the newest batch with rows, and return the proof as text.
 
     Raises:
-        NotPossibleError: If no batch tells its offsets, or the pipeline's rows do not prove a range.
+        NotPossibleError: If no batch records its offsets, or the pipeline's rows do not prove a range.
         NotProvenError: If the run did not finish.
     """
     made, plane, name = _plan(copy), copy.plane, copy.pipeline.name
@@ -66,7 +66,7 @@ def _plan(copy: Copy) -> BackfillPlan:
 
 
 def _ranges(copy: Copy) -> Iterator[tuple[Any, Any]]:
-    """What batches have read of their one source, the newest first."""
+    """Yield the ranges that batches have read of their only source, the newest first."""
     for sink in copy.pipeline.spec.delta_sinks:
         for commit in read_ledger(copy.plane.layout.table(sink.table), SEARCHED_COMMITS):
             if commit.entry is not None and (read := _read(commit.entry)) is not None:

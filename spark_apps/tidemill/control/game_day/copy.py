@@ -1,8 +1,8 @@
-"""A copy of a pipeline to do drills on: the same declaration, with a storage root and drivers of its own.
+"""A copy of a pipeline for drills: the same declaration, with a separate storage root and separate drivers.
 
-Its root lies inside the live one, so its checkpoint, tables, epochs, holds and audit are its own, and nothing
-that it does has a path to the live ones. Its environment is a file beside the locks of its drivers, which are
-processes of this machine, or of the pod in which the game day is played.
+Its root is inside the live root, so it has its own checkpoint, tables, epochs, holds and audit, and no path
+to the live ones. Its environment file is next to the locks of its drivers. These are processes of this
+machine, or of the pod in which the game day runs.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from tidemill.errors import GateRefusedError, UnavailableError, UsageError
 from tidemill.spec.project import Environment, Pipeline, load_environment, resolve_pipeline
 from tidemill.storage.store import Store
 
-# Of the live environment, what the copy must not have: it tells nobody of its runs, and nobody has to approve
-# what happens to it.
+# Settings of the live environment that the copy must not have: it emits no lineage, and its changes need no
+# approval.
 _LEFT_OUT = ("kubernetes", "lineage", "protected", "hygiene", "on_change")
 
 
@@ -35,8 +35,8 @@ class Copy:
     """A copy, ready to be started.
 
     Args:
-        pipeline: In its own environment.
-        plane: Over its own root.
+        pipeline: The pipeline in the copy's environment.
+        plane: The control plane of the copy's root.
     """
 
     pipeline: Pipeline
@@ -44,11 +44,11 @@ class Copy:
 
 
 def check_playable(pipeline: Pipeline) -> None:
-    """See that a game day can be played.
+    """Raise if no game day can be run with the pipeline.
 
     Raises:
         GateRefusedError: TIDE-CTRL-090, in a protected environment.
-        UsageError: TIDE-CTRL-091, with a pipeline whose copy would touch what is not its own.
+        UsageError: TIDE-CTRL-091, with a pipeline whose copy would touch data that is not its own.
     """
     environment = pipeline.environment
     if environment.spec.protected:
@@ -71,15 +71,15 @@ def check_playable(pipeline: Pipeline) -> None:
 
 @contextmanager
 def copied(pipeline: Pipeline, asking: Asking) -> Iterator[Copy]:
-    """Copy a pipeline where it stands; the copy is gone at the end of the block.
+    """Yield a copy of a pipeline in its current state; the copy is deleted after the block.
 
-    1. One game day for each pipeline at a time. 2. What one that was killed has left goes first. 3. The fork,
-    as the verb makes it; its last step asks the gate. 4. Its driver ends, and then its files go.
+    1. Allow one game day for each pipeline at a time. 2. Remove the remains of a killed one. 3. Fork, as the
+    verb does; the last step asks the gate. 4. End the driver, then delete the files.
 
     Raises:
-        UnavailableError: TIDE-CTRL-092, if another game day is played.
-        GateRefusedError: TIDE-CTRL-094, if a link is in its place.
-        TidemillError: Why there can be no fork, as of the verb.
+        UnavailableError: TIDE-CTRL-092, if another game day runs.
+        GateRefusedError: TIDE-CTRL-094, if a link is in the place of the copy.
+        TidemillError: Reason why the fork is not possible, as for the verb.
     """
     check_playable(pipeline)
     store, environment = Store(pipeline.layout.root), _environment_of(pipeline)
@@ -107,12 +107,12 @@ def copied(pipeline: Pipeline, asking: Asking) -> Iterator[Copy]:
             # 4.
             _remove(store, copy)
             environment.file.unlink(missing_ok=True)
-            # Last, because the lock is in it: from then on the next game day may begin.
+            # Last, because it contains the lock; after this the next game day may begin.
             shutil.rmtree(environment.run_folder, ignore_errors=True)
 
 
 def _environment_of(pipeline: Pipeline) -> Environment:
-    """The copy's environment, under a name that is always the same: what was left of it is found again."""
+    """Return the copy's environment, always under the same name, so that remains are found again."""
     live = pipeline.environment
     root = live.layout.game_day(pipeline.name)
     text = yaml.safe_load(live.file.read_text())
@@ -130,7 +130,7 @@ def _environment_of(pipeline: Pipeline) -> Environment:
 
 
 def _remove(store: Store, copy: Copy) -> None:
-    """End the copy's drivers, then delete what is below its root."""
+    """End the copy's drivers, then delete all files below its root."""
     name, root = copy.pipeline.name, copy.pipeline.layout.root
     for driver in (copy.plane.running(name), copy.plane.running(name, "backfill")):
         if driver is not None:

@@ -1,4 +1,4 @@
-"""Drills on a copy: a fault, or a procedure, and the time until its stream is proven to be at work again."""
+"""Drills on a copy: a fault or a procedure, and the time until its stream is proven to run again."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ from tidemill.control.procedures.parts import VerbParts
 from tidemill.control.procedures.run import Asking, act, plan_verb
 from tidemill.errors import TidemillError
 
-# Seconds from a request to its proof, beside the environment's grace period: a cold start on a busy machine.
+# Seconds from a request to its proof, in addition to the environment's grace period: a cold start on a busy
+# machine.
 PROOF_TIMEOUT_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
 class Drills:
-    """What is done on one copy.
+    """The drills on one copy.
 
     Args:
         copy: The copy.
-        asking: Who asks; verbs of the drills are asked for in the same name.
-        tell: Hears of each step.
+        asking: The requester; verbs of the drills have the same requester.
+        tell: Called with each step.
     """
 
     copy: Copy
@@ -40,7 +41,7 @@ class Drills:
     tell: Callable[[str], None]
 
     def do(self, drill: str) -> DrillResult:
-        """Do one drill, and measure; a failure of it is a result."""
+        """Run and measure one drill; its failure is a result."""
         steps: Mapping[str, Callable[[], str]] = {
             "start": self._start,
             "kill": self._kill,
@@ -65,7 +66,7 @@ class Drills:
         return self._ask("start").message
 
     def _kill(self) -> str:
-        """The driver vanishes, with its JVM, and another one takes its place."""
+        """Kill the driver with its JVM, and start another one."""
         driver = self.copy.plane.running(self._name)
         if driver is None:
             raise NotProvenError("no driver runs that could be killed")
@@ -73,12 +74,12 @@ class Drills:
         return self._start()
 
     def _drain(self) -> str:
-        """The driver finishes its batch and ends with a receipt, and another one goes on."""
+        """Drain the driver, which ends with a receipt, and start another one."""
         self._stop()
         return self._start()
 
     def _rewind(self) -> str:
-        """The newest batch is taken back, with its rows, and made again."""
+        """Rewind the newest batch with its rows, and process it again."""
         batch = self._newest_batch()
         if batch < 1:
             raise NotPossibleError("the copy has no earlier batch to go back to")
@@ -87,14 +88,14 @@ class Drills:
         return self._start()
 
     def _restore(self) -> str:
-        """The checkpoint is lost, and the pipeline goes on from a backup."""
+        """Replace the checkpoint by a backup, and continue from it."""
         manifest = back_up(self.copy.plane, self._named("backup"), self.copy.pipeline)
         self._stop()
         self._verb("restore", parts.restore(self.copy.pipeline, manifest.backup), manifest.backup)
         return self._start()
 
     def _backfill(self) -> str:
-        """What the newest batch has read is computed again beside the stream, and replaced."""
+        """Recompute and replace the rows of the newest batch while the stream runs."""
         return backfill_newest(self.copy, self.tell)
 
     @property

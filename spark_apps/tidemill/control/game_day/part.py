@@ -1,6 +1,6 @@
 """`python -m tidemill.control.game_day.part --pipeline NAME …`: a game day in a pod of the drivers' image.
 
-The copy's drivers are processes of this pod: nothing of the cluster is asked, and all goes with the pod.
+The copy's drivers are processes of this pod. It calls no Kubernetes API, and everything ends with the pod.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tidemill.spec.project import Pipeline
 
 
 def main() -> int:
-    """Play the game day that the arguments name; its answer is the `GameDay`."""
+    """Run the game day of the arguments; the answer is the `GameDay`."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--request", required=True)
     parser.add_argument("--by", required=True)
@@ -32,10 +32,10 @@ def main() -> int:
 
 
 def _play(pipeline: Pipeline, arguments: argparse.Namespace) -> dict[str, Any]:
-    # A pod that must go lets the copy go first, as far as its grace period allows.
+    # A terminating pod removes the copy first, within its grace period.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     for name in POD_VARIABLES:
-        # The copy's drivers are not what this pod is for.
+        # The copy's drivers must not use the identity of this pod.
         os.environ.pop(name, None)
     with tempfile.TemporaryDirectory() as folder:
         environment = replace(pipeline.environment, run_root=Path(folder))
@@ -46,7 +46,6 @@ def _play(pipeline: Pipeline, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _tell(step: str) -> None:
-    """To the pod's log."""
     sys.stdout.write(f"{step}\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""One game day, as the command line and Airflow ask for it."""
+"""One game day, for the command line and Airflow."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ def play(
     drills: Sequence[str] = (),
     tell: Callable[[str], None] = lambda _: None,
 ) -> GameDay:
-    """Copy a pipeline, do the drills on the copy, and keep what was measured: where its drivers run.
+    """Copy a pipeline, run the drills on the copy, and store the measurements.
 
-    The live pipeline is only read. In this process beside local drivers, else in a pod, where a request that
-    is made again finds the very same game day.
+    The live pipeline is only read. Where drivers are local, the game day runs in this process. Elsewhere it
+    runs in a pod, and repeating a request finds the same game day.
 
     Args:
-        plane: Of the live pipeline.
+        plane: Control plane of the live pipeline.
         pipeline: The live pipeline.
-        asking: Who asks.
-        drills: Which; all, if none is named.
-        tell: Hears of each step.
+        asking: The requester.
+        drills: The drills; by default all.
+        tell: Called with each step.
 
     Raises:
         GateRefusedError: TIDE-CTRL-090.
         UsageError: TIDE-CTRL-091, TIDE-CTRL-093.
-        UnavailableError: TIDE-CTRL-092, or TIDE-CTRL-030 where there is no Spark; in a pod, as `run_part`.
+        UnavailableError: TIDE-CTRL-092, or TIDE-CTRL-030 without Spark; in a pod, as `run_part`.
     """
     wanted = check_drills(drills)
     check_playable(pipeline)
@@ -54,13 +54,13 @@ def play(
     words = _words(run_id, asking.asker, wanted)
     day = TypeAdapter(GameDay).validate_python(run_part(plane, pipeline, "game_day", words, tell))
     if day.failed:
-        # Who asks again has corrected something.
+        # A repeated request runs again, because something was fixed in between.
         forget_part(plane, pipeline, "game_day", words)
     return day
 
 
 def is_played(plane: ControlPlane, pipeline: Pipeline, asking: Asking, drills: Sequence[str] = ()) -> bool:
-    """Whether a pod plays the game day of a request now."""
+    """Return True if a pod runs the game day of a request now."""
     words = _words(asking.request_id, asking.asker, check_drills(drills))
     return is_at_work(plane, pipeline, "game_day", words)
 
@@ -68,13 +68,13 @@ def is_played(plane: ControlPlane, pipeline: Pipeline, asking: Asking, drills: S
 def rehearse(
     pipeline: Pipeline, asking: Asking, drills: Sequence[str], tell: Callable[[str], None]
 ) -> GameDay:
-    """Play in this place. A drill that fails ends the game day: the next would begin with a broken copy.
+    """Run the drills in this process; a failed drill ends the game day, because the copy is then broken.
 
     Args:
         pipeline: The live pipeline.
-        asking: Who asks; its request names the game day.
-        drills: Which, in their order.
-        tell: Hears of each step.
+        asking: The requester; the request id identifies the game day.
+        drills: The drills, in order.
+        tell: Called with each step.
 
     Raises:
         TidemillError: As `play`.
@@ -89,12 +89,12 @@ def rehearse(
 
 
 def playable_pipelines(plane: ControlPlane) -> list[str]:
-    """Declared pipelines that a game day can be played with; those that cannot be read are none."""
+    """Return the declared pipelines with which a game day can run, without unreadable ones."""
     return playable(_resolved(plane))
 
 
 def _words(run_id: str, by: str, drills: Sequence[str]) -> list[str]:
-    """Arguments of the pod, which name its run."""
+    """Return the arguments of the pod, which identify its run."""
     return ["--request", run_id, f"--by={by}", *(word for drill in drills for word in ("--drill", drill))]
 
 

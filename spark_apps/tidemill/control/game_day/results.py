@@ -1,4 +1,4 @@
-"""What game days have measured: a Delta table, one row for each drill."""
+"""Measurements of game days: a Delta table with one row for each drill."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidemill.storage.access import access_to
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Characters of a proof, or of an error, that are kept.
+# Maximum characters kept of a proof or an error.
 KEPT_CHARACTERS = 1000
 
 
@@ -33,7 +33,7 @@ class GameDayRow:
 
 
 def rows_of(day: GameDay) -> list[GameDayRow]:
-    """The rows of one game day."""
+    """Return the rows of one game day."""
     return [
         GameDayRow(
             day.at,
@@ -50,7 +50,7 @@ def rows_of(day: GameDay) -> list[GameDayRow]:
 
 
 def keep(layout: Layout, day: GameDay) -> None:
-    """Add a game day to the table, which is made by the first one."""
+    """Append a game day to the table; the first one creates the table."""
     import pyarrow as pa
     from deltalake import write_deltalake
 
@@ -60,7 +60,7 @@ def keep(layout: Layout, day: GameDay) -> None:
 
 
 def newest(layout: Layout, pipeline: str = "") -> list[dict[str, Any]]:
-    """All rows, the newest first; of one pipeline, if one is named."""
+    """Return all rows, the newest first, optionally of one pipeline."""
     table = open_table(layout.table(GAME_DAYS_TABLE))
     if table is None:
         return []

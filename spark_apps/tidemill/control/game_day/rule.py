@@ -1,4 +1,4 @@
-"""Which pipelines a game day can be played with, and what is drilled. Pure."""
+"""The pipelines with which a game day can run, and the drills. Pure."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from tidemill.errors import UsageError
 from tidemill.spec.project import Pipeline
 from tidemill.spec.sources import Source
 
-# In this order: each finds the copy's stream at work and leaves it so.
+# Run in this order: each needs a running stream and leaves it running.
 DRILLS = ("kill", "drain", "rewind", "restore", "backfill")
 
 Outcome = Literal["recovered", "failed", "not possible"]
 
 
 class NotPossibleError(Exception):
-    """A drill for which the copy has not what it takes."""
+    """A drill that the copy does not support."""
 
 
 class NotProvenError(Exception):
-    """The copy's stream is not proven to be at work."""
+    """The copy's stream is not proven to run."""
 
 
 @dataclass(frozen=True)
 class DrillResult:
-    """What came of one drill.
+    """Result of one drill.
 
     Args:
-        drill: Which.
-        outcome: Whether the copy's stream was at work again afterwards, by proof of its progress.
+        drill: The drill.
+        outcome: `recovered` if the copy's stream was proven to make progress afterwards.
         seconds: From the fault, or the first step of the procedure, to that proof.
-        told: The proof, or why there is none.
+        told: The proof, or the reason why it is missing.
     """
 
     drill: str
@@ -47,11 +47,11 @@ class GameDay:
     """One game day.
 
     Args:
-        pipeline: With a copy of which it was played.
-        run_id: Names it.
-        at: When it began.
-        by: Who asked.
-        results: Of each drill; the first one is the copy's own start.
+        pipeline: The pipeline that was copied.
+        run_id: Its id.
+        at: Time at which it began.
+        by: The requester.
+        results: Results of the drills; the first one is the start of the copy.
     """
 
     pipeline: str
@@ -61,18 +61,18 @@ class GameDay:
     results: tuple[DrillResult, ...]
 
     def as_document(self) -> dict[str, Any]:
-        """As plain data: Airflow makes a text of a tuple."""
+        """Return plain data with lists, because Airflow turns tuples into text."""
         results = [asdict(result) for result in self.results]
         return {**asdict(self), "at": self.at.isoformat(), "results": results}
 
     @property
     def failed(self) -> list[str]:
-        """Drills after which the stream was not at work."""
+        """Return the drills after which the stream did not run."""
         return [result.drill for result in self.results if result.outcome == "failed"]
 
 
 def check_drills(asked: Sequence[str]) -> tuple[str, ...]:
-    """The drills that are asked for, in their order; all if none is named.
+    """Return the requested drills in their order; all if none is named.
 
     Raises:
         UsageError: TIDE-CTRL-093.
@@ -89,10 +89,10 @@ def check_drills(asked: Sequence[str]) -> tuple[str, ...]:
 
 
 def why_not(pipeline: Pipeline) -> list[str]:
-    """Why a copy of a pipeline would touch what is not its own, or could not run; empty if it can be played.
+    """Return why a copy would touch data that is not its own, or could not run; empty if it can.
 
-    The copy has the same declaration below another root. So it must read from outside the root, and write
-    nothing but tables.
+    The copy has the same declaration with another root. So it must read from outside the root, and write only
+    tables.
     """
     spec = pipeline.spec
     reasons = [] if spec.run.mode == "stream" else [f"it is no stream but {spec.run.mode}"]
@@ -104,7 +104,7 @@ def why_not(pipeline: Pipeline) -> list[str]:
 
 
 def playable(pipelines: Iterable[Pipeline]) -> list[str]:
-    """Names of the pipelines that a game day can be played with."""
+    """Return the names of the pipelines with which a game day can run."""
     return [pipeline.name for pipeline in pipelines if not why_not(pipeline)]
 
 

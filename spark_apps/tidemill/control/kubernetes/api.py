@@ -1,4 +1,4 @@
-"""What the runtime asks of a Kubernetes API server, in one namespace."""
+"""Operations on a Kubernetes API server that the runtime uses, in one namespace."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tidemill.errors import UnavailableError
 
 Document = dict[str, Any]
 
-# Who is named as the manager of fields that are applied or changed here.
+# Field manager of all changes made here.
 FIELD_MANAGER = "tidemill"
 
-# Times that an action looks again after someone else's change came between. The controllers write a status
-# now and then; several conflicts in a row mean that someone works against us.
+# Maximum tries of an action after conflicts. Controllers write a status now and then; several conflicts in a
+# row mean that another client undoes the changes.
 TRIES = 5
 
 
@@ -37,59 +37,59 @@ DISRUPTION_BUDGETS = Kind("/apis/policy/v1", "poddisruptionbudgets")
 
 
 class ConflictError(UnavailableError):
-    """Someone else created or changed the object meanwhile: look again, then decide anew."""
+    """Another client created or changed the object: read it again and decide again."""
 
 
 class KubernetesApi(Protocol):
     """The namespace's objects as plain documents.
 
-    Every method raises UnavailableError (TIDE-K8S-001, -002) if the API server does not answer or does not
-    allow it, and SpecError (TIDE-K8S-004) if it refuses a document.
+    Every method raises UnavailableError (TIDE-K8S-001, -002) if the API server does not answer or denies
+    access, and SpecError (TIDE-K8S-004) if it rejects a document.
     """
 
     def namespace(self) -> Document:
-        """The namespace itself."""
+        """Return the namespace itself."""
 
     def get(self, kind: Kind, name: str) -> Document | None:
-        """One object; None if there is none."""
+        """Return one object; None if it does not exist."""
 
     def list(
         self, kind: Kind, labels: Mapping[str, str], fields: Mapping[str, str] | None = None
     ) -> list[Document]:
-        """Objects that carry all these labels and have these fields."""
+        """Return the objects that have all these labels and fields."""
 
     def create(self, kind: Kind, document: Document) -> Document:
-        """Create an object; ConflictError if the name is taken."""
+        """Create an object; ConflictError if the name exists."""
 
     def check(self, kind: Kind, document: Document) -> None:
-        """See that an object could be created; creates nothing (a dry run). ConflictError as in `create`."""
+        """Check by a dry run that an object could be created. ConflictError as in `create`."""
 
     def replace(self, kind: Kind, document: Document) -> Document:
-        """Replace an object; ConflictError if it is not at the document's `resourceVersion` any more."""
+        """Replace an object; ConflictError if its `resourceVersion` is no longer the document's."""
 
     def apply(self, kind: Kind, document: Document) -> Document:
-        """Create an object, or make it as the document says (server-side apply, by force)."""
+        """Create an object or update it to the document (server-side apply, by force)."""
 
     def patch(self, kind: Kind, name: str, changes: Document) -> Document | None:
-        """Merge changes into an object; None if there is none. ConflictError as in `replace`, by version."""
+        """Merge changes into an object; None if it does not exist. ConflictError as in `replace`."""
 
     def delete(self, kind: Kind, name: str, options: Document) -> bool:
-        """Delete an object; False if there is none. ConflictError if a precondition does not hold."""
+        """Delete an object; False if it does not exist. ConflictError if a precondition does not hold."""
 
     def log(
         self, pod: str, container: str, lines: int, *, previous: bool = False, since: datetime | None = None
     ) -> str:
-        """The newest lines that a container wrote, each behind its moment; empty if there are none to be had.
+        """Return the newest lines of a container, each after its timestamp; empty if there are none.
 
-        Those of the second that `since` lies in are among them: the kubelet compares seconds.
+        Includes all lines of the second that contains `since`, because the kubelet compares whole seconds.
         """
 
 
 def insist(action: Callable[[], bool]) -> bool:
-    """Carry out an action that looks and then changes, again if it was overtaken; returns what it returns.
+    """Run an action that reads and then writes, again after a conflict; return its result.
 
     Raises:
-        ConflictError: TIDE-K8S-003, if it is overtaken every time.
+        ConflictError: TIDE-K8S-003, if every try has a conflict.
     """
     for _ in range(TRIES - 1):
         try:

@@ -12,22 +12,23 @@ from tidemill.control.kubernetes.api import FIELD_MANAGER, PODS, ConflictError, 
 from tidemill.control.kubernetes.cluster_access import cluster_settings
 from tidemill.errors import SpecError, TidemillError, UnavailableError
 
-# Seconds to reach the API server, twice, and for its answer: 30 at most for one call. It answers in
-# milliseconds; a reconciliation of all streams must fail within a minute, its schedule, without one.
+# Seconds to connect to the API server, in two tries, and to wait for its answer: at most 30 for one call. It
+# usually answers in milliseconds. Without an API server, a reconciliation of all streams must fail within a
+# minute, its schedule.
 CONNECT_SECONDS = 5
 READ_SECONDS = 20
 
-# Objects that one answer holds: 1,000 streams that run, and as many pods that go beside those that come, are
-# one request for each kind. As we make them, 1,000 pods are 3.4 MB, claims 2 MB and StatefulSets 4 MB; with
-# what the API server adds, some 10 MB. All pages are held at once anyway: a smaller one saves no memory.
+# Maximum objects in one answer: 1,000 running streams, with twice as many pods during a replacement, need one
+# request for each kind. 1,000 pods have 3.4 MB, claims 2 MB and StatefulSets 4 MB; with the API server's
+# additions some 10 MB. All pages are in memory anyway, so smaller pages would save no memory.
 PAGE = 2_000
 
-# Longest reason of a refusal that is shown, in characters: Kubernetes repeats whole documents in some.
+# Maximum characters shown of a rejection's reason, because Kubernetes repeats whole documents in some.
 LONGEST_REASON = 500
 
 
 class _ExpiredError(UnavailableError):
-    """The version at which a list was begun is known no more: begin it anew."""
+    """The version at which a list began has expired: start the list again."""
 
 
 class KubernetesClient:
@@ -35,10 +36,10 @@ class KubernetesClient:
 
     Args:
         namespace: Its name.
-        connection: The Airflow connection by which Airflow reaches the cluster; see `cluster_access`.
+        connection: The Airflow connection to the cluster; see `cluster_access`.
 
     Raises:
-        UnavailableError: TIDE-K8S-007, if there is no way to a cluster from here.
+        UnavailableError: TIDE-K8S-007, if no cluster is reachable from here.
     """
 
     def __init__(self, namespace: str, connection: str | None = None) -> None:
@@ -49,7 +50,7 @@ class KubernetesClient:
         self._client = ApiClient(settings)
 
     def namespace(self) -> Document:
-        """The namespace itself."""
+        """Return the namespace itself."""
         path = f"/api/v1/namespaces/{self._namespace}"
         found = self._call("GET", path)
         if found is None:
@@ -63,13 +64,13 @@ class KubernetesClient:
         return found
 
     def get(self, kind: Kind, name: str) -> Document | None:
-        """One object; None if there is none."""
+        """Return one object; None if it does not exist."""
         return self._call("GET", self._path(kind, name))
 
     def list(
         self, kind: Kind, labels: Mapping[str, str], fields: Mapping[str, str] | None = None
     ) -> list[Document]:
-        """Objects that carry all these labels and have these fields, all pages of them."""
+        """Return all pages of the objects that have all these labels and fields."""
         query = {"labelSelector": _selector(labels), "limit": str(PAGE)}
         if fields:
             query["fieldSelector"] = _selector(fields)
@@ -79,15 +80,15 @@ class KubernetesClient:
             return [*self._pages(kind, query)]
 
     def create(self, kind: Kind, document: Document) -> Document:
-        """Create an object; ConflictError if the name is taken."""
+        """Create an object; ConflictError if the name exists."""
         return self._call("POST", self._path(kind), document, _MANAGER) or {}
 
     def check(self, kind: Kind, document: Document) -> None:
-        """See that an object could be created; creates nothing."""
+        """Check by a dry run that an object could be created."""
         self._call("POST", self._path(kind), document, {**_MANAGER, "dryRun": "All"})
 
     def replace(self, kind: Kind, document: Document) -> Document:
-        """Replace an object; ConflictError if it is not at the document's `resourceVersion` any more."""
+        """Replace an object; ConflictError if its `resourceVersion` is no longer the document's."""
         path = self._path(kind, document["metadata"]["name"])
         replaced = self._call("PUT", path, document, _MANAGER)
         if replaced is None:
@@ -95,23 +96,23 @@ class KubernetesClient:
         return replaced
 
     def apply(self, kind: Kind, document: Document) -> Document:
-        """Create an object, or make it as the document says."""
+        """Create an object or update it to the document."""
         path = self._path(kind, document["metadata"]["name"])
         query = {**_MANAGER, "force": "true"}
         return self._call("PATCH", path, document, query, "application/apply-patch+yaml") or {}
 
     def patch(self, kind: Kind, name: str, changes: Document) -> Document | None:
-        """Merge changes into an object; None if there is none."""
+        """Merge changes into an object; None if it does not exist."""
         return self._call("PATCH", self._path(kind, name), changes, _MANAGER, "application/merge-patch+json")
 
     def delete(self, kind: Kind, name: str, options: Document) -> bool:
-        """Delete an object; False if there is none."""
+        """Delete an object; False if it does not exist."""
         return self._call("DELETE", self._path(kind, name), options) is not None
 
     def log(
         self, pod: str, container: str, lines: int, *, previous: bool = False, since: datetime | None = None
     ) -> str:
-        """The newest lines of a container, each behind its moment; empty if there are none to be had."""
+        """Return the newest lines of a container, each after its timestamp; empty if there are none."""
         query = {
             "container": container,
             "tailLines": str(lines),
@@ -119,12 +120,12 @@ class KubernetesClient:
             "timestamps": "true",
         }
         if since is not None:
-            # It takes whole seconds only.
+            # The API accepts whole seconds only.
             query["sinceTime"] = since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         try:
             return self._send("GET", f"{self._path(PODS, pod)}/log", None, query, "") or ""
         except SpecError:
-            # 400: no container has started yet, or none ended before.
+            # 400: no container has started yet, or there was no previous one.
             return ""
 
     def _pages(self, kind: Kind, query: Mapping[str, str]) -> Iterator[Document]:
@@ -138,7 +139,7 @@ class KubernetesClient:
                 return
 
     def _path(self, kind: Kind, name: str = "") -> str:
-        # Names are made by `names.py` or read from objects: nothing in them needs to be quoted.
+        # Names are made by `names.py` or read from objects, so they need no quoting.
         path = f"{kind.group}/namespaces/{self._namespace}/{kind.plural}"
         return f"{path}/{name}" if name else path
 
@@ -156,7 +157,7 @@ class KubernetesClient:
     def _send(
         self, method: str, path: str, body: Document | None, query: Mapping[str, str], content: str
     ) -> str | None:
-        """The answer's text; None if there is no such object."""
+        """Return the answer's text; None if the object does not exist."""
         from kubernetes.client.exceptions import ApiException
         from urllib3.exceptions import HTTPError
 
@@ -189,7 +190,7 @@ def _selector(wanted: Mapping[str, str]) -> str:
 
 
 def _reason(body: object, reason: object) -> str:
-    """What the API server says, in its own words, shortened."""
+    """Return the API server's message, shortened."""
     try:
         said = json.loads(body if isinstance(body, (str, bytes)) else "")["message"]
     except (ValueError, KeyError, TypeError):
@@ -198,8 +199,8 @@ def _reason(body: object, reason: object) -> str:
     return " ".join(text.split())[:LONGEST_REASON]
 
 
-# How quotas and admission rules say no, with whatever status: webhooks, policies, pod security, limits. A
-# role says `forbidden: User "…" cannot …`.
+# Messages of rejections by quotas and admission rules (webhooks, policies, pod security, limits), with any
+# status. RBAC instead says `forbidden: User "…" cannot …`.
 _BY_ADMISSION = re.compile(
     r"admission|denied|exceeded quota|violates|forbidden: (?!User )|failed calling webhook"
 )

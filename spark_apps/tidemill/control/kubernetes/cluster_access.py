@@ -1,7 +1,8 @@
-"""The way to a cluster's API server: the settings of the official client.
+"""Access to a cluster's API server: the settings of the official client.
 
-By the Airflow connection that the environment names, in Airflow's own processes; else by the pod's account,
-else by KUBECONFIG. This package knows no Airflow: Airflow's processes say how a connection is read.
+Airflow's processes use the Airflow connection that the environment names. Other processes use the pod's
+service account, or else KUBECONFIG. This package does not import Airflow, so Airflow's processes pass the
+function that reads a connection.
 """
 
 from __future__ import annotations
@@ -15,31 +16,31 @@ from tidemill.errors import UnavailableError
 if TYPE_CHECKING:
     from kubernetes.client import Configuration
 
-# Makes the settings of a cluster from the name of an Airflow connection, anew at each call.
+# Returns the settings of a cluster for an Airflow connection; new settings at each call.
 SettingsOf = Callable[[str], "Configuration"]
 
-# How this process reads Airflow's connections; None outside of Airflow. A process is of Airflow or it is not,
-# so this is said once, and not handed down to everything that may open a control plane.
+# Reads the Airflow connections of this process; None outside of Airflow. It is set once for the process, so
+# that not every caller that opens a control plane has to pass it.
 _connections: SettingsOf | None = None
 
 
 def use_connections(settings_of: SettingsOf | None) -> None:
-    """From now on, environments that name an Airflow connection reach their cluster by it."""
+    """Use this function for all environments that name an Airflow connection."""
     global _connections  # noqa: PLW0603  # see above
     _connections = settings_of
 
 
 def cluster_settings(connection: str | None) -> Configuration:
-    """Settings of the client, as the environment and this process have them.
+    """Return the settings of the client for the environment and this process.
 
-    A request that was sent is never repeated, whoever the settings are from: it may have been carried out,
-    and its second self would be told of a conflict with the first.
+    A request that was sent is never repeated, because it may have succeeded, and its repetition would get a
+    conflict with it.
 
     Args:
         connection: Name of an Airflow connection.
 
     Raises:
-        UnavailableError: TIDE-K8S-007, if nothing names a cluster here, or no client is installed.
+        UnavailableError: TIDE-K8S-007, if no cluster is configured here, or no client is installed.
     """
     try:
         from urllib3 import Retry
@@ -50,7 +51,7 @@ def cluster_settings(connection: str | None) -> Configuration:
             settings = _own_settings(connection)
     except ImportError as error:
         raise _no_way(error, "install tidemill[airflow], or run it in an Airflow pod", connection) from error
-    # One more try to connect; more would hide an API server that is unavailable.
+    # One more try to connect; more would hide an unavailable API server.
     settings.retries = Retry(total=1, redirect=0, read=0)
     return settings
 
@@ -65,7 +66,7 @@ def _own_settings(connection: str | None) -> Configuration:
         try:
             load_incluster_config(client_configuration=settings)
         except ConfigException:
-            # Named here: the client's own default is what KUBECONFIG was when it was imported.
+            # Passed explicitly, because the client reads KUBECONFIG only once at import.
             load_kube_config(os.environ.get("KUBECONFIG"), client_configuration=settings)
     except (ConfigException, OSError) as error:
         fix = "run it in a pod with a service account, or point KUBECONFIG at a file"

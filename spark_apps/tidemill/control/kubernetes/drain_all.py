@@ -1,10 +1,10 @@
-"""Before an uninstall: delete the owner of all streams, and wait until their pods are gone.
+"""Drain before an uninstall: delete the owner of all streams, and wait until their pods are gone.
 
     python -m tidemill.control.kubernetes.drain_all NAMESPACE OWNER SECONDS
 
-Kubernetes then removes what the owner owns: drivers get SIGTERM, finish their batch and leave a clean
-receipt, while brokers, roles and volumes are still there. Nothing starts them again: without an owner the
-control plane starts nothing. Run by the chart.
+Kubernetes then removes the owned objects. Drivers get SIGTERM, finish their batch and leave a clean receipt,
+while brokers, roles and volumes still exist. They are not started again, because without an owner the control
+plane starts nothing. The chart runs this program.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from urllib.parse import quote
 
 from tidemill.control.kubernetes.in_pod import POLL_SECONDS, call
 
-# Drivers and executors, whichever pipeline they are of.
+# Drivers and executors of all pipelines.
 PODS = "app.kubernetes.io/managed-by=tidemill,app.kubernetes.io/component in (driver,executor)"
 
 
 def pods_left(namespace: str) -> list[str]:
-    """Names of the pods that are still there."""
+    """Return the names of the remaining pods."""
     answer = call("GET", f"/api/v1/namespaces/{namespace}/pods?labelSelector={quote(PODS)}") or {}
     return sorted(pod["metadata"]["name"] for pod in answer.get("items", []))
 
 
 def drain(namespace: str, owner: str, seconds: float) -> None:
-    """Delete the owner and wait. When time is up the uninstall goes on, and the kubelet ends the rest."""
+    """Delete the owner and wait. On timeout the uninstall continues, and the kubelet kills the rest."""
     deadline = time.monotonic() + seconds
     call("DELETE", f"/api/v1/namespaces/{namespace}/configmaps/{owner}?propagationPolicy=Background")
     left = pods_left(namespace)

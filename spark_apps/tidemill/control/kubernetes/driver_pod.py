@@ -21,19 +21,20 @@ from tidemill.spec.project import Pipeline
 
 Part = dict[str, Any]
 
-# Seconds between two looks of the kubelet, and looks that may fail.
-# Until the driver answers: Python and its imports take 2 s, ten times that on a busy machine; 300 s.
+# Seconds between two probes, and number of allowed failures. Startup: Python and its imports take 2 seconds,
+# ten times that on a busy machine; the limit is 300 seconds.
 START_PERIOD_SECONDS, START_FAILURES = 5, 60
-# Alive: the driver itself decides, generously (engine/liveness.py); three answers in a row say no, 90 s.
+# Liveness: the driver itself decides, with generous limits (engine/liveness.py); three consecutive failures,
+# 90 seconds.
 LIVE_PERIOD_SECONDS, LIVE_FAILURES = 30, 3
-# Ready: the first batch is committed.
+# Readiness: the first batch is committed.
 READY_PERIOD_SECONDS, READY_FAILURES = 5, 3
-# Longest that one answer may take: it is made from memory, but the machine may be busy.
+# Maximum seconds for one answer, which comes from memory, but the machine may be busy.
 PROBE_TIMEOUT_SECONDS = 5
 
 
 def driver_arguments(pipeline: Pipeline, run: DriverRun) -> list[str]:
-    """What the image's entry point gets: a driver of this run, or a part of a verb."""
+    """Return the arguments of the image's entry point: a driver of this run, or a Spark job of a verb."""
     program = ["python", "-m", run.program] if run.is_part else ["driver"]
     place = ("--project", pod.PROJECT_FOLDER, "--env", _environment_file(pipeline))
     return [*program, *place, *run.words]
@@ -41,12 +42,12 @@ def driver_arguments(pipeline: Pipeline, run: DriverRun) -> list[str]:
 
 @dataclass(frozen=True)
 class DriverProgram:
-    """What a driver's container runs.
+    """The program of a driver's container.
 
     Args:
-        arguments: Arguments of the image's entry point.
-        command: Takes the entry point's place.
-        has_probes: Whether it answers the kubelet over HTTP.
+        arguments: Returns the arguments of the image's entry point.
+        command: Replaces the entry point.
+        has_probes: True if it answers the kubelet's HTTP probes.
     """
 
     arguments: Callable[[Pipeline, DriverRun], list[str]] = driver_arguments
@@ -59,15 +60,15 @@ ENGINE = DriverProgram()
 
 @dataclass(frozen=True)
 class Start:
-    """One start of a driver: everything that its objects are made from.
+    """One start of a driver, with all inputs for its objects.
 
     Args:
         pipeline: Its pipeline, with size and environment.
         run: The run.
         record: The claim on the slot.
         owner: Reference to the object that owns all others.
-        control_plane: Id of the control plane that decided it.
-        program: What its container runs.
+        control_plane: Id of the control plane that decided the start.
+        program: The program of its container.
     """
 
     pipeline: Pipeline
@@ -79,17 +80,17 @@ class Start:
 
     @property
     def slot_name(self) -> str:
-        """Name of the slot's objects."""
+        """Return the name of the slot's objects."""
         return kubernetes_name(self.pipeline.name, slot_of(self.run.mode))
 
     @property
     def labels(self) -> dict[str, str]:
-        """Labels of its objects."""
+        """Return the labels of its objects."""
         own = pod.labels(None, self.pipeline.name, self.run.mode, self.record.digest)
         return {**own, SLOT_LABEL: slot_of(self.run.mode)}
 
     def metadata(self, name: str) -> Part:
-        """Name, labels and owner of one of its objects."""
+        """Return name, labels and owner of one of its objects."""
         namespace = pod.kubernetes_of(self.pipeline.environment).namespace
         return {
             "name": name,
@@ -100,7 +101,7 @@ class Start:
 
 
 def owner_reference(config_map: Part) -> Part:
-    """A reference to the ConfigMap that owns all objects of pipelines."""
+    """Return a reference to the ConfigMap that owns all objects of pipelines."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -110,7 +111,7 @@ def owner_reference(config_map: Part) -> Part:
 
 
 def pod_template(start: Start, restart_policy: str) -> Part:
-    """The pod: labels and annotations of this start, and one container, locked down."""
+    """Return the pod: labels and annotations of this start, and one restricted container."""
     environment = start.pipeline.environment
     settings = pod.kubernetes_of(environment)
     metadata = pod.pod_metadata(settings, {**start.labels, pod.COMPONENT_LABEL: "driver"})
@@ -122,7 +123,7 @@ def pod_template(start: Start, restart_policy: str) -> Part:
         "spec": {
             **pod.placement(settings),
             "serviceAccountName": settings.service_accounts.driver,
-            # A driver makes and removes its executors; a part works alone.
+            # A driver creates and deletes its executors; a Spark job of a verb has none.
             "automountServiceAccountToken": not start.run.is_part
             and start.pipeline.size.executors is not None,
             "enableServiceLinks": False,
@@ -151,7 +152,7 @@ def _container(start: Start) -> Part:
         ],
         "resources": pod.container_resources(start.pipeline.size.driver, start.run.drivers_within),
         "securityContext": pod.container_security(),
-        # What a driver that could not log wrote to its console, if it wrote no message of its own.
+        # The console output of a driver that could not log, if it wrote no termination message.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [*pod.mounts(start.pipeline), *_decided_mounts(start.pipeline)],
         **(_probes(start.run) if start.program.has_probes else {}),
@@ -171,7 +172,7 @@ def _variables(start: Start) -> list[Part]:
 
 
 def _decided_volume(start: Start) -> Part:
-    """The slot's ConfigMap: the declaration and the environment that were decided for this start."""
+    """Return the volume of the slot's ConfigMap, with the declaration and environment of this start."""
     keys = [{"key": key, "path": key} for key in (PIPELINE_KEY, ENVIRONMENT_KEY)]
     return {"name": "decided", "configMap": {"name": start.slot_name, "items": keys}}
 
@@ -195,14 +196,14 @@ def _environment_file(pipeline: Pipeline) -> str:
 
 def _probes(run: DriverRun) -> Part:
     if run.is_part:
-        # It answers nobody; whoever started it waits for its result.
+        # It has no HTTP server; its starter waits for its result.
         return {}
     alive = {
         "startupProbe": _probe("/healthz", START_PERIOD_SECONDS, START_FAILURES),
         "livenessProbe": _probe("/healthz", LIVE_PERIOD_SECONDS, LIVE_FAILURES),
     }
     if run.mode != "stream":
-        # Nobody waits for a bounded run to get ready, only for its end.
+        # A bounded run needs no readiness; only its end matters.
         return alive
     return {**alive, "readinessProbe": _probe("/readyz", READY_PERIOD_SECONDS, READY_FAILURES)}
 

@@ -1,6 +1,6 @@
 """One call of the API server from inside a pod, with its account's token. Standard library only.
 
-For the chart's small programs: the spark image has no Kubernetes client.
+For the chart's small programs, because the spark image has no Kubernetes client.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ API = "https://kubernetes.default.svc"
 # Seconds for one answer of the API server.
 ANSWER_SECONDS = 10
 
-# Seconds between two looks.
+# Seconds between two polls.
 POLL_SECONDS = 1.0
 
 Document = dict[str, Any]
 
 
 def call(method: str, path: str, body: Document | None = None) -> Document | None:
-    """The answer; None if there is no such object.
+    """Return the answer; None if the object does not exist.
 
     Raises:
-        urllib.error.HTTPError: If the API server refuses.
+        urllib.error.HTTPError: If the API server rejects the call.
         OSError: If it does not answer.
     """
     request = urllib.request.Request(  # noqa: S310  # the cluster's own https address

@@ -1,7 +1,7 @@
 """Drivers as pods: they outlive their starter and Airflow, and at most one holds a slot.
 
-A slot is a ConfigMap, `tidemill-<pipeline>`. Creating it, or replacing it at the version that was read, is
-the claim; whoever wins makes the workload. Every look goes to the API server; nothing is kept between two.
+A slot is a ConfigMap, `tidemill-<pipeline>`. A starter claims it by creating it, or by replacing the version
+that it has read. The winner creates the workload. Every look reads from the API server; nothing is cached.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from tidemill.errors import SpecError, TidemillError, UnavailableError
 from tidemill.spec.pod import kubernetes_of
 from tidemill.spec.project import Environment, resolve_pipeline
 
-# From SIGTERM to SIGKILL for a driver that is killed, in seconds. Never 0: that would free the pod's name
-# before the kubelet has ended the process, and a second driver could run beside it.
+# Seconds from SIGTERM to SIGKILL for a driver that is killed. Never 0, because that would free the pod's name
+# before the kubelet has ended the process, and a second driver could run at the same time.
 KILL_GRACE_SECONDS = 1
 
 
 def utc_now() -> datetime:
-    """The time."""
+    """Return the current time."""
     return datetime.now(UTC)
 
 
@@ -48,10 +48,10 @@ class KubernetesRuntime:
     """Drivers as pods of one namespace.
 
     Args:
-        environment: Whose drivers.
+        environment: The environment of the drivers.
         api: The API server.
-        program: What a driver's container runs.
-        clock: The time.
+        program: The program of a driver's container.
+        clock: Returns the current time.
     """
 
     environment: Environment
@@ -60,25 +60,26 @@ class KubernetesRuntime:
     clock: Callable[[], datetime] = field(default=utc_now)
 
     def of(self, environment: Environment) -> KubernetesRuntime:
-        """The same for a version that is not the declared one."""
+        """Return the same runtime for another version's environment."""
         return replace(self, environment=environment)
 
     def identity(self) -> Identity:
-        """Which control plane this is: the namespace's own, whoever works in it, from wherever."""
+        """Return the identity of the control plane: its namespace, for all users and processes."""
         metadata = self.api.namespace()["metadata"]
         return Identity(metadata["uid"], f"namespace {metadata['name']}")
 
     def start(self, run: DriverRun, digest: str) -> StartResult:
         """Start a driver unless one holds the slot.
 
-        1. Look. 2. Claim the slot at the version that was seen; of racing starters one wins. 3. Make the
-        workload. A starter that dies between 2 and 3 is known by a claim without a workload: the same run
-        goes on with 3, any other may claim anew after half a minute.
+        1. Look. 2. Claim the slot at the version that was read; if several starters race, one wins. 3. Create
+        the workload. A starter that dies between 2 and 3 leaves a claim without a workload. The same run
+        continues with 3; any other run may claim the slot after half a minute.
 
         Raises:
-            SpecError: TIDE-K8S-005, if an object of this name is not ours; TIDE-K8S-006, without an owner.
-            UnavailableError: TIDE-K8S-003, if others claim without a pause; TIDE-K8S-009, if a pod of the
-                pipeline's former mode is still there.
+            SpecError: TIDE-K8S-005, if an object of this name is not Tidemill's; TIDE-K8S-006, without an
+                owner.
+            UnavailableError: TIDE-K8S-003, if other starters keep claiming the slot; TIDE-K8S-009, if a pod
+                of the pipeline's former mode still exists.
         """
         seen = self._look(run.pipeline, slot_of(run.mode))
         found = self._join(seen, run)
@@ -90,7 +91,7 @@ class KubernetesRuntime:
         try:
             self._claim(start, seen.config_map)
         except ConflictError:
-            # Someone was first; perhaps we ourselves, and a proxy on the way has sent our claim twice.
+            # Another starter was first, or a proxy has sent this claim twice.
             found = self._join(self._look(run.pipeline, slot_of(run.mode)), run)
             if found is None:
                 raise
@@ -98,7 +99,7 @@ class KubernetesRuntime:
         return self._make(start)
 
     def check(self, run: DriverRun) -> None:
-        """See that the API server would take the objects of a bounded run, and that their owner is there.
+        """Check that the API server would accept the objects of a bounded run, and that their owner exists.
 
         Raises:
             TidemillError: TIDE-K8S-001 to -007, as a start would.
@@ -107,7 +108,7 @@ class KubernetesRuntime:
         self.api.check(JOBS, slot_objects.job(start))
 
     def last_start(self, pipeline: str, slot: Slot = "main") -> StartedDriver | None:
-        """The newest start in a slot, running or ended; None if there never was one."""
+        """Return the newest start in a slot, running or ended; None if there was none."""
         seen = self._look(pipeline, slot)
         driver = started_driver(seen, self.clock())
         if driver is None or not driver.alive:
@@ -117,41 +118,42 @@ class KubernetesRuntime:
     def drain(self, driver: StartedDriver) -> bool:
         """Ask a driver to finish its batch and stop; False if it has ended.
 
-        The request is noted before the pod is asked. If we die in between, it is done when asked again, or
-        when the note has grown old and the driver is to be killed.
+        The request is recorded before the pod is asked. If this process dies in between, the next request
+        completes it, or the driver is killed when the record is old.
         """
         return insist(lambda: self._drain(driver))
 
     def kill(self, driver: StartedDriver) -> bool:
-        """End a driver at once, with all it started; False if it has ended. Its executors go with its pod.
+        """End a driver and its executors at once; False if it has ended.
 
-        One whose drain was noted but never reached its pod is drained instead: its time begins now.
+        If a recorded drain never reached the pod, the driver is drained instead, and its grace period starts
+        now.
         """
         return insist(lambda: self._kill(driver))
 
     def put_away(self, driver: StartedDriver) -> None:
-        """Keep the kubelet from starting an ended stream again: its StatefulSet wants no pod any more."""
+        """Scale the StatefulSet of an ended stream to zero, so that the kubelet does not start it again."""
         insist(lambda: self._put_away(driver))
 
     def main_slots(self) -> dict[str, MainSlot | TidemillError]:
-        """The main slots of all pipelines that were ever started here: five calls, however many there are."""
+        """Return the main slots of all pipelines that were ever started here; always five calls."""
         found = look_at_all(self.api, kubernetes_of(self.environment).namespace)
         reasons = troubles(self.api, found)
         return {seen.pipeline: self._main_slot(seen, reasons.get(seen.pipeline, "")) for seen in found}
 
     def memory(self, pipeline: str) -> SlotMemory:
-        """Where the history of a pipeline's drivers is kept."""
+        """Return the storage of a pipeline's driver history."""
         return SlotMemory(self.api, pipeline)
 
     def read_log(self, driver: StartedDriver, since: LogPosition | None = None) -> LogNews:
-        """Events about its pod, and its log."""
+        """Return the events of its pod, and its log."""
         return read_pod_log(self.api, self._look(driver.pipeline, slot_of(driver.mode)), driver, since)
 
     def _look(self, pipeline: str, slot: Slot) -> Observed:
         return look(self.api, kubernetes_of(self.environment).namespace, pipeline, slot)
 
     def _look_for(self, driver: StartedDriver) -> tuple[Observed, StartedDriver | None]:
-        """The slot now, and this very driver if it is still the newest in it."""
+        """Return the slot now, and this driver if it is still the newest in it."""
         seen = self._look(driver.pipeline, slot_of(driver.mode))
         now = started_driver(seen, self.clock())
         return seen, now if now is not None and now.run_id == driver.run_id else None
@@ -166,14 +168,14 @@ class KubernetesRuntime:
         return MainSlot(driver, text_in(seen.config_map))
 
     def _with_trouble(self, driver: StartedDriver, seen: Observed, reason: str) -> StartedDriver:
-        """A living driver, and what keeps it from its first start or from its end."""
+        """Return a running driver with the reason that delays its first start or its end."""
         process = ", ".join(part for part in (driver.process, reason) if part)
         return replace(
             driver, process=process, stuck=why_stuck(seen, driver.claimed_at, reason, self.clock())
         )
 
     def _join(self, seen: Observed, run: DriverRun) -> StartResult | None:
-        """Go on with a claim of this very run, or with the driver that lives; None if the slot is free."""
+        """Continue a claim of this run, or return the running driver; None if the slot is free."""
         claim = seen.record
         if claim is not None and claim.run_id == run.run_id and is_starting(seen, self.clock()):
             return self._make(self._plan(run, claim))
@@ -206,7 +208,7 @@ class KubernetesRuntime:
             self.api.replace(CONFIG_MAPS, document)
 
     def _make(self, start: Start) -> StartResult:
-        """Make the workload, and look at what is there then."""
+        """Create the workload, and return the resulting driver."""
         make_workload(self.api, start)
         driver = self.last_start(start.pipeline.name, slot_of(start.run.mode))
         if driver is None:
@@ -220,7 +222,7 @@ class KubernetesRuntime:
         return StartResult(driver, started=driver.run_id == start.run.run_id)
 
     def _clear_former_mode(self, seen: Observed, run: DriverRun) -> None:
-        """Before a bounded run takes a stream's place, no pod of the stream may be left, at rest or not."""
+        """Raise if a pod of the stream still exists, before a bounded run replaces the stream."""
         if run.mode == "stream" or not (seen.wanted_pods or seen.stream_pods):
             return
         want_no_pod(self.api, seen)
@@ -256,7 +258,7 @@ class KubernetesRuntime:
         if living is None or not living.alive:
             return False
         pods = [*seen.stream_pods, *seen.job_pods]
-        # A drain that was noted, and never reached its pod: it begins only now.
+        # The drain was recorded but never reached the pod, so it begins only now.
         was_lost = living.drain_requested_at is not None and not any(facts.is_leaving for facts in pods)
         if was_lost:
             self._note_drain(seen)

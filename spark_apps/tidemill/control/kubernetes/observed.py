@@ -1,8 +1,9 @@
-"""What the objects of a slot tell of its driver. Pure: documents in, one start of a driver out.
+"""State of a slot's driver from its objects. Pure: documents in, one start of a driver out.
 
-A driver lives as long as Kubernetes may run it: while its StatefulSet wants a pod or a pod of it is still
-there, also one that is being ended; while its Job, once let run, has not finished. One exception: a
-container in CrashLoopBackOff has ended, and whether it is started again is the restart policy's to say.
+A driver is alive as long as Kubernetes may run it. For a stream: while its StatefulSet has a replica, or a
+pod exists, even a terminating one. For a bounded run: from the moment its Job is resumed until the Job has
+finished. One exception: a container in CrashLoopBackOff has ended, and the restart policy decides about its
+next start.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from tidemill.names import kubernetes_name
 
 @dataclass(frozen=True)
 class Observed:
-    """The objects of one slot at one moment.
+    """The objects of one slot at one time.
 
     Args:
         pipeline: Its pipeline.
-        namespace: Where they are.
-        config_map: The claim; None if nobody ever started anything here.
-        stateful_set: The stream's.
-        jobs: Those of bounded runs that are still there.
+        namespace: Namespace of the objects.
+        config_map: The claim; None if nothing was ever started here.
+        stateful_set: The stream's StatefulSet.
+        jobs: Existing Jobs of bounded runs.
         pods: All driver pods.
     """
 
@@ -40,32 +41,32 @@ class Observed:
 
     @property
     def record(self) -> SlotRecord | None:
-        """The newest claim."""
+        """Return the newest claim."""
         return record_of(self.config_map)
 
     @property
     def drain_requested_at(self) -> datetime | None:
-        """When whoever lives in the slot was asked to stop: a claim after that is a new record."""
+        """Return the time of the slot's drain request; a claim after it is a new record."""
         return None if self.record is None else self.record.drain_requested_at
 
     @property
     def wanted_pods(self) -> int:
-        """How many pods the StatefulSet keeps alive."""
+        """Return the number of replicas of the StatefulSet."""
         return 0 if self.stateful_set is None else int(self.stateful_set["spec"].get("replicas", 1))
 
     @property
     def stream_pods(self) -> list[PodFacts]:
-        """Pods of the StatefulSet that are not gone yet; an ended one is replaced by another."""
+        """Return the existing pods of the StatefulSet, which replaces an ended one."""
         return [facts for facts in map(pod_facts, self.pods) if not facts.job]
 
     @property
     def job_pods(self) -> list[PodFacts]:
-        """Pods of Jobs that have not ended."""
+        """Return the pods of Jobs that have not ended."""
         return [facts for facts in map(pod_facts, self.pods) if facts.job and not facts.has_ended]
 
 
 def started_driver(observed: Observed, now: datetime) -> StartedDriver | None:
-    """The newest start in the slot, running or ended; None if there never was one."""
+    """Return the newest start in the slot, running or ended; None if there was none."""
     living = _living_stream(observed) or _living_job(observed)
     claim = observed.record
     if living is not None:
@@ -78,16 +79,16 @@ def started_driver(observed: Observed, now: datetime) -> StartedDriver | None:
 
 
 def is_starting(observed: Observed, now: datetime) -> bool:
-    """Whether the slot is claimed and its workload is still to be made."""
+    """Return True if the slot is claimed and its workload must still be created."""
     claim = observed.record
     no_driver = _living_stream(observed) is None and _living_job(observed) is None
     return claim is not None and claim.is_young(now) and no_driver and not _has_workload(observed, claim)
 
 
 def troubled_object(observed: Observed) -> str | None:
-    """Name of the pod, StatefulSet or Job whose events say what keeps a driver from its first start.
+    """Return the pod, StatefulSet or Job whose events explain why a driver does not start.
 
-    None if nothing does, or if the pod's own status says it already.
+    None if nothing prevents the start, or if the pod's own status already explains it.
     """
     pods = [*observed.stream_pods, *observed.job_pods]
     if pods:
@@ -98,18 +99,18 @@ def troubled_object(observed: Observed) -> str | None:
 
 
 def has_finished(job: Document) -> bool:
-    """Whether a Job has come to its end."""
+    """Return True if the Job has finished."""
     conditions = job.get("status", {}).get("conditions") or []
     return any(each["type"] in ("Complete", "Failed") and each["status"] == "True" for each in conditions)
 
 
 def is_suspended(job: Document) -> bool:
-    """Whether a Job makes no pod until someone lets it run."""
+    """Return True if the Job creates no pod until it is resumed."""
     return bool(job["spec"].get("suspend", False))
 
 
 def newest_words(events: Iterable[Document]) -> str:
-    """What the newest of some events says, for a person."""
+    """Return the newest event as readable text."""
     newest = max(events, key=_last_seen, default=None)
     if newest is None:
         return ""
@@ -126,7 +127,7 @@ def _living_stream(observed: Observed) -> StartedDriver | None:
     pods = observed.stream_pods
     for facts in pods:
         if not _is_at_rest(facts, observed, template):
-            # A pod that is about to be replaced runs nothing: its successor is what lives.
+            # A pod that is about to be replaced has ended; its successor is the running driver.
             is_old = facts.is_crash_looping and template is not None
             record = (template if is_old else facts.record) or template or observed.record
             return None if record is None else _of_pod(observed, record, facts)
@@ -136,7 +137,7 @@ def _living_stream(observed: Observed) -> StartedDriver | None:
 
 
 def _is_at_rest(facts: PodFacts, observed: Observed, template: SlotRecord | None) -> bool:
-    """Whether a pod's driver has ended, and nothing but the kubelet's own habit would start it again."""
+    """Return True if a pod's driver has ended, and only the kubelet's restart would start it again."""
     if not facts.is_crash_looping:
         return False
     if observed.wanted_pods == 0 or template is None or facts.record is None:
@@ -161,7 +162,7 @@ def _is_at_work(job: Document) -> bool:
 
 
 def _has_workload(observed: Observed, claim: SlotRecord) -> bool:
-    """Whether the workload of this very claim was made, and let run."""
+    """Return True if the workload of exactly this claim was created and resumed."""
     jobs = [job for job in observed.jobs if not is_suspended(job)]
     made = [*jobs, *([observed.stateful_set] if observed.stateful_set else [])]
     records = map(record_of, made)
@@ -169,7 +170,7 @@ def _has_workload(observed: Observed, claim: SlotRecord) -> bool:
 
 
 def _ended(observed: Observed, claim: SlotRecord) -> StartedDriver:
-    """The end of the claim's driver: by the pod that is still there, if one is."""
+    """Return the end of the claim's driver, from its pod if that still exists."""
     for facts in map(pod_facts, observed.pods):
         if facts.record is not None and facts.record.is_same_start(claim):
             return _of_pod(observed, claim, facts, alive=False)
@@ -179,8 +180,8 @@ def _ended(observed: Observed, claim: SlotRecord) -> StartedDriver:
 
 def _of_pod(observed: Observed, record: SlotRecord, facts: PodFacts, *, alive: bool = True) -> StartedDriver:
     is_own = facts.record is not None and facts.record.is_same_start(record)
-    # A stream's container may be started again by the kubelet, under the same run id: its start tells the
-    # receipts and documents of both lives apart. A bounded run is started once.
+    # The kubelet may restart a stream's container under the same run id. The start time distinguishes the
+    # receipts and documents of both lives. A bounded run is started once.
     started_at = facts.started_at if record.mode == "stream" and is_own else None
     log = facts.name if not facts.is_crash_looping else f"{facts.name} --previous"
     return StartedDriver(

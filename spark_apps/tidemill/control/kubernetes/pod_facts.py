@@ -1,4 +1,4 @@
-"""What a driver's pod tells: whether its driver lives, since when, and a person's words for it. Pure."""
+"""State of a driver's pod: whether the driver lives, since when, and a readable description. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tidemill.control.kubernetes.api import Document
 from tidemill.control.kubernetes.slot_record import SlotRecord, record_of
 from tidemill.spec.pod import DRIVER_CONTAINER
 
-# Reasons for which a container waits that are no news to anybody.
+# Normal reasons for a waiting container.
 _ORDINARY = frozenset({"ContainerCreating", "PodInitializing"})
 
-# Longest reason of a pod's trouble that is shown, in characters.
+# Maximum characters shown of the reason of a pod's trouble.
 LONGEST_WORDS = 200
 
-# The mark of a pod whose Job has made it.
+# Label of a pod that was created by a Job.
 JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 
 
@@ -26,19 +26,19 @@ class PodFacts:
 
     Args:
         name: Its name.
-        uid: Tells it from another one of its name.
+        uid: Distinguishes it from other pods of its name.
         record: The start that it belongs to.
-        job: Its Job; empty for a stream's.
-        has_ended: Whether it runs nothing any more, and never will.
-        is_crash_looping: Whether its driver has ended, and the kubelet waits before it starts it again.
-        leaves_at: When it should be gone, its grace period over; None if it was not told to go.
-        started_at: When its container was started last, to the second; None before the first time.
-        waits_since: Since when its container is to be started and is not; None if it is, or if it crashed and
-            the kubelet waits on purpose.
-        termination: How its container ended last, such as `OOMKilled, exit 137`.
-        exit_code: The code of that end.
-        words: For a person: what keeps it from running; empty if it runs.
-        restarts: How often the kubelet has started its container again.
+        job: Its Job; empty for a stream's pod.
+        has_ended: True if it runs nothing and never will.
+        is_crash_looping: True if its driver has ended, and the kubelet waits before it restarts it.
+        leaves_at: End of its grace period; None if it is not terminating.
+        started_at: Last start of its container, in whole seconds; None before the first start.
+        waits_since: Time since when its container should start but has not; None if it has started, or if it
+            crashed and the kubelet delays the restart.
+        termination: Last end of its container, such as `OOMKilled, exit 137`.
+        exit_code: Exit code of that end.
+        words: Readable reason why it does not run; empty if it runs.
+        restarts: Number of restarts of its container by the kubelet.
     """
 
     name: str
@@ -57,18 +57,18 @@ class PodFacts:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether it was told to go."""
+        """Return True if it is terminating."""
         return self.leaves_at is not None
 
     @property
     def process(self) -> str:
-        """Where the driver runs, for a person."""
+        """Return the driver's location in readable form."""
         restarts = "" if self.restarts == 0 else f"{self.restarts} restart{'s' * (self.restarts > 1)}"
         return ", ".join(part for part in (f"pod {self.name}", restarts, self.words) if part)
 
 
 def pod_facts(pod: Document) -> PodFacts:
-    """Read a pod."""
+    """Return the facts of a pod document."""
     metadata, status = pod["metadata"], pod.get("status", {})
     container = _driver_container(status)
     leaves_at = _moment(metadata.get("deletionTimestamp"))
@@ -93,7 +93,7 @@ def pod_facts(pod: Document) -> PodFacts:
 
 
 def shortened(text: str) -> str:
-    """Someone else's words on one line."""
+    """Return external text on one line, shortened."""
     text = " ".join(text.split())
     return text if len(text) <= LONGEST_WORDS else f"{text[:LONGEST_WORDS]}…"
 
@@ -104,7 +104,7 @@ def _driver_container(status: dict[str, Any]) -> dict[str, Any]:
 
 
 def _termination(container: dict[str, Any]) -> dict[str, Any]:
-    """The end of the container's newest life, if that is over."""
+    """Return the end of the container's newest life, if that has ended."""
     now, before = container.get("state") or {}, container.get("lastState") or {}
     if "running" in now:
         return {}
@@ -112,14 +112,14 @@ def _termination(container: dict[str, Any]) -> dict[str, Any]:
 
 
 def _started_at(container: dict[str, Any]) -> datetime | None:
-    """The start of the container's newest life, over or not."""
+    """Return the start of the container's newest life, even if that has ended."""
     now, before = container.get("state") or {}, container.get("lastState") or {}
     life = now.get("running") or now.get("terminated") or before.get("terminated") or {}
     return _moment(life.get("startedAt"))
 
 
 def _waits_since(metadata: dict[str, Any], container: dict[str, Any]) -> datetime | None:
-    """The end of the container's former life, or the pod's making before the first."""
+    """Return the end of the container's former life, or the creation of the pod before the first."""
     state, before = container.get("state") or {}, container.get("lastState") or {}
     if "running" in state or "terminated" in state:
         return None

@@ -1,4 +1,4 @@
-"""What the cluster tells of a driver, for a person: events, how its container ended, and log lines."""
+"""Readable log of a driver from the cluster: events, the end of its container, and log lines."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tidemill.control.kubernetes.slot_view import warnings_about
 from tidemill.control.runtime import StartedDriver
 from tidemill.spec.pod import DRIVER_CONTAINER
 
-# Events shown of each object: Kubernetes keeps them for an hour and counts repeated ones in one.
+# Events shown for each object; Kubernetes keeps them for an hour and merges repeated ones.
 SHOWN_EVENTS = 10
 
-# Events that are known to have been told: a few of each object, and of each restart in an hour.
+# Events remembered as shown: a few of each object, and of each restart within an hour.
 KNOWN_EVENTS = 100
 
 Stamped = tuple[datetime, str]
@@ -32,7 +32,7 @@ Stamped = tuple[datetime, str]
 def read_pod_log(
     api: KubernetesApi, observed: Observed, driver: StartedDriver, since: LogPosition | None
 ) -> LogNews:
-    """Warning events about workload and pods, then the driver's log lines; each that is new since then."""
+    """Return new warning events about workload and pods, then new lines of the driver's log."""
     position = position_in(driver, since)
     pods = [facts for facts in map(pod_facts, observed.pods) if _is_of(facts, driver)]
     events = [line for line in _events(api, observed, pods) if line not in position.told]
@@ -59,13 +59,13 @@ def _events(api: KubernetesApi, observed: Observed, pods: list[PodFacts]) -> lis
 
 
 def _telling(api: KubernetesApi, name: str) -> list[Document]:
-    """Warnings, without those that every driver has before its first batch."""
+    """Return the warnings, without those that every driver has before its first batch."""
     found = warnings_about(api, name)
     return [event for event in found if not str(event.get("message", "")).startswith("Readiness probe")]
 
 
 def _log(api: KubernetesApi, facts: PodFacts, position: LogPosition) -> Iterator[Stamped]:
-    """Lines with their moments, from the second on in which the newest one was written that is known."""
+    """Yield lines with their timestamps, from the second of the newest known line on."""
     previous = facts.is_crash_looping
     text = api.log(facts.name, DRIVER_CONTAINER, LINES_AT_ONCE, previous=previous, since=position.newest_at)
     for line in text.split("\n"):
@@ -73,13 +73,13 @@ def _log(api: KubernetesApi, facts: PodFacts, position: LogPosition) -> Iterator
         try:
             moment = datetime.fromisoformat(stamp)
         except ValueError:
-            # The end of the text, or what the kubelet itself has to say.
+            # The end of the text, or a message of the kubelet itself.
             continue
         yield moment, words
 
 
 def _after(position: LogPosition, stamped: list[Stamped]) -> list[Stamped]:
-    """What is new: the kubelet knows seconds, and several lines may have one moment."""
+    """Return the new lines; the kubelet compares whole seconds, and lines may share a timestamp."""
     if position.newest_at is None:
         return stamped
     of_moment = [line for line in stamped if line[0] == position.newest_at]
@@ -87,7 +87,7 @@ def _after(position: LogPosition, stamped: list[Stamped]) -> list[Stamped]:
 
 
 def _is_cut(position: LogPosition, stamped: list[Stamped]) -> bool:
-    """Whether there may be lines between the last look and the oldest of these."""
+    """Return True if there may be lines between the last read and the oldest of these."""
     if len(stamped) < LINES_AT_ONCE:
         return False
     return position.newest_at is None or stamped[0][0] > position.newest_at

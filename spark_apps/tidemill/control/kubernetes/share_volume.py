@@ -1,10 +1,11 @@
-"""After an install: one volume for two claims, of Airflow's namespace and of the streams'.
+"""Share one volume between two claims after an install: in Airflow's and in the streams' namespace.
 
     python -m tidemill.control.kubernetes.share_volume CLAIM NAMESPACE STREAMS_NAMESPACE LABEL
 
-A claim is of one namespace, and a storage class makes a volume for one claim. So the volume behind the first
-claim is described by a second PersistentVolume, which waits for the second claim. Right where a volume is a
-folder of the one node, or a share that many pods mount; a cloud's disk may refuse. Run by the chart.
+A claim belongs to one namespace, and a storage class creates a volume for one claim. So a second
+PersistentVolume describes the volume of the first claim, and is reserved for the second claim. This is valid
+for a volume that is a folder of a single node, or a share that many pods mount. A cloud disk may refuse it.
+The chart runs this program.
 """
 
 from __future__ import annotations
@@ -14,28 +15,28 @@ import time
 
 from tidemill.control.kubernetes.in_pod import POLL_SECONDS, Document, call
 
-# Label by which the second claim knows its volume.
+# Label by which the second claim selects its volume.
 LABEL = "tidemill/volume-of"
 
-# What of a volume is about its claim, and not about where its files are.
+# Fields of a volume that concern its claim and not the location of its files.
 ABOUT_THE_CLAIM = frozenset({"claimRef", "persistentVolumeReclaimPolicy", "storageClassName"})
 
-# Longest wait for a claim, in seconds. The Job that runs this is given 240.
+# Maximum seconds to wait for a claim. The Job that runs this program has a limit of 240.
 WAIT_SECONDS = 200
 
 
 def place_of(volume: Document) -> Document:
-    """Where the files of a volume are, and how it may be mounted."""
+    """Return the location of a volume's files, and its mount options."""
     return {key: value for key, value in volume["spec"].items() if key not in ABOUT_THE_CLAIM}
 
 
 def second_volume(volume: Document, claim: Document, label: str) -> Document:
-    """The description of the same files for another claim; no claim's end deletes them."""
+    """Return a volume with the same files for another claim; deleting a claim never deletes the files."""
     metadata = claim["metadata"]
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        # Named for this very claim: one that is made anew gets a volume anew.
+        # Named after this claim, so that a recreated claim gets a new volume.
         "metadata": {"name": f"tidemill-{metadata['uid']}", "labels": {LABEL: label}},
         "spec": {
             **place_of(volume),
@@ -53,10 +54,10 @@ def second_volume(volume: Document, claim: Document, label: str) -> Document:
 
 
 def share(claim: str, namespace: str, streams_namespace: str, label: str) -> str:
-    """Make the second volume, unless it is there; returns its name.
+    """Create the second volume unless it exists, and return its name.
 
     Raises:
-        SystemExit: If the second claim has another volume: there would be two lakes.
+        SystemExit: If the second claim has another volume, because there would be two lakes.
     """
     first, second = _bound(namespace, claim), _claim(streams_namespace, claim)
     volume = _volume(first["spec"]["volumeName"])
@@ -81,7 +82,7 @@ def _claim(namespace: str, name: str) -> Document:
 
 
 def _bound(namespace: str, name: str) -> Document:
-    """A claim, once it has its volume."""
+    """Return a claim after it is bound to a volume."""
     deadline = time.monotonic() + WAIT_SECONDS
     while (found := _claim(namespace, name)).get("status", {}).get("phase") != "Bound":
         if time.monotonic() > deadline:

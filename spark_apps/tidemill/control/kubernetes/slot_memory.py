@@ -14,7 +14,7 @@ class SlotMemory:
 
     Args:
         api: The API server.
-        pipeline: Whose.
+        pipeline: The pipeline.
     """
 
     def __init__(self, api: KubernetesApi, pipeline: str) -> None:
@@ -22,16 +22,17 @@ class SlotMemory:
         self._name = kubernetes_name(pipeline)
 
     def read(self) -> str | None:
-        """The text; None if there is none."""
+        """Return the text; None if there is none."""
         return text_in(self._api.get(CONFIG_MAPS, self._name))
 
     def change(self, edit: Callable[[str | None], str]) -> None:
-        """Replace the text by what `edit` makes of it.
+        """Replace the text by the result of `edit`.
 
-        Without a ConfigMap nothing was ever started here, or all was uninstalled: nothing is remembered.
+        Without a ConfigMap nothing was ever started here, or everything was uninstalled. Then nothing is
+        stored.
 
         Raises:
-            ConflictError: TIDE-K8S-003, if others change it without a pause.
+            ConflictError: TIDE-K8S-003, if other clients keep changing it.
         """
         insist(lambda: self._change(edit))
 
@@ -48,6 +49,6 @@ class SlotMemory:
 
 
 def text_in(config_map: Document | None) -> str | None:
-    """What the ConfigMap of a slot keeps."""
+    """Return the history in the ConfigMap of a slot."""
     text = ((config_map or {}).get("data") or {}).get(HISTORY_KEY)
     return None if text is None else str(text)

@@ -1,4 +1,4 @@
-"""The objects of a slot as Kubernetes documents: the ConfigMap, then a stream's or a bounded run's. Pure."""
+"""The Kubernetes documents of a slot: the ConfigMap, and the objects of a stream or a bounded run. Pure."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from tidemill.names import kubernetes_name
 from tidemill.spec import pod
 from tidemill.spec.project import describe
 
-# Labels by which service, disruption budget and StatefulSet know a stream's pod. They never change: a
-# StatefulSet's selector cannot.
+# Labels by which service, disruption budget and StatefulSet select a stream's pod. They never change, because
+# a StatefulSet's selector is immutable.
 _SELECTING = (pod.NAME_LABEL, pod.PIPELINE_LABEL, pod.MODE_LABEL)
 
-# How long the Job of an ended run and its log stay for someone to look at, in seconds: a night and a day.
+# Seconds for which the Job of an ended run and its log are kept: a night and a day.
 KEPT_SECONDS = 36 * 3600
 
-# Pod templates that a StatefulSet remembers. Only the newest is ever used: a start replaces the template.
+# Pod templates that a StatefulSet keeps. Only the newest is ever used, because a start replaces the template.
 KEPT_TEMPLATES = 2
 
 
 def slot_config_map(start: Start, seen: Document | None) -> Document:
-    """The slot's ConfigMap for a new claim; with `seen`, in its place, at its version, with its history."""
+    """Return the slot's ConfigMap for a new claim; with `seen`, as its replacement with its history."""
     environment = start.pipeline.environment
     before = {} if seen is None else seen
     metadata = start.metadata(start.slot_name)
@@ -52,7 +52,10 @@ def slot_config_map(start: Start, seen: Document | None) -> Document:
 
 
 def service(start: Start) -> Document:
-    """The headless Service that gives a stream's pod its name, ready or not: executors need it before."""
+    """Return the headless Service of a stream's pod, also for a pod that is not ready.
+
+    Executors need the pod's name before it is ready.
+    """
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -71,7 +74,7 @@ def service(start: Start) -> Document:
 
 
 def disruption_budget(start: Start) -> Document:
-    """What a drained node or an autoscaler may do to a running stream."""
+    """Return the disruption budget, which limits evictions of a running stream."""
     evictable = pod.kubernetes_of(start.pipeline.environment).pods.evictable
     return {
         "apiVersion": "policy/v1",
@@ -80,14 +83,14 @@ def disruption_budget(start: Start) -> Document:
         "spec": {
             "maxUnavailable": 1 if evictable else 0,
             "selector": {"matchLabels": _selector(start)},
-            # A driver that does not get ready must not keep a node from being drained.
+            # A driver that does not get ready must not block the drain of a node.
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
         },
     }
 
 
 def stateful_set(start: Start) -> Document:
-    """The StatefulSet of one: Kubernetes keeps the driver alive and never makes a second pod of its name."""
+    """Return the StatefulSet with one replica: it keeps the driver alive and never runs a second pod."""
     name = kubernetes_name(start.pipeline.name)
     return {
         "apiVersion": "apps/v1",
@@ -108,7 +111,7 @@ def stateful_set(start: Start) -> Document:
 
 
 def job(start: Start) -> Document:
-    """The Job of one start of a bounded run: one pod, never a second one; none until it is let run."""
+    """Return the Job of one start of a bounded run: suspended at first, then exactly one pod."""
     deadline = start.run.deadline
     return {
         "apiVersion": "batch/v1",
@@ -123,7 +126,7 @@ def job(start: Start) -> Document:
             **({} if deadline is None else {"activeDeadlineSeconds": int(deadline.total_seconds())}),
             "completions": 1,
             "parallelism": 1,
-            # Never a pod beside one that is still ending.
+            # Never create a pod while another one is terminating.
             "podReplacementPolicy": "Failed",
             "ttlSecondsAfterFinished": KEPT_SECONDS,
             "template": pod_template(start, "Never"),
@@ -132,12 +135,12 @@ def job(start: Start) -> Document:
 
 
 def _selector(start: Start) -> dict[str, str]:
-    # Not the executors' pods: they have the other labels, too.
+    # Exclude the executors' pods, which have the other labels as well.
     return {**{name: start.labels[name] for name in _SELECTING}, pod.COMPONENT_LABEL: "driver"}
 
 
 def _resolved(start: Start) -> dict[str, Any]:
-    """What was decided, in full, for a person who looks at the cluster."""
+    """Return the full decision, for an operator who inspects the cluster."""
     environment = start.pipeline.environment
     return {
         "pipeline": describe(start.pipeline),

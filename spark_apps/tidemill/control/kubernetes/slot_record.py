@@ -1,8 +1,8 @@
-"""The ConfigMap of a slot: who holds the slot, and what was decided for it.
+"""The ConfigMap of a slot: the holder of the slot, and the decision that was made for it.
 
-Whoever creates it, or replaces it at the version that was read, holds the slot: of racing starters the API
-server lets one win. Its annotations are the record; its data is mounted into the driver's pod, so that a pod
-that is started anew runs what was decided, whatever the release says by then.
+A starter holds the slot after it has created the ConfigMap, or replaced the version that it read; if several
+starters race, the API server lets one win. The annotations are the record. The data is mounted into the
+driver's pod, so that a restarted pod runs the decided version, even after an upgrade of the release.
 """
 
 from __future__ import annotations
@@ -33,22 +33,23 @@ ENVIRONMENT_KEY = "environment.yaml"
 RESOLVED_KEY = "resolved.json"
 HISTORY_KEY = "history.json"
 
-# How long a claim without a workload counts as starting: as long as one call may take at most (client.py);
-# all calls from the claim to the workload take a tenth of a second as a rule. Afterwards the starter is taken
-# for dead. One that was only held up makes no second driver: it finds its claim lost (workload.py).
+# Time for which a claim without a workload counts as starting: the maximum duration of one call (client.py).
+# All calls from the claim to the workload usually take a tenth of a second. Afterwards the starter counts as
+# dead. If it was only delayed, it starts no second driver, because it finds that its claim is lost
+# (workload.py).
 START_GRACE = timedelta(seconds=30)
 
 
 @dataclass(frozen=True)
 class SlotRecord:
-    """One start of a driver, as annotations tell of it: on the slot, the workload and the pod alike.
+    """One start of a driver, in the annotations of slot, workload and pod.
 
     Args:
-        run_id: Names the run.
+        run_id: Id of the run.
         mode: Its mode.
         digest: Digest of the definition it was started with.
-        started_at: When the slot was claimed. With `run_id` it names one start.
-        drain_requested_at: When it was asked to stop; on the slot only.
+        started_at: Time of the claim, which identifies one start together with `run_id`.
+        drain_requested_at: Time of the stop request; on the slot only.
     """
 
     run_id: str
@@ -58,7 +59,7 @@ class SlotRecord:
     drain_requested_at: datetime | None = None
 
     def annotations(self) -> dict[str, str]:
-        """As annotations of an object."""
+        """Return the record as annotations of an object."""
         drain = self.drain_requested_at
         return {
             RUN_ID: self.run_id,
@@ -69,25 +70,25 @@ class SlotRecord:
         }
 
     def is_same_start(self, other: SlotRecord) -> bool:
-        """Whether both tell of the same start."""
+        """Return True if both records describe the same start."""
         return (self.run_id, self.started_at) == (other.run_id, other.started_at)
 
     def is_young(self, now: datetime) -> bool:
-        """Whether its workload may be about to be made."""
+        """Return True if its workload may still be created."""
         return self.drain_requested_at is None and now - self.started_at < START_GRACE
 
     def workload_name(self, pipeline: str) -> str:
-        """StatefulSet or Job of this start."""
+        """Return the name of this start's StatefulSet or Job."""
         if self.mode == "stream":
             return kubernetes_name(pipeline)
         return kubernetes_job_name(pipeline, f"{self.run_id} {self.started_at.isoformat()}")
 
 
 def record_of(document: Document | None) -> SlotRecord | None:
-    """The start that an object's annotations tell of; None without an object or a start.
+    """Return the start in an object's annotations; None without an object or a start.
 
     Raises:
-        UsageError: TIDE-K8S-008, if someone damaged them.
+        UsageError: TIDE-K8S-008, if the annotations are damaged.
     """
     found = {} if document is None else document["metadata"].get("annotations") or {}
     if RUN_ID not in found:
@@ -108,13 +109,13 @@ def record_of(document: Document | None) -> SlotRecord | None:
 
 
 def is_ours(document: Document, pipeline: str) -> bool:
-    """Whether Tidemill made an object for this pipeline."""
+    """Return True if Tidemill made the object for this pipeline."""
     labels = document["metadata"].get("labels") or {}
     return (labels.get(MANAGED_BY_LABEL), labels.get(PIPELINE_LABEL)) == ("tidemill", pipeline)
 
 
 def slot_in(document: Document) -> tuple[str, Slot]:
-    """Pipeline and slot that an object belongs to, by its labels."""
+    """Return pipeline and slot of an object, from its labels."""
     labels = document["metadata"].get("labels") or {}
     slot = labels.get(SLOT_LABEL)
     return labels.get(PIPELINE_LABEL, ""), cast(Slot, slot) if slot in get_args(Slot) else "main"

@@ -1,4 +1,4 @@
-"""Looking at slots: the documents of one, or of all of a namespace."""
+"""Read the documents of one slot, or of all slots in a namespace."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _DRIVERS = {COMPONENT_LABEL: "driver"}
 
 
 def slot_labels(pipeline: str, slot: Slot) -> dict[str, str]:
-    """Labels by which the objects of one slot are found."""
+    """Return the labels that select the objects of one slot."""
     return {**_OURS, PIPELINE_LABEL: pipeline, SLOT_LABEL: slot}
 
 
 def look(api: KubernetesApi, namespace: str, pipeline: str, slot: Slot) -> Observed:
-    """The documents of one slot.
+    """Return the documents of one slot.
 
-    The claim is read first: if a claim at this version succeeds later, nobody claimed between, and the
-    workloads that were read belong to this claim.
+    The claim is read first. If a later claim at this version succeeds, no other starter claimed the slot in
+    between, and the workloads that were read belong to this claim.
     """
     labels = slot_labels(pipeline, slot)
     name = kubernetes_name(pipeline, slot)
@@ -49,7 +49,7 @@ def look(api: KubernetesApi, namespace: str, pipeline: str, slot: Slot) -> Obser
 
 
 def look_at_all(api: KubernetesApi, namespace: str) -> list[Observed]:
-    """The documents of all main slots, in four calls however many there are; each slot's claim first."""
+    """Return the documents of all main slots, always in four calls; each slot's claim is read first."""
     labels: Mapping[str, str] = {**_OURS, SLOT_LABEL: "main"}
     claims = _by_pipeline(api.list(CONFIG_MAPS, labels))
     sets = _by_pipeline(api.list(STATEFUL_SETS, labels))
@@ -69,13 +69,13 @@ def look_at_all(api: KubernetesApi, namespace: str) -> list[Observed]:
 
 
 def trouble(api: KubernetesApi, observed: Observed) -> str:
-    """What keeps a driver from its first start, in the cluster's own newest words; empty if nothing does."""
+    """Return the cluster's newest reason why a driver does not start; empty if there is none."""
     name = troubled_object(observed)
     return "" if name is None else newest_words(warnings_about(api, name))
 
 
 def troubles(api: KubernetesApi, found: Iterable[Observed]) -> dict[str, str]:
-    """What keeps drivers of several pipelines from their first start; one call if there is any."""
+    """Return the reasons why drivers do not start, by pipeline; one call if there are any."""
     troubled = {seen.pipeline: name for seen in found if (name := _troubled(seen)) is not None}
     if not troubled:
         return {}
@@ -89,12 +89,12 @@ def _troubled(observed: Observed) -> str | None:
     try:
         return troubled_object(observed)
     except TidemillError:
-        # Its record is damaged, which whoever reads it will say.
+        # Its record is damaged, which the reader of the record reports.
         return None
 
 
 def warnings_about(api: KubernetesApi, name: str) -> list[Document]:
-    """Warning events about an object."""
+    """Return the warning events about an object."""
     return api.list(EVENTS, {}, {"involvedObject.name": name, "type": "Warning"})
 
 

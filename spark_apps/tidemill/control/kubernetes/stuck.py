@@ -1,4 +1,4 @@
-"""Why a driver neither works nor ends, and will not without a person. Pure."""
+"""Detect a driver that neither works nor ends, and needs an operator. Pure."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ from datetime import datetime, timedelta
 from tidemill.control.kubernetes.observed import Observed
 from tidemill.control.kubernetes.pod_facts import PodFacts
 
-# Longest from a pod's making, or from the claim where none is made, until its container starts: a node that
-# an autoscaler adds takes three minutes, an image of 2 GB one. The same from one life to the next.
+# Maximum time from the creation of a pod, or from the claim if no pod is created, until its container starts.
+# A node that an autoscaler adds takes three minutes, an image of 2 GB one minute. The same limit applies
+# between two lives of a container.
 LONGEST_BEFORE_START = timedelta(minutes=5)
 
-# Longest that a pod is there beyond its grace period: the kubelet kills and removes it in seconds, and the
-# API server's clock, which said when, may differ from ours.
+# Maximum time that a pod exists beyond its grace period. The kubelet kills and removes it in seconds, and the
+# API server's clock, which set the time, may differ from the local clock.
 LONGEST_BEYOND_GRACE = timedelta(seconds=60)
 
 
 def why_stuck(observed: Observed, claimed_at: datetime, trouble: str, now: datetime) -> str:
-    """Words for a person; empty if the driver works, or still may.
+    """Return the reason in readable form; empty if the driver works, or still may.
 
     Args:
-        observed: The slot of a driver that lives.
-        claimed_at: When its start was decided.
-        trouble: What the cluster says keeps it from its first start.
-        now: The time.
+        observed: The slot of a running driver.
+        claimed_at: Time of the decision to start it.
+        trouble: The cluster's reason why it does not start.
+        now: The current time.
     """
     pods = [facts for facts in (*observed.stream_pods, *observed.job_pods) if not facts.has_ended]
     if pods:
         return next((words for facts in pods if (words := _why_pod_is_stuck(facts, trouble, now))), "")
-    # Without a trouble it may have been deleted a moment ago, and its successor is being made.
+    # Without a reason, the pod may just have been deleted, and its successor is being created.
     if trouble and now - claimed_at > LONGEST_BEFORE_START:
         return f"no pod can be made: {trouble}"
     return ""

@@ -1,4 +1,4 @@
-"""Making and ending what runs a driver: the StatefulSet of a stream, the Job of a bounded run."""
+"""Create and end the workload of a driver: the StatefulSet of a stream, or the Job of a bounded run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tidemill.names import kubernetes_name
 
 
 def make_workload(api: KubernetesApi, start: Start) -> None:
-    """Make the workload of a claim, unless the claim was lost, or a stop was asked for, meanwhile."""
+    """Create the workload of a claim, unless the claim was lost or a stop was requested."""
     if start.run.mode == "stream":
         api.apply(SERVICES, slot_objects.service(start))
         api.apply(DISRUPTION_BUDGETS, slot_objects.disruption_budget(start))
@@ -38,7 +38,7 @@ def make_workload(api: KubernetesApi, start: Start) -> None:
 
 
 def refuse_foreign_objects(api: KubernetesApi, seen: Observed, start: Start) -> None:
-    """Never take over what someone else has made under this name.
+    """Raise if an object of this name is not Tidemill's, so that it is never taken over.
 
     Raises:
         SpecError: TIDE-K8S-005.
@@ -59,16 +59,16 @@ def refuse_foreign_objects(api: KubernetesApi, seen: Observed, start: Start) -> 
 
 
 def want_no_pod(api: KubernetesApi, seen: Observed) -> None:
-    """Have a stream's pod ended within its grace period, and no other made. ConflictError if it changed.
+    """End a stream's pod within its grace period, and prevent another one. ConflictError if it changed.
 
-    Asked again, it does what is left to do, and nothing if that is nothing.
+    A repeated call does the missing rest, if any.
     """
     there = seen.stateful_set
     orphans = [] if there is not None else [facts for facts in seen.stream_pods if not facts.is_leaving]
     if not seen.wanted_pods and not orphans:
         return
-    # First, so that it is not forgotten if the next call fails. A budget that allows no disruption keeps a
-    # cluster from being upgraded, with a pod or without one (AKS: UnsatisfiablePDB); a start makes it anew.
+    # Deleted first, so that it is not forgotten if the next call fails. A budget that allows no disruption
+    # blocks cluster upgrades even without a pod (AKS: UnsatisfiablePDB). A start creates it again.
     api.delete(DISRUPTION_BUDGETS, kubernetes_name(seen.pipeline), {})
     for facts in orphans:
         delete_pod(api, facts)
@@ -79,7 +79,7 @@ def want_no_pod(api: KubernetesApi, seen: Observed) -> None:
 
 
 def remove_jobs(api: KubernetesApi, seen: Observed, run_id: str) -> None:
-    """Delete the Jobs of a run; their pods are ended within their grace period."""
+    """Delete the Jobs of a run; their pods end within their grace period."""
     for job in seen.jobs:
         record = record_of(job)
         if record is not None and record.run_id == run_id:
@@ -90,9 +90,9 @@ def remove_jobs(api: KubernetesApi, seen: Observed, run_id: str) -> None:
 
 
 def delete_pod(api: KubernetesApi, facts: PodFacts, grace_seconds: int | None = None) -> None:
-    """End this very pod, by its own grace period unless one is given.
+    """End exactly this pod, with its own grace period unless one is given.
 
-    Another one that has its name by now is left alone.
+    A later pod of the same name is left alone.
     """
     grace = {} if grace_seconds is None else {"gracePeriodSeconds": grace_seconds}
     with contextlib.suppress(ConflictError):
@@ -100,9 +100,10 @@ def delete_pod(api: KubernetesApi, facts: PodFacts, grace_seconds: int | None = 
 
 
 def _make_stateful_set(api: KubernetesApi, start: Start) -> bool:
-    """At the version that is there, so that no starter who was held up takes a newer start's place.
+    """Create or replace the StatefulSet at the version that was read.
 
-    Never applied: applying creates what is not there, whoever made it meanwhile.
+    So a delayed starter cannot overwrite a newer start. It is never applied, because applying would create a
+    missing object even if another starter is involved.
     """
     there = api.get(STATEFUL_SETS, start.slot_name)
     if not _is_still_claimed(api, start):
@@ -117,23 +118,24 @@ def _make_stateful_set(api: KubernetesApi, start: Start) -> bool:
 
 
 def _make_job(api: KubernetesApi, start: Start) -> bool:
-    """One pod, whoever was held up between any two steps.
+    """Create the Job so that only one pod runs, even if a starter is delayed between any two steps.
 
-    1. Clear the slot of Jobs that older claims left suspended; step back for one that runs.
-    2. Make the Job, suspended. 3. See that the slot is still ours. 4. Let the Job run.
+    1. Delete Jobs that older claims left suspended; give up if one runs. 2. Create the Job, suspended. 3.
+    Check that the slot is still claimed. 4. Resume the Job.
 
-    A newer claim that was written before 3 is seen there. One that was written after it finds our Job at its
-    own 1: suspended, and takes it from us before 4; or running, and steps back.
+    Step 3 detects a newer claim that was written before it. A newer claim written after it finds this Job in
+    its own step 1. If the Job is still suspended, the newer starter deletes it before step 4; if it runs, the
+    newer starter gives up.
     """
     jobs = api.list(JOBS, slot_labels(start.pipeline.name, slot_of(start.run.mode)))
     own = start.record.workload_name(start.pipeline.name)
     others = [job for job in jobs if job["metadata"]["name"] != own and not has_finished(job)]
-    # Looked at after the list, and our claim still: then all of them are older.
+    # Checked after the list, while this claim is still valid, so all other Jobs are older.
     if others and not (all(map(is_suspended, others)) and _is_still_claimed(api, start)):
         return False
     for job in others:
         _delete_at_version(api, job)
-    # It may be there already, made by another hand for the same claim.
+    # The Job may exist already, created by another process for the same claim.
     made = next((job for job in jobs if job["metadata"]["name"] == own), None)
     made = made or api.create(JOBS, slot_objects.job(start))
     if not is_suspended(made):
@@ -147,7 +149,7 @@ def _make_job(api: KubernetesApi, start: Start) -> bool:
 
 
 def _delete_at_version(api: KubernetesApi, job: Document) -> None:
-    """Delete a Job unless someone has changed it: let it run, for one. ConflictError then."""
+    """Delete a Job unless it has changed since, for example by a resume. ConflictError then."""
     exact = {key: job["metadata"][key] for key in ("uid", "resourceVersion")}
     api.delete(JOBS, job["metadata"]["name"], {"propagationPolicy": "Background", "preconditions": exact})
 

@@ -1,8 +1,8 @@
-"""`python -m tidemill.control.local.become_driver RECORD PROGRAM ARGUMENT…`: sign it, become the driver.
+"""`python -m tidemill.control.local.become_driver RECORD PROGRAM ARGUMENT…`: sign the record, run the driver.
 
 Run by the local runtime only. The process writes its own identity into its record and then replaces itself
-with the driver (`exec`): pid and start time stay, and so does the inherited descriptor that holds the slot's
-lock. The starter may be killed at any moment; the record is right all the same.
+with the driver (`exec`). Pid and start time stay the same, and so does the inherited descriptor that holds
+the slot's lock. The starter may be killed at any moment, and the record is still correct.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidemill.control.local.process_identity import ProcessIdentity
 
 
 def main(arguments: list[str]) -> None:
-    """Sign and become; end at once if the run was asked to stop before it began."""
+    """Sign the record and run the driver; end at once if the run was already asked to stop."""
     file, (program, *rest) = Path(arguments[0]), arguments[1:]
     record = read_record(file)
     if record is None:
@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> None:
     if drain_requested_at(file, record) is not None:
         return
     try:
-        os.execv(program, [program, *rest])  # noqa: S606  # a list of arguments; no shell is wanted
+        os.execv(program, [program, *rest])  # noqa: S606  # a list of arguments, without a shell
     except OSError as error:
         unmade = {"identity": identity, "not_made": f"{program}: {error}"}
         write_record(file, record.model_copy(update=unmade))

@@ -1,8 +1,8 @@
-"""The record of a driver process on this machine: which run, since when, which process.
+"""The record of a driver process on this machine: run, start time and process identity.
 
-Only the holder of the slot's lock writes it: the starter before it makes the process (without an
-identity), then the process itself (with its own). So at any moment of a crash the record tells of the
-newest start.
+Only the holder of the slot's lock writes it: first the starter, without an identity, before it creates the
+process, and then the process itself, with its identity. So the record always describes the newest start, even
+after a crash.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from tidemill.control.driver_command import Mode
 from tidemill.control.local.process_identity import ProcessIdentity
 from tidemill.errors import UnavailableError, UsageError
 
-# How long a start without an identity counts as running: from making the process until it has written
-# its own identity. Python's start takes 0.1 s, ten times that on a busy machine; afterwards the
-# process died before it could write.
+# Time for which a start without an identity counts as running, from the creation of the process until it has
+# written its identity. Python starts in 0.1 seconds, ten times that on a busy machine. Afterwards the process
+# has died before it could write.
 START_GRACE = timedelta(seconds=30)
 
 
 class DriverRecord(BaseModel):
-    """What `<slot>.json` holds.
+    """Content of `<slot>.json`.
 
     Args:
         identity: The process; None until it has signed.
-        not_made: Why no process has become the driver.
+        not_made: Reason why no process has become the driver.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -45,18 +45,18 @@ class DriverRecord(BaseModel):
 
     @property
     def was_made(self) -> bool:
-        """Whether a process has become the driver, or may be about to."""
+        """Return True if a process has become the driver, or may be about to."""
         return not self.not_made and (self.identity is not None or self.is_alive())
 
     def is_alive(self) -> bool:
-        """Whether the process runs, or is just being made."""
+        """Return True if the process runs, or is being created."""
         if self.identity is not None:
             return self.identity.is_alive()
         return not self.not_made and datetime.now(UTC) - self.started_at < START_GRACE
 
 
 def read_record(file: Path) -> DriverRecord | None:
-    """The newest start; None if there never was one.
+    """Return the newest start; None if there was none.
 
     Raises:
         UsageError: TIDE-CTRL-001, if the record is damaged.
@@ -76,7 +76,7 @@ def read_record(file: Path) -> DriverRecord | None:
 
 
 def machine_trouble(error: OSError) -> UnavailableError:
-    """A file of the run or project folder cannot be read or written: a disk or a mount that may come back."""
+    """Return the error for unreadable files of the run or project folder; disk or mount may recover."""
     return UnavailableError(
         "TIDE-CTRL-014",
         "What this machine keeps of pipelines and drivers cannot be read or written now.",
@@ -87,17 +87,17 @@ def machine_trouble(error: OSError) -> UnavailableError:
 
 
 def write_record(file: Path, record: DriverRecord) -> None:
-    """Replace the record; a reader sees the old or the new one, never a part."""
+    """Replace the record atomically."""
     replace_file(file, record.model_dump_json(indent=1))
 
 
 def replace_file(file: Path, text: str) -> None:
-    """Write a file for its owner only, as a whole."""
+    """Write a file atomically, readable for its owner only."""
     new = file.with_name(f".{file.name}.{os.getpid()}.tmp")
     new.touch(mode=0o600)
     with new.open("w", encoding="utf-8") as opened:
         opened.write(text)
         opened.flush()
-        # Else a machine that loses power may keep the name without the text.
+        # Otherwise the file may be empty after a power loss.
         os.fsync(opened.fileno())
     new.replace(file)

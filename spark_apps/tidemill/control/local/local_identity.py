@@ -1,7 +1,8 @@
-"""Which control plane the processes of one machine are that share a run folder, and so locks and records.
+"""Identity of the control plane of one machine and run folder, whose processes share locks and records.
 
-Its id is made of a number drawn once, which lies in the folder, of the machine and of the folder's path: a
-copy of the folder, or the same folder seen from another machine, shares no lock with it and is another one.
+The id is derived from a random number stored in the folder, from the machine and from the folder's path. A
+copy of the folder, or the same folder mounted on another machine, shares no locks with it, so it is another
+control plane.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ DIGITS = 32
 
 
 def local_identity(folder: Path) -> Identity:
-    """The identity of a run folder; draws its number the first time."""
+    """Return the identity of a run folder; creates its number the first time."""
     parts = f"{_number(folder)}\n{_machine()}\n{folder}"
     return Identity(hashlib.sha256(parts.encode()).hexdigest()[:DIGITS], str(folder))
 
 
 def _number(folder: Path) -> str:
-    """The folder's number; of racing callers one draws it, all see it whole."""
+    """Return the folder's number; if several callers race, one creates it and all read it complete."""
     file = folder / FILE
     if not file.exists():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -43,7 +44,7 @@ def _number(folder: Path) -> str:
 
 
 def _machine() -> str:
-    """The machine's own id; empty where it has none, as some containers."""
+    """Return the machine's id; empty if it has none, as in some containers."""
     try:
         return MACHINE_FILE.read_text(encoding="ascii").strip()
     except OSError:

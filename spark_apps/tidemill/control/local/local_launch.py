@@ -1,4 +1,4 @@
-"""Making the process of a driver on this machine: detached, with its own log and few variables."""
+"""Start a driver process on this machine: detached, with its own log and few environment variables."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tidemill.control.local.own_children import adopt
 
 BECOME_DRIVER = "tidemill.control.local.become_driver"
 
-# Logs kept of one slot. A driver logs a few lines a batch; a crash loop of a day (backoff 5 minutes at
-# most) must not push out the log of its first crash within an hour.
+# Number of logs kept for a slot. A driver logs a few lines per batch. A day of crash loops (backoff of at
+# most 5 minutes) must not delete the log of its first crash within an hour.
 KEPT_LOGS = 30
 
 
 @dataclass(frozen=True)
 class Launch:
-    """What a process is made from.
+    """Inputs of a process.
 
     Args:
         record: File of the start's record, which the process signs.
-        command: What it becomes then.
+        command: Command that it then executes.
         log: File for its output.
         folder: Its working directory.
         variables: All its environment variables.
@@ -40,10 +40,10 @@ class Launch:
 
 
 def launch(what: Launch) -> int:
-    """Make the process; its pid.
+    """Start the process and return its pid.
 
     Raises:
-        OSError: If the machine makes none.
+        OSError: If the machine cannot create it.
     """
     with what.log.open("xb") as log:
         process = subprocess.Popen(
@@ -53,8 +53,8 @@ def launch(what: Launch) -> int:
             stderr=subprocess.STDOUT,
             cwd=what.folder,
             env=what.variables,
-            # A session of its own: neither a closed terminal nor Airflow's signals to its own process groups
-            # reach the driver.
+            # A separate session, so that neither a closed terminal nor Airflow's signals to its own process
+            # groups reach the driver.
             start_new_session=True,
             pass_fds=[what.lock],
         )
@@ -63,7 +63,7 @@ def launch(what: Launch) -> int:
 
 
 def new_log(folder: Path) -> Path:
-    """A file for the next log in a slot's folder of logs; the oldest ones go."""
+    """Return a new log file in a slot's folder of logs, and delete the oldest ones."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in sorted(folder.glob("*.log"))[: -KEPT_LOGS + 1]:
         old.unlink(missing_ok=True)

@@ -2,12 +2,12 @@
 
 In `Environment.run_folder`, for each slot (`<pipeline>`, `<pipeline>.backfill`, `.verb` and `.aside`):
 
-    <slot>.lock         held by the driver for its whole life; the kernel is the judge
+    <slot>.lock         held by the driver for its whole life; enforced by the kernel
     <slot>.json         the newest start: run, process identity, log
-    <slot>.drain        the run that was asked to stop, and when
+    <slot>.drain        the run that was asked to stop, and the time
     <slot>.heartbeat    the driver's last sign of life, and its exit code
     logs/<slot>/        one file per start, the newest kept
-    control-plane.id    what makes the folder's processes one control plane
+    control-plane.id    identifies the control plane of the folder's processes
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from tidemill.engine.heartbeat import HEARTBEAT_VARIABLE, HeartbeatRecord, read_
 from tidemill.errors import TidemillError, UnavailableError
 from tidemill.spec.project import Environment
 
-# Seconds that a killed driver's JVM may take to vanish: SIGKILL acts at once unless a disk hangs.
+# Seconds for a killed driver's JVM to end. SIGKILL takes effect at once unless a disk hangs.
 KILL_TIMEOUT_SECONDS = 10
 
-# Seconds that a starter may take from the lock to the record: two small writes.
+# Seconds for a starter from the lock to the record: two small writes.
 RECORD_TIMEOUT_SECONDS = 10
 
 CommandBuilder = Callable[[Environment, DriverRun], list[str]]
@@ -54,9 +54,9 @@ class LocalRuntime:
     """Drivers as detached processes.
 
     Args:
-        environment: Whose drivers.
+        environment: The environment of the drivers.
         command: Builds the command line of a driver.
-        variables: Where the driver's variables are chosen from.
+        variables: Environment variables from which the driver's variables are chosen.
     """
 
     environment: Environment
@@ -64,23 +64,23 @@ class LocalRuntime:
     variables: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     def of(self, environment: Environment) -> LocalRuntime:
-        """The same for a version that is not the declared one."""
+        """Return the same runtime for another version's environment."""
         return replace(self, environment=environment)
 
     def identity(self) -> Identity:
-        """Which control plane this folder's processes are."""
+        """Return the identity of this run folder's control plane."""
         return local_identity(self._folder)
 
     def start(self, run: DriverRun, digest: str) -> StartResult:
         """Start a driver unless one holds the slot.
 
-        1. Take the slot's lock. 2. End what a killed driver left. 3. Write the record. 4. Make the
-        process, which inherits the lock and signs the record. A starter that dies in between has either
-        started nothing, or a driver that is found by its record.
+        1. Take the slot's lock. 2. Kill the remains of a killed driver. 3. Write the record. 4. Start the
+        process, which inherits the lock and signs the record. A starter that dies in between has started
+        either nothing, or a driver that its record identifies.
 
         Raises:
             UnavailableError: TIDE-CTRL-002, if processes of a killed driver cannot be ended; TIDE-CTRL-003,
-                if the slot is held by something that is not a driver; TIDE-CTRL-009, if the machine makes no
+                if another process than a driver holds the slot; TIDE-CTRL-009, if the machine cannot create a
                 process.
         """
         slot = slot_of(run.mode)
@@ -101,7 +101,7 @@ class LocalRuntime:
             ) from error
 
     def check(self, run: DriverRun) -> None:
-        """See that what drivers need is installed where this process is: they run beside it.
+        """Check that the drivers' dependencies are installed, because drivers run on this machine.
 
         Raises:
             UnavailableError: TIDE-CTRL-030.
@@ -116,7 +116,7 @@ class LocalRuntime:
             )
 
     def last_start(self, pipeline: str, slot: Slot = "main") -> StartedDriver | None:
-        """The newest start in a slot, running or ended; None if there never was one."""
+        """Return the newest start in a slot, running or ended; None if there was none."""
         collect()
         file = self._file(pipeline, slot, "json")
         record = read_record(file)
@@ -129,8 +129,8 @@ class LocalRuntime:
     def drain(self, driver: StartedDriver) -> bool:
         """Ask a driver to finish its batch and stop; False if it has ended.
 
-        The request is noted before the signal. If we die in between, whoever asks again gives the signal: to
-        a driver a second one says nothing new, and the first note tells since when it drains.
+        The request is recorded before the signal. If this process dies in between, the next request sends the
+        signal. A second signal has no further effect, and the first record keeps the time of the drain.
         """
         record = self._record_of(driver)
         if record is None or not record.is_alive():
@@ -139,11 +139,11 @@ class LocalRuntime:
         if drain_requested_at(file, record) is None:
             write_drain_note(file, record)
         signed = self._record_of(driver)
-        # Not signed yet: the process finds the note before it becomes the driver.
+        # If it has not signed yet, the process finds the note before it becomes the driver.
         return signed is None or signed.identity is None or signed.identity.signal(signal.SIGTERM)
 
     def kill(self, driver: StartedDriver) -> bool:
-        """End a driver at once, with all it started; False if it has ended."""
+        """End a driver and its processes at once; False if it has ended."""
         record = self._record_of(driver)
         if record is None or record.identity is None:
             return False
@@ -153,18 +153,18 @@ class LocalRuntime:
         return killed
 
     def put_away(self, driver: StartedDriver) -> None:
-        """Nothing to do: an ended process stays ended."""
+        """Do nothing, because an ended process stays ended."""
 
     def memory(self, pipeline: str) -> LocalMemory:
-        """Where the history of a pipeline's drivers is kept."""
+        """Return the storage of a pipeline's driver history."""
         return LocalMemory(self._folder, pipeline)
 
     def read_log(self, driver: StartedDriver, since: LogPosition | None = None) -> LogNews:
-        """What its output says, in its file."""
+        """Return the new lines of its log file."""
         return read_log_file(driver, since)
 
     def main_slots(self) -> dict[str, MainSlot | TidemillError]:
-        """The main slots of all pipelines that were ever started here."""
+        """Return the main slots of all pipelines that were ever started here."""
         names = sorted(file.stem for file in self._folder.glob("*.json") if "." not in file.stem)
         return {name: self._main_slot(name) for name in names}
 
@@ -184,7 +184,7 @@ class LocalRuntime:
         return self._folder / f"{_slot_name(pipeline, slot)}.{ending}"
 
     def _holder(self, pipeline: str, slot: Slot) -> StartedDriver:
-        """The driver that holds the slot; its starter may be about to write the record."""
+        """Return the driver that holds the slot; waits while its starter writes the record."""
         deadline = time.monotonic() + RECORD_TIMEOUT_SECONDS
         while time.monotonic() < deadline:
             holder = self.last_start(pipeline, slot)
@@ -200,7 +200,7 @@ class LocalRuntime:
         )
 
     def _record_of(self, driver: StartedDriver) -> DriverRecord | None:
-        """The record, if it still tells of this very start."""
+        """Return the record if it still describes exactly this start."""
         record = read_record(self._file(driver.pipeline, slot_of(driver.mode), "json"))
         same = record is not None and (record.run_id, record.started_at) == (driver.run_id, driver.started_at)
         return record if same else None
@@ -217,7 +217,7 @@ class LocalRuntime:
             started_at=datetime.now(UTC),
             log=str(log),
         )
-        # The former driver's last word is not this one's.
+        # Delete the former driver's heartbeat, so that it is not attributed to this one.
         heartbeat.unlink(missing_ok=True)
         write_record(file, record)
         told = started_by(run.run_id, self.identity().id, run.dag_run)
@@ -232,7 +232,7 @@ class LocalRuntime:
         return _describe(record, f"pid {pid}", alive=True)
 
     def _end_remains(self, pipeline: str, slot: Slot) -> None:
-        """End what the slot's last driver left when it was killed: its JVM may still be writing."""
+        """End the processes of the slot's killed driver, because its JVM may still be writing."""
         record = read_record(self._file(pipeline, slot, "json"))
         if record is None or record.identity is None:
             return
@@ -271,7 +271,7 @@ def _describe(
 
 
 def _with_heartbeat(driver: StartedDriver, heartbeat: HeartbeatRecord | None) -> StartedDriver:
-    """What a driver has left in its heartbeat: since when it is silent, or with which code it has ended."""
+    """Return the driver with its silence or its exit code, from the heartbeat."""
     if heartbeat is None:
         return driver
     if driver.alive:

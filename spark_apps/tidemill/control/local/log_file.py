@@ -1,4 +1,4 @@
-"""The log of a driver that is a process of this machine: a file that grows."""
+"""The log of a driver process on this machine: a growing file."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 from tidemill.control.driver_log import LogNews, LogPosition, newest_of, position_in
 from tidemill.control.runtime import StartedDriver
 
-# Read at once, in bytes; what is older is left out.
+# Maximum bytes of one read; older lines are left out.
 BYTES_AT_ONCE = 256 * 2**10
 
 
 def read_log_file(driver: StartedDriver, since: LogPosition | None) -> LogNews:
-    """Its lines since then; of a driver that lives, without one that it may still be writing."""
+    """Return the new lines; while the driver lives, without an incomplete last line."""
     position = position_in(driver, since)
     try:
         data, start, end = _read(Path(driver.log), position.offset)
@@ -21,11 +21,11 @@ def read_log_file(driver: StartedDriver, since: LogPosition | None) -> LogNews:
         return LogNews([], position)
     is_cut = start > position.offset
     if is_cut:
-        # The rest of a line that began before.
+        # The rest of a line that began earlier.
         data = data[data.find(b"\n") + 1 :]
     if driver.alive and not data.endswith(b"\n"):
         whole = data.rfind(b"\n") + 1
-        # A line longer than all that is read at once is not waited for.
+        # A line longer than one read is returned in parts.
         if whole or not is_cut:
             end, data = end - len(data) + whole, data[:whole]
     # Spark's JVM does not always write valid UTF-8.
@@ -34,7 +34,7 @@ def read_log_file(driver: StartedDriver, since: LogPosition | None) -> LogNews:
 
 
 def _read(file: Path, offset: int) -> tuple[bytes, int, int]:
-    """Bytes, with where they begin and end."""
+    """Return bytes with their start and end."""
     with file.open("rb") as stream:
         end = stream.seek(0, 2)
         start = stream.seek(max(offset, end - BYTES_AT_ONCE))

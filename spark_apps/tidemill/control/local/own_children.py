@@ -1,7 +1,7 @@
-"""Detached processes that are still children of this process: the kernel keeps them as zombies until asked.
+"""Detached child processes of this process: the kernel keeps ended ones as zombies until they are reaped.
 
-They belong to the process, not to an object of it, so there is one list. A driver's starter mostly ends
-long before the driver; then the system collects it.
+They belong to the process and not to one of its objects, so there is one list. A driver's starter usually
+ends long before the driver; then the system reaps the driver.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _lock = threading.Lock()
 
 
 def adopt(process: subprocess.Popen[bytes]) -> None:
-    """Remember a child that nobody will wait for."""
+    """Remember a child that no caller waits for."""
     with _lock:
         _children.append(process)
 
 
 def collect() -> None:
-    """Let go of those that have ended."""
+    """Reap the children that have ended."""
     with _lock:
         _children[:] = [child for child in _children if child.poll() is None]

@@ -1,8 +1,8 @@
-"""Detached processes, known by more than their pid.
+"""Identity of detached processes, which is more than their pid.
 
-A pid is used again after its process has ended, so a pid alone must never be signalled later.
-A process is the same one only if pid, start time and boot agree. On Linux all three come from
-`/proc`; elsewhere (macOS) the start time comes from `ps -o lstart=`, which is exact to a second.
+A pid is reused after its process has ended, so a pid alone must never be signalled later. A process is the
+same only if pid, start time and boot agree. On Linux all three come from `/proc`; elsewhere (macOS) the start
+time comes from `ps -o lstart=`, which is exact to a second.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
 # Zombie and dead, as proc(5) and ps(1) write them.
 ENDED_STATES = "ZXx"
 
-# Seconds between two looks at a process that is about to end. Nothing in the kernel wakes a waiter
-# that is not the parent; 20 ms is below what a person or a test notices and costs no CPU.
+# Seconds between two checks of an ending process. The kernel wakes only the parent; 20 ms is too short to
+# notice and costs little CPU.
 POLL_SECONDS = 0.02
 
-# Seconds that `ps` may take. It reads one process; longer means that the machine is stuck.
+# Seconds for `ps` to read one process; longer means that the machine is stuck.
 PS_TIMEOUT_SECONDS = 10
 
 
@@ -40,7 +40,7 @@ class ProcessIdentity:
     Args:
         pid: Process id.
         start_time: Clock ticks since boot (Linux), seconds since 1970 (elsewhere).
-        boot_id: Which boot `start_time` counts from; empty where `start_time` is absolute.
+        boot_id: Boot from which `start_time` counts; empty if `start_time` is absolute.
     """
 
     pid: int
@@ -49,7 +49,7 @@ class ProcessIdentity:
 
     @classmethod
     def of(cls, pid: int) -> ProcessIdentity:
-        """Identity of the process that has this pid now, also if it is a zombie.
+        """Return the identity of the process that has this pid now, even of a zombie.
 
         Raises:
             ProcessLookupError: There is no such process.
@@ -60,9 +60,9 @@ class ProcessIdentity:
         return seen[1]
 
     def is_alive(self) -> bool:
-        """Whether this very process still runs. A zombie has ended: it counts as dead.
+        """Return True if exactly this process still runs. A zombie counts as dead.
 
-        Dead means that its files, locks and ports are free.
+        Files, locks and ports of a dead process are free.
         """
         seen = _look_up(self.pid)
         return seen is not None and seen == (True, self)
@@ -86,8 +86,9 @@ class ProcessIdentity:
         return True
 
     def _signal_through(self, handle: int, number: Signals) -> bool:
-        # 1. The handle holds on to whichever process has the pid now. 2. The look tells whether that is
-        # ours. 3. The signal goes through the handle, so that a pid reused since 2 is not hit.
+        # 1. The handle refers to the process that has the pid now. 2. The check shows whether it is the right
+        # process. 3. The signal goes through the handle, so that it cannot hit a process that got the pid
+        # after step 2.
         try:
             if not self.is_alive():
                 return False
@@ -99,7 +100,7 @@ class ProcessIdentity:
         return True
 
     def wait_until_gone(self, timeout_seconds: float) -> bool:
-        """Wait for the end of this process; False if it still runs after the time."""
+        """Wait for the end of this process; False on timeout."""
         deadline = time.monotonic() + timeout_seconds
         while self.is_alive():
             if time.monotonic() >= deadline:
@@ -108,9 +109,9 @@ class ProcessIdentity:
         return True
 
     def reap(self) -> int | None:
-        """Collect this process if it is our own child and has ended, so that no zombie stays.
+        """Reap this process if it is a child of this process and has ended, so that no zombie stays.
 
-        Returns the exit code (negative: the signal that ended it), or None if it runs or is not our child.
+        Returns the exit code (negative: the signal that ended it), or None if it runs or is not a child.
         """
         if self.is_alive():
             return None
@@ -124,12 +125,12 @@ class ProcessIdentity:
 def start_detached(
     command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
 ) -> ProcessIdentity:
-    """Start a process that outlives this one, in its own session, its output appended to `log`.
+    """Start a process that outlives this one, in its own session, with its output appended to `log`.
 
     Args:
         command: The program's absolute path, and its arguments.
         log: File for output and errors; created readable by its owner only.
-        environment: The whole environment; this process' own if not given.
+        environment: All environment variables; by default those of this process.
     """
     log_flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     pid = os.posix_spawn(
@@ -142,9 +143,9 @@ def start_detached(
             (os.POSIX_SPAWN_DUP2, 1, 2),
             *((os.POSIX_SPAWN_CLOSE, descriptor) for descriptor in _inherited_descriptors()),
         ],
-        # A session of its own: closing the terminal or CTRL-C there does not reach it.
+        # A separate session, so that closing the terminal or CTRL-C does not reach it.
         setsid=True,
-        # Python ignores SIGPIPE and a caller may block signals; the new process starts clean.
+        # Python ignores SIGPIPE and a caller may block signals; reset both for the new process.
         setsigmask=[],
         setsigdef=[signal.SIGPIPE, signal.SIGINT, signal.SIGTERM],
     )
@@ -152,11 +153,11 @@ def start_detached(
 
 
 def _inherited_descriptors() -> list[int]:
-    """What our own starter left open for its children: locks and pipes that must not outlive it."""
+    """Return inheritable descriptors from this process's starter, such as locks and pipes, to close them."""
     inherited = []
     for entry in Path("/dev/fd").iterdir():
         descriptor = int(entry.name)
-        # The listing itself needed one, which is closed by now.
+        # The descriptor of the listing itself is closed by now.
         with contextlib.suppress(OSError):
             if descriptor > 2 and os.get_inheritable(descriptor):
                 inherited.append(descriptor)
@@ -164,7 +165,7 @@ def _inherited_descriptors() -> list[int]:
 
 
 def _look_up(pid: int) -> tuple[bool, ProcessIdentity] | None:
-    """Whether the process with this pid runs, and its identity; None if nothing has the pid."""
+    """Return True if the process with this pid runs, and its identity; None if no process has the pid."""
     return _look_up_in_proc(pid) if BOOT_ID_FILE.exists() else _look_up_with_ps(pid)
 
 
@@ -173,12 +174,12 @@ def _look_up_in_proc(pid: int) -> tuple[bool, ProcessIdentity] | None:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # proc(5): "pid (comm) state …", where comm may hold spaces and brackets. After them come field 3, the
+    # proc(5): "pid (comm) state …", where comm may contain spaces and brackets. Then follow field 3, the
     # state; 20, the number of threads; 22, the start time.
     fields = stat.rpartition(")")[2].split()
     state, threads, start_time = fields[0], int(fields[20 - 3]), int(fields[22 - 3])
-    # The state is the first thread's. Others can go on after it: a killed JVM was seen to be Z and to
-    # hold its ports for 50 ms more, until only one thread was left.
+    # The state is the first thread's, and other threads can continue after it. A killed JVM was observed in
+    # state Z that held its ports for 50 ms more, until only one thread was left.
     has_ended = state in ENDED_STATES and threads <= 1
     boot_id = BOOT_ID_FILE.read_text(encoding="ascii").strip()
     return not has_ended, ProcessIdentity(pid, start_time, boot_id)
@@ -190,7 +191,7 @@ def _look_up_with_ps(pid: int) -> tuple[bool, ProcessIdentity] | None:
         capture_output=True,
         text=True,
         timeout=PS_TIMEOUT_SECONDS,
-        # The date is read back below, so it must be written the C way and not move with the summer.
+        # The date is parsed below, so it must have the C format and no daylight saving time.
         env={**os.environ, "LC_ALL": "C", "TZ": "UTC"},
         check=False,
     )
@@ -207,8 +208,7 @@ def _open_pidfd(pid: int) -> int | None:
     except ProcessLookupError:
         return None
     except OSError as error:
-        # Old kernels and some container sandboxes do not know the call; then kill(2) after a look is the
-        # best there is.
+        # Old kernels and some container sandboxes lack this call; then kill(2) after a check must do.
         if error.errno in (errno.ENOSYS, errno.EPERM):
             return None
         raise

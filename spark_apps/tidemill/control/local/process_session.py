@@ -1,8 +1,8 @@
-"""What a detached process started: the processes of its session.
+"""The processes that a detached process started: the members of its session.
 
-A detached process leads a session of its own, and what it starts stays in it. When the leader is killed,
-they may live on for a moment (a JVM) or for good. Seen through `/proc`; where there is none (macOS) only the
-leader is known, and nothing is found here.
+A detached process leads its own session, and its child processes stay in that session. When the leader is
+killed, they may live on for a moment (a JVM) or for good. They are read from `/proc`. Without `/proc` (macOS)
+only the leader is known, and no members are found.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ PROC = Path("/proc")
 
 
 def session_members(leader: ProcessIdentity) -> list[ProcessIdentity]:
-    """All processes of a session but its leader, as long as the leader lives and vouches for them.
+    """Return all processes of a session except its leader, while the leader lives.
 
-    Their identities stay right after the leader's end, when the session's number may be used again.
+    A living leader guarantees that the session number is its own. Their identities stay valid after the
+    leader's end, when the session's number may be reused.
     """
     members = []
     for pid in _pids(leader.pid):
@@ -32,14 +33,14 @@ def session_members(leader: ProcessIdentity) -> list[ProcessIdentity]:
 
 
 def marked_processes(session: int, mark: str) -> list[ProcessIdentity]:
-    """Processes of a session whose environment holds `mark` (`NAME=value`), leader or not.
+    """Return the processes of a session whose environment contains `mark` (`NAME=value`).
 
-    The mark makes the difference where nobody vouches for the session's number any more. A process that has
-    written a title over its environment is not found.
+    The mark identifies them after the leader's end, when the session's number may be reused. A process that
+    has overwritten its environment with a title is not found.
     """
     found = []
     for pid in _pids(session):
-        # A process may end between any two of these looks.
+        # A process may end between any two of these calls.
         with contextlib.suppress(OSError):
             if mark.encode() in (PROC / str(pid) / "environ").read_bytes().split(b"\0"):
                 found.append(ProcessIdentity.of(pid))
@@ -47,7 +48,7 @@ def marked_processes(session: int, mark: str) -> list[ProcessIdentity]:
 
 
 def kill_marked_processes(session: int, mark: str, timeout_seconds: float) -> bool:
-    """Kill them, and those they start meanwhile, until none is left; False if some outlive the time."""
+    """Kill the marked processes, and those they start, until none is left; False on timeout."""
     deadline = time.monotonic() + timeout_seconds
     while processes := marked_processes(session, mark):
         for process in processes:
@@ -59,7 +60,7 @@ def kill_marked_processes(session: int, mark: str, timeout_seconds: float) -> bo
 
 
 def kill_session(leader: ProcessIdentity) -> None:
-    """Kill a session while its leader lives, the leader last, so that it can vouch until the end."""
+    """Kill a session while its leader lives, the leader last, because it guarantees the session number."""
     while members := [member for member in session_members(leader) if member.is_alive()]:
         for member in members:
             member.signal(signal.SIGKILL)

@@ -1,7 +1,7 @@
-"""The lock of a slot: whoever holds the descriptor is the one driver of the slot.
+"""The lock of a slot: the holder of its descriptor is the only driver of the slot.
 
-The kernel is the judge. The lock belongs to the open file: the starter takes it, the driver inherits the
-descriptor, the starter closes its own, and the kernel lets go when the driver ends, however it ends.
+The kernel enforces the lock, which belongs to the open file. The starter takes it, the driver inherits the
+descriptor, the starter closes its own, and the kernel releases the lock when the driver ends in any way.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def try_lock(file: Path) -> Iterator[int | None]:
-    """The locked descriptor, or None if another process holds the lock; closed at the end of the block."""
+    """Yield the locked descriptor, or None if another process holds the lock; closed after the block."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:

@@ -1,1 +1,1 @@
-"""The verbs of `checkpoint` as whole procedures: one way for the command line and for the DAGs."""
+"""The `checkpoint` verbs as complete procedures, shared by the command line and the DAGs."""

@@ -1,4 +1,4 @@
-"""The verbs that have no steps: a backup, a hold, and its release."""
+"""The verbs without steps: a backup, a hold, and its release."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def back_up(plane: ControlPlane, asking: Asking, pipeline: Pipeline, told: Told 
 
 
 def hold(plane: ControlPlane, asking: Asking, pipeline: Pipeline, hold_id: str) -> tuple[Hold, bool]:
-    """Forbid starts; the hold, and whether it was taken now: one of this id may stand already."""
+    """Forbid starts; return the hold, and True if it was created now and did not exist before."""
     from tidemill.checkpoint.holds import Hold
     from tidemill.checkpoint.verbs.release import hold_by_hand
 
@@ -39,7 +39,7 @@ def hold(plane: ControlPlane, asking: Asking, pipeline: Pipeline, hold_id: str) 
 def release(
     plane: ControlPlane, asking: Asking, pipeline: Pipeline, hold_id: str, *, force: bool = False
 ) -> Hold:
-    """Release a hold; returns it as it was."""
+    """Release a hold and return it."""
     from tidemill.checkpoint.holds import Hold
     from tidemill.checkpoint.verbs.release import release as let_go
 

@@ -1,7 +1,8 @@
-"""A form of a verb that someone has filled in: checked, and as words of the command line.
+"""The filled-in form of a verb: its validation, and its arguments for the command line.
 
-The DAGs make their trigger forms of the same fields, and check again what came through: Airflow's server lets
-unknown keys pass. The command line writes arguments as it is done here, so that both mean the same request.
+The DAGs build their trigger forms from the same fields, and validate the values again, because Airflow's
+server accepts unknown keys. The command line writes arguments with the same functions, so that both result in
+the same request.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tidemill.spec.near_key import near_key
 
 @dataclass(frozen=True)
 class Asked:
-    """A form that was filled in, checked."""
+    """A filled-in form after validation."""
 
     verb: str
     pipeline: str
@@ -28,25 +29,25 @@ class Asked:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The verb's own arguments as on the command line."""
+        """Return the verb's own arguments as on the command line."""
         return words_of(self.verb, self.arguments)
 
 
 def words_of(verb: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """Arguments, by their Python names, as a person writes them."""
+    """Return arguments, given by their Python names, as on the command line."""
     return tuple(
         word for one in FORMS[verb].fields for word in one.words(arguments.get(one.python_name, one.default))
     )
 
 
 def fields_of(verb: str) -> tuple[Field, ...]:
-    """All that the form of a verb asks, in its order."""
+    """Return all fields of a verb's form, in order."""
     pipeline, *others = COMMON_FIELDS
     return (pipeline, *FORMS[verb].fields, *others)
 
 
 def schema_of(verb: str) -> dict[str, Any]:
-    """JSON Schema of a whole form: nothing but its fields."""
+    """Return the JSON Schema of a whole form, which allows only its fields."""
     fields = fields_of(verb)
     return {
         "type": "object",
@@ -57,10 +58,10 @@ def schema_of(verb: str) -> dict[str, Any]:
 
 
 def read_form(verb: str, given: Mapping[str, Any]) -> Asked:
-    """Check what someone has filled in.
+    """Validate a filled-in form.
 
     Raises:
-        UsageError: TIDE-CTRL-050. Values are not shown: they may be anything.
+        UsageError: TIDE-CTRL-050. Values are not shown, because they may contain anything.
     """
     fields = fields_of(verb)
     known = [one.name for one in fields]
@@ -76,15 +77,15 @@ def read_form(verb: str, given: Mapping[str, Any]) -> Asked:
 
 
 def refuse_unknown(form: str, given: Mapping[str, Any], known: Collection[str]) -> None:
-    """See that nothing but fields of the form is filled in.
+    """Raise if a field is not in the form.
 
     Args:
-        form: The verb, or the DAG.
-        given: What came through.
-        known: The fields.
+        form: The verb or the DAG.
+        given: The given values.
+        known: The fields of the form.
 
     Raises:
-        UsageError: TIDE-CTRL-050, with the field that was probably meant.
+        UsageError: TIDE-CTRL-050, with the nearest known field.
     """
     unknown = sorted(set(given) - set(known))
     if unknown:
@@ -92,7 +93,6 @@ def refuse_unknown(form: str, given: Mapping[str, Any], known: Collection[str]) 
 
 
 def _first_wrong(verb: str, given: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Field and what is wrong with it."""
     import jsonschema_rs
 
     validator = jsonschema_rs.Draft202012Validator(schema_of(verb))

@@ -1,4 +1,4 @@
-"""What makes one verb of `checkpoint` out of the common way: its plan, its steps, its words.
+"""The specific parts of each `checkpoint` verb: its plan, its steps, its text.
 
 Each function takes the pipeline and the verb's own arguments. Facts are gathered when `make_plan` is called.
 """
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from tidemill.storage.advance import Told
     from tidemill.storage.store import Store
 
-# What a broker says, or does not say, while a plan waits: not what was decided.
+# Broker answers may change between plan and execution; they are not part of the decision.
 _TOLD = frozenset({"unanswered"})
-# Of a reset also where `latest`, or a moment, is by now: the offsets of the plan are the ones that count.
+# For a reset also the position of `latest` or of a time, which moves; the offsets of the plan are used.
 _WHERE_IT_BEGINS = frozenset(
     {"start", "folders", "partitions", "never_read", "read_again", "read_again_if_copied", "warm"}
 )
@@ -30,19 +30,19 @@ _WHERE_IT_BEGINS = frozenset(
 
 @dataclass(frozen=True)
 class VerbParts:
-    """What makes one verb out of the common way.
+    """The specific parts of one verb.
 
     Args:
-        pipeline: Whose journal and hold; the one that the verb changes.
-        make_plan: Gathers facts and decides; plain data. Raises if the verb refuses. Writes nothing.
-        steps: Made from the plan alone; those that copy tell how far they are.
-        lines: The plan as a person reads it.
-        forbids_starts: False for a verb that may run beside a live stream; the gate is not asked then.
-        has_work: Whether a plan changes anything; one that does not is not carried out.
-        consent: Raises if the plan gives something up, and nobody has agreed to that. It is asked before
-            anything is changed; the plan can be read without.
-        then: The command that comes next, without the pipeline; by default it is started.
-        unsettled: Parts of the plan that may change until it is carried out.
+        pipeline: The pipeline that the verb changes, whose journal and hold are used.
+        make_plan: Gathers facts and decides; returns plain data. Raises if the verb refuses. Writes nothing.
+        steps: Returns the steps, from the plan alone; steps that copy report their progress.
+        lines: Returns the plan in readable form.
+        forbids_starts: False for a verb that may run next to a live stream; then the gate is not asked.
+        has_work: Returns True if the plan changes anything; otherwise it is not carried out.
+        consent: Raises if the plan loses data without consent. Called before any change; the plan can be read
+            without consent.
+        then: The next command, without the pipeline; by default the pipeline is started.
+        unsettled: Keys of the plan that may change before it is carried out.
     """
 
     pipeline: Pipeline
@@ -57,7 +57,7 @@ class VerbParts:
 
 
 def rewind(pipeline: Pipeline, to: str = "", generation: str = "") -> VerbParts:
-    """Tables, offsets and state together to a batch."""
+    """Return the parts of `rewind`: tables, offsets and state go back to a batch together."""
     from tidemill.checkpoint.verbs.rewind import parse_target, plan_rewind, rewind_steps
     from tidemill.control.spark_part import restoring
     from tidemill.sources.topic_facts import with_topics_if_told
@@ -73,7 +73,7 @@ def rewind(pipeline: Pipeline, to: str = "", generation: str = "") -> VerbParts:
 
 
 def restore(pipeline: Pipeline, backup: str, from_environment: str = "") -> VerbParts:
-    """Back to a backup."""
+    """Return the parts of `restore`: the pipeline goes back to a backup."""
     from tidemill.checkpoint.verbs.backup_manifest import read_manifest
     from tidemill.checkpoint.verbs.restore import Backup, plan_restore, restore_steps
     from tidemill.control.spark_part import restoring
@@ -106,7 +106,7 @@ def reset(
     without_missing: bool = False,
     skip_unread: bool = False,
 ) -> VerbParts:
-    """A new beginning; a warm one computes its state from the past first."""
+    """Return the parts of `reset`: a new beginning; a warm one first computes its state from past records."""
     from tidemill.checkpoint.verbs.beginning import check_unread
     from tidemill.checkpoint.verbs.reset import Wanted, plan_reset, reset_steps
     from tidemill.control.spark_part import restoring
@@ -146,7 +146,7 @@ def _past(pipeline: Pipeline, store: Store, start: str) -> WarmStart:
 
 
 def acknowledge(pipeline: Pipeline) -> VerbParts:
-    """The live generation goes on with what was changed."""
+    """Return the parts of `acknowledge`: the live generation continues with changed code or declaration."""
     from tidemill.checkpoint.verbs.acknowledge import acknowledge_steps, plan_acknowledge
     from tidemill.control.plane import open_control_plane
     from tidemill.control.upgrade_check import check_state
@@ -166,7 +166,7 @@ def acknowledge(pipeline: Pipeline) -> VerbParts:
 
 
 def repair(pipeline: Pipeline) -> VerbParts:
-    """`offsets/` as the ledger says."""
+    """Return the parts of `repair`: `offsets/` are rewritten from the ledger."""
     from tidemill.checkpoint.verbs.repair import gather_repair, plan_repair, repair_steps
     from tidemill.storage.store import Store
 
@@ -181,7 +181,7 @@ def repair(pipeline: Pipeline) -> VerbParts:
 
 
 def repartition(pipeline: Pipeline, partitions: int) -> VerbParts:
-    """Another number of state partitions."""
+    """Return the parts of `repartition`: the state gets another number of partitions."""
     from tidemill.checkpoint.verbs.repartition import plan_repartition, repartition_steps
     from tidemill.control.spark_part import repartitioning, restoring
     from tidemill.storage.store import Store
@@ -198,14 +198,17 @@ def repartition(pipeline: Pipeline, partitions: int) -> VerbParts:
 
 
 def fork(pipeline: Pipeline, fork: str, batch: int | None = None) -> VerbParts:
-    """Another pipeline goes on from where this one stands; journal and hold are the fork's."""
+    """Return the parts of `fork`: another pipeline continues from this one's state.
+
+    Journal and hold are the fork's.
+    """
     from tidemill.spec.project import resolve_pipeline
 
     return fork_into(pipeline, resolve_pipeline(pipeline.environment, fork), batch)
 
 
 def fork_into(pipeline: Pipeline, forked: Pipeline, batch: int | None = None) -> VerbParts:
-    """The same for a fork that is known, and may have a root of its own inside the pipeline's."""
+    """Return the parts of `fork` for a resolved fork, which may have its own root inside the pipeline's."""
     from tidemill.checkpoint.verbs.fork import fork_steps, plan_fork
     from tidemill.sources.topic_facts import with_topics_if_told
     from tidemill.storage.store import Store
@@ -222,7 +225,7 @@ def fork_into(pipeline: Pipeline, forked: Pipeline, batch: int | None = None) ->
 def prune(
     pipeline: Pipeline, generations: int = 2, backups: int = 3, records: int = 100, trash_days: float = 7
 ) -> VerbParts:
-    """What nobody needs any more goes to the trash."""
+    """Return the parts of `prune`: unneeded data is moved to the trash."""
     from tidemill.checkpoint.verbs.prune import Keep, gather_prune, plan_prune, prune_steps
     from tidemill.storage.store import Store
 
@@ -240,7 +243,7 @@ def prune(
 
 
 def clean(plane: ControlPlane, pipeline: Pipeline) -> VerbParts:
-    """Files that were read, and that nothing needs, are archived or deleted."""
+    """Return the parts of `clean`: files that were read and are not needed are archived or deleted."""
     from tidemill.checkpoint.verbs.clean import clean_steps, plan_clean
     from tidemill.control.source_files import why_left
 
@@ -258,7 +261,7 @@ def clean(plane: ControlPlane, pipeline: Pipeline) -> VerbParts:
     )
 
 
-# The verbs of `checkpoint` that have a plan of steps, a journal and a hold.
+# The `checkpoint` verbs that have a plan with steps, a journal and a hold.
 PROCEDURES: Mapping[str, Callable[..., VerbParts]] = {
     verb.__name__: verb for verb in (rewind, restore, reset, acknowledge, repair, repartition, fork, prune)
 }

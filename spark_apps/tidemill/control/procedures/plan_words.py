@@ -1,4 +1,4 @@
-"""The plans of verbs, as a person reads them."""
+"""The plans of verbs in readable form."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def rewind_lines(plan: Mapping[str, Any]) -> list[str]:
-    """What goes, what comes back, and who is concerned."""
+    """Return deleted rows, restored rows, and affected readers."""
     lines = [*_going_back(plan)]
     for name, readers in plan["read_by"].items():
         lines.append(f"{name} is read by {', '.join(readers)}: they have read rows that go")
@@ -22,13 +22,13 @@ def rewind_lines(plan: Mapping[str, Any]) -> list[str]:
 
 
 def restore_lines(plan: Mapping[str, Any]) -> list[str]:
-    """The backup, and what it undoes."""
+    """Return the backup and the batches that it undoes."""
     backup = f"backup {plan['backup']} of {plan['taken_at']}: {plan['files']} files, {plan['bytes']} bytes"
     return [backup, *_going_back(plan), *_worth_knowing(plan)]
 
 
 def repartition_lines(plan: Mapping[str, Any]) -> list[str]:
-    """What becomes of the state."""
+    """Return the change of the state."""
     before, after, batch = plan["partitions_before"], plan["partitions"], plan["begins_after"]
     return [
         f"from {plan['parent']} after batch {plan['batch_id']}, in a new generation",
@@ -38,7 +38,7 @@ def repartition_lines(plan: Mapping[str, Any]) -> list[str]:
 
 
 def fork_lines(plan: Mapping[str, Any]) -> list[str]:
-    """What is copied."""
+    """Return the copied data."""
     lines = [f"{plan['origin']} {plan['parent']} after batch {plan['batch_id']}"]
     for name, table in plan["tables"].items():
         copied = f"version {table['from_version']}, {table['files']} files, {table['bytes']} bytes"
@@ -48,7 +48,7 @@ def fork_lines(plan: Mapping[str, Any]) -> list[str]:
 
 
 def reset_lines(plan: Mapping[str, Any]) -> list[str]:
-    """Gap and overlap of each partition."""
+    """Return gap and overlap of each partition."""
     lines = [f"{plan['parent']} is left for a new generation; batches begin with 0"]
     for row in plan["partitions"]:
         where = f"{row['table']}  {row['topic']}-{row['partition']}"
@@ -76,8 +76,7 @@ def reset_lines(plan: Mapping[str, Any]) -> list[str]:
 
 
 def _warm_lines(past: Mapping[str, Any]) -> list[str]:
-    """From what state is computed."""
-    # The command line shows its help without pydantic.
+    # Imported here, so that the command line shows its help without pydantic.
     from tidemill.checkpoint.warm_start import WarmStart
 
     warm = WarmStart.model_validate(past)
@@ -90,13 +89,13 @@ def _warm_lines(past: Mapping[str, Any]) -> list[str]:
 
 
 def acknowledge_lines(plan: Mapping[str, Any]) -> list[str]:
-    """What was changed."""
+    """Return the changes."""
     lines = [f"{name}: {change}" for name, change in plan["changed"].items()]
     return lines or ["nothing was changed that needs a word"]
 
 
 def repair_lines(plan: Mapping[str, Any]) -> list[str]:
-    """Which offsets are written again."""
+    """Return the offsets that are rewritten."""
     lines = []
     for file in plan["files"]:
         found = "torn" if file["found"] is None else file["found"]
@@ -105,14 +104,14 @@ def repair_lines(plan: Mapping[str, Any]) -> list[str]:
 
 
 def prune_lines(plan: Mapping[str, Any]) -> list[str]:
-    """What is moved and deleted."""
+    """Return the moved and deleted paths."""
     moved = [f"to the trash: {i['path']}  ({i['files']} files, {i['bytes']} bytes)" for i in plan["moves"]]
     gone = [f"deleted: {i['path']}  ({i['files']} files, {i['bytes']} bytes)" for i in plan["deletes"]]
     return [*moved, *gone] or ["nothing is old enough"]
 
 
 def clean_lines(plan: Mapping[str, Any]) -> list[str]:
-    """What goes where, and why the rest stays."""
+    """Return the files with their destination, and why the others stay."""
     if plan["left"]:
         return [f"nothing goes: {plan['left']}"]
     return [line for name, stream in plan["streams"].items() for line in _clean_lines(name, stream)]
@@ -131,7 +130,7 @@ def _clean_lines(name: str, stream: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-# Of the verbs whose plans are kept in the audit.
+# Verbs whose plans are kept in the audit.
 WORDS: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {
     "rewind": rewind_lines,
     "restore": restore_lines,
@@ -146,9 +145,9 @@ WORDS: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {
 
 
 def kept_lines(verb: str, plan: Mapping[str, Any]) -> list[str]:
-    """The plan of a verb that was carried out, perhaps by a version of Tidemill that planned other things.
+    """Return the plan of an executed verb, perhaps by a Tidemill version with other plans.
 
-    Then, and where a verb has no words of its own, what is short in it.
+    For those, and for a verb without text functions, returns the short values of the plan.
     """
     try:
         return WORDS[verb](plan)
@@ -207,7 +206,7 @@ def _meaning(row: Mapping[str, Any]) -> str:
 
 
 def _worth_knowing(plan: Mapping[str, Any]) -> list[str]:
-    """What a person should know before the verb acts."""
+    """Return facts that an operator should know before the verb acts."""
     changed = [f"changed since, and from here on: {n}: {c}" for n, c in plan.get("changed", {}).items()]
     if plan.get("late_rows_may_differ"):
         changed.append(

@@ -1,4 +1,4 @@
-"""How a verb is planned, allowed and carried out; the same for the command line and the DAGs."""
+"""Plan, authorize and carry out a verb; shared by the command line and the DAGs."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Hearers:
-    """Who is told of a verb at work.
+    """Progress callbacks of a running verb.
 
     Args:
-        step_done: Of each step that is done.
-        told: How far a copy is.
+        step_done: Called with each finished step.
+        told: Called with the progress of a copy.
     """
 
     step_done: Callable[[str], None] = lambda _: None
@@ -38,17 +38,17 @@ NOBODY = Hearers()
 
 @dataclass(frozen=True)
 class Asking:
-    """Who asks for a verb, and how the same is asked on the command line.
+    """The request for a verb, and the same request on the command line.
 
     Args:
         verb: The verb.
         words: Its own arguments, as on the command line.
-        by: Who asks; empty for this machine's user.
-        approved_by: Who approves; empty for nobody.
-        reason: Why.
-        request_id: Names the request; empty for one that the verb makes.
-        command: A command line of these words, with the global options.
-        group: Of the command line, that the verb is in.
+        by: The requester; empty for this machine's user.
+        approved_by: The approver; empty if there is none.
+        reason: The reason.
+        request_id: Id of the request; empty for a generated one.
+        command: Returns a command line of given words, with the global options.
+        group: Command group of the verb.
     """
 
     verb: str
@@ -62,12 +62,12 @@ class Asking:
 
     @property
     def asker(self) -> str:
-        """Who asks."""
+        """Return the requester."""
         return self.by or getpass.getuser()
 
     @property
     def person(self) -> str:
-        """Who asks, and who approves."""
+        """Return the requester and the approver."""
         return f"{self.asker}, approved by {self.approved_by}" if self.approved_by else self.asker
 
 
@@ -77,9 +77,9 @@ class Planned:
 
     Args:
         parts: The verb.
-        request: The request, as journal and audit name it.
-        plan: What it began with, or would begin with now.
-        has_begun: Whether it is in the journal already.
+        request: The request, as in journal and audit.
+        plan: The plan that it began with, or would begin with now.
+        has_begun: True if it is in the journal already.
     """
 
     parts: VerbParts
@@ -89,31 +89,31 @@ class Planned:
 
     @property
     def has_work(self) -> bool:
-        """Whether there is anything to do."""
+        """Return True if the plan changes anything."""
         return self.parts.has_work(self.plan)
 
     @property
     def lines(self) -> list[str]:
-        """The plan as a person reads it."""
+        """Return the plan in readable form."""
         return self.parts.lines(self.plan)
 
     def check_consent(self) -> None:
-        """See that someone has agreed to what the plan gives up; of one that has begun, someone had.
+        """Raise if the plan loses data without consent; a started verb already had consent.
 
         Raises:
-            UsageError: If nobody has.
+            UsageError: If the consent is missing.
         """
         if not self.has_begun:
             self.parts.consent(self.plan)
 
 
 def plan_verb(asking: Asking, parts: VerbParts, pipeline: str) -> Planned:
-    """Make the plan, or find the one that this request began with. Writes nothing.
+    """Make the plan, or load the one that this request began with. Writes nothing.
 
     Args:
-        asking: Who asks, and how.
+        asking: The request.
         parts: The verb.
-        pipeline: What the command names; the verb may change another one.
+        pipeline: The pipeline in the command; the verb may change another one.
 
     Raises:
         GateRefusedError: TIDE-CKPT-033, if another request is unfinished.
@@ -139,17 +139,17 @@ def act(
     planned: Planned,
     hearers: Hearers = NOBODY,
 ) -> None:
-    """Carry a plan out, if that is allowed.
+    """Carry out a plan if it is allowed.
 
     Args:
         plane: The control plane.
-        asking: Who asks, and how.
+        asking: The request.
         planned: The plan.
-        hearers: Who is told meanwhile.
+        hearers: Progress callbacks.
 
     Raises:
-        GateRefusedError: As `check_allowed`, or what the gate says of the result.
-        UsageError: If the plan gives something up, and nobody has agreed to that.
+        GateRefusedError: As `check_allowed`, or if the gate refuses the result.
+        UsageError: If the plan loses data without consent.
     """
     from tidemill.checkpoint.procedure.carry_out import carry_out, procedure_of
     from tidemill.storage.store import Store
@@ -165,11 +165,11 @@ def act(
 
 
 def check_allowed(plane: ControlPlane, asking: Asking, pipeline: Pipeline, forbids_starts: bool) -> None:
-    """Let a verb act.
+    """Raise if a verb must not act.
 
     Raises:
         GateRefusedError: TIDE-CKPT-035 if a driver runs, TIDE-CKPT-036 without the approval that a protected
-            environment needs; TIDE-CTRL-010, if the storage root is another control plane's.
+            environment needs; TIDE-CTRL-010, if another control plane owns the storage root.
     """
     if pipeline.environment.spec.protected:
         check_approval(asking, pipeline.environment)
@@ -189,7 +189,7 @@ def check_allowed(plane: ControlPlane, asking: Asking, pipeline: Pipeline, forbi
 
 
 def check_approval(asking: Asking, environment: Environment) -> None:
-    """See that someone else has approved.
+    """Raise unless a second user has approved.
 
     Raises:
         GateRefusedError: TIDE-CKPT-036.
@@ -209,7 +209,7 @@ def check_approval(asking: Asking, environment: Environment) -> None:
 
 
 def next_words(plane: ControlPlane, pipeline: Pipeline, then: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """What a person types next: `then`, or the start, unless a hold forbids it or a driver runs."""
+    """Return the next command: `then`, or the start, unless a hold prevents it or a driver runs."""
     from tidemill.checkpoint.holds import read_holds
 
     name = pipeline.name
@@ -225,16 +225,16 @@ def next_words(plane: ControlPlane, pipeline: Pipeline, then: tuple[str, ...] = 
 
 
 def acting_words(asking: Asking, pipeline: str, environment: Environment) -> tuple[str, ...]:
-    """All that must be typed, with places for the reason and, in a protected environment, the approval."""
+    """Return the complete command, with placeholders for the reason and a required approval."""
     approval = ("--approved-by", "NAME") if environment.spec.protected else ()
     return (asking.group, asking.verb, pipeline, *asking.words, "--reason", "TEXT", "--apply", *approval)
 
 
 def _ask_gate(store: Store, pipeline: Pipeline) -> None:
-    """The gate, as a driver asks it before a start, apart from holds.
+    """Run the gate as a driver does before a start, without holds.
 
     Raises:
-        GateRefusedError: Why no driver may start from the live generation.
+        GateRefusedError: Reason why no driver may start from the live generation.
     """
     from tidemill.checkpoint.current import read_current
     from tidemill.checkpoint.gate import check, gather_facts

@@ -1,6 +1,6 @@
-"""A verb as a runbook DAG runs it: a plan now, and later exactly this plan, or none.
+"""A verb as a runbook DAG runs it: first a plan, later exactly this plan or none.
 
-shown = show_plan(plane, asked, asking)          # plain data, for the log and for whoever approves
+shown = show_plan(plane, asked, asking)          # plain data, for the log and the approver
 done = carry_out_plan(plane, asked, asking, shown)
 """
 
@@ -32,12 +32,12 @@ class Runbook:
     """One verb for one form.
 
     Args:
-        plan: What would be done now; plain data. Writes nothing.
-        lines: A plan as a person reads it.
-        has_work: Whether it changes anything.
-        check: Sees that what the plan needs can be had, and that someone has agreed to what it gives up.
-        settled: The part of a plan that must be the same when it is carried out.
-        act: Carries a plan out, and returns what came of it; tells of each step, and how far a copy is.
+        plan: Returns the current plan as plain data. Writes nothing.
+        lines: Returns a plan in readable form.
+        has_work: Returns True if the plan changes anything.
+        check: Raises if requirements of the plan or a consent are missing.
+        settled: Returns the part of a plan that must not change until it is carried out.
+        act: Carries out a plan and returns the result; reports each step and the progress of copies.
     """
 
     plan: Callable[[], Mapping[str, Any]]
@@ -49,10 +49,10 @@ class Runbook:
 
 
 def show_plan(plane: ControlPlane, asked: Asked, asking: Asking) -> dict[str, Any]:
-    """The plan, as text and as data. Writes nothing.
+    """Return the plan, as text and as data. Writes nothing.
 
     Raises:
-        TidemillError: Why the verb refuses.
+        TidemillError: Reason why the verb refuses.
     """
     if not asked.dry_run:
         check_reason(asked.reason)
@@ -77,11 +77,11 @@ def carry_out_plan(
     shown: Mapping[str, Any],
     hearers: run.Hearers = run.NOBODY,
 ) -> dict[str, Any]:
-    """Carry out the plan that was shown. A request that has ended is left alone.
+    """Carry out the plan that was shown. A finished request is not repeated.
 
     Raises:
-        GateRefusedError: TIDE-CKPT-100, if it would be another plan by now.
-        TidemillError: Why the verb refuses.
+        GateRefusedError: TIDE-CKPT-100, if the plan has changed since.
+        TidemillError: Reason why the verb refuses.
     """
     runbook = _runbook(plane, asked, asking)
     approved, now = shown["plan"], _plain(runbook.plan())
@@ -107,7 +107,7 @@ def _runbook(plane: ControlPlane, asked: Asked, asking: Asking) -> Runbook:
 def _procedure(plane: ControlPlane, asked: Asked, asking: Asking, pipeline: Pipeline) -> Runbook:
     parts = PROCEDURES[asked.verb](pipeline, **asked.arguments)
 
-    @cache  # a broker that does not answer is waited for once
+    @cache  # an unresponsive broker is waited for only once
     def planned() -> run.Planned:
         return run.plan_verb(asking, parts, pipeline.name)
 
@@ -119,7 +119,7 @@ def _procedure(plane: ControlPlane, asked: Asked, asking: Asking, pipeline: Pipe
 
     def check(plan: Mapping[str, Any]) -> None:
         replace(planned(), plan=plan).check_consent()
-        # Whoever makes steps that need Spark sees first that there is one.
+        # Creating steps that need Spark checks that Spark is available.
         parts.steps(planned().request, plan, nobody_told)
 
     return Runbook(
@@ -146,7 +146,7 @@ def _backup(plane: ControlPlane, asked: Asked, asking: Asking, pipeline: Pipelin
             f"would copy {plan['files']} files, {plan['bytes']} bytes: batch {plan['batch_id']}, "
             "or a newer one by then"
         ],
-        # A live stream goes on meanwhile.
+        # A live stream continues to commit batches.
         settled=lambda plan: {"generation": plan["generation"]},
         act=act,
     )
@@ -182,7 +182,7 @@ def _release(plane: ControlPlane, asked: Asked, asking: Asking, pipeline: Pipeli
     hold_id, force = asked.arguments["hold_id"], asked.arguments.get("force", False)
 
     def before() -> Hold | None:
-        """As an earlier try found it that released it: the reason names the DAG run."""
+        """Return the hold that an earlier try released; the reason contains the DAG run."""
         return released_before(plane.store, pipeline.layout, pipeline.name, hold_id, asking.reason)
 
     def plan() -> Mapping[str, Any]:
@@ -207,6 +207,6 @@ def _release(plane: ControlPlane, asked: Asked, asking: Asking, pipeline: Pipeli
 
 
 def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
-    """As it comes back from Airflow's database and from the journal."""
+    """Return the document as it is read back from Airflow's database and from the journal."""
     stored: dict[str, Any] = json.loads(json.dumps(document, default=str))
     return stored

@@ -1,7 +1,7 @@
-"""A stream stands still while a verb changes its checkpoint, and goes on afterwards.
+"""Stop a stream while a verb changes its checkpoint, and start it again afterwards.
 
-Both are requests as a person makes them, a stop and a start: reconciliation leaves the stream alone, and
-what someone asks later wins. The start is the younger one by a microsecond.
+Both are ordinary requests, a stop and a start. So reconciliation does not interfere, and a later request
+wins. The start is one microsecond later than the stop.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from tidemill.spec.project import resolve_pipeline
 if TYPE_CHECKING:
     from tidemill.control.plane import ControlPlane
 
-# By how much the start is younger than the stop that it ends.
+# Time by which the start is later than the stop that it ends.
 LATER = timedelta(microseconds=1)
 
 
 def stand_still(plane: ControlPlane, stop: StreamRequest) -> Goal | None:
     """Stop a stream that should run, or that runs; None if there is nothing to stop.
 
-    A batch that is cut off is no reason to give up: the gate says what becomes of it.
+    A cut-off batch is not an error, because the gate handles it.
 
     Raises:
-        GateRefusedError: If the storage root is another control plane's.
-        UsageError: TIDE-CTRL-007, if someone has asked for something else since.
+        GateRefusedError: If another control plane owns the storage root.
+        UsageError: TIDE-CTRL-007, if a later request exists.
     """
     if resolve_pipeline(plane.environment, stop.pipeline).spec.run.mode != "stream":
         return None
     standing = read_desired(plane.store, plane.layout, stop.pipeline)
     if standing is None or standing.state == "running" or _is(standing, stop):
         return begin(plane, stop).model_copy(update={"final": False})
-    # Stopped by someone else, who will start it: only its driver may be on the way out still.
+    # Stopped by another user, who will start it. Only its driver may still be draining.
     if plane.running(stop.pipeline) is None:
         return None
     return Goal(pipeline=stop.pipeline, kind="stopped", final=False)
 
 
 def go_on(plane: ControlPlane, stop: StreamRequest) -> Goal | None:
-    """Start the stream that `stop` has stopped; None if it has stopped none, or someone has asked since.
+    """Start the stream that `stop` has stopped; None if it stopped none, or a later request exists.
 
     Raises:
-        GateRefusedError: If a hold forbids it, as that of a verb that has not come to its end.
+        GateRefusedError: If a hold prevents the start, such as the hold of an unfinished verb.
     """
     start = replace(stop, verb="start", at=stop.at + LATER)
     standing = read_desired(plane.store, plane.layout, stop.pipeline)

@@ -1,6 +1,6 @@
-"""What each verb of `checkpoint` may be asked: its arguments, with a schema for each.
+"""The form of each `checkpoint` verb: its arguments, with a schema for each.
 
-DAG files read this while they are parsed, so nothing heavy is imported.
+DAG files import this module during parsing, so it has no heavy imports.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from tidemill.checkpoint.procedure.request import REQUEST_PATTERN
 from tidemill.names import ENVIRONMENT_PATTERN, GENERATION_PATTERN, PIPELINE_PATTERN
 
-# Longest reason of a form, in characters. The name of the DAG run (250 at most) is added, and both must fit
+# Maximum characters of a form's reason. The name of the DAG run (at most 250) is added, and both must fit
 # into a reason of the audit (500).
 MAX_REASON = 200
 
@@ -20,7 +20,7 @@ MOMENT = (
     r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})?)?"
     r"(Z|[+-]\d{2}:\d{2})"
 )
-# Offsets as JSON: names of topics, numbers, and what is between them.
+# Offsets as JSON: topic names, numbers and punctuation.
 OFFSETS = r'\{["A-Za-z0-9._:, {}-]{0,20000}\}'
 
 
@@ -29,12 +29,12 @@ class Field:
     """One argument of a verb.
 
     Args:
-        name: In the form; on the command line, with dashes in front, the option.
-        help: What it means.
+        name: Name in the form; with dashes in front, the option on the command line.
+        help: Description.
         schema: JSON Schema of its values.
-        default: None if it may be left out; `...` if it may not.
-        keyword: Name of the Python argument; by default the same.
-        positional: Whether the command line has it without an option.
+        default: Default value; `...` if it is required.
+        keyword: Name of the Python argument; by default `name`.
+        positional: True if it is a positional argument on the command line.
     """
 
     name: str
@@ -46,15 +46,15 @@ class Field:
 
     @property
     def python_name(self) -> str:
-        """Name of the Python argument."""
+        """Return the name of the Python argument."""
         return self.keyword or self.name
 
     def read(self, value: Any) -> Any:
-        """A value that fits: JSON may write an integer as 8.0."""
+        """Return the value with its Python type, because JSON may write an integer as 8.0."""
         return int(value) if isinstance(value, float) and "integer" in self.schema["type"] else value
 
     def words(self, value: object) -> tuple[str, ...]:
-        """A value as it is written on the command line; nothing for one that was left out."""
+        """Return the value as command-line words; empty for an omitted value."""
         if value in (None, "") or value == self.default:
             return ()
         if self.positional:
@@ -68,11 +68,11 @@ class VerbForm:
     """A verb.
 
     Args:
-        does: What it does, in one line.
-        page: Its runbook.
+        does: Description in one line.
+        page: Its runbook page.
         fields: Its own arguments.
-        stops: Whether its pipeline must stand still meanwhile.
-        needs_approval: Whether someone else must approve in a protected environment.
+        stops: True if its pipeline must be stopped.
+        needs_approval: True if a second user must approve in a protected environment.
     """
 
     does: str
@@ -83,7 +83,6 @@ class VerbForm:
 
 
 def _text(pattern: str, most: int = 80) -> dict[str, Any]:
-    """A text that may be left out."""
     return {"type": ["null", "string"], "pattern": f"^({pattern})$", "maxLength": most}
 
 
@@ -251,7 +250,7 @@ FORMS: Mapping[str, VerbForm] = {
     ),
 }
 
-# What every form asks beside the verb's own arguments.
+# Fields of every form, in addition to the verb's own arguments.
 COMMON_FIELDS = (
     Field("pipeline", "Whose checkpoint.", _PIPELINE, ...),
     Field(
