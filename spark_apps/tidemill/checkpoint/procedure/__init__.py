@@ -1,1 +1,1 @@
-"""How a verb changes anything: plan, hold, journal, steps that may be repeated, trash, audit."""
+"""How verbs change anything: plan, hold, journal, repeatable steps, trash and audit."""

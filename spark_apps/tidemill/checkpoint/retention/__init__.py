@@ -1,1 +1,1 @@
-"""How far back a pipeline can go, and what has to be kept for that."""
+"""How far back a pipeline can be rewound, and what must be kept for that."""
