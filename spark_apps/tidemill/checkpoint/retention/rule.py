@@ -89,7 +89,7 @@ class Retention:
 
     @property
     def rewindable(self) -> timedelta:
-        """Return how far back the kept batches reach at the assumed interval; slower batches reach further."""
+        """Return how far back the kept batches reach at the assumed interval; slower ones reach further."""
         kept = (self.batches - MARGIN_BATCHES) * self.interval
         unit = timedelta(minutes=1) if kept > timedelta(hours=1) else timedelta(seconds=1)
         return kept // unit * unit

@@ -111,7 +111,7 @@ def logs_of_batch(reader: CheckpointReader, offsets: OffsetsFile) -> dict[str, b
 def copy_files(
     reader: CheckpointReader, plan: CopyPlan, store: Store, target: str, told: Told = nobody_told
 ) -> dict[str, BackedUpFile]:
-    """Copy into a folder, perhaps of another storage; return the copied files. Files deleted since are skipped."""
+    """Copy into a folder of this or another storage; return the copied files, without those deleted since."""
 
     def copy(name: str) -> tuple[str, BackedUpFile] | None:
         content = plan.written.get(name)

@@ -60,7 +60,7 @@ def plan_repartition(store: Store, pipeline: Pipeline, partitions: int) -> dict[
     }
 
 
-def repartition_steps(  # noqa: PLR0913  # a plan's arguments, how to act, and who waits
+def repartition_steps(  # noqa: PLR0913  # plan arguments, actions and progress callback
     store: Store,
     pipeline: Pipeline,
     request: Request,

@@ -76,7 +76,7 @@ def plan_restore(store: Store, pipeline: Pipeline, backup: Backup, ask_broker: A
     }
 
 
-def restore_steps(  # noqa: PLR0913  # a plan's arguments, how to act, and who waits
+def restore_steps(  # noqa: PLR0913  # plan arguments, actions and progress callback
     store: Store,
     pipeline: Pipeline,
     request: Request,

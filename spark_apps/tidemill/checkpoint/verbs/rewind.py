@@ -93,7 +93,7 @@ def plan_rewind(store: Store, pipeline: Pipeline, target: Target, ask_broker: As
     }
 
 
-def rewind_steps(  # noqa: PLR0913  # a plan's arguments, how to act, and who waits
+def rewind_steps(  # noqa: PLR0913  # plan arguments, action and progress callback
     store: Store,
     pipeline: Pipeline,
     request: Request,
