@@ -1,4 +1,4 @@
-"""How the last driver of a pipeline ended, for the next driver."""
+"""Report to the next driver how the last driver of a pipeline ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Receipts: how the last driver of a pipeline ended, for the next start."""
+"""Receipts: each stopping driver records how it ended, for the next start."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class Code(BaseModel):
 
 
 class _Known(BaseModel):
-    """A model that tells unknown fields (missing) from undeclared ones (empty)."""
+    """A model that distinguishes unknown fields (missing) from undeclared ones (empty)."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

@@ -98,7 +98,7 @@ def _number(form: str, content: bytes) -> AmqpValue:
         (number,) = struct.unpack(form, content)
     except struct.error as error:
         raise ValueError("length") from error
-    return number  # type: ignore[no-any-return]  # struct tells no types
+    return number  # type: ignore[no-any-return]  # struct has no types
 
 
 def _boolean(content: bytes) -> bool:

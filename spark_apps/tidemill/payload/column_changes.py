@@ -66,7 +66,7 @@ def _of_fields(table: Schema | StructType, written: Schema | StructType, prefix:
             yield "added", path, ""
     written_names = {name.lower() for name in wanted}
     yield from (("removed", prefix + name, "") for name in there if name.lower() not in written_names)
-    # For whole columns, the writers can keep the rule, or refuse the table (row_rules.py).
+    # For top-level columns, the writers can enforce NOT NULL, or refuse the table (row_rules.py).
     strict = [column.name for column in table.fields if prefix and not column.nullable]
     yield from (("other", prefix + name, "not null instead of nullable") for name in strict)
 

@@ -60,7 +60,7 @@ def read_days(texts: pa.StringArray) -> pa.Date32Array:
 
 
 def without_offset(texts: pa.StringArray) -> pa.BooleanArray | None:
-    """Return true for texts without an offset; None if all have one. Other texts may be either."""
+    """Return true for texts without an offset; None if all have one. Non-instants may be either."""
     if pc.all(pc.ends_with(texts, "Z")).as_py() is not False:
         return None
     lacking = pc.invert(pc.match_substring_regex(texts, _HAS_OFFSET))

@@ -91,7 +91,7 @@ class LossClock:
 
     Args:
         level: Urgency.
-        left: Time at the present speed; None if everything is read or kept, or is read in time.
+        left: Time left at the present read speed; None if no unread event will leave.
         covered: True if the hub's archive keeps the events.
     """
 

@@ -189,7 +189,7 @@ def _state_store(facts: CheckpointFacts) -> Iterator[Finding]:
 
 
 def _clock(facts: CheckpointFacts) -> Iterator[Finding]:
-    """Find changes that nobody may accept because the state would be wrong."""
+    """Find changes that cannot be accepted because the state would be wrong."""
     found = {n: change for n, change in _changed(facts).items() if _key(n) in _CLOCK}
     if found:
         yield facts.error(

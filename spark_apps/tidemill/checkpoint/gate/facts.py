@@ -38,7 +38,7 @@ class BatchLog:
 
 @dataclass(frozen=True)
 class TableFacts:
-    """The facts of one table about the pipeline's generation.
+    """The facts from one table's log about the pipeline's generation.
 
     Args:
         last_batch: Newest batch whose rows are in the table. None if the table has no batch of the

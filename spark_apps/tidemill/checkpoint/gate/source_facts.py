@@ -191,7 +191,7 @@ def _missing_files(facts: CheckpointFacts, reader: CheckpointReader) -> tuple[st
 
 
 def is_there(store: Store, uri: str) -> bool:
-    """Return True if a file exists, and for places that only Spark can look at."""
+    """Return True if a file exists, or if only Spark could check it."""
     place = urlsplit(uri)
     path = unquote(place.path)
     if place.scheme in ("", "file"):

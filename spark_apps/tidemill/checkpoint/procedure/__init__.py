@@ -1,1 +1,1 @@
-"""How verbs change anything: plan, hold, journal, repeatable steps, trash and audit."""
+"""The parts of every change by a verb: plan, hold, journal, repeatable steps, trash and audit."""

@@ -1,4 +1,4 @@
-"""How far a pipeline can be rewound, and what must be kept for it. Pure: a declaration in, numbers out.
+"""The rewind window of a pipeline and the retention it needs. Pure: a declaration in, numbers out.
 
 `run.rewindable` is a time, but Spark keeps a number of batches (`minBatchesToRetain`), and each batch keeps
 files. The rule, from the requested time to the numbers:

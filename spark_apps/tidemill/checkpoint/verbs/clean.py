@@ -61,7 +61,7 @@ class CleanFacts:
 
 
 def window_of(kept: Retention) -> timedelta:
-    """Return how far back a rewind may go: as far as the user asked, or further.
+    """Return the rewind window: the requested time, or longer.
 
     The retention can be longer than `tidemill plan` promises, because batches can be less frequent than
     assumed.

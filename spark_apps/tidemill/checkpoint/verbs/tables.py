@@ -40,7 +40,7 @@ class Table:
         return next(iter(self.commits)).version
 
     def newest_entry(self, side: Side, until: int | None = None) -> LedgerEntry | None:
-        """Return the entry of the newest batch of a side that counts, as of a version."""
+        """Return the ledger entry of the side's newest batch in the table, as of a version."""
         commits = (c for c in self.commits if until is None or c.version <= until)
         entries = (c.entry for c in standing_commits(commits) if side.batch_of(c) is not None)
         return next(entries, None)
@@ -48,7 +48,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Way:
-    """How one table is brought to a batch.
+    """The restore that brings one table to a batch.
 
     Args:
         table: The current table.
