@@ -144,7 +144,7 @@ class _Resolver:
         self._names = (f"matched{number}" for number in itertools.count())
 
     def pair(self, writer: AvroType, reader: AvroType, path: Path) -> _Pair | None:
-        """Return the pair of types; None after a problem, without which there is a pair."""
+        """Return the pair of types, or None if the types do not match. The reason is added to `problems`."""
         if writer.kind == "union":
             return self._union(writer, reader, path)
         read, allows_null = plain_union(reader)

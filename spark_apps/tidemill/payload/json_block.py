@@ -96,7 +96,7 @@ class BlockDecoder:
         self._declared_name = _declared_name_pattern(self._expected) if is_closed else None
 
     def decode(self, sieve: Sieve) -> pa.RecordBatch:
-        """Return the decoded survivors; those that do not decode fall out of the sieve."""
+        """Return the decoded records. Records that do not decode are rejected and leave the sieve."""
         remedies: tuple[Callable[[pa.StringArray], _Verdicts], ...]
         remedies = (self._undeclared, self._hinted, self._located, self._explained, self._halved)
         _carry_out(self._misread(sieve.records), sieve)

@@ -38,7 +38,7 @@ def check_names(sink: DeltaSink, columns: pa.Schema) -> None:
         columns: Columns of the table.
 
     Raises:
-        SpecError: TIDE-SINK-023 to -025.
+        SpecError: TIDE-SINK-023, TIDE-SINK-024 or TIDE-SINK-029.
     """
     impossible = [name for name in columns.names if NOT_IN_DELTA_NAMES & set(name)]
     if impossible:

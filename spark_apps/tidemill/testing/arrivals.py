@@ -12,7 +12,7 @@ from tidemill.errors import UsageError
 
 @dataclass(frozen=True)
 class Arrival:
-    """How rows arrive, and which events happen in between.
+    """One way in which rows arrive, with the events that happen in between.
 
     Args:
         cuts: Rows before which a new batch begins, ascending.

@@ -49,7 +49,7 @@ MANY_LEFTOVERS = 100
 # difference of two machines.
 LEFT_FOR_GOOD = timedelta(minutes=5)
 
-# Time without a report from a driver that claims to run. A driver writes at least every 10 s while it idles,
+# Time without a report from a driver that claims to run. A driver writes about every 10 s while it idles,
 # and after each batch.
 SILENCE = timedelta(minutes=15)
 

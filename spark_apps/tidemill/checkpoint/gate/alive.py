@@ -15,8 +15,8 @@ from tidemill.checkpoint.gate.facts import CheckpointFacts
 from tidemill.checkpoint.holds import Hold
 
 # Maximum age of a status, in seconds, for its driver to count as possibly alive. A live driver writes its
-# status after each batch; an idle driver writes it at least every 12 s (the interval of
-# engine/source_watch.py).
+# status after each batch, and about every 10 s while it idles (Spark's idle event). While the source does not
+# answer, engine/source_watch.py writes it at intervals of at least 12 s.
 FRESH_SECONDS = 30.0
 
 

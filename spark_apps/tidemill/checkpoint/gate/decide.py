@@ -34,7 +34,7 @@ def check(facts: CheckpointFacts) -> None:
     """Raise an error if the pipeline must not start. `check_holds` checks the holds.
 
     Raises:
-        GateRefusedError: TIDE-CKPT-001 to -028.
+        GateRefusedError: TIDE-CKPT-001 to -028, -091 to -093, -095 to -098 and -105.
     """
     _refuse_first(examine(facts))
 
